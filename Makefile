@@ -1,0 +1,35 @@
+# Two commands do everything: `make audit` and `make test`. Both make their own environment.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+OUT ?= audit
+
+.PHONY: audit test lint bench calibrate clean
+
+audit: $(VENV)/.ready
+	$(BIN)/auditor run --data ml-100k --out $(OUT) --fail-on never
+
+test: lint
+	$(BIN)/pytest -n auto -q
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.ready
+	$(BIN)/python -m benchmarks
+
+calibrate: $(VENV)/.ready
+	$(BIN)/pytest -n auto -q -m calibration tests/calibration
+
+# The CPU build of torch where the index has it as 2.13.0; otherwise whatever torch pip resolves.
+$(VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0 || true
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

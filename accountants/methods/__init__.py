@@ -1,0 +1,1 @@
+"""Accountants: each reads an event and proves an upper bound on epsilon."""

@@ -1,0 +1,28 @@
+"""What every accountant offers: it reads an event and proves an upper bound."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from accountants.bound import Bound
+from accountants.scope import Scope
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+class Accountant(Protocol):
+    """Reads an event tree; an event it cannot read is refused by name, never skipped."""
+
+    @property
+    def reference(self) -> str:
+        """The theorem or library the bound rests on."""
+        ...
+
+    def supports(self, event: DpEvent) -> bool:
+        """Whether every leaf of the event can be read."""
+        ...
+
+    def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
+        """Prove the least epsilon at ``delta``; InputError names the leaf that cannot be read."""
+        ...

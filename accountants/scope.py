@@ -1,0 +1,98 @@
+"""What a privacy statement speaks of: the unit, the adjacency, the vantage and the horizon.
+
+An epsilon means nothing without its scope. ``Scope.covers`` is the partial order in which an
+upper bound may be carried from one scope to another at the same epsilon, and so the order in
+which a lower bound may refute it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import TypeVar
+
+
+class Unit(StrEnum):
+    """Whose data, or how much of it, is protected."""
+
+    BIT = "bit"  # one bit of one upload
+    INTERACTION = "interaction"  # the presence of one (user, item) pair
+    RATING = "rating"  # one (user, item) pair with its value
+    REPORT = "report"  # whatever of a user's data one report encodes
+    ATTRIBUTE = "attribute"  # one attribute of a user, such as gender
+    USER = "user"  # all data of one user
+
+
+class Adjacency(StrEnum):
+    """Which change of the unit must stay hidden."""
+
+    REPLACE = "replace"  # another value of the same kind
+    ADD_REMOVE = "add-remove"  # present or absent
+    ANY_PAIR = "any pair"  # any two values at all, absence included: the local model
+
+
+class Vantage(StrEnum):
+    """Who looks, and therefore what is seen."""
+
+    SERVER = "server"  # every upload, linked to its user
+    SHUFFLED = "shuffled"  # the same reports, unlinked and permuted
+    AGGREGATE = "aggregate"  # their sum only, behind secure aggregation
+    PEERS = "peers"  # the broadcast models
+    RELEASE = "release"  # the published model only
+
+
+class Horizon(StrEnum):
+    """For how long the adversary looks."""
+
+    REPORT = "report"
+    ROUND = "round"
+    TRAINING = "training"
+
+
+Field = TypeVar("Field", bound=StrEnum)
+
+# For each value, the values right below it: whoever is protected above is protected below.
+_BELOW: dict[StrEnum, tuple[StrEnum, ...]] = {
+    Unit.USER: (Unit.REPORT, Unit.ATTRIBUTE, Unit.RATING, Unit.INTERACTION),
+    Unit.INTERACTION: (Unit.BIT,),
+    Adjacency.ANY_PAIR: (Adjacency.REPLACE, Adjacency.ADD_REMOVE),
+    Vantage.SERVER: (Vantage.SHUFFLED,),
+    Vantage.SHUFFLED: (Vantage.AGGREGATE,),
+    Vantage.AGGREGATE: (Vantage.PEERS,),
+    Vantage.PEERS: (Vantage.RELEASE,),
+    Horizon.TRAINING: (Horizon.ROUND,),
+    Horizon.ROUND: (Horizon.REPORT,),
+}
+
+
+def _covers(above: StrEnum, below: StrEnum) -> bool:
+    return above == below or any(_covers(step, below) for step in _BELOW.get(above, ()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """For this unit, under this adjacency, seen from this vantage, over this horizon."""
+
+    unit: Unit
+    adjacency: Adjacency
+    vantage: Vantage
+    horizon: Horizon
+
+    def covers(self, other: Scope) -> bool:
+        """Whether an upper bound in this scope holds, at the same epsilon, in ``other`` too.
+
+        A partial order: reflexive, antisymmetric, transitive. Narrower units, weaker vantages
+        and shorter horizons never cover wider ones.
+        """
+        return not self.uncovered(other)
+
+    def uncovered(self, other: Scope) -> tuple[str, ...]:
+        """Names of the fields in which this scope does not reach as far as ``other``."""
+        return tuple(
+            field.name
+            for field in fields(self)
+            if not _covers(getattr(self, field.name), getattr(other, field.name))
+        )
+
+    def __str__(self) -> str:
+        return f"{self.unit} / {self.adjacency} / {self.vantage} / {self.horizon}"

@@ -1,0 +1,161 @@
+"""The only place where verdicts are made.
+
+A lower bound refutes an upper bound only where the upper bound speaks: the upper's scope must
+cover the lower's, and the lower's delta must be no smaller than the upper's (whoever is not
+(eps, delta)-private at a larger delta is not at a smaller one either).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from accountants.bound import Bound, Side, guess_probability
+from accountants.claim import Claim
+from accountants.errors import InputError
+from accountants.scope import Scope
+
+# A claim is vacuous if, even where it holds, one bit can be guessed this often (epsilon 6.9).
+VACUOUS_GUESS = 0.999
+# Relative slack when two epsilons are compared: floating-point noise is no finding.
+_SLACK = 1e-9
+
+
+class Verdict(StrEnum):
+    """What the audit concludes of one claim in one scope."""
+
+    VIOLATED = "VIOLATED"
+    UNSUBSTANTIATED = "UNSUBSTANTIATED"
+    CONSISTENT = "CONSISTENT"
+    INCOMPARABLE = "INCOMPARABLE"
+    UNSOUND = "UNSOUND"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A verdict, whether the claim says anything at all, and why."""
+
+    verdict: Verdict
+    vacuous: bool
+    reason: str
+
+
+def exceeds(epsilon: float, limit: float) -> bool:
+    """Whether ``epsilon`` is above ``limit`` by more than floating-point noise."""
+    if math.isinf(limit):
+        return False
+    return epsilon > limit + _SLACK * max(1.0, abs(limit))
+
+
+def refutes(lower: Bound, upper: Bound | Claim) -> bool:
+    """Whether the lower bound contradicts the upper one: scopes and deltas agree, epsilon is above."""
+    return (
+        upper.scope.covers(lower.scope)
+        and lower.delta >= upper.delta
+        and exceeds(lower.epsilon, upper.epsilon)
+    )
+
+
+def judge(
+    claim: Claim, *, scope: Scope, accounted: Bound | None = None, measured: Bound | None = None
+) -> Judgement:
+    """Judge ``claim`` in ``scope`` against what can be proved and what was measured.
+
+    Parameters
+    ----------
+    claim : the authors' upper bound, in its own scope.
+    scope : the scope in question; the claim's own, or one that a reader would take it for.
+    accounted : an accountant's upper bound whose scope covers ``scope``, or None.
+    measured : the largest lower bound found, in a scope that ``scope`` covers, or None.
+    """
+    _check_sides(scope, accounted, measured)
+    vacuous = guess_probability(claim.epsilon, claim.delta) >= VACUOUS_GUESS
+    verdict, reason = _conclude(claim, scope, accounted, measured)
+    return Judgement(verdict=verdict, vacuous=vacuous, reason=reason)
+
+
+def _conclude(
+    claim: Claim, scope: Scope, accounted: Bound | None, measured: Bound | None
+) -> tuple[Verdict, str]:
+    if measured is not None and accounted is not None and refutes(measured, accounted):
+        return Verdict.UNSOUND, (
+            f"The lower bound {_at(measured)} ({measured.source}) exceeds our own proved upper "
+            f"bound {_at(accounted)} ({accounted.source}) in the same scope. The target, the "
+            "accountant or the estimator is wrong; trust nothing else in this audit."
+        )
+    if measured is not None and refutes(measured, claim):
+        how = (
+            "exactly" if measured.confidence == 1.0 else f"at {measured.confidence:.4g} confidence"
+        )
+        return Verdict.VIOLATED, (
+            f"Epsilon is at least {_at(measured)} {how} ({measured.source}), above the claimed "
+            f"{_number(claim.epsilon)}, in a scope that the claim covers."
+        )
+    missing = claim.scope.uncovered(scope)
+    if missing:
+        return Verdict.INCOMPARABLE, _incomparable(claim, scope, missing, accounted, measured)
+    if math.isinf(claim.epsilon):
+        return Verdict.CONSISTENT, "No epsilon is claimed, so there is nothing to refute."
+    if accounted is None:
+        return Verdict.UNSUBSTANTIATED, "No lower bound refutes it, and no accountant can prove it."
+    if accounted.delta > claim.delta:
+        return Verdict.UNSUBSTANTIATED, (
+            f"Only {_at(accounted)} can be proved ({accounted.source}); the claim is made at "
+            f"delta={_number(claim.delta)}."
+        )
+    if exceeds(accounted.epsilon, claim.epsilon):
+        return Verdict.UNSUBSTANTIATED, (
+            f"No lower bound refutes it, but the least epsilon that can be proved is "
+            f"{_at(accounted)} ({accounted.source}), above the claimed {_number(claim.epsilon)}."
+        )
+    found = "nothing was measured"
+    if measured is not None:
+        found = f"the largest lower bound found is {_at(measured)} ({measured.source})"
+    return Verdict.CONSISTENT, f"Proved at {_at(accounted)} ({accounted.source}); {found}."
+
+
+def _incomparable(
+    claim: Claim,
+    scope: Scope,
+    missing: tuple[str, ...],
+    accounted: Bound | None,
+    measured: Bound | None,
+) -> str:
+    differences = ", ".join(
+        f"{name}: claimed for {getattr(claim.scope, name)}, asked for {getattr(scope, name)}"
+        for name in missing
+    )
+    parts = [f"The claim does not speak of this scope ({differences})."]
+    if accounted is not None:
+        parts.append(f"In this scope at most {_at(accounted)} can be proved ({accounted.source}).")
+    if measured is not None and exceeds(measured.epsilon, claim.epsilon):
+        parts.append(
+            f"Whoever reads the claim as a promise in this scope is wrong: epsilon is at least "
+            f"{_at(measured)} ({measured.source})."
+        )
+    return " ".join(parts)
+
+
+def _check_sides(scope: Scope, accounted: Bound | None, measured: Bound | None) -> None:
+    if accounted is not None and not (
+        accounted.side is Side.UPPER and accounted.scope.covers(scope)
+    ):
+        raise InputError(
+            f"Expected an accounted upper bound that covers [{scope}], got a {accounted.side} "
+            f"bound in [{accounted.scope}]. Ask the target for its event in that scope."
+        )
+    if measured is not None and not (measured.side is Side.LOWER and scope.covers(measured.scope)):
+        raise InputError(
+            f"Expected a measured lower bound inside [{scope}], got a {measured.side} bound in "
+            f"[{measured.scope}]. Measure in the scope that is judged."
+        )
+
+
+def _number(value: float) -> str:
+    return "infinite" if math.isinf(value) else f"{value:.6g}"
+
+
+def _at(bound: Bound) -> str:
+    delta = f" at delta={bound.delta:.3g}" if bound.delta else ""
+    return f"{_number(bound.epsilon)}{delta}"

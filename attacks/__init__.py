@@ -1,0 +1,1 @@
+"""What an adversary infers from a view."""

@@ -1,0 +1,101 @@
+"""What every attack needs and gives.
+
+An attack sees a ``View`` and its background knowledge, never the truth it is scored against:
+it returns guesses, and the auditor's games hold them against the truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountants.scope import Vantage
+from targets.transcript import View
+
+
+class Family(StrEnum):
+    """What kind of secret an attack is after."""
+
+    ATTRIBUTE = "attribute inference"
+    MEMBERSHIP = "membership inference"
+    RECONSTRUCTION = "reconstruction"
+    DISTINGUISHER = "distinguisher"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Background:
+    """What the adversary knows beside the view.
+
+    For attribute inference: ``known`` are positions of users whose label is known, ``labels``
+    their class codes (len(known),), ``n_classes`` their number, and ``side`` a feature matrix
+    (n_users, d) of the users' other attributes. ``candidates`` are (user, item) pairs, (m, 2), to
+    be told apart in membership inference.
+    """
+
+    known: NDArray[np.int64] | None = None
+    labels: NDArray[np.int64] | None = None
+    n_classes: int = 0
+    side: NDArray[np.float64] | None = None
+    candidates: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """A guessed class for every user that was not known: (m,) positions and (m,) class codes."""
+
+    users: NDArray[np.int64]
+    codes: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """A score for every candidate pair, larger for likelier members: (m,)."""
+
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconstruction:
+    """A guessed interaction set a user, and the guessed user vectors where the attack gives them.
+
+    ``items`` is (n_users, n_items), true where an interaction is guessed; ``certain`` marks
+    entries that the adversary knows for sure, whatever the prior.
+    """
+
+    items: NDArray[np.bool_]
+    vectors: NDArray[np.floating[Any]] | None = None
+    certain: NDArray[np.bool_] | None = None
+
+
+Inference = Labels | Scores | Reconstruction
+
+
+class Attack(Protocol):
+    """An adversary: needs a vantage and some background, gives guesses."""
+
+    @property
+    def family(self) -> Family:
+        """What kind of secret it is after."""
+        ...
+
+    @property
+    def vantage(self) -> Vantage:
+        """From where it looks."""
+        ...
+
+    @property
+    def reference(self) -> str:
+        """What the attack is, and where it is described."""
+        ...
+
+    def applies(self, view: View) -> bool:
+        """Whether this view carries what the attack reads."""
+        ...
+
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Inference:
+        """Guess. Never sees the truth."""
+        ...

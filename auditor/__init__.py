@@ -1,0 +1,1 @@
+"""How it is judged: plan, games, estimators, runner and command line."""

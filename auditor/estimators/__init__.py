@@ -1,0 +1,1 @@
+"""Estimators: labelled scores in, a lower bound on epsilon out."""

@@ -1,0 +1,1 @@
+"""What is written: the record of an audit, and its renderings."""

@@ -1,0 +1,308 @@
+"""The record of an audit: the one file from which every report is rendered.
+
+``report.json`` is this model, versioned by ``schema_version``. Rows carry what a reader needs to
+doubt them: scope, delta, confidence, method, sample size. An infinite epsilon is the string "inf".
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+
+from accountants.bound import Bound, Witness, guess_probability
+from accountants.claim import Claim
+from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from accountants.verdict import Judgement, Verdict
+
+SCHEMA_VERSION = 1
+
+
+def _read_epsilon(value: Any) -> Any:
+    return math.inf if value == "inf" else value
+
+
+def _write_epsilon(value: float) -> float | str:
+    return "inf" if math.isinf(value) else value
+
+
+Epsilon = Annotated[
+    float,
+    Field(ge=0, allow_inf_nan=True),
+    BeforeValidator(_read_epsilon),
+    PlainSerializer(_write_epsilon, return_type=float | str),
+]
+
+
+class Row(BaseModel):
+    """A frozen row of the record; unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
+
+
+class ScopeRow(Row):
+    """A scope: for this unit, under this adjacency, from this vantage, over this horizon."""
+
+    unit: Unit
+    adjacency: Adjacency
+    vantage: Vantage
+    horizon: Horizon
+
+    @classmethod
+    def of(cls, scope: Scope) -> ScopeRow:
+        """The row of a scope."""
+        return cls(
+            unit=scope.unit,
+            adjacency=scope.adjacency,
+            vantage=scope.vantage,
+            horizon=scope.horizon,
+        )
+
+    def scope(self) -> Scope:
+        """The scope of the row."""
+        return Scope(
+            unit=self.unit,
+            adjacency=self.adjacency,
+            vantage=self.vantage,
+            horizon=self.horizon,
+        )
+
+
+class ClaimRow(Row):
+    """What the authors say, in our words."""
+
+    epsilon: Epsilon
+    delta: float
+    scope: ScopeRow
+    statement: str
+    source: str
+
+    @classmethod
+    def of(cls, claim: Claim) -> ClaimRow:
+        """The row of a claim."""
+        return cls(
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            scope=ScopeRow.of(claim.scope),
+            statement=claim.statement,
+            source=claim.source,
+        )
+
+
+class AccountedRow(Row):
+    """What an accountant proves: an upper bound."""
+
+    epsilon: Epsilon
+    delta: float
+    scope: ScopeRow
+    source: str
+    assumptions: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, bound: Bound) -> AccountedRow:
+        """The row of an upper bound."""
+        return cls(
+            epsilon=bound.epsilon,
+            delta=bound.delta,
+            scope=ScopeRow.of(bound.scope),
+            source=bound.source,
+            assumptions=bound.assumptions,
+        )
+
+
+class WitnessRow(Row):
+    """The pair of inputs and the output that show a lower bound."""
+
+    input_a: str
+    input_b: str
+    output: str
+    probability_a: float
+    probability_b: float
+    copies: int
+    note: str
+
+    @classmethod
+    def of(cls, witness: Witness) -> WitnessRow:
+        """The row of a witness."""
+        return cls(
+            input_a=witness.input_a,
+            input_b=witness.input_b,
+            output=witness.output,
+            probability_a=witness.probability_a,
+            probability_b=witness.probability_b,
+            copies=witness.copies,
+            note=witness.note,
+        )
+
+
+class MeasuredRow(Row):
+    """A lower bound that was computed exactly (confidence 1, no samples) or measured."""
+
+    epsilon: Epsilon
+    delta: float
+    scope: ScopeRow
+    confidence: float
+    method: str
+    samples: int | None
+    witness: WitnessRow | None
+    assumptions: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, bound: Bound) -> MeasuredRow:
+        """The row of a lower bound."""
+        return cls(
+            epsilon=bound.epsilon,
+            delta=bound.delta,
+            scope=ScopeRow.of(bound.scope),
+            confidence=bound.confidence,
+            method=bound.source,
+            samples=bound.samples,
+            witness=None if bound.witness is None else WitnessRow.of(bound.witness),
+            assumptions=bound.assumptions,
+        )
+
+
+class Finding(Row):
+    """One claim judged in one scope.
+
+    ``scope`` is the scope in question (the claim's own, or one a reader would take it for).
+    ``claimed_guess`` is the success rate at guessing one bit that the claim would allow, and
+    ``shown_guess`` the one that the measured lower bound shows to be reachable.
+    """
+
+    target: str
+    claim: ClaimRow
+    scope: ScopeRow
+    accounted: AccountedRow | None
+    measured: MeasuredRow | None
+    verdict: Verdict
+    vacuous: bool
+    reason: str
+    note: str
+    claimed_guess: float
+    shown_guess: float | None
+
+    @classmethod
+    def of(
+        cls,
+        target: str,
+        claim: Claim,
+        scope: Scope,
+        judgement: Judgement,
+        *,
+        accounted: Bound | None,
+        measured: Bound | None,
+        note: str = "",
+    ) -> Finding:
+        """The row of a judged claim."""
+        shown = None
+        if measured is not None:
+            shown = guess_probability(measured.epsilon, measured.delta)
+        return cls(
+            target=target,
+            claim=ClaimRow.of(claim),
+            scope=ScopeRow.of(scope),
+            accounted=None if accounted is None else AccountedRow.of(accounted),
+            measured=None if measured is None else MeasuredRow.of(measured),
+            verdict=judgement.verdict,
+            vacuous=judgement.vacuous,
+            reason=judgement.reason,
+            note=note,
+            claimed_guess=guess_probability(claim.epsilon, claim.delta),
+            shown_guess=shown,
+        )
+
+
+class Measurement(Row):
+    """A lower bound of the record, whether or not a finding quotes it."""
+
+    target: str
+    bound: MeasuredRow
+
+
+class AttackRow(Row):
+    """One metric of one attack on one target, with its interval and its baselines.
+
+    ``baseline`` is the best of ``baselines``: what an adversary reaches without the upload.
+    ``n`` is the number of subjects, ``subject`` says what they are.
+    """
+
+    target: str
+    attack: str
+    family: str
+    vantage: Vantage
+    metric: str
+    value: float
+    ci_low: float
+    ci_high: float
+    confidence: float
+    baseline: float | None
+    baselines: dict[str, float]
+    n: int
+    subject: str
+    reference: str
+    note: str = ""
+
+
+class UtilityRow(Row):
+    """How well the target recommends, as its paper measures it, with the paper's figure beside."""
+
+    target: str
+    metric: str
+    protocol: str
+    value: float
+    ci_low: float
+    ci_high: float
+    confidence: float
+    random: float
+    n: int
+    paper_value: float | None = None
+    paper_note: str = ""
+
+
+class DataRow(Row):
+    """Which data the audit ran on."""
+
+    name: str
+    digest: str
+    n_users: int
+    n_items: int
+    n_interactions: int
+
+
+class Provenance(Row):
+    """Where the numbers come from. Only ``timing`` and ``machine`` may differ between equal plans."""
+
+    versions: dict[str, str]
+    seed: int
+    data: DataRow
+    timing: dict[str, float]
+    machine: dict[str, str | int | float]
+
+
+class Record(Row):
+    """A whole audit."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    plan: dict[str, Any]
+    provenance: Provenance
+    findings: tuple[Finding, ...]
+    measurements: tuple[Measurement, ...]
+    attacks: tuple[AttackRow, ...]
+    utility: tuple[UtilityRow, ...]
+    errors: tuple[str, ...] = ()
+
+    def worst(self) -> Verdict:
+        """The gravest verdict of the audit."""
+        found = {finding.verdict for finding in self.findings}
+        return next(verdict for verdict in GRAVITY if verdict in found or verdict is GRAVITY[-1])
+
+
+GRAVITY = (
+    Verdict.UNSOUND,
+    Verdict.VIOLATED,
+    Verdict.UNSUBSTANTIATED,
+    Verdict.INCOMPARABLE,
+    Verdict.CONSISTENT,
+)

@@ -1,0 +1,1 @@
+"""Interaction data sets, one loader a file."""

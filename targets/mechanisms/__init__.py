@@ -1,0 +1,1 @@
+"""The randomizers that clients apply to what they upload, one a file."""

@@ -1,0 +1,102 @@
+"""What every randomizer offers: sampling, exact log-probability, domain and accounting event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from accountants.errors import InputError
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Domain:
+    """The inputs a mechanism accepts: arrays whose last axes are ``shape``, entries in a range.
+
+    ``values`` lists the entries allowed where they are finitely many; otherwise every number in
+    [low, high] is.
+    """
+
+    low: float
+    high: float
+    shape: tuple[int, ...] = ()
+    values: tuple[float, ...] | None = None
+
+    def check(self, value: ArrayLike) -> NDArray[Any]:
+        """Return ``value`` as an array if it lies in the domain; InputError otherwise."""
+        array = np.asarray(value)
+        if array.shape[array.ndim - len(self.shape) :] != self.shape:
+            raise InputError(
+                f"Expected an input whose last axes are {self.shape}, got shape {array.shape}."
+            )
+        if self.values is not None:
+            inside = np.isin(array, self.values)
+        else:
+            inside = (array >= self.low) & (array <= self.high)
+        if not np.all(inside):
+            bad = array[~inside].flat[0]
+            raise InputError(f"Expected an input in {self}, got {bad!r}. Project it first.")
+        return array
+
+    def __str__(self) -> str:
+        if self.values is not None:
+            entries = "{" + ", ".join(f"{v:g}" for v in self.values) + "}"
+        else:
+            entries = f"[{self.low:g}, {self.high:g}]"
+        return f"{entries}^{'x'.join(map(str, self.shape))}" if self.shape else entries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Critical:
+    """Inputs and outputs among which the largest log-ratio of a mechanism is attained.
+
+    ``inputs`` has shape (a, *domain shape) and ``outputs`` (b, *output shape). A mechanism made of
+    ``copies`` independent randomizations of the same law, all of which may see the worst pair at
+    once, gives the sets of one of them: the log-ratio adds up.
+    """
+
+    inputs: NDArray[Any]
+    outputs: NDArray[Any]
+    copies: int = 1
+
+
+class Mechanism(Protocol):
+    """A local randomizer: a law over outputs for every input of its domain.
+
+    Shapes follow numpy's generators. ``value`` has shape (*batch, *domain.shape); an output has
+    shape (*size, *output_shape), where ``size`` defaults to the batch and the batch must broadcast
+    to it.
+    """
+
+    @property
+    def domain(self) -> Domain:
+        """Inputs for which the law is defined."""
+        ...
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of one output."""
+        ...
+
+    def randomize(
+        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
+    ) -> NDArray[Any]:
+        """Draw outputs; InputError if ``value`` is outside the domain."""
+        ...
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        """Exact log-probability (or log-density) of ``output`` given ``value``, broadcast over both."""
+        ...
+
+    def critical(self) -> Critical | None:
+        """Where the largest log-ratio is attained; None if it is attained nowhere (unbounded)."""
+        ...
+
+    def event(self) -> DpEvent:
+        """The event an accountant charges for one use, dominating every pair of inputs."""
+        ...

@@ -1,0 +1,1 @@
+"""The wrapped recommenders, one a file; the file's name is the target's name."""

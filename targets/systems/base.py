@@ -1,0 +1,132 @@
+"""What every wrapped recommender offers the auditor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from accountants.claim import Claim
+from accountants.scope import Scope
+from targets.mechanisms.base import Mechanism
+from targets.transcript import Floats, Transcript, Uploads
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+Progress = Callable[[int, int], None]
+"""Called with (rounds done, rounds in all)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Population:
+    """How many users take part and how many items they choose from: what an epsilon depends on."""
+
+    n_users: int
+    n_items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A claim and the scope in which it is to be judged, at which delta.
+
+    ``note`` says in a sentence why a reader would ask it.
+    """
+
+    claim: Claim
+    scope: Scope
+    delta: float = 0.0
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Challenge:
+    """Two neighbouring users, a broadcast, and what of their upload is looked at: the local game.
+
+    ``profiles`` is (2, n_items) csr, the two worlds; ``broadcast`` what the server sends them (a
+    malicious server may send anything). ``target`` is the system at the size of this small
+    catalogue; ``read`` reduces one ``Uploads`` to one discrete symbol a client. ``scope`` is what
+    a bound measured in this game speaks of.
+    """
+
+    target: Target
+    profiles: sparse.csr_array
+    broadcast: Floats | None
+    read: Callable[[Uploads], NDArray[np.int64]]
+    scope: Scope
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """What scoring on the device needs after training; ``arrays`` are the target's own."""
+
+    arrays: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a training leaves: the transcript, and the model with which clients score items."""
+
+    transcript: Transcript
+    model: Model
+
+
+class Target(Protocol):
+    """A federated recommender as a black box: claims, events, runs, and the client alone.
+
+    Targets are frozen dataclasses whose fields are the paper's settings, checked on construction.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name on the command line."""
+        ...
+
+    @property
+    def paper(self) -> str:
+        """Which paper describes it."""
+        ...
+
+    def questions(self, population: Population) -> tuple[Question, ...]:
+        """The claims, each in its own scope and in the scopes it would be taken for."""
+        ...
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """All randomness between the unit and the vantage of ``scope``; None if not written down."""
+        ...
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """What an accountant charges in ``scope``."""
+        ...
+
+    def challenges(self) -> tuple[Challenge, ...]:
+        """Local games in which the client's own code is sampled and a bound measured."""
+        ...
+
+    def run(
+        self,
+        ratings: sparse.csr_array,
+        rng: np.random.Generator,
+        progress: Progress | None = None,
+    ) -> Run:
+        """Train on ``ratings`` (n_users, n_items) and keep what crossed a boundary."""
+        ...
+
+    def upload(
+        self,
+        profiles: sparse.csr_array,
+        broadcast: Floats | None,
+        rng: np.random.Generator,
+        size: int = 1,
+    ) -> Uploads:
+        """The client alone: each profile's message, ``size`` times over, profile by profile."""
+        ...
+
+    def score(self, model: Model, ratings: sparse.csr_array) -> Floats:
+        """Scores of all items for all users, (n_users, n_items), from their own devices' view."""
+        ...
