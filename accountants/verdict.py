@@ -49,7 +49,7 @@ def exceeds(epsilon: float, limit: float) -> bool:
 
 
 def refutes(lower: Bound, upper: Bound | Claim) -> bool:
-    """Whether the lower bound contradicts the upper one: scopes and deltas agree, epsilon is above."""
+    """Whether the lower bound contradicts the upper one: scopes and deltas agree, it is above."""
     return (
         upper.scope.covers(lower.scope)
         and lower.delta >= upper.delta

@@ -16,7 +16,7 @@ from accountants.claim import Claim
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from accountants.verdict import Judgement, Verdict
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
 
 
 def _read_epsilon(value: Any) -> Any:
@@ -272,7 +272,7 @@ class DataRow(Row):
 
 
 class Provenance(Row):
-    """Where the numbers come from. Only ``timing`` and ``machine`` may differ between equal plans."""
+    """Where the numbers come from; only ``timing`` and ``machine`` differ between equal plans."""
 
     versions: dict[str, str]
     seed: int

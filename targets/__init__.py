@@ -1,1 +1,1 @@
-"""What runs: federated recommenders, their randomizers, their data, and the transcript they leave."""
+"""What runs: federated recommenders, their randomizers, their data, and their transcripts."""

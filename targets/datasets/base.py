@@ -51,7 +51,7 @@ class Interactions:
         return len(self.items)
 
     def digest(self) -> str:
-        """SHA-256 over users, items, ratings, timestamps, attributes and genres; not over titles."""
+        """SHA-256 over users, items, ratings, timestamps, attributes, genres; not over titles."""
         digest = hashlib.sha256()
 
         def feed(label: str, array: NDArray[Any]) -> None:
@@ -80,5 +80,5 @@ class Dataset(Protocol):
     """A loader: gives the same ``Interactions`` wherever it found the files."""
 
     def load(self, path: Path | None = None) -> Interactions:
-        """Load from ``path`` (a directory or archive), else from the cache, else from the source."""
+        """Load from ``path`` (directory or archive), else from the cache, else from the source."""
         ...

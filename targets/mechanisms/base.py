@@ -90,7 +90,7 @@ class Mechanism(Protocol):
         ...
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Exact log-probability (or log-density) of ``output`` given ``value``, broadcast over both."""
+        """Exact log-probability (or log-density) of ``output`` given ``value``, broadcast."""
         ...
 
     def critical(self) -> Critical | None:

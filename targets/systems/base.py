@@ -97,7 +97,7 @@ class Target(Protocol):
         ...
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """All randomness between the unit and the vantage of ``scope``; None if not written down."""
+        """All randomness between the unit and the vantage of ``scope``; None if unknown."""
         ...
 
     def event(self, scope: Scope, population: Population) -> DpEvent:

@@ -1,0 +1,87 @@
+"""Finding the members of a family by name, without importing them.
+
+A family is a package with a ``base.py``; every other public module in it holds one member, and
+its file name (underscores as hyphens) is the member's name. Third parties add members through
+entry points of the group ``fedrec_auditor.<family>``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from accountants.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A kind of plug-in: its name on the command line and the package its members live in."""
+
+    kind: str
+    package: str
+
+    def names(self) -> tuple[str, ...]:
+        """Names of all members, sorted, without importing one."""
+        return tuple(sorted({*self._modules(), *self._plugins()}))
+
+    def member(self, name: str) -> type[Any]:
+        """The class of the member called ``name``; InputError with near names if there is none."""
+        modules = self._modules()
+        if name in modules:
+            module = importlib.import_module(modules[name])
+            noun = name.replace("-", "")
+            for attribute, value in vars(module).items():
+                if isinstance(value, type) and attribute.lower() == noun:
+                    return value
+            raise InputError(
+                f"Expected a class named after its file in {modules[name]}, found none. "
+                f"Rename the class so that it reads {noun!r} in lower case."
+            )
+        plugins = self._plugins()
+        if name in plugins:
+            loaded = plugins[name].load()
+            if not isinstance(loaded, type):
+                raise InputError(
+                    f"Expected a class behind the entry point {name!r} of {self._group}, "
+                    f"got {loaded!r}. Point it at the class."
+                )
+            return loaded
+        raise InputError(self._unknown(name))
+
+    @property
+    def _group(self) -> str:
+        return f"fedrec_auditor.{self.kind}"
+
+    def _modules(self) -> dict[str, str]:
+        package = importlib.import_module(self.package)
+        return {
+            info.name.replace("_", "-"): f"{self.package}.{info.name}"
+            for info in pkgutil.iter_modules(package.__path__)
+            if info.name != "base" and not info.name.startswith("_")
+        }
+
+    def _plugins(self) -> dict[str, EntryPoint]:
+        return {point.name: point for point in entry_points(group=self._group)}
+
+    def _unknown(self, name: str) -> str:
+        names = self.names()
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(names)}."
+        return f"Expected a name from `auditor list {self.kind}`, got {name!r}. {hint}"
+
+
+FAMILIES = {
+    family.kind: family
+    for family in (
+        Family("targets", "targets.systems"),
+        Family("attacks", "attacks"),
+        Family("estimators", "auditor.estimators"),
+        Family("accountants", "accountants.methods"),
+        Family("mechanisms", "targets.mechanisms"),
+        Family("datasets", "targets.datasets"),
+    )
+}
