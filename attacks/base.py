@@ -33,7 +33,8 @@ class Background:
     For attribute inference: ``known`` are positions of users whose label is known, ``labels``
     their class codes (len(known),), ``n_classes`` their number, and ``side`` a feature matrix
     (n_users, d) of the users' other attributes. ``candidates`` are (user, item) pairs, (m, 2), to
-    be told apart in membership inference.
+    be told apart in membership inference. ``worlds`` are the two private values between which a
+    distinguisher decides.
     """
 
     known: NDArray[np.int64] | None = None
@@ -41,6 +42,7 @@ class Background:
     n_classes: int = 0
     side: NDArray[np.float64] | None = None
     candidates: NDArray[np.int64] | None = None
+    worlds: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """A score for every candidate pair, larger for likelier members: (m,)."""
+    """A score for every candidate, larger for likelier members (or for the first world): (m,)."""
 
     values: NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from accountants.claim import Claim
 from accountants.scope import Scope
 from targets.mechanisms.base import Mechanism
-from targets.transcript import Floats, Transcript, Uploads
+from targets.transcript import Channel, Floats, Transcript, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -49,16 +49,21 @@ class Challenge:
 
     ``profiles`` is (2, n_items) csr, the two worlds; ``broadcast`` what the server sends them (a
     malicious server may send anything). ``target`` is the system at the size of this small
-    catalogue; ``read`` reduces one ``Uploads`` to one discrete symbol a client. ``scope`` is what
-    a bound measured in this game speaks of.
+    catalogue; ``read`` reduces ``Uploads`` to one discrete symbol a client, (n,). Where the law of
+    that symbol is public, ``channel`` gives it, at the private ``values`` of the two worlds.
+    ``scope`` is what a bound measured in this game speaks of. ``inputs`` and ``output`` put the
+    two worlds and a symbol in words.
     """
 
     target: Target
     profiles: sparse.csr_array
     broadcast: Floats | None
     read: Callable[[Uploads], NDArray[np.int64]]
+    channel: Channel | None
+    values: tuple[float, float]
     scope: Scope
-    note: str
+    inputs: tuple[str, str]
+    output: Callable[[int], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
