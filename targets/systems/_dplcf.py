@@ -1,0 +1,251 @@
+"""Local collaborative filtering over flipped bits (Gao et al., SIGIR 2020), whatever the flip.
+
+Each device flips every bit of its interaction vector and uploads the result once (section 3.2.1);
+the server estimates the Jaccard similarity of all pairs of items from the flipped bits (section
+3.2.2, equations 5 to 10); the device scores items by its own true history (equation 12).
+
+The paper prints A and its inverse with errors (equations 6 and 11). The right ones follow from
+independence: one flipped bit has law B = [[1-q, 1-p], [q, p]] (column: true bit, row: uploaded
+bit), a pair of them A = B (x) B, and so A^-1 = B^-1 (x) B^-1 with
+B^-1 = 1/(p-q) [[p, -(1-p)], [-q, 1-q]].
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from accountants.claim import Claim
+from accountants.errors import InputError
+from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from targets.mechanisms.base import Mechanism
+from targets.mechanisms.bit_flip import BitFlip
+from targets.mechanisms.product import Product
+from targets.systems.base import Challenge, Model, Population, Progress, Question, Run
+from targets.transcript import Dense, Floats, Public, Round, Transcript, Uploads
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+PAPER = "Gao, Huang, Lin, Jin, Li: DPLCF, SIGIR 2020"
+_GAME_ITEMS = 8
+
+
+def transition(p: float, q: float) -> NDArray[np.float64]:
+    """A (4, 4): expected counts of uploaded bit pairs (00, 01, 10, 11) from those of true pairs.
+
+    Equation 6 with its entries (2,1) and (3,1) mended to (1-q) q.
+    """
+    flip: NDArray[np.float64] = np.array([[1 - q, 1 - p], [q, p]])
+    return np.asarray(np.kron(flip, flip))
+
+
+def inverse_transition(p: float, q: float) -> NDArray[np.float64]:
+    """A^-1 (4, 4) in closed form, for any p != q (equation 11 mended, and not for p = 1 only)."""
+    inverse = np.array([[p, -(1 - p)], [-q, 1 - q]]) / (p - q)
+    return np.asarray(np.kron(inverse, inverse))
+
+
+def estimate_jaccard(bits: NDArray[np.float32], p: float, q: float) -> NDArray[np.float64]:
+    """Estimated Jaccard similarity of all item pairs, (M, M), zero on the diagonal.
+
+    ``bits`` is (n, M), the flipped bits as 0.0 and 1.0. Applies equation 7 to all pairs at once:
+    with t = (bit - q)/(p - q), row 11 of A^-1 m is the sum over users of t_i t_j, and n minus row
+    00 is the size of the union. Estimates that noise pushes outside [0, 1], and pairs whose
+    estimated union is empty, carry no evidence of similarity and are clipped; the paper is silent.
+    """
+    users = len(bits)
+    both = (bits.T @ bits).astype(np.float64)
+    ones = bits.sum(axis=0, dtype=np.float64)
+    count = (ones - users * q) / (p - q)
+    intersection = (both - q * (ones[:, None] + ones) + users * q * q) / (p - q) ** 2
+    union = count[:, None] + count - intersection
+    similarity = np.divide(
+        intersection, union, out=np.zeros_like(union), where=(union > 0) & (intersection > 0)
+    )
+    np.fill_diagonal(similarity, 0.0)
+    return np.asarray(np.minimum(similarity, 1.0))
+
+
+def neighbourhoods(similarity: NDArray[np.float64], size: int) -> sparse.csr_array:
+    """Similarities of each item's ``size`` most similar items, (M, M) sparse; ties by index."""
+    items = len(similarity)
+    size = min(size, items - 1)
+    nearest = np.argsort(-similarity, axis=1, kind="stable")[:, :size]
+    rows = np.repeat(np.arange(items), size)
+    values = np.take_along_axis(similarity, nearest, axis=1).ravel()
+    return sparse.csr_array((values, (rows, nearest.ravel())), shape=(items, items))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlippedBits:
+    """What ``dplcf-sp`` and ``dplcf-ap`` share: everything but the flip and the words.
+
+    ``epsilon`` is the budget the paper assigns to one interaction (1.0 in its experiments);
+    ``neighbours`` the neighbourhood size (20 on MovieLens, 10 on AppUsage).
+    """
+
+    epsilon: float = 1.0
+    neighbours: int = 20
+
+    paper = PAPER
+
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon < math.inf:
+            raise InputError(
+                f"Expected epsilon in (0, inf), got epsilon={self.epsilon!r}. "
+                "The paper uses 0.5 to 1.0."
+            )
+        if self.neighbours < 1:
+            raise InputError(
+                f"Expected neighbours of at least 1, got neighbours={self.neighbours!r}. "
+                "The paper uses 10 and 20."
+            )
+
+    @property
+    def name(self) -> str:
+        """Name on the command line."""
+        raise NotImplementedError
+
+    @property
+    def flip(self) -> BitFlip:
+        """The law of one uploaded bit."""
+        raise NotImplementedError
+
+    @property
+    def claim(self) -> Claim:
+        """Section 3.2.1: epsilon for the existence of one interaction."""
+        return Claim(
+            epsilon=self.epsilon,
+            scope=Scope(
+                unit=Unit.INTERACTION,
+                adjacency=Adjacency.ANY_PAIR,
+                vantage=Vantage.SERVER,
+                horizon=Horizon.TRAINING,
+            ),
+            statement=(
+                f"Whether a user has one given interaction stays {self.epsilon:g}-differentially "
+                "private against the server, since p/q = e^epsilon; the bits are sent once."
+            ),
+            source=f"{PAPER}, section 3.2.1 (flip), equation 2 (criterion), {self._place}",
+        )
+
+    @property
+    def _place(self) -> str:
+        raise NotImplementedError
+
+    def questions(self, population: Population) -> tuple[Question, ...]:
+        """The claim for one interaction, and what a whole user has of it."""
+        user = Scope(
+            unit=Unit.USER,
+            adjacency=Adjacency.ANY_PAIR,
+            vantage=Vantage.SERVER,
+            horizon=Horizon.TRAINING,
+        )
+        return (
+            Question(claim=self.claim, scope=self.claim.scope),
+            Question(
+                claim=self.claim,
+                scope=user,
+                note=(
+                    f"A user uploads all {population.n_items} bits, so for the user as a whole "
+                    "the epsilons of the bits add up. A fresh upload of the same history adds "
+                    "the same again."
+                ),
+            ),
+        )
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """One flip for a bit or an interaction; all of a user's flips for the wider units."""
+        if scope.vantage is not Vantage.SERVER or scope.unit is Unit.ATTRIBUTE:
+            return None
+        if scope.unit in (Unit.BIT, Unit.INTERACTION, Unit.RATING):
+            return self.flip
+        return Product(self.flip, population.n_items)
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """The server's event in the unit of ``scope``; weaker vantages are post-processing."""
+        if scope.unit in (Unit.BIT, Unit.INTERACTION, Unit.RATING):
+            return self.flip.event()
+        return Product(self.flip, population.n_items).event()
+
+    def challenges(self) -> tuple[Challenge, ...]:
+        """Two users of a small catalogue who differ in the first item only."""
+        profiles = np.zeros((2, _GAME_ITEMS))
+        profiles[:, 1] = 1.0
+        profiles[0, 0] = 1.0
+        return (
+            Challenge(
+                target=self,
+                profiles=sparse.csr_array(profiles),
+                broadcast=None,
+                read=_first_bit,
+                values=(1.0, 0.0),
+                channel=self.flip,
+                scope=Scope(
+                    unit=Unit.INTERACTION,
+                    adjacency=Adjacency.ANY_PAIR,
+                    vantage=Vantage.SERVER,
+                    horizon=Horizon.TRAINING,
+                ),
+                inputs=("item 0 in the history", "item 0 not in the history"),
+                output=_bit_in_words,
+            ),
+        )
+
+    def run(
+        self,
+        ratings: sparse.csr_array,
+        rng: np.random.Generator,
+        progress: Progress | None = None,
+    ) -> Run:
+        """One upload by every user, one estimate by the server, one broadcast of neighbourhoods."""
+        uploads = self.upload(ratings, None, rng)
+        bits = uploads.components["bits"].dense(np.arange(ratings.shape[0]))
+        flip = self.flip
+        similarity = estimate_jaccard(bits.astype(np.float32), flip.p, flip.q)
+        nearest = neighbourhoods(similarity, self.neighbours)
+        transcript = Transcript(
+            public=Public(
+                algorithm=self.name,
+                n_users=ratings.shape[0],
+                n_items=ratings.shape[1],
+                settings={"epsilon": self.epsilon, "p": flip.p, "q": flip.q},
+                channel=flip,
+            ),
+            rounds=(Round(broadcast=None, uploads=uploads),),
+            release=nearest.toarray(),
+        )
+        if progress is not None:
+            progress(1, 1)
+        return Run(transcript=transcript, model=Model(arrays={"nearest": nearest}))
+
+    def upload(
+        self,
+        profiles: sparse.csr_array,
+        broadcast: Floats | None,
+        rng: np.random.Generator,
+        size: int = 1,
+    ) -> Uploads:
+        """Equation 3 on every bit of every profile, ``size`` times over. Nothing is broadcast."""
+        bits = profiles.toarray() > 0
+        users = np.repeat(np.arange(len(bits)), size)
+        return Uploads(users, {"bits": Dense(self.flip.randomize(bits[users], rng))})
+
+    def score(self, model: Model, ratings: sparse.csr_array) -> Floats:
+        """Equation 12: the similarities of an item's neighbours that are in the user's history."""
+        held = (ratings > 0).astype(np.float64)
+        return np.asarray((held @ model.arrays["nearest"].T).toarray())
+
+
+def _first_bit(uploads: Uploads) -> NDArray[np.int64]:
+    return uploads.components["bits"].dense(np.arange(len(uploads.users)))[:, 0].astype(np.int64)
+
+
+def _bit_in_words(symbol: int) -> str:
+    return f"uploaded bit of item 0 is {symbol}"
