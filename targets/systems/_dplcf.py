@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,15 @@ from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from targets.mechanisms.base import Mechanism
 from targets.mechanisms.bit_flip import BitFlip
 from targets.mechanisms.product import Product
-from targets.systems.base import Challenge, Model, Population, Progress, Question, Run
+from targets.systems.base import (
+    Challenge,
+    Model,
+    Population,
+    Progress,
+    Question,
+    Reported,
+    Run,
+)
 from targets.transcript import Dense, Floats, Public, Round, Transcript, Uploads
 
 if TYPE_CHECKING:
@@ -110,6 +118,11 @@ class FlippedBits:
     @property
     def name(self) -> str:
         """Name on the command line."""
+        raise NotImplementedError
+
+    @property
+    def reported(self) -> tuple[Reported, ...]:
+        """Tables 2 to 5 at K = 10, epsilon 1."""
         raise NotImplementedError
 
     @property
@@ -237,10 +250,28 @@ class FlippedBits:
         users = np.repeat(np.arange(len(bits)), size)
         return Uploads(users, {"bits": Dense(self.flip.randomize(bits[users], rng))})
 
-    def score(self, model: Model, ratings: sparse.csr_array) -> Floats:
+    def score(
+        self, model: Model, ratings: sparse.csr_array, users: NDArray[np.integer[Any]]
+    ) -> Floats:
         """Equation 12: the similarities of an item's neighbours that are in the user's history."""
-        held = (ratings > 0).astype(np.float64)
+        held = (ratings[users] > 0).astype(np.float64)
         return np.asarray((held @ model.arrays["nearest"].T).toarray())
+
+
+def tables(movielens: tuple[float, float], apps: tuple[float, float]) -> tuple[Reported, ...]:
+    """HR@10 and NDCG@10 printed for MovieLens (Tables 4, 5) beside AppUsage (Tables 2, 3)."""
+    return tuple(
+        Reported(
+            metric=metric,
+            protocol="99 sampled negatives",
+            value=value,
+            note=(
+                f"MovieLens-20M filtered to 74,529 users; {other:.4f} on AppUsage, "
+                "which has 871 users and 1,682 items"
+            ),
+        )
+        for metric, value, other in zip(("HR@10", "NDCG@10"), movielens, apps, strict=True)
+    )
 
 
 def _first_bit(uploads: Uploads) -> NDArray[np.int64]:

@@ -67,6 +67,16 @@ class Challenge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """A figure of utility printed in the paper, and the setting it was reached in."""
+
+    metric: str
+    protocol: str
+    value: float
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """What scoring on the device needs after training; ``arrays`` are the target's own."""
 
@@ -95,6 +105,11 @@ class Target(Protocol):
     @property
     def paper(self) -> str:
         """Which paper describes it."""
+        ...
+
+    @property
+    def reported(self) -> tuple[Reported, ...]:
+        """What the paper reports of its utility, for the reader to compare."""
         ...
 
     def questions(self, population: Population) -> tuple[Question, ...]:
@@ -132,6 +147,8 @@ class Target(Protocol):
         """The client alone: each profile's message, ``size`` times over, profile by profile."""
         ...
 
-    def score(self, model: Model, ratings: sparse.csr_array) -> Floats:
-        """Scores of all items for all users, (n_users, n_items), from their own devices' view."""
+    def score(
+        self, model: Model, ratings: sparse.csr_array, users: NDArray[np.integer[Any]]
+    ) -> Floats:
+        """Scores of all items for these users, (len(users), n_items), as their devices compute."""
         ...
