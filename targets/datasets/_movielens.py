@@ -1,0 +1,205 @@
+"""What the MovieLens data sets share: attributes, genres, and the way to ``Interactions``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from accountants.errors import InputError
+from targets.datasets._table import Column, Table
+from targets.datasets.base import Attribute, Interactions
+
+LICENCE = (
+    "MovieLens data are for research. Acknowledge them in publications (Harper and Konstan 2015, "
+    "The MovieLens Datasets: History and Context, ACM TiiS 5(4), doi:10.1145/2827872); do not pass "
+    "them on without permission; do not use them commercially without permission of GroupLens; "
+    "do not suggest that the University of Minnesota endorses you."
+)
+GENDERS = ("F", "M")
+AGE_GROUPS = ("under 35", "35 to 45", "over 45")
+GENRES = (
+    "Action",
+    "Adventure",
+    "Animation",
+    "Children's",
+    "Comedy",
+    "Crime",
+    "Documentary",
+    "Drama",
+    "Fantasy",
+    "Film-Noir",
+    "Horror",
+    "Musical",
+    "Mystery",
+    "Romance",
+    "Sci-Fi",
+    "Thriller",
+    "War",
+    "Western",
+)
+LARGEST = 2**53
+"""Largest identifier or timestamp that a float64 keeps apart from its neighbours."""
+ID = Column(what="identifier", low=0, high=LARGEST)
+RATINGS = (
+    Column(what="user id", low=0, high=LARGEST),
+    Column(what="item id", low=0, high=LARGEST),
+    Column(what="rating", low=1, high=5),
+    Column(what="timestamp", low=0, high=LARGEST),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Users:
+    """The users' file: identifiers as they stand there, and one code an attribute."""
+
+    place: str
+    ids: NDArray[np.int64]
+    attributes: dict[str, Attribute]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Movies:
+    """The movies' file: identifiers as they stand there, titles and genre flags."""
+
+    place: str
+    ids: NDArray[np.int64]
+    titles: Sequence[str]
+    genres: NDArray[np.bool_]
+    genre_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairs:
+    """The ratings' file: who rated what; ``where`` names the place of a row in errors."""
+
+    users: NDArray[np.int64]
+    items: NDArray[np.int64]
+    ratings: NDArray[np.float32]
+    timestamps: NDArray[np.int64] | None
+    where: Callable[[int], str]
+
+
+def age_group(age: int) -> int:
+    """Code in ``AGE_GROUPS``: 35 and 45 both belong to the middle (FedRec paper, Table I).
+
+    The table prints the outer groups as "under 45" and "over 35", which overlap; the groups that
+    do not are under 35 and over 45.
+    """
+    return (age >= 35) + (age > 45)
+
+
+def codes(table: Table, column: int, categories: Sequence[str], what: str) -> NDArray[np.int64]:
+    """Codes of one column of names; InputError with the line of the first unknown one."""
+    known = {name: code for code, name in enumerate(categories)}
+    result = []
+    for row, fields in enumerate(table.rows()):
+        if fields[column] not in known:
+            raise table.error(row, f"{what}, one of {', '.join(categories)},", fields[column])
+        result.append(known[fields[column]])
+    return np.array(result)
+
+
+def whole(table: Table, row: int, field: str, column: Column) -> int:
+    """One field as a whole number of its column's range; InputError with its line."""
+    if not (field.isascii() and field.isdigit() and column.low <= int(field) <= column.high):
+        expected = f"a {column.what}, a whole number from {column.low} to {column.high},"
+        raise table.error(row, expected, field)
+    return int(field)
+
+
+def identifiers(table: Table) -> NDArray[np.int64]:
+    """The first column, whose entries must differ; InputError with the line of the first repeat."""
+    seen: dict[int, int] = {}
+    for row, fields in enumerate(table.rows()):
+        key = whole(table, row, fields[0], ID)
+        if key in seen:
+            raise table.error(row, f"an identifier not yet on {table.line(seen[key])},", fields[0])
+        seen[key] = row
+    return np.array(list(seen))
+
+
+def genre_flags(
+    table: Table, column: int, names: tuple[str, ...], separator: str
+) -> NDArray[np.bool_]:
+    """Flags (n, len(names)) of one column of genre words, in any order; none is allowed."""
+    flags = np.zeros((len(rows := table.rows()), len(names)), dtype=bool)
+    for row, fields in enumerate(rows):
+        for word in filter(None, fields[column].split(separator)):
+            if word not in names:
+                raise table.error(row, f"genres among {', '.join(names)},", word)
+            flags[row, names.index(word)] = True
+    return flags
+
+
+def rated(table: Table) -> Pairs:
+    """The four columns user, item, rating, timestamp of a ratings' file."""
+    numbers = table.numbers(RATINGS)
+    return Pairs(
+        users=numbers[:, 0],
+        items=numbers[:, 1],
+        ratings=numbers[:, 2].astype(np.float32),
+        timestamps=numbers[:, 3],
+        where=table.line,
+    )
+
+
+def assemble(name: str, users: Users, movies: Movies, pairs: Pairs) -> Interactions:
+    """Join the three files: rows are the users who rated, columns the movies that were rated.
+
+    A pair may stand once only, and both its ends must be known; InputError says where it does not.
+    """
+    row_ids, row_at, row = _index(pairs.users, users.ids, users.place, "user", pairs.where)
+    item_ids, item_at, column = _index(pairs.items, movies.ids, movies.place, "movie", pairs.where)
+    key = row * len(item_ids) + column
+    order = np.argsort(key, kind="stable")
+    again = np.flatnonzero(np.diff(key[order]) == 0)
+    if again.size:
+        at = again[np.argmin(order[again + 1])]
+        first, second = int(order[at]), int(order[at + 1])
+        raise InputError(
+            f"Expected each pair of user and movie once, got user {pairs.users[second]} and movie "
+            f"{pairs.items[second]} in {pairs.where(second)}, and before in {pairs.where(first)}. "
+            "Keep one of them."
+        )
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(row_ids)))])
+    return Interactions(
+        name=name,
+        users=row_ids,
+        items=item_ids,
+        ratings=sparse.csr_array(
+            (pairs.ratings[order], column[order], indptr), shape=(len(row_ids), len(item_ids))
+        ),
+        timestamps=None if pairs.timestamps is None else pairs.timestamps[order],
+        attributes={
+            key: Attribute(codes=attribute.codes[row_at], categories=attribute.categories)
+            for key, attribute in users.attributes.items()
+        },
+        genres=movies.genres[item_at],
+        genre_names=movies.genre_names,
+        titles=tuple(movies.titles[at] for at in item_at),
+    )
+
+
+def _index(
+    ids: NDArray[np.int64],
+    known: NDArray[np.int64],
+    place: str,
+    what: str,
+    where: Callable[[int], str],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The ids that occur, ascending; where each stands in ``known``; and ``ids`` as indices."""
+    present, inverse = np.unique(ids, return_inverse=True)
+    order = np.argsort(known)
+    at = order[np.minimum(np.searchsorted(known, present, sorter=order), len(known) - 1)]
+    strange = np.flatnonzero(known[at] != present)
+    if strange.size:
+        row = int(np.argmax(np.isin(inverse, strange)))
+        raise InputError(
+            f"Expected a {what} of {place} in {where(row)}, got {what} {ids[row]}. "
+            f"Give the {what} a line there, or take this one out."
+        )
+    return present, at, inverse

@@ -1,0 +1,125 @@
+"""Source: a directory or an archive, from which named files are read as bytes, never extracted."""
+
+from __future__ import annotations
+
+import stat
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import IO
+
+from accountants.errors import InputError
+
+LIMIT = 64 * 2**20
+"""Most bytes that are read of one file: more than twice the largest file of MovieLens 1M."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Files found by name, in ``path`` itself or below it in an archive.
+
+    A directory is searched at its top and in its folder ``folder`` (which is what unpacking the
+    official archive makes). Every member of an archive is checked before one is read: absolute
+    names, ``..``, links, encryption and declared sizes are refused; the bytes that really come out
+    are counted too, since a header may lie.
+    """
+
+    path: Path
+    folder: str
+
+    def __post_init__(self) -> None:
+        if not self.path.exists():
+            raise InputError(f"Expected a directory or an archive, got {self.path}: not there.")
+        if not self.path.is_dir() and not zipfile.is_zipfile(self.path):
+            raise InputError(
+                f"Expected a directory, .zip or .whl, got {self.path}: not a whole zip archive. "
+                "Fetch it again, or give the directory its files are in."
+            )
+
+    def pick(self, layouts: tuple[tuple[str, ...], ...]) -> dict[str, bytes]:
+        """The files of the first layout that is there in full; InputError names them all."""
+        if self.path.is_dir():
+            return self._read_directory(layouts)
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                return self._read_archive(archive, layouts)
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+            raise InputError(
+                f"Expected a whole archive, got {self.path}, which is damaged ({error}). "
+                "Fetch it again."
+            ) from error
+
+    def place(self, name: str) -> str:
+        """How errors call the file ``name`` of this source."""
+        return f"{name} of {self.path}"
+
+    def _read_directory(self, layouts: tuple[tuple[str, ...], ...]) -> dict[str, bytes]:
+        for layout in layouts:
+            for directory in (self.path, self.path / self.folder):
+                if all((directory / name).is_file() for name in layout):
+                    return {name: self._read_file(directory / name) for name in layout}
+        raise self._missing(layouts)
+
+    def _read_file(self, path: Path) -> bytes:
+        try:
+            with path.open("rb") as stream:
+                return self._read(stream, path.name)
+        except OSError as error:
+            raise InputError(
+                f"Expected a file that can be read, got {path} ({error.strerror})."
+            ) from error
+
+    def _read_archive(
+        self, archive: zipfile.ZipFile, layouts: tuple[tuple[str, ...], ...]
+    ) -> dict[str, bytes]:
+        wanted = {name for layout in layouts for name in layout}
+        found: dict[str, zipfile.ZipInfo] = {}
+        for member in archive.infolist():
+            self._check(member)
+            name = PurePosixPath(member.filename).name
+            if name in wanted and not member.is_dir():
+                if name in found:
+                    raise self._refused(member, f"there is {found[name].filename!r} too")
+                if member.file_size > LIMIT:
+                    raise self._refused(member, f"it declares {member.file_size:,} bytes")
+                found[name] = member
+        for layout in layouts:
+            if found.keys() >= set(layout):
+                files = {}
+                for name in layout:
+                    with archive.open(found[name]) as stream:
+                        files[name] = self._read(stream, name)
+                return files
+        raise self._missing(layouts)
+
+    def _check(self, member: zipfile.ZipInfo) -> None:
+        name = member.orig_filename
+        posix, windows = PurePosixPath(name), PureWindowsPath(name)
+        if posix.is_absolute() or windows.drive or windows.root or "\0" in name:
+            raise self._refused(member, "its name is absolute")
+        if ".." in (*posix.parts, *windows.parts):
+            raise self._refused(member, "its name climbs out of the archive")
+        if stat.S_ISLNK(member.external_attr >> 16):
+            raise self._refused(member, "it is a link")
+        if member.flag_bits & 0x1:
+            raise self._refused(member, "it is encrypted")
+
+    def _read(self, stream: IO[bytes], name: str) -> bytes:
+        data = stream.read(LIMIT + 1)
+        if len(data) > LIMIT:
+            raise InputError(
+                f"Expected at most {LIMIT:,} bytes in {self.place(name)}, got more. "
+                "It is not a file of this data set; fetch it again."
+            )
+        return data
+
+    def _refused(self, member: zipfile.ZipInfo, why: str) -> InputError:
+        return InputError(
+            f"Expected a safe archive, got {self.path} with the member "
+            f"{member.orig_filename!r}: {why}. Fetch it again from its publisher."
+        )
+
+    def _missing(self, layouts: tuple[tuple[str, ...], ...]) -> InputError:
+        choices = "; or ".join(", ".join(layout) for layout in layouts)
+        return InputError(f"Expected {choices}; got {self.path}, which has no such set of files.")

@@ -1,0 +1,135 @@
+"""Table: a delimited text file, read fast when it is whole, line by line when it is not."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountants.errors import InputError
+
+_NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of whole numbers in [low, high]; ``what`` names one in errors."""
+
+    what: str
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One file: ``header`` where the layout has one, then rows of ``width`` fields.
+
+    ``place`` is the file's name in errors. Rows are lines: a blank one is an error, so that row i
+    is always line i + 1 (+ 1 with a header).
+    """
+
+    place: str
+    data: bytes
+    separator: str
+    width: int
+    header: str | None = None
+    encoding: str = "utf-8"
+
+    def line(self, row: int) -> str:
+        """Where row ``row`` stands."""
+        return f"{self.place}, line {row + 1 + (self.header is not None)}"
+
+    def error(self, row: int, expected: str, got: object) -> InputError:
+        """What was expected in a row, what came, and the remedy."""
+        return broken(self.line(row), expected, got)
+
+    def rows(self) -> list[list[str]]:
+        """All rows as text; InputError with the line of the first that is not ``width`` fields."""
+        return [self._fields(row, line) for row, line in enumerate(self._body().split(b"\n"))]
+
+    def numbers(self, columns: tuple[Column, ...]) -> NDArray[np.int64]:
+        """All rows as whole numbers, (n, width); InputError with the first line that breaks."""
+        table = self.quick()
+        if table is None:
+            table = self.slow()
+        low, high = ([getattr(c, side) for c in columns] for side in ("low", "high"))
+        with np.errstate(invalid="ignore"):
+            good = (table >= low) & (table <= high) & (table == np.floor(table))
+        if not good.all():
+            row, column = np.argwhere(~good)[0]
+            what = columns[column]
+            raise self.error(
+                int(row),
+                f"a {what.what}, a whole number from {what.low} to {what.high},",
+                f"{table[row, column]:g}",
+            )
+        return table.astype(np.int64)
+
+    def quick(self) -> NDArray[np.float64] | None:
+        """The whole file in one call; None where only ``slow`` can say what is wrong with it."""
+        body, separator = self._body(), self.separator
+        if not body.isascii() or b"\r" in body or b"\0" in body:
+            return None
+        if len(separator) > 1:  # numpy splits at one character only
+            if b"\t" in body:
+                return None
+            body, separator = body.replace(separator.encode(), b"\t"), "\t"
+        try:
+            table = np.loadtxt(
+                io.StringIO(body.decode("ascii")), delimiter=separator, comments=None, ndmin=2
+            )
+        except ValueError:
+            return None
+        return table if table.shape == (body.count(b"\n") + 1, self.width) else None
+
+    def slow(self) -> NDArray[np.float64]:
+        """The same numbers, line by line, with the line number of the first field that is none."""
+        return np.array(
+            [
+                [self._number(row, field) for field in fields]
+                for row, fields in enumerate(self.rows())
+            ]
+        )
+
+    def _body(self) -> bytes:
+        """The rows' bytes: Unix line ends, no header, no end of line after the last row."""
+        data = self.data.replace(b"\r\n", b"\n")
+        data = data[:-1] if data.endswith(b"\n") else data
+        if self.header is not None:
+            first, _, data = data.partition(b"\n")
+            if first != self.header.encode():
+                raise broken(
+                    f"{self.place}, line 1",
+                    f"the header {self.header!r}",
+                    first.decode("latin-1"),
+                )
+        if not data:
+            raise broken(self.place, "at least one row", "an empty file")
+        return data
+
+    def _fields(self, row: int, line: bytes) -> list[str]:
+        try:
+            fields = line.decode(self.encoding).split(self.separator)
+        except UnicodeDecodeError:
+            raise self.error(row, f"{self.encoding} text", line) from None
+        if len(fields) != self.width:
+            expected = f"{self.width} fields separated by {self.separator!r}"
+            raise self.error(row, expected, f"{len(fields)} in {line.decode(self.encoding)}")
+        return fields
+
+    def _number(self, row: int, field: str) -> float:
+        if not _NUMBER.fullmatch(field):
+            raise self.error(row, "a number", field)
+        return float(field)
+
+
+def broken(place: str, expected: str, got: object) -> InputError:
+    """The error for a file that is not what its layout promises."""
+    shown = got if isinstance(got, str) else repr(got)
+    shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
+    return InputError(
+        f"Expected {expected} in {place}, got {shown!r}. Repair the file, or fetch it again."
+    )
