@@ -43,6 +43,20 @@ class Domain:
             raise InputError(f"Expected an input in {self}, got {bad!r}. Project it first.")
         return array
 
+    def spread(self, value: ArrayLike, size: tuple[int, ...] | None) -> NDArray[Any]:
+        """``value``, checked, as a view of shape (*size, *shape); ``size`` defaults to its batch.
+
+        InputError if the batch does not broadcast to ``size``.
+        """
+        array = self.check(value)
+        batch = array.shape[: array.ndim - len(self.shape)]
+        try:
+            return np.broadcast_to(array, (batch if size is None else size) + self.shape)
+        except ValueError:
+            raise InputError(
+                f"Expected a batch that broadcasts to size={size}, got a batch of shape {batch}."
+            ) from None
+
     def __str__(self) -> str:
         if self.values is not None:
             entries = "{" + ", ".join(f"{v:g}" for v in self.values) + "}"
@@ -56,13 +70,17 @@ class Critical:
     """Inputs and outputs among which the largest log-ratio of a mechanism is attained.
 
     ``inputs`` has shape (a, *domain shape) and ``outputs`` (b, *output shape). A mechanism made of
-    ``copies`` independent randomizations of the same law, all of which may see the worst pair at
-    once, gives the sets of one of them: the log-ratio adds up.
+    ``copies`` independent randomizations by one ``part``, all of which may see the worst pair at
+    once, gives the sets of that part: the log-ratio adds up. ``part`` is None where the mechanism
+    is its own only part. ``exhaustive`` says that ``outputs`` are all outputs that have positive
+    probability, and that ``inputs`` hold the pair of largest hockey-stick divergence as well.
     """
 
     inputs: NDArray[Any]
     outputs: NDArray[Any]
     copies: int = 1
+    part: Mechanism | None = None
+    exhaustive: bool = False
 
 
 class Mechanism(Protocol):

@@ -1,0 +1,174 @@
+"""Lower bounds that need no sample: the output probabilities of the mechanism are known."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from accountants.bound import Bound, Side, Witness, check_delta, check_epsilon
+from accountants.errors import InputError
+from accountants.scope import Scope
+from targets.mechanisms.base import Critical, Mechanism
+
+Law = NDArray[np.float64]
+
+
+def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> Bound:
+    """No epsilon below this one holds for ``mechanism`` at ``delta``: a proof, not an estimate.
+
+    At delta 0 it is the largest log-ratio of one output's probability under two inputs, times the
+    copies that may take the worst pair at once; infinite where an output is possible under one
+    input and impossible under the other, or where the ratio has no bound. At delta > 0 it is the
+    least epsilon at which the hockey-stick divergence of the worst pair is at most delta; this
+    needs finitely many outputs, of at most two different ratios if there are several copies
+    (InputError otherwise). The witness names the pair.
+    """
+    if check_delta(delta) > 0:
+        return _at_delta(mechanism, scope, delta)
+    critical = mechanism.critical()
+    if critical is None:
+        return _bound(math.inf, scope, 0.0, None, "the log-ratio of the outputs has no bound")
+    laws = _laws(mechanism, critical)
+    high, low = laws.max(axis=0), laws.min(axis=0)
+    ratios = np.where(np.isneginf(high), 0.0, high - np.where(np.isneginf(high), 0.0, low))
+    output = int(np.argmax(ratios))
+    a, b = int(np.argmax(laws[:, output])), int(np.argmin(laws[:, output]))
+    witness = Witness(
+        input_a=_words(critical.inputs[a]),
+        input_b=_words(critical.inputs[b]),
+        output=_words(critical.outputs[output]),
+        probability_a=math.exp(laws[a, output]),
+        probability_b=math.exp(laws[b, output]),
+        copies=critical.copies,
+        note=_note(critical, laws[b, output]),
+    )
+    return _bound(float(ratios[output]) * critical.copies, scope, 0.0, witness)
+
+
+def delta_at(mechanism: Mechanism, epsilon: float) -> float:
+    """The least delta at which ``mechanism`` is (epsilon, delta)-private, exactly.
+
+    The largest hockey-stick divergence sum(max(0, P - e^eps Q)) over ordered pairs of inputs;
+    InputError as in ``exact_lower_bound`` at delta > 0.
+    """
+    check_epsilon(epsilon)
+    _, pairs = _pairs(mechanism)
+    return max(_divergence(p, q, epsilon) for _, _, p, q in pairs)
+
+
+def _at_delta(mechanism: Mechanism, scope: Scope, delta: float) -> Bound:
+    critical, pairs = _pairs(mechanism)
+    epsilon, chosen = 0.0, None
+    for a, b, p, q in pairs:
+        # The divergence is the largest P(S) - e^eps Q(S) over the sets S of largest ratio.
+        order = np.argsort(_log_ratio(q, p))
+        in_p, in_q = np.cumsum(p[order]), np.cumsum(q[order])
+        excess = np.maximum(in_p - delta, 0.0)
+        reached = _log_ratio(excess, in_q)
+        k = int(np.argmax(reached))
+        if chosen is None or reached[k] > epsilon:
+            epsilon = max(epsilon, float(reached[k]))
+            chosen = Witness(
+                input_a=_words(critical.inputs[a]),
+                input_b=_words(critical.inputs[b]),
+                output=f"the {k + 1} of {len(p)} outputs that speak most for the first input",
+                probability_a=min(1.0, float(in_p[k])),
+                probability_b=min(1.0, float(in_q[k])),
+                copies=critical.copies,
+                note="probabilities of all copies together" if critical.copies > 1 else "",
+            )
+    return _bound(epsilon, scope, delta, chosen)
+
+
+def _pairs(mechanism: Mechanism) -> tuple[Critical, list[tuple[int, int, Law, Law]]]:
+    """Every ordered pair of critical inputs with its two laws over outputs of all copies."""
+    critical = mechanism.critical()
+    if critical is None or not critical.exhaustive:
+        raise InputError(
+            f"Expected a mechanism with finitely many outputs at delta > 0, got {mechanism}. "
+            "Ask for delta 0, or measure with an estimator."
+        )
+    laws = np.exp(_laws(mechanism, critical))
+    n = len(laws)
+    return critical, [
+        (a, b, *_copied(laws[a], laws[b], critical.copies))
+        for a in range(n)
+        for b in range(n)
+        if a != b
+    ]
+
+
+def _copied(p: Law, q: Law, copies: int) -> tuple[Law, Law]:
+    """The laws of ``copies`` independent outputs, as far as they tell the inputs apart.
+
+    If outputs have two different ratios only, the number of those of the larger ratio says all:
+    binomial under either input.
+    """
+    if copies == 1:
+        return p, q
+    ratios = np.round(_log_ratio(p, q), 12)
+    top = ratios == ratios[(p > 0) | (q > 0)].max()
+    rest = ~top & ((p > 0) | (q > 0))
+    if np.unique(ratios[rest]).size > 1:
+        raise InputError(
+            f"Expected outputs of at most two ratios for {copies} copies at delta > 0, got more. "
+            "Ask for delta 0, or measure with an estimator."
+        )
+    counts = np.arange(copies + 1)
+    return (
+        stats.binom.pmf(counts, copies, min(1.0, p[top].sum())),
+        stats.binom.pmf(counts, copies, min(1.0, q[top].sum())),
+    )
+
+
+def _divergence(p: Law, q: Law, epsilon: float) -> float:
+    weight = np.where(p > 0, np.minimum(epsilon - _log_ratio(p, q), 0.0), 0.0)
+    return float(min(1.0, np.sum(p * -np.expm1(weight))))
+
+
+def _log_ratio(p: Law, q: Law) -> Law:
+    """ln(p/q) without a warning: inf for q = 0 < p, -inf for p = 0, and so for 0/0."""
+    with np.errstate(divide="ignore"):
+        log_p, log_q = np.log(p), np.log(q)
+    return np.where(p > 0, log_p - np.where(p > 0, log_q, 0.0), -np.inf)
+
+
+def _laws(mechanism: Mechanism, critical: Critical) -> Law:
+    """Log-probabilities of one copy, critical inputs by critical outputs."""
+    part = critical.part or mechanism
+    return part.log_prob(critical.outputs[None], critical.inputs[:, None])
+
+
+def _bound(
+    epsilon: float, scope: Scope, delta: float, witness: Witness | None, note: str = ""
+) -> Bound:
+    source = "exact hockey-stick divergence" if delta > 0 else "exact log-ratio"
+    return Bound(
+        epsilon=epsilon,
+        delta=delta,
+        side=Side.LOWER,
+        scope=scope,
+        source=f"{source}: {note}" if note else source,
+        witness=witness,
+    )
+
+
+def _note(critical: Critical, log_b: float) -> str:
+    if np.isneginf(log_b):
+        return "The output is impossible under the second input: seeing it rules that input out."
+    if critical.copies > 1:
+        return f"{critical.copies} independent copies may take this pair at once."
+    return ""
+
+
+def _words(value: Any) -> str:
+    array = np.asarray(value)
+    if array.ndim == 0:
+        return f"{array.item():g}"
+    if array.size > 8 and (array == array.flat[0]).all():
+        return f"{array.flat[0]:g} in all {array.size} entries"
+    return np.array2string(array, threshold=8, separator=", ")

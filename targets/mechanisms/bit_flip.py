@@ -1,0 +1,139 @@
+"""Bit flipping: every bit is kept or flipped by itself, with rates that depend on the bit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+
+from accountants.bound import check_epsilon
+from accountants.errors import InputError
+from targets.mechanisms.base import Critical, Domain
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+_BYTE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class BitFlip:
+    """P(1 | 1) = p and P(1 | 0) = q: epsilon = max(|ln(p/q)|, |ln((1-q)/(1-p))|) a bit.
+
+    Both ratios count. That p/q <= e^eps alone bounds epsilon is a trap (Gao et al. 2020, section
+    on asymmetric flipping, eq. 11: p = 1, q = e^-eps): there a reported 0 proves a 0, and epsilon
+    is infinite. With q = p e^-eps the other ratio is within e^eps only if p <= e^eps/(1+e^eps).
+
+    Elementwise over arrays of any shape: every entry is an input of its own, in {0, 1}. Whole
+    vectors in which every bit may differ are a ``Product`` of this. Outputs are bool.
+    """
+
+    p: float
+    q: float
+
+    def __post_init__(self) -> None:
+        for name, rate in (("p", self.p), ("q", self.q)):
+            if not 0 <= rate <= 1:
+                raise InputError(
+                    f"Expected {name} in [0, 1], got {name}={rate!r}. Give a probability."
+                )
+
+    @classmethod
+    def symmetric(cls, epsilon: float) -> Self:
+        """p = 1 - q = e^eps/(1+e^eps): randomized response, exactly epsilon-private a bit.
+
+        p is rounded down, so that the epsilon of the numbers stored is never above ``epsilon``
+        (by 1e-12 below at 10, 1e-7 at 20; doubles next to 1 allow no epsilon above 36.7).
+        """
+        p = min(float(expit(check_epsilon(epsilon))), 1.0 - 2.0**-53)
+        while p > 0.5 and math.log(p) - math.log(1.0 - p) > epsilon:
+            p = math.nextafter(p, 0.0)
+        return cls(p, 1.0 - p)
+
+    @classmethod
+    def asymmetric(cls, epsilon: float) -> Self:
+        """p = 1, q = e^-eps (Gao et al. 2020, eq. 11): claimed epsilon, in truth infinite."""
+        return cls(1.0, math.exp(-check_epsilon(epsilon)))
+
+    @property
+    def epsilon(self) -> float:
+        """The exact epsilon of one bit; infinite if an output is possible for one bit only."""
+        return max(_log_ratio(self.p, self.q), _log_ratio(1.0 - self.p, 1.0 - self.q))
+
+    @property
+    def domain(self) -> Domain:
+        """One bit."""
+        return Domain(low=0, high=1, values=(0.0, 1.0))
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """One bit."""
+        return ()
+
+    def randomize(
+        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
+    ) -> NDArray[Any]:
+        """Flip bits, bool of shape ``size``: one random byte a bit, a double where it ties.
+
+        Exact but for the last step: a rate that is no multiple of 2^-61 is rounded up to one, so
+        the probability of a sample differs from p or q by less than 4.4e-19.
+        """
+        bits = self._bits(value)
+        shape = bits.shape if size is None else size
+        bits = Domain(low=0, high=1).spread(bits, shape)
+        count = math.prod(shape)
+        words = rng.integers(0, 2**64, size=-(-count // 8), dtype=np.uint64)
+        noise = words.view(np.uint8)[:count].reshape(shape)
+        p_byte, q_byte = int(self.p * _BYTE), int(self.q * _BYTE)
+        out = np.where(bits, noise < p_byte, noise < q_byte)
+        ties = np.flatnonzero(np.where(bits, noise == p_byte, noise == q_byte))
+        rest = np.where(
+            bits.ravel()[ties] if bits.ndim else bits,
+            self.p * _BYTE - p_byte,
+            self.q * _BYTE - q_byte,
+        )
+        out.reshape(-1)[ties] = rng.random(len(ties)) < rest
+        return out
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        """ln P(output | value), broadcast; -inf for an output that cannot be."""
+        out, bits = np.asarray(output), self._bits(value)
+        one = np.where(bits, _log(self.p), _log(self.q))
+        zero = np.where(bits, _log1m(self.p), _log1m(self.q))
+        return np.where(out == 1, one, np.where(out == 0, zero, -np.inf))
+
+    def critical(self) -> Critical:
+        """Both bits, both outputs: all there is."""
+        return Critical(inputs=np.array([0, 1]), outputs=np.array([0, 1]), exhaustive=True)
+
+    def event(self) -> DpEvent:
+        """Randomized response over two buckets if p + q = 1, otherwise our own leaf."""
+        from dp_accounting import RandomizedResponseDpEvent
+
+        from accountants.events import BitFlipDpEvent
+
+        if self.p + self.q == 1.0:
+            return RandomizedResponseDpEvent(2.0 * min(self.p, self.q), 2)
+        return BitFlipDpEvent(self.p, self.q)
+
+    def _bits(self, value: ArrayLike) -> NDArray[np.bool_]:
+        array = np.asarray(value)
+        return array if array.dtype == bool else self.domain.check(array).astype(bool)
+
+
+def _log(rate: float) -> float:
+    return math.log(rate) if rate > 0 else -math.inf
+
+
+def _log1m(rate: float) -> float:
+    return math.log1p(-rate) if rate < 1 else -math.inf
+
+
+def _log_ratio(a: float, b: float) -> float:
+    if a == b:
+        return 0.0
+    return abs(math.log(a) - math.log(b)) if min(a, b) > 0 else math.inf

@@ -1,0 +1,52 @@
+"""No protection at all: the upload is the value itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from targets.mechanisms.base import Critical, Domain
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The output is the input: epsilon is infinite, as any output names its input.
+
+    Elementwise over arrays of bits, which are enough to show it. Outputs are bool.
+    """
+
+    @property
+    def domain(self) -> Domain:
+        """One bit."""
+        return Domain(low=0, high=1, values=(0.0, 1.0))
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """One bit."""
+        return ()
+
+    def randomize(
+        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
+    ) -> NDArray[Any]:
+        """The value, bool of shape ``size``; ``rng`` is not drawn from."""
+        return self.domain.spread(value, size).astype(bool)
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        """0 where output and value agree, -inf elsewhere."""
+        return np.where(np.asarray(output) == self.domain.check(value), 0.0, -np.inf)
+
+    def critical(self) -> Critical:
+        """Both bits, both outputs: all there is."""
+        return Critical(inputs=np.array([0, 1]), outputs=np.array([0, 1]), exhaustive=True)
+
+    def event(self) -> DpEvent:
+        """Non-private."""
+        from dp_accounting import NonPrivateDpEvent
+
+        return NonPrivateDpEvent()

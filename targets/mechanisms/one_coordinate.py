@@ -1,0 +1,113 @@
+"""One coordinate of a vector, drawn uniformly, reported as a randomized sign."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+
+from accountants.bound import check_epsilon
+from accountants.errors import InputError
+from targets.mechanisms.base import Critical, Domain
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, slots=True)
+class OneCoordinate:
+    """A report of one coordinate is exactly epsilon-private, whatever the vector.
+
+    The coordinate c is uniform, whatever the input; then P(bit = 1 | v) =
+    (v_c (e^eps - 1) + e^eps + 1) / (2 e^eps + 2), and the server reads +B or -B with
+    B = (e^eps + 1)/(e^eps - 1) dimension, of which the mean is v. Right only if every entry lies
+    in [-1, 1] (``project``): beyond (e^eps+1)/(e^eps-1) the formula is no probability.
+    Source: Minto et al. 2021, Algorithm 1 and Theorem 3 (after Nguyen et al. 2016).
+
+    Inputs are (*batch, dimension); an output is int64 [coordinate, bit].
+    """
+
+    epsilon: float
+    dimension: int
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if self.dimension < 1:
+            raise InputError(
+                f"Expected dimension >= 1, got dimension={self.dimension!r}. Give the length of "
+                "the vector."
+            )
+
+    @property
+    def magnitude(self) -> float:
+        """B, what a bit stands for in the server's unbiased estimate; infinite at epsilon 0."""
+        if self.epsilon == 0:
+            return math.inf
+        return self.dimension / math.tanh(self.epsilon / 2)
+
+    @property
+    def domain(self) -> Domain:
+        """[-1, 1]^dimension."""
+        return Domain(low=-1, high=1, shape=(self.dimension,))
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """[coordinate, bit]."""
+        return (2,)
+
+    def project(self, value: ArrayLike) -> NDArray[np.float64]:
+        """Clip every entry to [-1, 1]: the caller's duty before ``randomize`` and ``bits``."""
+        return np.clip(np.asarray(value, dtype=np.float64), -1.0, 1.0)
+
+    def coordinates(self, rng: np.random.Generator, size: tuple[int, ...]) -> NDArray[np.int64]:
+        """Draw coordinates, so that only those entries need be computed."""
+        return rng.integers(0, self.dimension, size=size)
+
+    def bits(self, value_at: ArrayLike, rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Draw the bits of entries ``value_at`` in [-1, 1], any shape; InputError outside."""
+        rates = self._rate(Domain(low=-1, high=1).check(value_at))
+        return np.asarray(rng.random(rates.shape) < rates)
+
+    def randomize(
+        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
+    ) -> NDArray[Any]:
+        """Draw reports, int64 of shape (*size, 2)."""
+        vectors = self.domain.spread(value, size)
+        index = self.coordinates(rng, vectors.shape[:-1])
+        bits = self.bits(np.take_along_axis(vectors, index[..., None], axis=-1)[..., 0], rng)
+        return np.stack([index, bits], axis=-1)
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        """ln P([coordinate, bit] | value), broadcast; -inf for an output that cannot be."""
+        out, vectors = np.asarray(output), self.domain.check(value)
+        shape = np.broadcast_shapes(out.shape[:-1], vectors.shape[:-1])
+        index, bit = np.broadcast_to(out[..., 0], shape), np.broadcast_to(out[..., 1], shape)
+        possible = (index >= 0) & (index < self.dimension) & ((bit == 0) | (bit == 1))
+        chosen = np.where(possible, index, 0).astype(np.int64)[..., None]
+        vectors = np.broadcast_to(vectors, (*shape, self.dimension))
+        at = np.take_along_axis(vectors, chosen, axis=-1)[..., 0]
+        rate = self._rate(np.where(bit == 1, at, -at))
+        return np.where(possible, np.log(rate) - math.log(self.dimension), -np.inf)
+
+    def critical(self) -> Critical:
+        """The two opposite corners, all +1 and all -1; every output."""
+        inputs = np.repeat([[1.0], [-1.0]], self.dimension, axis=1)
+        coordinate, bit = np.divmod(np.arange(2 * self.dimension), 2)
+        return Critical(
+            inputs=inputs, outputs=np.stack([coordinate, bit], axis=-1), exhaustive=True
+        )
+
+    def event(self) -> DpEvent:
+        """Randomized response over two buckets: the coordinate says nothing of the input."""
+        from dp_accounting import RandomizedResponseDpEvent
+
+        return RandomizedResponseDpEvent(2.0 * float(expit(-self.epsilon)), 2)
+
+    def _rate(self, value_at: ArrayLike) -> NDArray[np.float64]:
+        """P(bit = 1), as a mixture of the two corners: nothing cancels at large epsilon."""
+        share = (1.0 + np.asarray(value_at, dtype=np.float64)) / 2.0
+        return np.asarray(share * expit(self.epsilon) + (1.0 - share) * expit(-self.epsilon))

@@ -1,0 +1,70 @@
+"""A vector whose entries are randomized independently, all of which may differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from accountants.errors import InputError
+from targets.mechanisms.base import Critical, Domain, Mechanism
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """``length`` independent uses on ``length`` inputs: epsilon adds up, and exactly so.
+
+    Two vectors may differ in every entry, so the worst pair of one entry can stand in all of
+    them. Inputs are (*batch, length, *inner domain), outputs (*size, length, *inner output).
+    """
+
+    mechanism: Mechanism
+    length: int
+
+    def __post_init__(self) -> None:
+        if self.length < 1:
+            raise InputError(
+                f"Expected length >= 1, got length={self.length!r}. Give the number of entries."
+            )
+
+    @property
+    def domain(self) -> Domain:
+        """The inner domain, ``length`` times."""
+        inner = self.mechanism.domain
+        return replace(inner, shape=(self.length, *inner.shape))
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """(length, *inner output)."""
+        return (self.length, *self.mechanism.output_shape)
+
+    def randomize(
+        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
+    ) -> NDArray[Any]:
+        """Draw outputs, every entry by itself."""
+        values = self.domain.spread(value, size)
+        batch = values.shape[: values.ndim - len(self.domain.shape)]
+        return self.mechanism.randomize(values, rng, (*batch, self.length))
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        """Sum of the entries' log-probabilities."""
+        each = self.mechanism.log_prob(output, self.domain.check(value))
+        return np.asarray(each.sum(axis=-1))
+
+    def critical(self) -> Critical | None:
+        """The sets of one entry, with ``length`` times its copies."""
+        one = self.mechanism.critical()
+        if one is None:
+            return None
+        return replace(one, copies=one.copies * self.length, part=one.part or self.mechanism)
+
+    def event(self) -> DpEvent:
+        """The event of one entry, composed ``length`` times."""
+        from dp_accounting import SelfComposedDpEvent
+
+        return SelfComposedDpEvent(self.mechanism.event(), self.length)
