@@ -1,0 +1,88 @@
+"""What a rank-one item gradient tells: the user vector and, item by item, whether it was touched.
+
+An FCF client sends G = (s - V x) x^T for the broadcast V (M, F), its vector x and
+s_i = c_i - (c_i - 1) x.v_i at the items it interacted with, 0 elsewhere. Write x = t b with
+|b| = 1. Then
+
+1. b is the right singular vector of G (up to sign), and a = G b = t s - t^2 V b;
+2. at untouched items a_i = -t^2 q_i with q = V b: the bulk fixes t^2;
+3. s_i = (a_i + t^2 q_i) / t is 0 at untouched items and mostly positive at touched ones (an item is
+   missed only if its prediction x.v_i is exactly c / (c - 1)): their sum fixes the sign of t.
+
+Step 2 must not be misled by the touched items, of which there may be more than the untouched. The
+scale is the densest place of the ratios -a_i / q_i (the shortest window that holds a tenth of
+them), refined by least squares on the items that agree with it. Touched items have ratios
+t^2 c - t c / q_i, spread out with q_i, so the estimate breaks down only where fewer than a tenth of
+the items are untouched, or noise exceeds the signal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_WINDOW = 0.1
+_REFINEMENTS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankOneFit:
+    """``vectors`` (n, F) x, ``residuals`` (n, M) s, ``noise`` (n,) std of s at untouched items."""
+
+    vectors: NDArray[np.float64]
+    residuals: NDArray[np.float64]
+    noise: NDArray[np.float64]
+
+
+def directions(gradients: NDArray[Any]) -> NDArray[np.float64]:
+    """Top right singular vector of each matrix, (n, M, F) -> (n, F), from the F x F Gram matrix."""
+    gram = (gradients.transpose(0, 2, 1) @ gradients).astype(np.float64)
+    return np.linalg.eigh(gram)[1][:, :, -1]
+
+
+def fit(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
+    """Solve steps 1 to 3 for all users of a block: (n, M, F) gradients, (M, F) broadcast."""
+    b = directions(gradients)
+    a = np.einsum("nmf,nf->nm", gradients, b, optimize=True).astype(np.float64)
+    q = b @ items.T.astype(np.float64)
+    # Rounding is noise too: it keeps exact uploads from having none.
+    rounding = 4 * np.finfo(gradients.dtype).eps * np.abs(a).max(axis=1)
+    square, spread = _bulk(a, q, rounding)
+    signal = a + square[:, None] * q
+    t = np.sqrt(square) * np.where(signal.sum(axis=1) < 0, -1.0, 1.0)
+    inverse = np.divide(1.0, t, out=np.zeros_like(t), where=t != 0)
+    return RankOneFit(
+        vectors=t[:, None] * b,
+        residuals=signal * inverse[:, None],
+        noise=spread * np.abs(inverse),
+    )
+
+
+def _bulk(
+    a: NDArray[np.float64], q: NDArray[np.float64], rounding: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Robust t^2 >= 0 in a = -t^2 q + noise for most users, and the noise's standard deviation."""
+    ratios = np.sort(np.divide(-a, q, out=np.full_like(a, np.inf), where=q != 0), axis=1)
+    width = max(1, int(_WINDOW * a.shape[1]))
+    with np.errstate(invalid="ignore"):
+        gaps = np.nan_to_num(ratios[:, width:] - ratios[:, :-width], nan=np.inf)
+    start = np.argmin(gaps, axis=1)
+    square = np.take_along_axis(ratios, (start + width // 2)[:, None], axis=1)[:, 0]
+    square = np.where(np.isfinite(square), square, 0.0).clip(min=0.0)
+    # Standard deviation of which the closest tenth of a normal sample is 0.1257.
+    closest = np.partition(np.abs(a + square[:, None] * q), width, axis=1)[:, width]
+    spread = np.maximum(closest / 0.1257, rounding)
+    for _ in range(_REFINEMENTS):
+        inlier = np.abs(a + square[:, None] * q) <= 3 * spread[:, None]
+        weight = np.einsum("nm,nm->n", inlier, q * q)
+        fitted = -np.einsum("nm,nm,nm->n", inlier, a, q)
+        square = np.divide(fitted, weight, out=square.copy(), where=weight > 0).clip(min=0.0)
+        residual = np.where(inlier, a + square[:, None] * q, 0.0)
+        count = np.maximum(inlier.sum(axis=1), 1)
+        # A normal sample cut at three standard deviations has 0.9866 of its own.
+        deviation = np.sqrt((residual**2).sum(axis=1) / count) / 0.9866
+        spread = np.maximum(deviation, rounding)
+    return square, spread

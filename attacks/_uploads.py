@@ -1,0 +1,89 @@
+"""How attacks read uploads: in blocks of users, and condensed to one message a user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from targets.transcript import Component, Dense, Glimpse, Uploads, View
+
+# Numbers of one block of dense messages: 64 MiB in float64.
+_BLOCK = 2**23
+_SUMMARY = "summary"
+_CLIP = 5.0
+# Fresh randomizations of the same data in every round: their sum says more than the last one.
+_ADDITIVE = ("reports", "bits")
+
+
+def blocks(component: Component) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Dense messages, block by block of clients: (positions, (block, *shape)).
+
+    A block holds at most 64 MiB of float64 (one client's message, if that is larger).
+    """
+    step = max(1, _BLOCK // max(1, int(np.prod(component.shape))))
+    for start in range(0, len(component), step):
+        stop = min(start + step, len(component))
+        yield slice(start, stop), component.dense(np.arange(start, stop))
+
+
+def summed(view: View, name: str) -> NDArray[np.float32]:
+    """Sum over rounds of each user's messages ``name``, flat: (n_users, size), float32."""
+    rounds = view.component(name)
+    size = int(np.prod(rounds[0][1].shape)) if rounds else 0
+    total = np.zeros((view.public.n_users, size), dtype=np.float32)
+    for uploads, component in rounds:
+        for rows, messages in blocks(component):
+            total[uploads.users[rows]] += messages.reshape(len(messages), -1)
+    return total
+
+
+def summary(view: View) -> View:
+    """The view with its uploads condensed to one standardised vector a user.
+
+    Reports and bits, randomized afresh every round, are summed over the rounds; of every other
+    component the last round's messages are taken. The columns are then centred and scaled over
+    all users, labelled or not, which the adversary sees too, and clipped at five standard
+    deviations: gradients have heavy tails. A user who sent nothing has the mean.
+    A view without uploads, or condensed before, is returned as it is. Memory: n_users times the
+    size of one user's messages, float32.
+    """
+    names = sorted({n for g in view.rounds if g.uploads is not None for n in g.uploads.components})
+    if not names or names == [_SUMMARY]:
+        return view
+    parts = []
+    for name in names:
+        rounds = view.component(name)
+        kept = len(rounds) if name in _ADDITIVE else 1
+        glimpses = tuple(Glimpse(broadcast=None, uploads=u) for u, _ in rounds[-kept:])
+        part = summed(replace(view, rounds=glimpses), name)
+        senders = np.unique(np.concatenate([u.users for u, _ in rounds[-kept:]]))
+        sent = part[senders]
+        mean, scale = sent.mean(axis=0, dtype=np.float64), sent.std(axis=0, dtype=np.float64)
+        scale[scale <= 1e-6 * np.abs(mean)] = 1.0
+        sent -= mean.astype(np.float32)
+        sent /= scale.astype(np.float32)
+        part[:] = 0
+        part[senders] = np.clip(sent, -_CLIP, _CLIP, out=sent)
+        parts.append(part)
+    values = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+    uploads = Uploads(
+        users=np.arange(view.public.n_users),
+        components=MappingProxyType({_SUMMARY: Dense(values)}),
+    )
+    return replace(view, rounds=(Glimpse(broadcast=view.rounds[-1].broadcast, uploads=uploads),))
+
+
+def features(view: View, side: NDArray[np.float64] | None) -> NDArray[np.float32]:
+    """What a classifier is given of every user: the condensed uploads, then ``side`` as it is."""
+    condensed = summary(view)
+    parts = [component.dense(uploads.users) for uploads, component in condensed.component(_SUMMARY)]
+    if side is not None:
+        parts.append(side.astype(np.float32))
+    if not parts:
+        return np.zeros((view.public.n_users, 1), dtype=np.float32)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)

@@ -1,0 +1,39 @@
+"""Attribute inference with a multi-layer perceptron on the uploads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from sklearn.neural_network import MLPClassifier
+
+from accountants.scope import Vantage
+from attacks._supervised import carries_uploads, learn, seed
+from attacks.base import Background, Family, Labels
+from targets.transcript import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeMlp:
+    """The paper's attacker: hidden layers of 100 and 30 units on the whole upload.
+
+    Adam at scikit-learn's default rate, ``epochs`` passes over the known users; on uploads of
+    MovieLens-100K more than 20 change nothing. The input is not projected: that weakens the attack.
+    """
+
+    family: ClassVar[Family] = Family.ATTRIBUTE
+    vantage: ClassVar[Vantage] = Vantage.SERVER
+    reference: ClassVar[str] = (
+        "Zhang et al., Comprehensive Privacy Analysis on Federated Recommender System, section 3.3 (MLP 100-30)"
+    )
+    epochs: int = 30
+
+    def applies(self, view: View) -> bool:
+        """Whether the view links uploads to users."""
+        return carries_uploads(view)
+
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
+        """Guess the attribute of every user whose label is not known."""
+        model = MLPClassifier((100, 30), max_iter=self.epochs, random_state=seed(rng))
+        return learn(view, background, model)

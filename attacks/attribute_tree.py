@@ -1,0 +1,33 @@
+"""Attribute inference with a decision tree on the uploads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from sklearn.tree import DecisionTreeClassifier
+
+from accountants.scope import Vantage
+from attacks._supervised import carries_uploads, learn, seed
+from attacks.base import Background, Family, Labels
+from targets.transcript import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeTree:
+    """The paper's second attacker (Table IV): a decision tree, grown until its leaves are pure."""
+
+    family: ClassVar[Family] = Family.ATTRIBUTE
+    vantage: ClassVar[Vantage] = Vantage.SERVER
+    reference: ClassVar[str] = (
+        "Zhang et al., Comprehensive Privacy Analysis on Federated Recommender System, section 5.8 (decision tree)"
+    )
+
+    def applies(self, view: View) -> bool:
+        """Whether the view links uploads to users."""
+        return carries_uploads(view)
+
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
+        """Guess the attribute of every user whose label is not known."""
+        return learn(view, background, DecisionTreeClassifier(random_state=seed(rng)))
