@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -41,6 +42,7 @@ GENRES = (
     "War",
     "Western",
 )
+_WHOLE = re.compile(r"[0-9]{1,16}")
 LARGEST = 2**53
 """Largest identifier or timestamp that a float64 keeps apart from its neighbours."""
 ID = Column(what="identifier", low=0, high=LARGEST)
@@ -105,9 +107,8 @@ def codes(table: Table, column: int, categories: Sequence[str], what: str) -> ND
 
 def whole(table: Table, row: int, field: str, column: Column) -> int:
     """One field as a whole number of its column's range; InputError with its line."""
-    if not (field.isascii() and field.isdigit() and column.low <= int(field) <= column.high):
-        expected = f"a {column.what}, a whole number from {column.low} to {column.high},"
-        raise table.error(row, expected, field)
+    if not (_WHOLE.fullmatch(field) and column.low <= int(field) <= column.high):
+        raise table.error(row, str(column), field)
     return int(field)
 
 

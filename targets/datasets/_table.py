@@ -22,6 +22,10 @@ class Column:
     low: int
     high: int
 
+    def __str__(self) -> str:
+        article = "an" if self.what[0] in "aeio" else "a"
+        return f"{article} {self.what} (a whole number from {self.low} to {self.high})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
@@ -60,12 +64,7 @@ class Table:
             good = (table >= low) & (table <= high) & (table == np.floor(table))
         if not good.all():
             row, column = np.argwhere(~good)[0]
-            what = columns[column]
-            raise self.error(
-                int(row),
-                f"a {what.what}, a whole number from {what.low} to {what.high},",
-                f"{table[row, column]:g}",
-            )
+            raise self.error(int(row), str(columns[column]), f"{table[row, column]:g}")
         return table.astype(np.int64)
 
     def quick(self) -> NDArray[np.float64] | None:
