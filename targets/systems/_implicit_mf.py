@@ -1,0 +1,155 @@
+"""Federated implicit matrix factorization: what ``fcf`` and ``fmf-ldp`` share.
+
+Every round the server broadcasts the item matrix V, every client solves for its user vector
+(equation 4) and sends something of its item gradient (equation 5), and the server takes
+``server_steps`` gradient steps on the aggregate. User vectors never leave the device; after the
+training each device solves for its own once more, against the final V, and scores by X V^T.
+
+Clients upload once a round: the paper counts its uploads as epochs times k (section 5.1), so the
+"20 gradient descent steps" of an epoch (section 4.3) reuse one aggregate.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from accountants.errors import InputError
+from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from targets.systems._closed_form import one_thread, user_vectors
+from targets.systems.base import Model, Progress, Run
+from targets.transcript import Channel, Floats, Public, Round, Transcript, Uploads
+
+PAPER = "Minto, Haller, Livshits, Haddadi: FMF-LDP, RecSys 2021"
+
+
+def any_pair(unit: Unit, vantage: Vantage, horizon: Horizon) -> Scope:
+    """A scope of the local model."""
+    return Scope(unit=unit, adjacency=Adjacency.ANY_PAIR, vantage=vantage, horizon=horizon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImplicitMf(ABC):
+    """The settings and the training loop; a system says what is uploaded and how V follows.
+
+    ``factors``, ``regularization``, ``learning_rate``, ``rounds`` and ``server_steps`` are the
+    paper's (section 4.3). ``alpha`` (c = 1 + alpha r) and ``init_scale``, the standard deviation
+    of the first V, are not in the paper.
+    """
+
+    factors: int = 5
+    alpha: float = 1.0
+    regularization: float = 1e-6
+    learning_rate: float = 1e-3
+    rounds: int = 20
+    server_steps: int = 20
+    init_scale: float = 1.0
+
+    paper = PAPER
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not 0 < value < math.inf:
+                raise InputError(
+                    f"Expected {field.name} in (0, inf), got {field.name}={value!r}. "
+                    f"The default is {field.default!r}."
+                )
+            if isinstance(field.default, int) and not isinstance(value, int):
+                raise InputError(
+                    f"Expected a whole number {field.name}, got {field.name}={value!r}. "
+                    f"The default is {field.default!r}."
+                )
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name on the command line."""
+
+    @property
+    @abstractmethod
+    def channel(self) -> Channel | None:
+        """The public law of one randomized entry."""
+
+    @abstractmethod
+    def upload(
+        self,
+        profiles: sparse.csr_array,
+        broadcast: Floats | None,
+        rng: np.random.Generator,
+        size: int = 1,
+    ) -> Uploads:
+        """The client alone: each profile's message, ``size`` times over, profile by profile."""
+
+    @abstractmethod
+    def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
+        """The server's next V."""
+
+    def run(
+        self,
+        ratings: sparse.csr_array,
+        rng: np.random.Generator,
+        progress: Progress | None = None,
+    ) -> Run:
+        """Train for ``rounds`` rounds and keep every round's broadcast and uploads.
+
+        What a user vector needs of ``ratings`` is which entries are there (equation 10); their
+        values are not used.
+        """
+        items = rng.normal(scale=self.init_scale, size=(ratings.shape[1], self.factors))
+        rounds = []
+        with one_thread().limit(limits=1, user_api="blas"):
+            for number in range(self.rounds):
+                uploads = self.upload(ratings, items, rng)
+                rounds.append(Round(broadcast=items, uploads=uploads))
+                items = self.step(items, uploads)
+                if progress is not None:
+                    progress(number + 1, self.rounds)
+        transcript = Transcript(
+            public=Public(
+                algorithm=self.name,
+                n_users=ratings.shape[0],
+                n_items=ratings.shape[1],
+                settings={field.name: float(getattr(self, field.name)) for field in fields(self)},
+                channel=self.channel,
+            ),
+            rounds=tuple(rounds),
+            release=items,
+        )
+        return Run(transcript=transcript, model=Model(arrays={"items": items}))
+
+    def score(
+        self, model: Model, ratings: sparse.csr_array, users: NDArray[np.integer[Any]]
+    ) -> Floats:
+        """X V^T for these users, (len(users), n_items), each solved against the final V."""
+        items = model.arrays["items"]
+        with one_thread().limit(limits=1, user_api="blas"):
+            return np.asarray(self.solve(ratings[users], items) @ items.T)
+
+    def solve(self, profiles: sparse.csr_array, items: Floats) -> Floats:
+        """Equation 4 for every profile: (n, F). Private: it never leaves a device."""
+        return user_vectors(items, profiles, alpha=self.alpha, regularization=self.regularization)
+
+    def ascend(self, items: Floats, gradient: Floats, scale: float) -> NDArray[np.float64]:
+        """``server_steps`` times V <- V + gamma (scale gradient - 2 lambda V)."""
+        for _ in range(self.server_steps):
+            items = items + self.learning_rate * (
+                scale * gradient - 2.0 * self.regularization * items
+            )
+        return np.asarray(items)
+
+    def _received(self, broadcast: Floats | None, profiles: sparse.csr_array) -> Floats:
+        expected = (profiles.shape[1], self.factors)
+        if broadcast is None or broadcast.shape != expected:
+            got = None if broadcast is None else broadcast.shape
+            raise InputError(
+                f"Expected a broadcast item matrix of shape {expected}, got {got}. "
+                "Send one row an item, one column a factor."
+            )
+        return broadcast

@@ -1,0 +1,94 @@
+"""Federated collaborative filtering for implicit feedback, without protection."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from accountants.claim import Claim
+from accountants.scope import Horizon, Scope, Unit, Vantage
+from targets.mechanisms.base import Mechanism
+from targets.mechanisms.identity import Identity
+from targets.systems._closed_form import item_gradients
+from targets.systems._implicit_mf import PAPER, ImplicitMf, any_pair
+from targets.systems.base import Challenge, Population, Question, Reported
+from targets.transcript import Floats, RankOne, Uploads
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fcf(ImplicitMf):
+    """FCF (Ammad-ud-din et al. 2019, as told in Minto et al. 2021, section 2.2): no noise at all.
+
+    Each client sends its whole item gradient, M x F (equation 5); the server descends on its sum
+    over users (equations 6 and 7, dJ/dv_i = -2 sum f(u, i) + 2 lambda v_i).
+    """
+
+    name = "fcf"
+    channel = None
+    reported = (
+        Reported(
+            metric="HR@10",
+            protocol="99 sampled negatives",
+            value=0.8179,
+            note=(
+                "Figure 5, centralised MF without privacy on MovieLens-20M (75,040 users and "
+                "9,781 items with at least 60 interactions), 20 epochs"
+            ),
+        ),
+    )
+
+    def questions(self, population: Population) -> tuple[Question, ...]:
+        """No epsilon is promised: the privacy offered is that raw interactions are not sent."""
+        claim = Claim(
+            epsilon=math.inf,
+            scope=any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING),
+            statement=(
+                "No epsilon is promised; what is offered is that interactions and user vectors "
+                "stay on the device."
+            ),
+            source=f"{PAPER}, section 2.2 (federated collaborative filtering)",
+        )
+        return (Question(claim=claim, scope=claim.scope),)
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """None at all before the server; weaker vantages see sums of it."""
+        return Identity() if scope.vantage is Vantage.SERVER else None
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """Non-private from every vantage: sums without noise protect nobody in the worst case."""
+        return Identity().event()
+
+    def challenges(self) -> tuple[Challenge, ...]:
+        """None: the client draws nothing, so there is no probability to measure."""
+        return ()
+
+    def upload(
+        self,
+        profiles: sparse.csr_array,
+        broadcast: Floats | None,
+        rng: np.random.Generator,
+        size: int = 1,
+    ) -> Uploads:
+        """Equation 5 for every item, component "gradient"; ``rng`` is not drawn from."""
+        gradient = item_gradients(
+            self._received(broadcast, profiles),
+            profiles,
+            alpha=self.alpha,
+            regularization=self.regularization,
+        )
+        users = np.repeat(np.arange(profiles.shape[0]), size)
+        if size != 1:
+            gradient = RankOne(gradient.vectors[users], gradient.items, gradient.corrections[users])
+        return Uploads(users, {"gradient": gradient})
+
+    def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
+        """Equations 6 and 7 on the sum over users."""
+        return self.ascend(items, uploads.components["gradient"].total(), 2.0)
