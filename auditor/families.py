@@ -7,11 +7,14 @@ entry points of the group ``fedrec_auditor.<family>``.
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
+import importlib.util
 import pkgutil
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 from accountants.errors import InputError
@@ -28,8 +31,14 @@ class Family:
         """Names of all members, sorted, without importing one."""
         return tuple(sorted({*self._modules(), *self._plugins()}))
 
+    def check(self, name: str) -> None:
+        """InputError with near names unless there is a member called ``name``."""
+        if name not in self.names():
+            raise InputError(self._unknown(name))
+
     def member(self, name: str) -> type[Any]:
         """The class of the member called ``name``; InputError with near names if there is none."""
+        self.check(name)
         modules = self._modules()
         if name in modules:
             module = importlib.import_module(modules[name])
@@ -41,16 +50,25 @@ class Family:
                 f"Expected a class named after its file in {modules[name]}, found none. "
                 f"Rename the class so that it reads {noun!r} in lower case."
             )
-        plugins = self._plugins()
-        if name in plugins:
-            loaded = plugins[name].load()
-            if not isinstance(loaded, type):
-                raise InputError(
-                    f"Expected a class behind the entry point {name!r} of {self._group}, "
-                    f"got {loaded!r}. Point it at the class."
-                )
-            return loaded
-        raise InputError(self._unknown(name))
+        loaded = self._plugins()[name].load()
+        if not isinstance(loaded, type):
+            raise InputError(
+                f"Expected a class behind the entry point {name!r} of {self._group}, "
+                f"got {loaded!r}. Point it at the class."
+            )
+        return loaded
+
+    def summary(self, name: str) -> str:
+        """What the member says of itself in its first docstring line, read without importing it."""
+        modules = self._modules()
+        if name not in modules:
+            point = self._plugins()[name]
+            return f"plug-in {point.value}"
+        spec = importlib.util.find_spec(modules[name])
+        if spec is None or spec.origin is None:
+            return ""
+        document = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8")))
+        return (document or "").partition("\n")[0]
 
     @property
     def _group(self) -> str:

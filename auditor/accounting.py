@@ -1,0 +1,79 @@
+"""What can be said of a target without running it: proved upper and exact lower bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from accountants.bound import Bound
+from accountants.methods.base import Accountant
+from accountants.scope import Scope
+from accountants.verdict import judge
+from auditor.exact import exact_lower_bound
+from auditor.families import FAMILIES
+from reports.record import Finding
+from targets.systems.base import Population, Question, Target
+
+
+def all_accountants() -> tuple[Accountant, ...]:
+    """One of every accountant, plug-ins included."""
+    family = FAMILIES["accountants"]
+    return tuple(family.member(name)() for name in family.names())
+
+
+def least_upper_bound(
+    target: Target,
+    scope: Scope,
+    population: Population,
+    delta: float,
+    accountants: Sequence[Accountant],
+) -> Bound | None:
+    """The least epsilon that any accountant proves; None if none can read the target's event."""
+    event = target.event(scope, population)
+    bounds = [
+        accountant.bound(event, delta=delta, scope=scope)
+        for accountant in accountants
+        if accountant.supports(event)
+    ]
+    return min(bounds, key=lambda bound: bound.epsilon, default=None)
+
+
+def exact_bounds(target: Target, population: Population) -> tuple[Bound, ...]:
+    """Exact lower bounds in the scope of every question whose mechanism is written down."""
+    scopes = dict.fromkeys(question.scope for question in target.questions(population))
+    mechanisms = {scope: target.mechanism(scope, population) for scope in scopes}
+    return tuple(
+        exact_lower_bound(mechanism, scope)
+        for scope, mechanism in mechanisms.items()
+        if mechanism is not None
+    )
+
+
+def answer(
+    target: Target,
+    question: Question,
+    population: Population,
+    lower_bounds: Sequence[Bound],
+    accountants: Sequence[Accountant],
+) -> Finding:
+    """Judge one question by the least upper and the largest lower bound that speak to it.
+
+    A lower bound at delta 0 says nothing at a larger delta, so it counts only where the question's
+    delta is no larger than its own.
+    """
+    accounted = least_upper_bound(target, question.scope, population, question.delta, accountants)
+    speaking = [
+        bound
+        for bound in lower_bounds
+        if question.scope.covers(bound.scope) and bound.delta >= question.delta
+    ]
+    measured = max(speaking, key=lambda bound: (bound.epsilon, bound.confidence), default=None)
+    judgement = judge(question.claim, scope=question.scope, accounted=accounted, measured=measured)
+    return Finding.of(
+        target.name,
+        question.claim,
+        question.scope,
+        judgement,
+        accounted=accounted,
+        measured=measured,
+        note=question.note,
+    )

@@ -1,0 +1,64 @@
+"""``auditor doctor``: what this installation consists of."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+
+_PACKAGES = (
+    "fedrec-auditor",
+    "dp-accounting",
+    "hypothesis",
+    "numpy",
+    "scikit-learn",
+    "scipy",
+    "torch",
+)
+
+
+def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show versions, cores, memory, the torch device and the data caches."""
+    from targets.datasets import _cache
+
+    facts = {
+        "python": platform.python_version(),
+        **{name: _version(name) for name in _PACKAGES},
+        "cores": str(os.cpu_count() or 1),
+        "memory": _memory(),
+        "torch device": _device(),
+        "data cache": str(_cache.cache()),
+        **{f"cached {name}": str(_cache.cached(name) or "no") for name in ("ml-100k", "ml-1m")},
+    }
+    if as_json:
+        print(json.dumps(facts, indent=2))
+        return
+    for name, fact in facts.items():
+        print(f"{name:<18}{fact}")
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _memory() -> str:
+    try:
+        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return "unknown"
+    return f"{size / 2**30:.1f} GiB"
+
+
+def _device() -> str:
+    try:
+        import torch
+    except ImportError:
+        return "none"
+    return f"cuda ({torch.cuda.get_device_name()})" if torch.cuda.is_available() else "cpu"

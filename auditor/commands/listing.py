@@ -1,0 +1,34 @@
+"""``auditor list``: the members of every family."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from accountants.errors import InputError
+from auditor.families import FAMILIES
+
+
+def command(
+    kind: Annotated[
+        str | None, typer.Argument(help=f"One of: {', '.join(FAMILIES)}. All if left out.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List what can be audited, and with what."""
+    if kind is not None and kind not in FAMILIES:
+        raise InputError(f"Expected one of {', '.join(FAMILIES)}, got {kind!r}.")
+    members = {
+        family.kind: {name: family.summary(name) for name in family.names()}
+        for family in FAMILIES.values()
+        if kind in (None, family.kind)
+    }
+    if as_json:
+        print(json.dumps(members, indent=2))
+        return
+    for family, summaries in members.items():
+        print(family)
+        for name, summary in summaries.items():
+            print(f"  {name:<24}{summary}")

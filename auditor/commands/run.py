@@ -1,0 +1,94 @@
+"""``auditor run``: audit targets and leave a report."""
+
+from __future__ import annotations
+
+import logging
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from auditor.plan import Plan
+    from reports.record import Record
+
+FOUND = 1
+UNSOUND = 3
+
+
+class FailOn(StrEnum):
+    """From which verdict on the command fails."""
+
+    VIOLATED = "violated"
+    UNSUBSTANTIATED = "unsubstantiated"
+    NEVER = "never"
+
+
+def command(
+    targets: Annotated[
+        list[str] | None, typer.Argument(help="Targets; all if left out. See `auditor list`.")
+    ] = None,
+    plan: Annotated[Path | None, typer.Option(help="A plan file (TOML).")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="ml-100k, ml-1m, synthetic, or a path. Default ml-100k.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Run directory for the reports.")] = Path("audit"),
+    jobs: Annotated[
+        int | None, typer.Option(help="Worker processes; all cores if left out.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random. Default 0.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer samples and repetitions.")] = False,
+    fail_on: Annotated[
+        FailOn, typer.Option(help="Exit with 1 if a finding is at this level.")
+    ] = FailOn.VIOLATED,
+) -> None:
+    """Audit targets: claims against proofs, exact bounds, measurements and attacks."""
+    from rich.console import Console
+
+    from auditor.plan import make_resources
+    from auditor.progress import progress
+    from auditor.runner import run_plan
+    from reports import store, terminal
+
+    errors = Console(stderr=True)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    chosen = _plan(plan, targets, data, seed, quick)
+    resources = make_resources(jobs)
+    with progress(errors) as observe:
+        record = run_plan(chosen, resources, out=out, observe=observe)
+    store.write(record, out, fail_on=str(fail_on))
+    terminal.render(record, Console())
+    print(f"Report: {out / 'report.html'} (also report.md, report.json, junit.xml)")
+    raise typer.Exit(exit_code(record, fail_on))
+
+
+def exit_code(record: Record, fail_on: FailOn) -> int:
+    """3 for an UNSOUND finding, 1 for one at the ``fail_on`` level, 0 otherwise."""
+    from accountants.verdict import Verdict
+
+    verdicts = {finding.verdict for finding in record.findings}
+    if Verdict.UNSOUND in verdicts:
+        return UNSOUND
+    failing: dict[FailOn, set[Verdict]] = {
+        FailOn.NEVER: set(),
+        FailOn.VIOLATED: {Verdict.VIOLATED},
+        FailOn.UNSUBSTANTIATED: {Verdict.VIOLATED, Verdict.UNSUBSTANTIATED},
+    }
+    return FOUND if verdicts & failing[fail_on] else 0
+
+
+def _plan(
+    path: Path | None, targets: list[str] | None, data: str | None, seed: int | None, quick: bool
+) -> Plan:
+    """The plan file with what the command line says over it."""
+    from auditor.plan import amend, read_plan
+
+    said: dict[str, Any] = {
+        "targets": tuple(targets) if targets else None,
+        "data": data,
+        "seed": seed,
+        "quick": quick or None,
+    }
+    base = None if path is None else read_plan(path)
+    return amend(base, {key: value for key, value in said.items() if value is not None})

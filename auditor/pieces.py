@@ -1,0 +1,184 @@
+"""The pieces of a plan: one step on one target, run by itself in any process."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import Field
+
+from accountants.errors import InputError
+from attacks.base import Attack, Family
+from auditor import accounting, utility
+from auditor.estimators.clopper_pearson import ClopperPearson
+from auditor.families import FAMILIES
+from auditor.games import attribute, local, membership, reconstruction
+from auditor.plan import Plan
+from auditor.utility import Split, leave_last_out
+from reports.record import AttackRow, Finding, MeasuredRow, Measurement, Row, UtilityRow
+from targets.datasets.base import Interactions
+from targets.systems.base import Population, Run, Target
+
+BOUNDS, UTILITY = "bounds", "utility"
+SAMPLES, QUICK_SAMPLES = 1_000_000, 50_000
+_GAMES = {
+    Family.ATTRIBUTE: attribute.play,
+    Family.MEMBERSHIP: membership.play,
+    Family.RECONSTRUCTION: reconstruction.play,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One step on one target: ``bounds``, ``utility``, or the name of an attack."""
+
+    target: str
+    step: str
+
+    def __str__(self) -> str:
+        return f"{self.target} {self.step}"
+
+
+class PieceResult(Row):
+    """What one piece adds to the record."""
+
+    findings: tuple[Finding, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+    attacks: tuple[AttackRow, ...] = ()
+    utility: tuple[UtilityRow, ...] = ()
+    seconds: float = Field(default=0.0, ge=0)
+
+
+def make_target(name: str, plan: Plan) -> Target:
+    """The target called ``name`` with the plan's settings; InputError on an unknown setting."""
+    member = FAMILIES["targets"].member(name)
+    settings = plan.settings.get(name, {})
+    fields = {field.name: field for field in dataclasses.fields(member)}
+    for key, value in settings.items():
+        if key not in fields:
+            raise InputError(
+                f"Expected a setting of {name} ({', '.join(fields)}), got {key!r}. Rename it."
+            )
+        default = fields[key].default
+        if isinstance(value, bool | str) or (isinstance(default, int) and value != int(value)):
+            kind = "a whole number" if isinstance(default, int) else "a number"
+            raise InputError(f"Expected {kind} for {name} {key}, got {value!r}. Give one.")
+    target: Target = member(**settings)
+    return target
+
+
+def split(plan: Plan, targets: Sequence[str]) -> tuple[Piece, ...]:
+    """All pieces of a resolved plan, the targets in the plan's order."""
+    families = {name: _attack(name).family for name in plan.attacks or ()}
+    steps = [name for name, family in families.items() if family is not Family.DISTINGUISHER]
+    return tuple(Piece(target, step) for step in (BOUNDS, UTILITY, *steps) for target in targets)
+
+
+def run(piece: Piece, plan: Plan, interactions: Interactions) -> PieceResult:
+    """Run one piece. Draws only from the seeds of its own name and of the target's training."""
+    target = make_target(piece.target, plan)
+    rng = _rng(plan, str(piece))
+    if piece.step == BOUNDS:
+        return _bounds(target, plan, interactions, rng)
+    held_out, trained = _train(target, plan, interactions)
+    if piece.step == UTILITY:
+        rows = utility.evaluate(
+            target, trained.model, held_out, confidence=plan.confidence, rng=rng
+        )
+        return PieceResult(utility=rows)
+    attack = _attack(piece.step)
+    view = trained.transcript.view(attack.vantage, rng)
+    if not attack.applies(view):
+        return PieceResult()
+    return PieceResult(
+        attacks=_GAMES[attack.family](
+            attack,
+            view,
+            dataclasses.replace(interactions, ratings=held_out.train, timestamps=None),
+            target=target.name,
+            name=piece.step,
+            quick=plan.quick,
+            confidence=plan.confidence,
+            rng=rng,
+        )
+    )
+
+
+def _bounds(
+    target: Target, plan: Plan, interactions: Interactions, rng: np.random.Generator
+) -> PieceResult:
+    """Exact bounds, local games, and the judgement of every question."""
+    population = Population(n_users=interactions.n_users, n_items=interactions.n_items)
+    games = [
+        local.play(
+            challenge,
+            _attack(name),
+            ClopperPearson(),
+            name=name,
+            samples=QUICK_SAMPLES if plan.quick else SAMPLES,
+            delta=0.0,
+            confidence=_shared_confidence(plan),
+            row_confidence=plan.confidence,
+            rng=rng,
+        )
+        for challenge in target.challenges()
+        for name in _distinguishers(plan)
+    ]
+    lower = (*accounting.exact_bounds(target, population), *(game.bound for game in games))
+    accountants = accounting.all_accountants()
+    return PieceResult(
+        findings=tuple(
+            accounting.answer(target, question, population, lower, accountants)
+            for question in target.questions(population)
+        ),
+        measurements=tuple(
+            Measurement(target=target.name, bound=MeasuredRow.of(bound)) for bound in lower
+        ),
+        attacks=tuple(game.row for game in games),
+    )
+
+
+def _shared_confidence(plan: Plan) -> float:
+    """Confidence of each sampled bound such that all of the audit's hold together.
+
+    The error 1 - confidence is divided by their number (Bonferroni): an audit of many targets
+    accuses an honest one no more often than an audit of one.
+    """
+    targets = (make_target(name, plan) for name in plan.targets)
+    games = sum(len(target.challenges()) for target in targets) * len(_distinguishers(plan))
+    return 1 - (1 - plan.confidence) / max(games, 1)
+
+
+def _distinguishers(plan: Plan) -> tuple[str, ...]:
+    return tuple(
+        name for name in plan.attacks or () if _attack(name).family is Family.DISTINGUISHER
+    )
+
+
+def _attack(name: str) -> Attack:
+    attack: Attack = FAMILIES["attacks"].member(name)()
+    return attack
+
+
+_trained: dict[str, tuple[Split, Run]] = {}
+"""The last training of this process: pieces of one target that follow each other share it."""
+
+
+def _train(target: Target, plan: Plan, interactions: Interactions) -> tuple[Split, Run]:
+    key = json.dumps([repr(target), plan.seed, interactions.digest()])
+    if key not in _trained:
+        held_out = leave_last_out(interactions, _rng(plan, "held-out items"))
+        run = target.run(held_out.train, _rng(plan, f"{target.name} training"))
+        _trained.clear()
+        _trained[key] = held_out, run
+    return _trained[key]
+
+
+def _rng(plan: Plan, name: str) -> np.random.Generator:
+    """The generator of everything called ``name`` under the plan's seed."""
+    words = np.frombuffer(hashlib.sha256(name.encode()).digest(), dtype=np.uint32)
+    return np.random.default_rng(np.random.SeedSequence([plan.seed, *map(int, words)]))

@@ -1,0 +1,207 @@
+"""Runs a plan: splits it into pieces, runs them in worker processes, assembles the record.
+
+A piece is one step (bounds, utility, or one attack) on one target. Every piece draws from its own
+seed, derived from the plan's seed and the piece's name, and computes in one thread: the same plan
+gives the same record whatever the number of jobs. Finished pieces are kept in the run directory,
+so a killed audit resumes where it stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import joblib
+import threadpoolctl
+from pydantic import ValidationError
+
+from auditor import pieces
+from auditor.pieces import Piece, PieceResult
+from auditor.plan import Number, Plan, Resources, make_plan, make_resources
+from auditor.progress import Observer
+from auditor.sources import load_data
+from reports import store
+from reports.record import DataRow, Provenance, Record
+from targets.datasets.base import Interactions
+
+_PACKAGES = ("fedrec-auditor", "dp-accounting", "numpy", "scikit-learn", "scipy")
+
+
+def audit(
+    targets: str | Sequence[str] = (),
+    *,
+    data: str | Path = "ml-100k",
+    seed: int = 0,
+    confidence: float = 0.95,
+    quick: bool = False,
+    attacks: Sequence[str] | None = None,
+    settings: dict[str, dict[str, Number]] | None = None,
+    out: Path | None = None,
+    jobs: int | None = None,
+) -> Record:
+    """Audit ``targets`` (a name, several, or all) on ``data`` and return the record.
+
+    Parameters
+    ----------
+    data : name of a data set, or a path to one.
+    settings : fields of a target that differ from its paper's, by target name.
+    out : run directory for reports and resumable pieces; nothing is written without it.
+    jobs : worker processes, default all cores; does not change the answer.
+
+    Raises InputError for anything wrong with the arguments or the data.
+    """
+    values: dict[str, Any] = {
+        "targets": (targets,) if isinstance(targets, str) else tuple(targets),
+        "data": str(data),
+        "seed": seed,
+        "confidence": confidence,
+        "quick": quick,
+        "attacks": None if attacks is None else tuple(attacks),
+        "settings": settings or {},
+    }
+    record = run_plan(make_plan(values), make_resources(jobs), out=out)
+    if out is not None:
+        store.write(record, out)
+    return record
+
+
+def run_plan(
+    plan: Plan,
+    resources: Resources,
+    *,
+    out: Path | None = None,
+    observe: Observer | None = None,
+) -> Record:
+    """Run every piece of ``plan`` that is not already finished in ``out``; assemble the record."""
+    started = time.perf_counter()
+    plan = plan.resolved()
+    for name in plan.targets:
+        pieces.make_target(name, plan)  # refuse wrong settings before any work
+    if out is not None:
+        store.check_writable(out)
+    interactions = load_data(plan.data)
+    work = pieces.split(plan, plan.targets)
+    shelf = None if out is None else Shelf(out, plan, interactions)
+    results: dict[Piece, PieceResult] = {}
+    for piece, result in _run(work, plan, interactions, resources, shelf):
+        results[piece] = result
+        if observe is not None:
+            observe(len(results), len(work), str(piece))
+    ordered = [results[piece] for piece in work]
+    record = Record(
+        plan=plan.model_dump(mode="json"),
+        provenance=Provenance(
+            versions=_versions(),
+            seed=plan.seed,
+            data=DataRow(
+                name=interactions.name,
+                digest=interactions.digest(),
+                n_users=interactions.n_users,
+                n_items=interactions.n_items,
+                n_interactions=interactions.ratings.nnz,
+            ),
+            timing={
+                **{str(piece): results[piece].seconds for piece in work},
+                "wall": round(time.perf_counter() - started, 3),
+            },
+            machine=_machine(resources),
+        ),
+        findings=tuple(row for result in ordered for row in result.findings),
+        measurements=tuple(row for result in ordered for row in result.measurements),
+        attacks=tuple(row for result in ordered for row in result.attacks),
+        utility=tuple(row for result in ordered for row in result.utility),
+    )
+    return record
+
+
+def _run(
+    work: Sequence[Piece],
+    plan: Plan,
+    interactions: Interactions,
+    resources: Resources,
+    shelf: Shelf | None,
+) -> Iterator[tuple[Piece, PieceResult]]:
+    """Finished pieces from the shelf first, then the others as they finish."""
+    todo = []
+    for piece in work:
+        kept = None if shelf is None else shelf.get(piece)
+        if kept is None:
+            todo.append(piece)
+        else:
+            yield piece, kept
+    jobs = min(resources.jobs, len(todo))
+    if jobs <= 1:
+        finished = (_timed(piece, plan, interactions) for piece in todo)
+    else:
+        parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+        finished = parallel(joblib.delayed(_timed)(piece, plan, interactions) for piece in todo)
+    for piece, result in finished:
+        if shelf is not None:
+            shelf.put(piece, result)
+        yield piece, result
+
+
+def _timed(piece: Piece, plan: Plan, interactions: Interactions) -> tuple[Piece, PieceResult]:
+    started = time.perf_counter()
+    with threadpoolctl.threadpool_limits(1):
+        result = pieces.run(piece, plan, interactions)
+    seconds = round(time.perf_counter() - started, 3)
+    return piece, result.model_copy(update={"seconds": seconds})
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Finished pieces of one plan on one data set under one version of the code."""
+
+    directory: Path
+    key: str
+
+    def __init__(self, out: Path, plan: Plan, interactions: Interactions) -> None:
+        text = "\n".join([plan.digest(), interactions.digest(), _source_digest(), str(_versions())])
+        object.__setattr__(self, "directory", out / ".pieces")
+        object.__setattr__(self, "key", hashlib.sha256(text.encode()).hexdigest()[:16])
+
+    def get(self, piece: Piece) -> PieceResult | None:
+        """The finished piece, or None if it is not there or cannot be read."""
+        try:
+            return PieceResult.model_validate_json(self._path(piece).read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    def put(self, piece: Piece, result: PieceResult) -> None:
+        """Keep a finished piece."""
+        self.directory.mkdir(exist_ok=True)
+        store.write_atomically(self._path(piece), result.model_dump_json().encode())
+
+    def _path(self, piece: Piece) -> Path:
+        return self.directory / f"{self.key}-{str(piece).replace(' ', '-')}.json"
+
+
+def _source_digest() -> str:
+    """SHA-256 over our own source, so that pieces of other code are never taken for ours."""
+    root = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for package in ("accountants", "attacks", "auditor", "reports", "targets"):
+        for path in sorted((root / package).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
+
+
+def _machine(resources: Resources) -> dict[str, str | int | float]:
+    return {
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "cores": os.cpu_count() or 1,
+        "jobs": resources.jobs,
+    }
