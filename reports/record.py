@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
-from accountants.bound import Bound, Witness, guess_probability
+from accountants.bound import Bound, Side, Witness, guess_probability
 from accountants.claim import Claim
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from accountants.verdict import Judgement, Verdict
+from accountants.verdict import Judgement, Verdict, judge
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -89,6 +89,16 @@ class ClaimRow(Row):
             source=claim.source,
         )
 
+    def claim(self) -> Claim:
+        """The claim of the row."""
+        return Claim(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            scope=self.scope.scope(),
+            statement=self.statement,
+            source=self.source,
+        )
+
 
 class AccountedRow(Row):
     """What an accountant proves: an upper bound."""
@@ -108,6 +118,17 @@ class AccountedRow(Row):
             scope=ScopeRow.of(bound.scope),
             source=bound.source,
             assumptions=bound.assumptions,
+        )
+
+    def bound(self) -> Bound:
+        """The upper bound of the row."""
+        return Bound(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            side=Side.UPPER,
+            scope=self.scope.scope(),
+            source=self.source,
+            assumptions=self.assumptions,
         )
 
 
@@ -162,13 +183,29 @@ class MeasuredRow(Row):
             assumptions=bound.assumptions,
         )
 
+    def bound(self) -> Bound:
+        """The lower bound of the row."""
+        return Bound(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            side=Side.LOWER,
+            scope=self.scope.scope(),
+            source=self.method,
+            confidence=self.confidence,
+            assumptions=self.assumptions,
+            samples=self.samples,
+            witness=None if self.witness is None else Witness(**self.witness.model_dump()),
+        )
+
 
 class Finding(Row):
     """One claim judged in one scope.
 
     ``scope`` is the scope in question (the claim's own, or one a reader would take it for).
-    ``claimed_guess`` is the success rate at guessing one bit that the claim would allow, and
-    ``shown_guess`` the one that the measured lower bound shows to be reachable.
+    ``claimed_guess`` is the success rate at guessing one bit that the claim would allow.
+    ``shown_guess`` is the rate e^eps/(1+e^eps) at which the lower bound shows the guess to be
+    right on the outputs that tell the most (on average over all outputs it may be far lower: a
+    rare output is enough for a large epsilon).
     """
 
     target: str
@@ -198,7 +235,7 @@ class Finding(Row):
         """The row of a judged claim."""
         shown = None
         if measured is not None:
-            shown = guess_probability(measured.epsilon, measured.delta)
+            shown = guess_probability(measured.epsilon)
         return cls(
             target=target,
             claim=ClaimRow.of(claim),
@@ -211,6 +248,15 @@ class Finding(Row):
             note=note,
             claimed_guess=guess_probability(claim.epsilon, claim.delta),
             shown_guess=shown,
+        )
+
+    def judged(self) -> Judgement:
+        """The verdict made again from the row's claim, proof and measurement."""
+        return judge(
+            self.claim.claim(),
+            scope=self.scope.scope(),
+            accounted=None if self.accounted is None else self.accounted.bound(),
+            measured=None if self.measured is None else self.measured.bound(),
         )
 
 

@@ -1,0 +1,95 @@
+"""junit.xml, as CI servers read it: one test case a finding, and one for each thing that failed.
+
+Element order follows the schema that Jenkins publishes: properties first; in a test case error or
+failure comes before system-out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Literal
+from xml.etree import ElementTree as ET
+
+from accountants.verdict import Verdict
+from reports.record import Finding, Record
+from reports.words import claimed_guess_words, legal, measured_words, number, proved_words
+
+FailOn = Literal["violated", "unsubstantiated", "never"]
+
+
+def render(record: Record, *, fail_on: FailOn = "violated") -> bytes:
+    """The record as JUnit XML.
+
+    VIOLATED is a failure, UNSUBSTANTIATED only if ``fail_on`` says so, UNSOUND is an error, and so
+    is whatever kept the audit from being completed.
+    """
+    failing = {Verdict.VIOLATED}
+    if fail_on == "unsubstantiated":
+        failing.add(Verdict.UNSUBSTANTIATED)
+    suite = ET.Element("testsuite", name="privacy audit")
+    properties = ET.SubElement(suite, "properties")
+    for name, value in _properties(record):
+        ET.SubElement(properties, "property", name=name, value=legal(value))
+    seen: Counter[tuple[str, str]] = Counter()
+    for finding in record.findings:
+        _case(suite, finding, failing, seen)
+    for position, message in enumerate(record.errors):
+        case = _testcase(suite, "audit", f"completed {position + 1}")
+        error = ET.SubElement(case, "error", type="INCOMPLETE", message=legal(message))
+        error.text = legal(message)
+    counts = {
+        "tests": len(suite.findall("testcase")),
+        "failures": len(suite.findall("testcase/failure")),
+        "errors": len(suite.findall("testcase/error")),
+        "skipped": 0,
+    }
+    for key, count in counts.items():
+        suite.set(key, str(count))
+    suite.set("time", "0")
+    root = ET.Element("testsuites", {key: suite.attrib[key] for key in counts if key != "skipped"})
+    root.append(suite)
+    ET.indent(root)
+    return ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+
+
+def _case(
+    suite: ET.Element, finding: Finding, failing: set[Verdict], seen: Counter[tuple[str, str]]
+) -> None:
+    name = f"epsilon {number(finding.claim.epsilon)} [{finding.scope.scope()}]"
+    seen[finding.target, name] += 1
+    if seen[finding.target, name] > 1:
+        name += f" #{seen[finding.target, name]}"
+    case = _testcase(suite, finding.target, name)
+    message = f"{finding.verdict}: {finding.reason}"
+    if finding.verdict is Verdict.UNSOUND:
+        ET.SubElement(case, "error", type=finding.verdict, message=legal(message))
+    elif finding.verdict in failing:
+        ET.SubElement(case, "failure", type=finding.verdict, message=legal(message))
+    ET.SubElement(case, "system-out").text = legal("\n".join(_lines(finding)))
+
+
+def _testcase(suite: ET.Element, classname: str, name: str) -> ET.Element:
+    return ET.SubElement(suite, "testcase", classname=legal(classname), name=legal(name), time="0")
+
+
+def _lines(finding: Finding) -> list[str]:
+    lines = [
+        f"{finding.verdict}{' (vacuous)' if finding.vacuous else ''}: {finding.reason}",
+        f"claim: {finding.claim.statement} ({finding.claim.source})",
+        claimed_guess_words(finding.claim),
+    ]
+    if finding.accounted is not None:
+        lines.append(f"proved: {proved_words(finding.accounted)}")
+    if finding.measured is not None:
+        lines.append(f"measured: {measured_words(finding.measured)}")
+    return lines
+
+
+def _properties(record: Record) -> list[tuple[str, str]]:
+    provenance = record.provenance
+    return [
+        ("seed", str(provenance.seed)),
+        ("data", provenance.data.name),
+        ("data.digest", provenance.data.digest),
+        *((f"version.{name}", text) for name, text in sorted(provenance.versions.items())),
+    ]

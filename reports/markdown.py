@@ -1,0 +1,165 @@
+"""The record as Markdown, for a pull request or a wiki."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from reports.record import AttackRow, Finding, Record, UtilityRow
+from reports.section import Section, sections
+from reports.words import (
+    SIGNS,
+    claimed_guess_words,
+    delta_words,
+    legal,
+    measured_words,
+    number,
+    percent,
+    proved_words,
+    ratio_words,
+    scope_words,
+    shown_guess_words,
+)
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~@:-])")
+
+
+def render(record: Record) -> str:
+    """The whole record, a section a target."""
+    data = record.provenance.data
+    parts = [
+        "# Privacy audit",
+        f"Data: {escape(data.name)} ({data.n_users:,} users, {data.n_items:,} items, "
+        f"{data.n_interactions:,} interactions); seed {record.provenance.seed}. "
+        "An audit can refute a claim or fail to refute it; it never shows that nothing leaks.",
+    ]
+    if record.errors:
+        parts += ["**Not completed:**", _list(record.errors)]
+    cut = sections(record)
+    if cut:
+        parts.append(
+            _table(
+                ("target", "verdict", "in one sentence", "what to do"),
+                ([s.target, _verdict(s.lead), s.headline, s.advice] for s in cut),
+            )
+        )
+    for section in cut:
+        parts += _section(section)
+    versions = (f"{name} {text}" for name, text in sorted(record.provenance.versions.items()))
+    parts += ["## Provenance", _list([f"data digest {data.digest}", *versions])]
+    return "\n\n".join(parts) + "\n"
+
+
+def escape(text: str) -> str:
+    """``text`` on one line, with nothing in it that Markdown or HTML would obey."""
+    line = " ".join(legal(text).split()).replace("&", "&amp;").replace("<", "&lt;")
+    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", line.replace(">", "&gt;"))
+
+
+def _section(section: Section) -> list[str]:
+    parts = [f"## {escape(section.target)}", escape(section.headline)]
+    if section.findings:
+        heads = ("scope", "claimed", "proved", "measured", "verdict")
+        parts += [_table(heads, map(_finding, section.findings))]
+        parts += [_list([_reason(f) for f in section.findings])]
+    for finding in section.findings:
+        parts += _witness(finding)
+    if section.attacks:
+        heads = ("attack", "vantage", "metric", "value [interval]", "baseline", "subjects")
+        parts += ["### Attacks", _table(heads, map(_attack, section.attacks))]
+    if section.utility:
+        heads = ("metric", "protocol", "value [interval]", "random", "paper", "users")
+        parts += ["### Utility", _table(heads, map(_utility, section.utility))]
+    if section.others:
+        bounds = [f"epsilon {measured_words(m.bound)}" for m in section.others]
+        parts += ["### Other lower bounds", _list(bounds)]
+    return parts
+
+
+def _verdict(finding: Finding | None) -> str:
+    if finding is None:
+        return "none"
+    return f"{SIGNS[finding.verdict]} {finding.verdict}{', vacuous' if finding.vacuous else ''}"
+
+
+def _finding(finding: Finding) -> list[str]:
+    claim = finding.claim
+    return [
+        scope_words(finding.scope),
+        f"{number(claim.epsilon)} ({delta_words(claim.delta)}; {claim.scope.scope()})",
+        "none" if finding.accounted is None else proved_words(finding.accounted),
+        "none" if finding.measured is None else measured_words(finding.measured),
+        _verdict(finding),
+    ]
+
+
+def _reason(finding: Finding) -> str:
+    said = [f"{finding.claim.statement} ({finding.claim.source}).", finding.reason]
+    said.append(claimed_guess_words(finding.claim))
+    if finding.measured is not None:
+        said.append(shown_guess_words(finding.measured))
+    return " ".join([*said, finding.note]).strip()
+
+
+def _witness(finding: Finding) -> list[str]:
+    if finding.measured is None or finding.measured.witness is None:
+        return []
+    witness = finding.measured.witness
+    rows = [
+        ["input a", witness.input_a],
+        ["input b", witness.input_b],
+        ["output", witness.output],
+        ["probability given a, given b", _pair(witness.probability_a, witness.probability_b)],
+        ["ratio", ratio_words(witness)],
+        ["independent copies", f"{witness.copies:,}"],
+        ["bound", f"epsilon {measured_words(finding.measured)}"],
+    ]
+    if witness.note:
+        rows.append(["note", witness.note])
+    return ["### Counterexample" if finding.verdict == "VIOLATED" else "### Worst pair",
+            _table(("", f"{finding.scope.scope()}"), rows)]  # fmt: skip
+
+
+def _attack(row: AttackRow) -> list[str]:
+    base = "; ".join(f"{name} {number(value)}" for name, value in sorted(row.baselines.items()))
+    return [
+        f"{row.attack} ({row.family})",
+        row.vantage,
+        row.metric,
+        _interval(row),
+        base or ("none" if row.baseline is None else number(row.baseline)),
+        f"{row.n:,} {row.subject}",
+    ]
+
+
+def _utility(row: UtilityRow) -> list[str]:
+    paper = "none" if row.paper_value is None else number(row.paper_value)
+    return [
+        row.metric,
+        row.protocol,
+        _interval(row),
+        number(row.random),
+        f"{paper} {row.paper_note}".strip(),
+        f"{row.n:,}",
+    ]
+
+
+def _interval(row: AttackRow | UtilityRow) -> str:
+    return (
+        f"{number(row.value)} [{number(row.ci_low)}, {number(row.ci_high)}] "
+        f"at {percent(row.confidence)}"
+    )
+
+
+def _pair(a: float, b: float) -> str:
+    return f"{number(a)}, {number(b)}"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads)]
+    body = [" | ".join(map(escape, row)) for row in rows]
+    return "\n".join(f"| {line} |" for line in [*(" | ".join(row) for row in lines), *body])
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {escape(line)}" for line in lines)

@@ -1,0 +1,196 @@
+"""A record cut by target, with each target's verdict said in one sentence and what to do next."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from accountants.verdict import Verdict
+from reports.record import (
+    GRAVITY,
+    AttackRow,
+    Finding,
+    Measurement,
+    Record,
+    UtilityRow,
+)
+from reports.words import (
+    claimed_guess_words,
+    delta_words,
+    measured_words,
+    number,
+    percent,
+    proved_words,
+    scope_words,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """All that a record says of one target; ``others`` are bounds that no finding quotes."""
+
+    target: str
+    findings: tuple[Finding, ...]
+    attacks: tuple[AttackRow, ...]
+    utility: tuple[UtilityRow, ...]
+    others: tuple[Measurement, ...]
+
+    @property
+    def lead(self) -> Finding | None:
+        """The finding to speak of first: gravest verdict, then the largest lower bound."""
+        return min(self.findings, key=_urgency, default=None)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The target's verdict: of the lead, where only the claims' own scopes are weighed."""
+        return None if self.lead is None else self.lead.verdict
+
+    @property
+    def worst(self) -> AttackRow | None:
+        """The attack that gains most over its baseline, as a share of what was left to gain."""
+        return max(self.attacks, key=gain, default=None)
+
+    @property
+    def reach(self) -> Finding | None:
+        """The widest leak in a scope of which the claim does not speak."""
+        apart = [f for f in self.findings if f.verdict is Verdict.INCOMPARABLE]
+        return max(apart, key=lambda f: f.measured.epsilon if f.measured else -1.0, default=None)
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one sentence."""
+        lead = self.lead
+        if lead is None:
+            return "No claim was judged."
+        return f"{_said(lead)}{self._beyond()}{self._attacked()}"
+
+    @property
+    def advice(self) -> str:
+        """What to do about it."""
+        lead = self.lead
+        if lead is None:
+            return "Give the target a claim, or audit it with another plan."
+        parts = [_ADVICE[lead.verdict]] if math.isfinite(lead.claim.epsilon) else [_NO_EPSILON]
+        if any(f.vacuous and math.isfinite(f.claim.epsilon) for f in self.findings):
+            parts.append(_VACUOUS)
+        if self.reach is not None and lead.verdict is not Verdict.INCOMPARABLE:
+            parts.append(_ADVICE[Verdict.INCOMPARABLE])
+        return " ".join(parts)
+
+    def _beyond(self) -> str:
+        apart = self.reach
+        if apart is None or apart is self.lead:
+            return ""
+        said = f" It does not speak of {scope_words(apart.scope)}"
+        if apart.measured is not None:
+            said += f", where epsilon is {measured_words(apart.measured)}"
+        elif apart.accounted is not None:
+            said += f", where epsilon is {proved_words(apart.accounted)}"
+        return said + "."
+
+    def _attacked(self) -> str:
+        worst = self.worst
+        if worst is None or self.lead is None or math.isfinite(self.lead.claim.epsilon):
+            return ""
+        return f" Worst attack: {attack_words(worst)}."
+
+
+def sections(record: Record) -> tuple[Section, ...]:
+    """One section a target, in the order in which the record first names them."""
+    names = dict.fromkeys(
+        row.target
+        for rows in (record.findings, record.attacks, record.utility, record.measurements)
+        for row in rows
+    )
+    quoted = [(f.target, f.measured) for f in record.findings]
+    return tuple(
+        Section(
+            target=name,
+            findings=tuple(f for f in record.findings if f.target == name),
+            attacks=tuple(a for a in record.attacks if a.target == name),
+            utility=tuple(u for u in record.utility if u.target == name),
+            others=tuple(
+                m
+                for m in record.measurements
+                if m.target == name and (name, m.bound) not in quoted
+            ),
+        )
+        for name in names
+    )
+
+
+def gain(attack: AttackRow) -> float:
+    """How much of what the baseline leaves open the attack wins, at most 1."""
+    base = attack.baseline if attack.baseline is not None else 0.0
+    room = 1.0 - base
+    return (attack.value - base) / room if 0.0 < room < math.inf else 0.0
+
+
+def attack_words(attack: AttackRow) -> str:
+    """An attack's result with its interval, its baseline and its size."""
+    text = (
+        f"{attack.attack}, {attack.metric} {number(attack.value)} "
+        f"[{number(attack.ci_low)}, {number(attack.ci_high)}] at {percent(attack.confidence)} "
+        f"confidence over {attack.n:,} {attack.subject}"
+    )
+    base = "" if attack.baseline is None else f", baseline {number(attack.baseline)}"
+    return text + base
+
+
+def _urgency(finding: Finding) -> tuple[int, float]:
+    # An open scope is no fault of the claim: it is weighed last, after what the claim does say.
+    order = [v for v in GRAVITY if v is not Verdict.INCOMPARABLE] + [Verdict.INCOMPARABLE]
+    shown = -1.0 if finding.measured is None else finding.measured.epsilon
+    return order.index(finding.verdict), -shown
+
+
+def _said(finding: Finding) -> str:
+    claim = finding.claim
+    if math.isinf(claim.epsilon) and finding.verdict is not Verdict.UNSOUND:
+        return "No epsilon is claimed, so there is nothing to refute."
+    claimed = (
+        f"The claim of epsilon {number(claim.epsilon)} ({delta_words(claim.delta)}) for "
+        f"{scope_words(claim.scope)}"
+    )
+    shown = "" if finding.measured is None else measured_words(finding.measured)
+    if finding.verdict is Verdict.UNSOUND:
+        return f"The audit contradicts itself here: {finding.reason}"
+    if finding.verdict is Verdict.VIOLATED:
+        return f"{claimed} is refuted: epsilon is {shown}."
+    if finding.verdict is Verdict.UNSUBSTANTIATED:
+        proved = "nothing can be proved"
+        if finding.accounted is not None:
+            proved = f"what can be proved is {proved_words(finding.accounted)}"
+        return f"{claimed} is not refuted, but not proved either: {proved}."
+    if finding.verdict is Verdict.CONSISTENT:
+        empty = f" It says next to nothing: {_lower(claimed_guess_words(claim))}"
+        return f"{claimed} is not refuted.{empty if finding.vacuous else ''}"
+    return f"{claimed} could not be held against anything: it speaks of another scope."
+
+
+def _lower(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
+_ADVICE = {
+    Verdict.UNSOUND: (
+        "Use no number of this report. Report it as a bug of the auditor, with report.json."
+    ),
+    Verdict.VIOLATED: (
+        "Withdraw the claim or repair the mechanism; the counterexample shows the pair of inputs "
+        "that must be made harder to tell apart. Gate the release on this finding."
+    ),
+    Verdict.UNSUBSTANTIATED: "State the epsilon that can be proved, or bring the missing proof.",
+    Verdict.CONSISTENT: "Quote the claim only together with its scope and its delta.",
+    Verdict.INCOMPARABLE: (
+        "Wherever the claim is quoted, name its unit and its horizon, and give the figure of the "
+        "wider scope beside it."
+    ),
+}
+_NO_EPSILON = (
+    "Treat the uploads as if they were the data: whoever sees them has what the attacks below "
+    "recover."
+)
+_VACUOUS = (
+    "Where the claim is vacuous, lower epsilon or claim none: a number this large hides nothing."
+)

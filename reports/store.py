@@ -1,0 +1,158 @@
+"""The run directory: report.json, from which all else is rendered, and its renderings.
+
+Equal records give equal bytes. Every file appears whole or not at all, and report.json last.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from accountants.errors import IncompleteError, InputError
+from reports import html, junit, markdown
+from reports.junit import FailOn
+from reports.record import SCHEMA_VERSION, Record
+
+RECORD = "report.json"
+FILES = ("report.html", "report.md", "junit.xml", RECORD)
+
+
+def encode(record: Record) -> bytes:
+    """Canonical JSON: sorted keys, indent 2, floats as repr, infinity as "inf"; NaN is refused."""
+    plain = _plain(record.model_dump(mode="python"), "record")
+    text = json.dumps(plain, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
+    return (text + "\n").encode()
+
+
+def write(record: Record, directory: Path, *, fail_on: FailOn = "violated") -> None:
+    """Render ``record`` and write all files of a run directory, report.json last."""
+    contents = {
+        "report.html": html.render(record).encode(),
+        "report.md": markdown.render(record).encode(),
+        "junit.xml": junit.render(record, fail_on=fail_on),
+        RECORD: encode(record),
+    }
+    check_writable(directory)
+    drafts: dict[str, Path] = {}
+    try:
+        for name, content in contents.items():
+            drafts[name] = directory / f".{name}.{secrets.token_hex(8)}"
+            with drafts[name].open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        for name, draft in drafts.items():
+            draft.replace(directory / name)
+    except OSError as error:
+        raise IncompleteError(
+            f"Expected to write {directory}, got {error.strerror or error}. "
+            "Free some space there or give another directory."
+        ) from error
+    finally:
+        for draft in drafts.values():
+            draft.unlink(missing_ok=True)
+    _sync(directory)
+
+
+def read(directory: Path) -> Record:
+    """The record of a run directory; InputError if it is missing, broken, edited or too new."""
+    path = directory / RECORD
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"Expected a run directory with {RECORD}, got {directory} "
+            f"({error.strerror or error}). Make one with `auditor run --out DIR`."
+        ) from error
+    try:
+        raw = json.loads(content, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"Expected JSON in {path}, got something else ({error}). Run the audit again."
+        ) from error
+    version = raw.get("schema_version") if isinstance(raw, dict) else None
+    if version != SCHEMA_VERSION:
+        raise InputError(
+            f"Expected schema_version={SCHEMA_VERSION} in {path}, got {version!r}. "
+            "Read it with the version of the auditor that wrote it, or run the audit again."
+        )
+    try:
+        record = Record.model_validate(raw)
+        encode(record)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        raise InputError(
+            f"Expected a record in {path}, got {place}: {first['msg']}{more}. "
+            "The file was edited or damaged; run the audit again."
+        ) from error
+    except IncompleteError as error:
+        raise InputError(f"In {path}: {error}") from error
+    _check_verdicts(record, path)
+    return record
+
+
+def check_writable(directory: Path) -> None:
+    """Make ``directory`` and try to write in it; InputError if that fails. Call before any work."""
+    probe = directory / f".probe.{secrets.token_hex(8)}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        probe.touch(exist_ok=False)
+        probe.unlink()
+    except OSError as error:
+        raise InputError(
+            f"Expected a directory that can be written, got {directory} "
+            f"({error.strerror or error}). Give another one with --out."
+        ) from error
+    for name in FILES:
+        if (directory / name).is_dir():
+            raise InputError(
+                f"Expected a file or nothing at {directory / name}, got a directory. "
+                "Remove it or give another one with --out."
+            )
+
+
+def _check_verdicts(record: Record, path: Path) -> None:
+    for position, finding in enumerate(record.findings):
+        try:
+            again = finding.judged()
+        except InputError as error:
+            raise InputError(f"In {path}, finding {position} ({finding.target}): {error}") from error
+        if (again.verdict, again.vacuous) != (finding.verdict, finding.vacuous):
+            raise InputError(
+                f"Expected verdict {again.verdict} in finding {position} ({finding.target}) of "
+                f"{path}, as its claim, proof and measurement give it, got {finding.verdict} "
+                f"(vacuous={finding.vacuous}). The file was edited; run the audit again."
+            )
+
+
+def _plain(value: Any, place: str) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry, f"{place}.{key}") for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry, f"{place}[{i}]") for i, entry in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        if math.isnan(value):
+            raise IncompleteError(f"Expected a number at {place}, got NaN. Drop the row instead.")
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
