@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from accountants.errors import InputError
 from targets.transcript import Component, Dense, Glimpse, Uploads, View
 
 # Numbers of one block of dense messages: 64 MiB in float64.
@@ -29,6 +30,33 @@ def blocks(component: Component) -> Iterator[tuple[slice, NDArray[Any]]]:
     for start in range(0, len(component), step):
         stop = min(start + step, len(component))
         yield slice(start, stop), component.dense(np.arange(start, stop))
+
+
+def seen(view: View, name: str) -> bool:
+    """Whether linked messages ``name`` are seen together with the model they were made from."""
+    return _last(view, name) is not None
+
+
+def last(view: View, name: str) -> tuple[Uploads, NDArray[Any]]:
+    """The last round's linked messages ``name`` and its broadcast; InputError if not seen."""
+    found = _last(view, name)
+    if found is None:
+        raise InputError(
+            f"Expected a view with the linked component {name!r} and its broadcast, got none. "
+            "Ask `applies` first."
+        )
+    return found
+
+
+def _last(view: View, name: str) -> tuple[Uploads, NDArray[Any]] | None:
+    for glimpse in reversed(view.rounds):
+        if (
+            glimpse.broadcast is not None
+            and glimpse.uploads is not None
+            and name in glimpse.uploads.components
+        ):
+            return glimpse.uploads, glimpse.broadcast
+    return None
 
 
 def summed(view: View, name: str) -> NDArray[np.float32]:

@@ -25,7 +25,8 @@ class AttributeMlp:
     family: ClassVar[Family] = Family.ATTRIBUTE
     vantage: ClassVar[Vantage] = Vantage.SERVER
     reference: ClassVar[str] = (
-        "Zhang et al., Comprehensive Privacy Analysis on Federated Recommender System, section 3.3 (MLP 100-30)"
+        "Zhang et al., Comprehensive Privacy Analysis on Federated Recommender System against "
+        "Attribute Inference Attacks, section 3.3 (MLP 100-30)"
     )
     epochs: int = 30
 

@@ -21,7 +21,8 @@ class AttributeTree:
     family: ClassVar[Family] = Family.ATTRIBUTE
     vantage: ClassVar[Vantage] = Vantage.SERVER
     reference: ClassVar[str] = (
-        "Zhang et al., Comprehensive Privacy Analysis on Federated Recommender System, section 5.8 (decision tree)"
+        "Zhang et al., Comprehensive Privacy Analysis on Federated Recommender System against "
+        "Attribute Inference Attacks, section 5.8 (decision tree)"
     )
 
     def applies(self, view: View) -> bool:

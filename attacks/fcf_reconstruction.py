@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
 from accountants.scope import Vantage
 from attacks._rank_one import RankOneFit, fit
-from attacks._uploads import blocks
+from attacks._uploads import blocks, last, seen
 from attacks.base import Background, Family, Reconstruction
 from targets.transcript import View
 
@@ -36,32 +35,19 @@ class FcfReconstruction:
 
     def applies(self, view: View) -> bool:
         """Whether item gradients, linked to users, and the model they were made from are seen."""
-        return any(
-            glimpse.broadcast is not None
-            and glimpse.uploads is not None
-            and "gradient" in glimpse.uploads.components
-            for glimpse in view.rounds
-        )
+        return seen(view, "gradient")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
         """Guess every user's interaction set and vector from the last round seen."""
-        if not self.applies(view):
-            raise InputError(
-                "Expected a view with the component 'gradient' and its broadcast, got neither. "
-                "Ask `applies` first."
-            )
-        glimpse = [
-            g for g in view.rounds if g.uploads is not None and "gradient" in g.uploads.components
-        ][-1]
-        assert glimpse.uploads is not None and glimpse.broadcast is not None  # noqa: S101
+        uploads, items = last(view, "gradient")
         alpha = float(view.public.settings.get("alpha", 1.0))
         touched = np.zeros((view.public.n_users, view.public.n_items), dtype=np.bool_)
-        vectors = np.zeros((view.public.n_users, glimpse.broadcast.shape[1]))
-        for rows, gradients in blocks(glimpse.uploads.components["gradient"]):
-            users = glimpse.uploads.users[rows]
-            found = fit(gradients, glimpse.broadcast)
+        vectors = np.zeros((view.public.n_users, items.shape[1]))
+        for rows, gradients in blocks(uploads.components["gradient"]):
+            users = uploads.users[rows]
+            found = fit(gradients, items)
             vectors[users] = found.vectors
-            touched[users] = decide(found, glimpse.broadcast, alpha)
+            touched[users] = decide(found, items, alpha)
         return Reconstruction(items=touched, vectors=vectors)
 
 

@@ -1,0 +1,133 @@
+"""Attribute inference, scored: the adversary knows some users' attribute and guesses the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attacks._uploads import summary
+from attacks.base import Attack, Background, Labels
+from auditor import metrics
+from reports.record import AttackRow
+from targets.datasets.base import Attribute, Interactions
+from targets.transcript import View
+
+ATTRIBUTES = ("gender", "age_group")
+SHARES, QUICK_SHARES = (0.1, 0.3), (0.3,)
+REPETITIONS, QUICK_REPETITIONS = 4, 2
+
+
+def play(
+    attack: Attack,
+    view: View,
+    interactions: Interactions,
+    *,
+    target: str,
+    name: str,
+    quick: bool,
+    confidence: float,
+    rng: np.random.Generator,
+) -> tuple[AttackRow, ...]:
+    """A row for each attribute and share of known users: macro F1 over the users not known.
+
+    The paper does not say how it averages F1 over classes; the macro average is used, because the
+    others are near the majority class's share for an adversary who has learned nothing. Each
+    repetition draws the known users anew. Baselines: the class most frequent among the known users
+    (``majority``), guessing classes at random in their known proportions (``random``, the expected
+    value, exact), and the same attack on the view without uploads (``no upload``), from the other
+    attributes, which the attack on the uploads is given as well.
+    """
+    if not attack.applies(view):
+        return ()
+    condensed = summary(view)
+    played = [
+        key
+        for key in ATTRIBUTES
+        if key in interactions.attributes and np.ptp(interactions.attributes[key].codes) > 0
+    ]
+    return tuple(
+        _row(
+            attack,
+            condensed,
+            interactions.attributes[key],
+            _side(interactions, key),
+            share,
+            QUICK_REPETITIONS if quick else REPETITIONS,
+            identity={"target": target, "attack": name},
+            key=key,
+            confidence=confidence,
+            rng=rng,
+        )
+        for key in played
+        for share in (QUICK_SHARES if quick else SHARES)
+    )
+
+
+def _row(
+    attack: Attack,
+    view: View,
+    attribute: Attribute,
+    side: NDArray[np.float64] | None,
+    share: float,
+    repetitions: int,
+    *,
+    identity: dict[str, str],
+    key: str,
+    confidence: float,
+    rng: np.random.Generator,
+) -> AttackRow:
+    truth, classes = attribute.codes, len(attribute.categories)
+    n = len(truth)
+    counts = np.zeros((2, repetitions, n, classes, classes))
+    majority = np.zeros((repetitions, classes, classes))
+    random = np.zeros(repetitions)
+    for repeat in range(repetitions):
+        known = np.sort(rng.permutation(n)[: max(1, round(share * n))])
+        background = Background(known=known, labels=truth[known], n_classes=classes, side=side)
+        for world, seen in enumerate((view, view.blind())):
+            guess = attack.infer(seen, background, rng)
+            if not isinstance(guess, Labels):
+                raise TypeError(f"Expected Labels from {identity['attack']}, got {type(guess)}.")
+            counts[world, repeat, guess.users] = metrics.confusions(
+                truth[guess.users], guess.codes, classes
+            )
+        frequencies = np.bincount(truth[known], minlength=classes)
+        rest = np.bincount(truth, minlength=classes) - frequencies
+        majority[repeat, :, frequencies.argmax()] = rest
+        random[repeat] = metrics.stratified_guess_f1(rest, frequencies / len(known))
+    found = metrics.macro_f1(counts[0], confidence=confidence, rng=rng)
+    baselines = {
+        "majority": float(metrics.f1_of(majority.sum(axis=0))),
+        "random": float(random.mean()),
+        "no upload": float(metrics.f1_of(counts[1].sum(axis=(0, 1)))),
+    }
+    others = "" if side is None else " and everybody's other attributes"
+    return AttackRow(
+        **identity,
+        family=attack.family,
+        vantage=attack.vantage,
+        metric=f"{key} macro F1 ({share:.0%} known)",
+        value=found.value,
+        ci_low=found.low,
+        ci_high=found.high,
+        confidence=confidence,
+        baseline=max(baselines.values()),
+        baselines=baselines,
+        n=found.n,
+        subject="users",
+        reference=attack.reference,
+        note=(
+            f"Knows the {key} of {share:.0%} of users{others}; {repetitions} draws of the known "
+            "users, guesses pooled."
+        ),
+    )
+
+
+def _side(interactions: Interactions, key: str) -> NDArray[np.float64] | None:
+    """All users' other attributes, one-hot: (n_users, number of their categories)."""
+    parts = [
+        np.eye(len(other.categories))[other.codes]
+        for name, other in sorted(interactions.attributes.items())
+        if name != key
+    ]
+    return np.concatenate(parts, axis=1) if parts else None

@@ -1,0 +1,119 @@
+"""Membership inference, scored: which of these (user, item) pairs happened?"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attacks.base import Attack, Background, Scores
+from auditor import metrics
+from reports.record import AttackRow
+from targets.datasets.base import Interactions
+from targets.transcript import View
+
+FPR = 0.01
+PAIRS, USERS, QUICK_USERS = 20, 2000, 500
+
+
+class Measure(Protocol):
+    """A metric of scored candidates, with its interval."""
+
+    def __call__(
+        self,
+        scores: NDArray[Any],
+        members: NDArray[np.bool_],
+        users: NDArray[np.integer[Any]],
+        *,
+        confidence: float,
+        rng: np.random.Generator,
+    ) -> metrics.Estimate:
+        """Measure."""
+        ...
+
+
+def play(
+    attack: Attack,
+    view: View,
+    interactions: Interactions,
+    *,
+    target: str,
+    name: str,
+    quick: bool,
+    confidence: float,
+    rng: np.random.Generator,
+) -> tuple[AttackRow, ...]:
+    """AUC, and TPR at 1% FPR, over as many members as non-members of each user.
+
+    Candidates: up to 20 of each kind a user, drawn evenly among the user's items and among all
+    others; up to 2,000 users. Members are popular and random non-members are not, so much can be
+    guessed without the upload: the baseline ``popularity`` scores a pair by the number of other
+    users who have the item.
+    """
+    if not attack.applies(view):
+        return ()
+    pairs, members = candidates(interactions, QUICK_USERS if quick else USERS, rng)
+    guess = attack.infer(view, Background(candidates=pairs), rng)
+    if not isinstance(guess, Scores):
+        raise TypeError(f"Expected Scores from {name}, got {type(guess)}.")
+    popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
+    others = popularity[pairs[:, 1]] - members
+    users = pairs[:, 0]
+    measures: dict[str, tuple[Measure, float]] = {"AUC": (metrics.auc, 0.5)}
+    if np.count_nonzero(~members) * FPR >= 1:
+        measures[f"TPR at FPR {FPR:.0%}"] = (partial(metrics.tpr_at_fpr, fpr=FPR), FPR)
+    rows = []
+    for metric, (measure, chance) in measures.items():
+        found, popular = (
+            measure(scores, members, users, confidence=confidence, rng=rng)
+            for scores in (guess.values, others)
+        )
+        baselines = {"random": chance, "popularity": popular.value}
+        rows.append(
+            AttackRow(
+                target=target,
+                attack=name,
+                family=attack.family,
+                vantage=attack.vantage,
+                metric=metric,
+                value=found.value,
+                ci_low=found.low,
+                ci_high=found.high,
+                confidence=confidence,
+                baseline=max(baselines.values()),
+                baselines=baselines,
+                n=len(pairs),
+                subject="candidate pairs",
+                reference=attack.reference,
+                note=(
+                    f"Knows the algorithm and what the server receives; up to {PAIRS} members and "
+                    f"as many non-members of each of {found.n} users; interval over users."
+                ),
+            )
+        )
+    return tuple(rows)
+
+
+def candidates(
+    interactions: Interactions, most_users: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Pairs (m, 2) of user and item, and which of them are interactions: (m,)."""
+    ratings = interactions.ratings
+    sizes = np.diff(ratings.indptr)
+    able = np.flatnonzero((sizes > 0) & (sizes < interactions.n_items))
+    users = np.sort(rng.permutation(able)[:most_users])
+    count = np.minimum(np.minimum(sizes[users], interactions.n_items - sizes[users]), PAIRS)
+    touched = ratings[users].toarray() != 0
+    parts = []
+    for pool in (touched, ~touched):
+        keys = np.where(pool, rng.random(pool.shape, dtype=np.float32), np.float32(2))
+        width = min(PAIRS, interactions.n_items)
+        nearest = np.argpartition(keys, width - 1, axis=1)[:, :width]
+        order = np.argsort(np.take_along_axis(keys, nearest, axis=1), axis=1, kind="stable")
+        drawn = np.take_along_axis(nearest, order, axis=1)
+        row, column = np.nonzero(np.arange(width) < count[:, None])
+        parts.append(np.stack([users[row], drawn[row, column]], axis=1))
+    pairs = np.concatenate(parts).astype(np.int64)
+    return pairs, np.arange(len(pairs)) < len(parts[0])

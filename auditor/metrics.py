@@ -1,0 +1,243 @@
+"""How well an attack did: point estimates with confidence intervals over users.
+
+Every interval is a percentile bootstrap over users, the unit that is sampled: all replicates at
+once, as weights times per-user statistics. A statistic in [0, 1] that is 0 or 1 for every user
+leaves the bootstrap nothing to vary; its interval then is the exact binomial one for n of n users
+(a mean m of values in [0, 1] makes n ones with probability at most m^n).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from accountants.bound import check_confidence
+from accountants.errors import InputError
+
+REPLICATES = 1000
+# Numbers of one block of replicates: 32 MiB in float64.
+_BLOCK = 2**22
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A value, its interval at ``confidence``, and the number of independent subjects."""
+
+    value: float
+    low: float
+    high: float
+    confidence: float
+    n: int
+
+
+def mean(values: NDArray[Any], *, confidence: float, rng: np.random.Generator) -> Estimate:
+    """Mean of one value in [0, 1] a user: (n,)."""
+    data = _finite(values)
+    replicates = _weights(len(data), rng) @ data / len(data)
+    return _interval(float(data.mean()), replicates, len(data), confidence)
+
+
+def share(successes: NDArray[np.bool_], *, confidence: float) -> Estimate:
+    """Share of users of whom something is true, with the exact (Clopper-Pearson) interval."""
+    n, k = len(successes), int(np.count_nonzero(successes))
+    found = stats.binomtest(k, n).proportion_ci(check_confidence(confidence), method="exact")
+    return Estimate(
+        value=k / n, low=float(found.low), high=float(found.high), confidence=confidence, n=n
+    )
+
+
+def set_f1(guessed: NDArray[np.bool_], truth: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """F1 of a guessed set for every user, (n, M) against (n, M); 1 where both are empty."""
+    both = np.count_nonzero(guessed & truth, axis=1)
+    sizes = np.count_nonzero(guessed, axis=1) + np.count_nonzero(truth, axis=1)
+    return np.asarray(np.divide(2.0 * both, sizes, out=np.ones(len(sizes)), where=sizes > 0))
+
+
+def confusions(
+    truth: NDArray[np.int64], guessed: NDArray[np.int64], n_classes: int
+) -> NDArray[np.float64]:
+    """One-hot confusion of every subject, (n, n_classes, n_classes): [i, truth, guess]."""
+    counts = np.zeros((len(truth), n_classes, n_classes))
+    counts[np.arange(len(truth)), truth, guessed] = 1.0
+    return counts
+
+
+def f1_of(confusion: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Macro F1 of confusion matrices (..., C, C): the mean of the classes' F1.
+
+    A class that occurs neither in truth nor in guesses counts as 0.
+    """
+    hits = np.diagonal(confusion, axis1=-2, axis2=-1)
+    sizes = confusion.sum(axis=-1) + confusion.sum(axis=-2)
+    each = np.divide(2.0 * hits, sizes, out=np.zeros_like(hits), where=sizes > 0)
+    return np.asarray(each.mean(axis=-1))
+
+
+def macro_f1(
+    confusion: NDArray[np.float64], *, confidence: float, rng: np.random.Generator
+) -> Estimate:
+    """Macro F1 pooled over repetitions and users: (repetitions, n, C, C) from ``confusions``.
+
+    A user who was not guessed at in a repetition has zeros there. Repetitions (which users the
+    adversary knew) and users are drawn anew independently of each other, the pigeonhole bootstrap
+    of crossed factors (Owen 2007), which errs on the wide side.
+    """
+    repeats, n, classes, _ = confusion.shape
+    flat = confusion.reshape(repeats, n, -1)
+    over_users = _weights(n, rng)
+    over_repeats = _weights(repeats, rng)
+    pooled = np.zeros((REPLICATES, classes * classes))
+    for repeat in range(repeats):
+        pooled += over_repeats[:, repeat, None] * (over_users @ flat[repeat])
+    replicates = f1_of(pooled.reshape(-1, classes, classes))
+    value = float(f1_of(confusion.sum(axis=(0, 1))))
+    subjects = int(np.count_nonzero(confusion.any(axis=(0, 2, 3))))
+    return _interval(value, replicates, subjects, confidence)
+
+
+def stratified_guess_f1(
+    counts: NDArray[np.integer[Any]], probabilities: NDArray[np.float64]
+) -> float:
+    """Exact expected macro F1 of guessing class c with probability p_c, whoever the user.
+
+    With n_c true members of n, K ~ Binomial(n, p_c) guesses hit K n_c / n of them on average, so
+    E F1_c = sum over K of P(K) 2 K (n_c / n) / (K + n_c).
+    """
+    n = int(counts.sum())
+    k = np.arange(n + 1)
+    law = stats.binom.pmf(k[None, :], n, probabilities[:, None])
+    sizes = k[None, :] + counts[:, None]
+    f1 = np.divide(2.0 * k * counts[:, None] / n, sizes, out=np.zeros(sizes.shape), where=sizes > 0)
+    return float((law * f1).sum(axis=1).mean())
+
+
+def auc(
+    scores: NDArray[Any],
+    members: NDArray[np.bool_],
+    users: NDArray[np.integer[Any]],
+    *,
+    confidence: float,
+    rng: np.random.Generator,
+) -> Estimate:
+    """Area under the ROC curve: P(member scores higher) + P(tie) / 2, over pairs of candidates.
+
+    ``scores``, ``members`` and ``users`` are (m,): one a candidate, ``users`` whose it is.
+    Candidates of one user are drawn in or out together.
+    """
+    return _over_roc(scores, members, users, _area, confidence, rng)
+
+
+def tpr_at_fpr(
+    scores: NDArray[Any],
+    members: NDArray[np.bool_],
+    users: NDArray[np.integer[Any]],
+    *,
+    fpr: float,
+    confidence: float,
+    rng: np.random.Generator,
+) -> Estimate:
+    """Share of members found while at most ``fpr`` of the non-members are accused.
+
+    Among equal scores the adversary accuses at random, so the curve is linear across ties.
+    InputError if ``fpr`` is below the resolution, 1 / number of non-members.
+    """
+    negatives = int(np.count_nonzero(~members))
+    if not 1.0 <= fpr * negatives < negatives:
+        raise InputError(
+            f"Expected fpr in [1/{negatives}, 1), the resolution of {negatives} non-members, "
+            f"got fpr={fpr!r}. Give more non-members or a larger fpr."
+        )
+
+    def read(hits: NDArray[np.float64], accused: NDArray[np.float64]) -> NDArray[np.float64]:
+        limit = fpr * accused[:, -1] * (1 + 1e-12)
+        last = (accused <= limit[:, None]).sum(axis=1) - 1
+        rows = np.arange(len(hits))
+        after = np.minimum(last + 1, hits.shape[1] - 1)
+        step = accused[rows, after] - accused[rows, last]
+        part = np.divide(
+            limit - accused[rows, last], step, out=np.zeros(len(rows)), where=step > 0
+        ).clip(0, 1)
+        found = hits[rows, last] + part * (hits[rows, after] - hits[rows, last])
+        return np.asarray(found / hits[:, -1])
+
+    return _over_roc(scores, members, users, read, confidence, rng)
+
+
+_Curve = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+
+
+def _area(hits: NDArray[np.float64], accused: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Trapezium rule on unnormalised ROC curves, (b, g + 1) each: exact with ties."""
+    middle = (hits[:, 1:] + hits[:, :-1]) / 2
+    area = np.einsum("bg,bg->b", middle, np.diff(accused, axis=1))
+    return np.asarray(area / (hits[:, -1] * accused[:, -1]))
+
+
+def _over_roc(
+    scores: NDArray[Any],
+    members: NDArray[np.bool_],
+    users: NDArray[np.integer[Any]],
+    read: _Curve,
+    confidence: float,
+    rng: np.random.Generator,
+) -> Estimate:
+    """Value of ``read`` on the ROC curve, and its bootstrap over users."""
+    if np.isnan(scores).any():
+        raise InputError("Expected scores that are numbers, got NaN. Repair the attack.")
+    if members.all() or not members.any():
+        raise InputError("Expected members and non-members, got one kind only. Give both.")
+    order = np.argsort(-scores, kind="stable")
+    ranked = scores[order]
+    names, who = np.unique(users, return_inverse=True)
+    cluster, member = who[order], members[order].astype(np.float64)
+    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+
+    def curves(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        each = weights[:, cluster]
+        both = []
+        for kind in (member, 1.0 - member):
+            groups = np.add.reduceat(each * kind, starts, axis=1)
+            both.append(np.pad(np.cumsum(groups, axis=1), ((0, 0), (1, 0))))
+        return read(*both)
+
+    n = len(names)
+    value = float(curves(np.ones((1, n)))[0])
+    weights = _weights(n, rng)
+    step = max(1, _BLOCK // len(scores))
+    with np.errstate(invalid="ignore"):
+        parts = [curves(weights[i : i + step]) for i in range(0, REPLICATES, step)]
+    replicates = np.concatenate(parts)
+    # A replicate without members or non-members has no curve.
+    return _interval(value, replicates[np.isfinite(replicates)], n, confidence)
+
+
+def _weights(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """How often each of n subjects is drawn in each replicate: (REPLICATES, n)."""
+    draws = rng.integers(n, size=(REPLICATES, n)) + n * np.arange(REPLICATES)[:, None]
+    counts = np.bincount(draws.ravel(), minlength=n * REPLICATES)
+    return counts.reshape(REPLICATES, n).astype(np.float64)
+
+
+def _finite(values: NDArray[Any]) -> NDArray[np.float64]:
+    data = np.asarray(values, dtype=np.float64)
+    if len(data) == 0 or not np.isfinite(data).all():
+        raise InputError("Expected at least one finite value, got none or NaN. Repair the attack.")
+    return data
+
+
+def _interval(value: float, replicates: NDArray[np.float64], n: int, confidence: float) -> Estimate:
+    """Percentile interval, widened to the binomial one where nothing varies."""
+    tail = (1 - check_confidence(confidence)) / 2
+    low, high = (float(x) for x in np.quantile(replicates, [tail, 1 - tail]))
+    if value >= 1:
+        low = min(low, tail ** (1 / n))
+    if value <= 0:
+        high = max(high, 1 - tail ** (1 / n))
+    return Estimate(
+        value=value, low=min(low, value), high=max(high, value), confidence=confidence, n=n
+    )
