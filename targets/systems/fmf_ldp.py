@@ -135,8 +135,11 @@ class FmfLdp(ImplicitMf):
         )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """One-coordinate reports, as many as the horizon has; known before the server only."""
-        if scope.vantage is not Vantage.SERVER:
+        """One-coordinate reports, as many as the horizon has; known before the server only.
+
+        None for units below a report: a single interaction does not reach every pair of gradients.
+        """
+        if scope.vantage is not Vantage.SERVER or scope.unit not in (Unit.REPORT, Unit.USER):
             return None
         return Repeated(self._randomizer(population.n_items), self._count(scope.horizon))
 
@@ -235,9 +238,7 @@ class FmfLdp(ImplicitMf):
         vectors = self.solve(profiles, items)
         item, factor = np.divmod(index, self.factors)
         held = _held(profiles)[users, item]
-        predicted = np.zeros(index.shape)
-        for column in range(self.factors):
-            predicted += vectors[users, column] * items[item, column]
+        predicted = sum(vectors[users, f] * items[item, f] for f in range(self.factors))
         confidence = np.where(held, 1.0 + self.alpha, 1.0)
         return np.asarray(confidence * (held - predicted) * vectors[users, factor])
 

@@ -1,0 +1,135 @@
+"""verify_ldp: the exact path, the sampled path, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accountants.errors import InputError
+from accountants.verdict import Verdict
+from auditor.verification import verify_ldp
+from targets.mechanisms.bit_flip import BitFlip
+from targets.mechanisms.one_coordinate import OneCoordinate
+
+TRUTH = math.e / (1 + math.e)
+
+
+def response(x: int, rng: np.random.Generator, size: int) -> np.ndarray:
+    return np.where(rng.random(size) < TRUTH, x, 1 - x)
+
+
+def one_at_a_time(x: int, rng: np.random.Generator) -> str:
+    return "yes" if (rng.random() < TRUTH) == bool(x) else "no"
+
+
+def test_exact_paths() -> None:
+    tight = verify_ldp(BitFlip.symmetric(1.0), epsilon=1.0)
+    assert tight.verdict is Verdict.CONSISTENT
+    assert tight.exact
+    assert tight.epsilon_lower == pytest.approx(1.0)
+    broken = verify_ldp(BitFlip.asymmetric(1.0), epsilon=1.0)
+    assert broken.verdict is Verdict.VIOLATED
+    assert math.isinf(broken.epsilon_lower)
+    assert broken.witness is not None
+    assert min(broken.witness.probability_a, broken.witness.probability_b) == 0.0
+    report = verify_ldp(OneCoordinate(epsilon=2.5, dimension=30), epsilon=2.5)
+    assert report.verdict is Verdict.CONSISTENT
+    assert report.epsilon_lower == pytest.approx(2.5)
+
+
+def test_p_over_q_alone_is_not_enough() -> None:
+    """p/q = e, as the DPLCF paper asks, but (1-q)/(1-p) = 3.44: not 1-private."""
+    p = 0.8
+    found = verify_ldp(BitFlip(p, p / math.e), epsilon=1.0)
+    assert found.verdict is Verdict.VIOLATED
+    assert found.epsilon_lower == pytest.approx(math.log((1 - p / math.e) / (1 - p)))
+
+
+def test_exact_at_a_delta() -> None:
+    delta = 1 - math.exp(-1)
+    assert verify_ldp(BitFlip.asymmetric(1.0), epsilon=1.0, delta=delta).verdict == "CONSISTENT"
+    assert verify_ldp(BitFlip.asymmetric(1.0), epsilon=1.0, delta=0.6).verdict == "VIOLATED"
+
+
+@pytest.mark.parametrize("randomizer", [response, one_at_a_time])
+def test_sampled_paths(randomizer: Any) -> None:
+    honest = verify_ldp(randomizer, epsilon=1.0, samples=20_000)
+    assert honest.verdict is Verdict.CONSISTENT
+    assert not honest.exact
+    assert honest.samples == 40_000
+    assert 0.85 < honest.epsilon_lower <= 1.0
+    accused = verify_ldp(randomizer, epsilon=0.7, samples=20_000)
+    assert accused.verdict is Verdict.VIOLATED
+    assert accused.witness is not None
+
+
+def test_the_worst_pair_of_many_is_found() -> None:
+    def leaky(x: int, rng: np.random.Generator, size: int) -> np.ndarray:
+        chance = 0.01 if x == 7 else 0.3
+        return rng.random(size) < chance
+
+    found = verify_ldp(leaky, epsilon=1.0, inputs=range(10), samples=5_000)
+    assert found.verdict is Verdict.VIOLATED
+    assert found.witness is not None
+    assert "7" in (found.witness.input_a, found.witness.input_b)
+
+
+def test_vector_outputs() -> None:
+    def pair(x: int, rng: np.random.Generator, size: int) -> np.ndarray:
+        return np.stack([response(x, rng, size), response(x, rng, size)], axis=1)
+
+    found = verify_ldp(pair, epsilon=1.0, samples=20_000)
+    assert found.verdict is Verdict.VIOLATED
+    assert 1.5 < found.epsilon_lower <= 2.0
+
+
+def test_the_same_seed_gives_the_same_answer() -> None:
+    assert verify_ldp(response, epsilon=1.0, seed=5, samples=1_000) == verify_ldp(
+        response, epsilon=1.0, seed=5, samples=1_000
+    )
+
+
+def test_a_verification_has_no_truth_value() -> None:
+    with pytest.raises(TypeError, match="not refuted is not proved"):
+        bool(verify_ldp(BitFlip.symmetric(1.0), epsilon=1.0))
+
+
+@pytest.mark.parametrize(
+    ("keywords", "match"),
+    [
+        ({"epsilon": -1.0}, "epsilon=-1"),
+        ({"epsilon": math.nan}, "epsilon=nan"),
+        ({"epsilon": math.inf}, "finite"),
+        ({"epsilon": 1.0, "delta": 1.0}, "delta=1"),
+        ({"epsilon": 1.0, "confidence": 0.0}, "confidence=0"),
+        ({"epsilon": 1.0, "inputs": [1]}, "2 to 64 inputs"),
+        ({"epsilon": 1.0, "samples": 5}, "samples=5"),
+    ],
+)
+def test_bad_numbers_are_refused(keywords: dict[str, Any], match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        verify_ldp(response, **keywords)
+
+
+def raises(x: int, rng: Any, size: int) -> Any:
+    raise ZeroDivisionError("oh")
+
+
+@pytest.mark.parametrize(
+    ("randomizer", "match"),
+    [
+        (raises, "ZeroDivisionError"),
+        (lambda x, rng, size: np.zeros(3), "1000 outputs"),
+        (lambda x, rng, size: np.full(size, np.nan), "NaN"),
+        (lambda x, rng, size: rng.random(size), "discrete"),
+        (lambda x, rng, size: np.array([object()] * size), "objects"),
+        (lambda x, rng, size: np.zeros((size, 1 + x)), "one shape"),
+        (3, "callable"),
+    ],
+)
+def test_bad_callables_are_refused(randomizer: Any, match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        verify_ldp(randomizer, epsilon=1.0, samples=1_000)
