@@ -64,13 +64,13 @@ def _solve(
     count, factors = items.shape
     padded = np.zeros((count + 1, factors), dtype=items.dtype)  # the last row pads short users
     padded[:count] = items
+    columns = np.append(touched.indices, count)
     vectors = np.zeros((touched.shape[0], factors), dtype=items.dtype)
     predicted = np.empty(touched.nnz, dtype=items.dtype)
     with one_thread().limit(limits=1, user_api="blas"):
         shared = items.T @ items + regularization * np.eye(factors, dtype=items.dtype)
         for users, positions, held in _batches(touched.indptr, factors):
-            index = np.where(held, touched.indices[positions], count)
-            rows = padded.take(index, axis=0)
+            rows = padded.take(columns[positions], axis=0)
             system = rows.transpose(0, 2, 1) @ rows
             system *= alpha
             system += shared
@@ -84,7 +84,10 @@ def _solve(
 def _batches(
     indptr: NDArray[np.integer[Any]], factors: int
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]]:
-    """Users of like activity (b,), positions of their entries (b, width), which of them exist."""
+    """Users of like activity (b,), positions of their entries (b, width), which of them exist.
+
+    Where there is none the position is one beyond the last.
+    """
     activity = np.diff(indptr)
     order = np.argsort(-activity, kind="stable")
     start = 0
@@ -94,5 +97,5 @@ def _batches(
         users = order[start:stop]
         offsets = np.arange(width)
         held = offsets < activity[users, None]
-        yield users, np.where(held, indptr[users, None] + offsets, 0), held
+        yield users, np.where(held, indptr[users, None] + offsets, indptr[-1]), held
         start = stop

@@ -1,0 +1,205 @@
+"""FMF-LDP: the reports' law, the mended server, the horizons, and the worst-case transcript."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse, stats
+
+from accountants.errors import InputError
+from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from auditor.exact import exact_lower_bound
+from targets.mechanisms.one_coordinate import OneCoordinate
+from targets.systems._closed_form import item_gradients
+from targets.systems.base import Population
+from targets.systems.fmf_ldp import FmfLdp, ReportLaw
+from targets.transcript import Reports
+
+# A correct sampler fails one of the tests below once in a billion seeds; the seeds are fixed.
+LEVEL = 1e-9
+
+
+def interactions(users: int = 30, items: int = 20, seed: int = 0) -> sparse.csr_array:
+    rng = np.random.default_rng(seed)
+    return sparse.csr_array((rng.random((users, items)) < 0.3).astype(float))
+
+
+def scope(vantage: Vantage, horizon: Horizon) -> Scope:
+    return Scope(unit=Unit.USER, adjacency=Adjacency.ANY_PAIR, vantage=vantage, horizon=horizon)
+
+
+def reports(uploads: object) -> Reports:
+    component = uploads.components["reports"]  # type: ignore[attr-defined]
+    assert isinstance(component, Reports)
+    return component
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.floats(0.1, 20.0))
+def test_sampled_entries_are_those_of_the_whole_gradient(
+    seed: int, factors: int, alpha: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    ratings, items = interactions(7, 9, seed), rng.normal(size=(9, factors))
+    system = FmfLdp(factors=factors, alpha=alpha, regularization=0.1)
+    whole = item_gradients(items, ratings, alpha=alpha, regularization=0.1).dense(np.arange(7))
+    index = rng.integers(0, 9 * factors, size=(7, 30))
+    entries = system.entries(ratings, items, np.arange(7)[:, None], index)
+    expected = np.take_along_axis(whole.reshape(7, -1), index, axis=1)
+    np.testing.assert_allclose(entries, expected, rtol=1e-6, atol=1e-8)
+
+
+def test_averaged_reports_estimate_the_mean_projected_gradient_without_bias() -> None:
+    """Divided by N k. Coordinate by coordinate, with a z-test over independent uploads."""
+    system = FmfLdp(factors=2, reports=40, epsilon=1.0, learning_rate=1.0, server_steps=1)
+    ratings, rng = interactions(6, 5), np.random.default_rng(11)
+    items = rng.normal(size=(5, 2))
+    gradient = item_gradients(items, ratings, alpha=1.0, regularization=1e-6).dense(np.arange(6))
+    assert (np.abs(gradient) > 1).any()  # so that the projection is at work
+    truth = np.clip(gradient, -1, 1).mean(axis=0)
+    repeats = 4000
+    uploads = system.upload(ratings, items, rng, size=repeats)
+    estimate = (system.step(items, uploads) - items).ravel()  # one step of size 1
+    single = OneCoordinate(1.0, 10).magnitude
+    # one report is +-B at one of 10 coordinates: second moment B^2 / 10 at each
+    error = math.sqrt((single**2 / 10) / (6 * 40 * repeats))
+    z = (estimate - (truth - 2e-6 * items).ravel()) / error
+    assert np.abs(z).max() < stats.norm.isf(LEVEL / 20)
+    wrong = (estimate * 40 - truth.ravel()) / error  # equation 9 as printed: divided by N alone
+    assert np.abs(wrong).max() > stats.norm.isf(LEVEL / 20)
+
+
+def test_the_server_climbs_towards_what_the_reports_say() -> None:
+    """Line 12 as printed would walk away: equation 5 points uphill."""
+    system = FmfLdp(factors=1, reports=1, server_steps=1, epsilon=60.0)
+    items = np.zeros((2, 1))
+    uploads = system.upload(sparse.csr_array([[1.0, 0.0]]), items + 0.1, np.random.default_rng(0))
+    moved = system.step(items, uploads)
+    np.testing.assert_array_equal(np.sign(moved), np.sign(uploads.components["reports"].total()))
+    assert moved.any()
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 2.5])
+def test_the_clients_code_obeys_the_public_law_in_both_worlds(epsilon: float) -> None:
+    (game,) = FmfLdp(epsilon=epsilon).challenges()
+    assert game.channel is not None
+    size = 200_000
+    uploads = game.target.upload(game.profiles, game.broadcast, np.random.default_rng(2), size)
+    symbols = game.read(uploads).reshape(2, size)
+    for world, value in enumerate(game.values):
+        law = np.exp(game.channel.log_prob(np.arange(4), value))
+        assert law.sum() == pytest.approx(1.0)
+        seen = np.bincount(symbols[world], minlength=4)
+        assert stats.chisquare(seen, law * size).pvalue > LEVEL
+        other = np.exp(game.channel.log_prob(np.arange(4), game.values[1 - world]))
+        assert stats.chisquare(seen, other * size).pvalue < LEVEL  # the test has power
+
+
+@given(st.floats(0.1, 30.0), st.floats(1e-8, 1e-3), st.integers(1, 5))
+def test_the_games_two_users_reach_opposite_corners(
+    alpha: float, regularization: float, factors: int
+) -> None:
+    system = FmfLdp(alpha=alpha, regularization=regularization, factors=factors)
+    items = system.opposite_rows(6)
+    profiles = sparse.csr_array(np.eye(6)[:2])
+    gradient = item_gradients(items, profiles, alpha=alpha, regularization=regularization).dense(
+        np.arange(2)
+    )
+    projected = np.clip(gradient, -1, 1)
+    np.testing.assert_array_equal(projected[0, :2], 1.0)
+    np.testing.assert_array_equal(projected[1, :2], -1.0)
+    np.testing.assert_array_equal(projected[:, 2:], 0.0)
+
+
+def test_a_lambda_that_hides_the_corners_fails_loudly() -> None:
+    with pytest.raises(InputError, match="smaller regularization"):
+        FmfLdp(regularization=10.0).challenges()
+
+
+def test_a_malicious_broadcast_attains_k_eps_T_between_two_real_users() -> None:
+    """The exact ratio of one transcript: all k T reports name item 0 and say +B."""
+    system = FmfLdp(factors=3, reports=7, rounds=4, epsilon=0.25)
+    items = system.opposite_rows(50)
+    profiles = sparse.csr_array(np.eye(50)[:2])
+    count = system.reports * system.rounds
+    index = np.resize(np.arange(3), count)  # any coordinates of row 0
+    entries = system.entries(profiles, items, np.arange(2)[:, None], np.stack([index, index]))
+    law = ReportLaw(0.25).log_prob(np.ones(count), np.clip(entries, -1, 1)).sum(axis=1)
+    assert law[0] - law[1] == pytest.approx(count * 0.25, rel=1e-12)
+
+
+def test_each_horizon_costs_its_number_of_reports_exactly() -> None:
+    system, population = FmfLdp(reports=3, rounds=4, epsilon=0.5), Population(n_users=9, n_items=4)
+    for horizon, count in ((Horizon.REPORT, 1), (Horizon.ROUND, 3), (Horizon.TRAINING, 12)):
+        asked = scope(Vantage.SERVER, horizon)
+        mechanism = system.mechanism(asked, population)
+        assert mechanism is not None
+        bound = exact_lower_bound(mechanism, scope=asked)
+        assert bound is not None
+        assert bound.epsilon == pytest.approx(count * 0.5)
+        assert system.event(asked, population).count == count
+        shuffled = scope(Vantage.SHUFFLED, horizon)
+        assert system.mechanism(shuffled, population) is None
+        event = system.event(shuffled, population)
+        assert (event.count, event.event.epsilon, event.event.n_users) == (count, 0.5, 9)
+    assert FmfLdp().mechanism(scope(Vantage.PEERS, Horizon.TRAINING), population) is None
+
+
+def test_questions_ask_for_a_round_a_training_and_the_shuffle() -> None:
+    asked = FmfLdp().questions(Population(n_users=943, n_items=1682))
+    assert [q.claim.epsilon for q in asked] == [2.5, 250.0, 250.0, 250.0, 250.0]
+    assert [(q.scope.vantage, q.scope.horizon) for q in asked] == [
+        (Vantage.SERVER, Horizon.REPORT),
+        (Vantage.SERVER, Horizon.ROUND),
+        (Vantage.SERVER, Horizon.TRAINING),
+        (Vantage.SHUFFLED, Horizon.ROUND),
+        (Vantage.SHUFFLED, Horizon.TRAINING),
+    ]
+    assert [q.claim.scope.covers(q.scope) for q in asked] == [True, True, False, True, False]
+    assert "5000" in asked[2].note
+    assert [q.delta for q in asked] == [0.0, 0.0, 0.0, 1e-6, 1e-6]
+
+
+def test_each_vantage_sees_its_own() -> None:
+    ratings, system = interactions(), FmfLdp(rounds=2, reports=5)
+    transcript = system.run(ratings, np.random.default_rng(0)).transcript
+    assert transcript.public.settings["epsilon"] == 2.5
+    assert transcript.public.channel == ReportLaw(2.5)
+    server = transcript.view(Vantage.SERVER).rounds[1]
+    assert server.uploads is not None
+    sent = reports(server.uploads)
+    assert sent.index.shape == sent.positive.shape == (30, 5)
+    shuffled = transcript.view(Vantage.SHUFFLED, np.random.default_rng(1)).rounds[1]
+    assert shuffled.uploads is None
+    assert shuffled.pool is not None
+    pool = shuffled.pool["reports"]
+    assert isinstance(pool, Reports)
+    assert pool.index.shape == (150, 1)
+    assert not np.array_equal(pool.index.ravel(), sent.index.ravel())
+    symbols = [np.sort((2 * part.index + part.positive).ravel()) for part in (sent, pool)]
+    np.testing.assert_array_equal(*symbols)
+    peers = transcript.view(Vantage.PEERS).rounds[1]
+    assert peers.uploads is peers.pool is peers.aggregate is None
+    (release,) = transcript.view(Vantage.RELEASE).rounds
+    np.testing.assert_array_equal(release.broadcast, transcript.release)
+
+
+def test_equal_generators_give_equal_reports_and_others_do_not() -> None:
+    ratings, system = interactions(), FmfLdp(rounds=2)
+    runs = [system.run(ratings, np.random.default_rng(seed)).transcript for seed in (1, 1, 2)]
+    last = [reports(run.rounds[-1].uploads) for run in runs]
+    np.testing.assert_array_equal(last[0].index, last[1].index)
+    np.testing.assert_array_equal(last[0].positive, last[1].positive)
+    assert not np.array_equal(last[0].index, last[2].index)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("epsilon", -1.0), ("epsilon", math.nan), ("reports", 0)]
+)
+def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> None:
+    with pytest.raises(InputError, match=f"{setting}={value!r}"):
+        replace(FmfLdp(), **{setting: value})
