@@ -7,17 +7,21 @@ failure comes before system-out.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Literal
 from xml.etree import ElementTree as ET
 
 from accountants.verdict import Verdict
 from reports.record import Finding, Record
-from reports.words import claimed_guess_words, legal, measured_words, number, proved_words
+from reports.words import (
+    claimed_guess_words,
+    flag_words,
+    legal,
+    measured_words,
+    number,
+    proved_words,
+)
 
-FailOn = Literal["violated", "unsubstantiated", "never"]
 
-
-def render(record: Record, *, fail_on: FailOn = "violated") -> bytes:
+def render(record: Record, *, fail_on: str = "violated") -> bytes:
     """The record as JUnit XML.
 
     VIOLATED is a failure, UNSUBSTANTIATED only if ``fail_on`` says so, UNSOUND is an error, and so
@@ -73,8 +77,9 @@ def _testcase(suite: ET.Element, classname: str, name: str) -> ET.Element:
 
 
 def _lines(finding: Finding) -> list[str]:
+    flag = flag_words(finding)
     lines = [
-        f"{finding.verdict}{' (vacuous)' if finding.vacuous else ''}: {finding.reason}",
+        f"{finding.verdict}{flag and f' ({flag})'}: {finding.reason}",
         f"claim: {finding.claim.statement} ({finding.claim.source})",
         claimed_guess_words(finding.claim),
     ]

@@ -11,6 +11,7 @@ from reports.words import (
     SIGNS,
     claimed_guess_words,
     delta_words,
+    flag_words,
     legal,
     measured_words,
     number,
@@ -79,7 +80,8 @@ def _section(section: Section) -> list[str]:
 def _verdict(finding: Finding | None) -> str:
     if finding is None:
         return "none"
-    return f"{SIGNS[finding.verdict]} {finding.verdict}{', vacuous' if finding.vacuous else ''}"
+    flag = flag_words(finding)
+    return f"{SIGNS[finding.verdict]} {finding.verdict}{flag and f', {flag}'}"
 
 
 def _finding(finding: Finding) -> list[str]:

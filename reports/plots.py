@@ -10,7 +10,7 @@ import io
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accountants.bound import guess_probability
 from accountants.verdict import VACUOUS_GUESS
@@ -54,7 +54,7 @@ def ladder(findings: Sequence[Finding]) -> str:
 
     height = 34 * len(findings) + 34
     figure = Figure(figsize=(_WIDTH / 72, height / 72))
-    axes = figure.add_axes((0.02, 26 / height, 0.96, (height - 34) / height))
+    axes = figure.add_axes((0.035, 26 / height, 0.945, (height - 34) / height))
     axes.set_xlim(low, edge + 0.12)
     axes.set_ylim(len(findings), 0)
     if math.log10(_VACUOUS) < high:
@@ -88,7 +88,7 @@ def ladder(findings: Sequence[Finding]) -> str:
 
 
 def interval(attack: AttackRow, low: float, high: float) -> str:
-    """One attack's value with its interval, and a tick at its baseline, from ``low`` to ``high``."""
+    """One attack's value with its interval and a tick at its baseline, ``low`` to ``high``."""
     from matplotlib.figure import Figure
 
     def place(value: float) -> float:
@@ -137,7 +137,7 @@ def _svg(figure: Figure, salt: str) -> str:
     import matplotlib
 
     buffer = io.StringIO()
-    settings = {"svg.hashsalt": salt, "svg.fonttype": "none", "text.parse_math": False}
+    settings: Any = {"svg.hashsalt": salt, "svg.fonttype": "none", "text.parse_math": False}
     with matplotlib.rc_context(settings):
         figure.savefig(
             buffer,

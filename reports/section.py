@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from accountants.bound import guess_probability
 from accountants.verdict import Verdict
 from reports.record import (
     GRAVITY,
@@ -15,13 +16,13 @@ from reports.record import (
     UtilityRow,
 )
 from reports.words import (
-    claimed_guess_words,
+    brief_scope_words,
+    ceiling,
     delta_words,
     measured_words,
     number,
     percent,
     proved_words,
-    scope_words,
 )
 
 
@@ -62,7 +63,11 @@ class Section:
         lead = self.lead
         if lead is None:
             return "No claim was judged."
-        return f"{_said(lead)}{self._beyond()}{self._attacked()}"
+        if math.isinf(lead.claim.epsilon) and lead.verdict is not Verdict.UNSOUND:
+            worst = "" if self.worst is None else f" Worst attack: {attack_words(self.worst)}."
+            return f"No epsilon is claimed, so there is nothing to refute.{worst}"
+        said = self._upheld() if lead.verdict is Verdict.CONSISTENT else _said(lead)
+        return said + self._beyond()
 
     @property
     def advice(self) -> str:
@@ -81,18 +86,16 @@ class Section:
         apart = self.reach
         if apart is None or apart is self.lead:
             return ""
-        said = f" It does not speak of {scope_words(apart.scope)}"
+        said = f" It does not speak of {brief_scope_words(apart.scope)}"
         if apart.measured is not None:
             said += f", where epsilon is {measured_words(apart.measured)}"
         elif apart.accounted is not None:
             said += f", where epsilon is {proved_words(apart.accounted)}"
         return said + "."
 
-    def _attacked(self) -> str:
-        worst = self.worst
-        if worst is None or self.lead is None or math.isfinite(self.lead.claim.epsilon):
-            return ""
-        return f" Worst attack: {attack_words(worst)}."
+    def _upheld(self) -> str:
+        upheld = [f for f in self.findings if f.verdict is Verdict.CONSISTENT]
+        return f"Not refuted, and proved: {'; '.join(map(_promise, upheld))}."
 
 
 def sections(record: Record) -> tuple[Section, ...]:
@@ -110,9 +113,7 @@ def sections(record: Record) -> tuple[Section, ...]:
             attacks=tuple(a for a in record.attacks if a.target == name),
             utility=tuple(u for u in record.utility if u.target == name),
             others=tuple(
-                m
-                for m in record.measurements
-                if m.target == name and (name, m.bound) not in quoted
+                m for m in record.measurements if m.target == name and (name, m.bound) not in quoted
             ),
         )
         for name in names
@@ -144,32 +145,28 @@ def _urgency(finding: Finding) -> tuple[int, float]:
     return order.index(finding.verdict), -shown
 
 
-def _said(finding: Finding) -> str:
+def _promise(finding: Finding) -> str:
     claim = finding.claim
-    if math.isinf(claim.epsilon) and finding.verdict is not Verdict.UNSOUND:
-        return "No epsilon is claimed, so there is nothing to refute."
-    claimed = (
-        f"The claim of epsilon {number(claim.epsilon)} ({delta_words(claim.delta)}) for "
-        f"{scope_words(claim.scope)}"
-    )
-    shown = "" if finding.measured is None else measured_words(finding.measured)
+    said = f"epsilon {number(claim.epsilon)} ({delta_words(claim.delta)}) for "
+    said += brief_scope_words(finding.scope)
+    if not finding.vacuous:
+        return said
+    guess = guess_probability(claim.epsilon, claim.delta)
+    return f"{said} (vacuous: one bit may still be guessed {ceiling(guess)} of the time)"
+
+
+def _said(finding: Finding) -> str:
+    claim = f"The claim of {_promise(finding)}"
     if finding.verdict is Verdict.UNSOUND:
         return f"The audit contradicts itself here: {finding.reason}"
-    if finding.verdict is Verdict.VIOLATED:
-        return f"{claimed} is refuted: epsilon is {shown}."
+    if finding.verdict is Verdict.VIOLATED and finding.measured is not None:
+        return f"{claim} is refuted: epsilon is {measured_words(finding.measured)}."
     if finding.verdict is Verdict.UNSUBSTANTIATED:
         proved = "nothing can be proved"
         if finding.accounted is not None:
-            proved = f"what can be proved is {proved_words(finding.accounted)}"
-        return f"{claimed} is not refuted, but not proved either: {proved}."
-    if finding.verdict is Verdict.CONSISTENT:
-        empty = f" It says next to nothing: {_lower(claimed_guess_words(claim))}"
-        return f"{claimed} is not refuted.{empty if finding.vacuous else ''}"
-    return f"{claimed} could not be held against anything: it speaks of another scope."
-
-
-def _lower(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
+            proved = f"epsilon is {proved_words(finding.accounted)}"
+        return f"{claim} is not refuted, but not proved either: {proved}."
+    return f"The claim was not judged in its own scope ({finding.claim.scope.scope()})."
 
 
 _ADVICE = {

@@ -17,7 +17,6 @@ from pydantic import ValidationError
 
 from accountants.errors import IncompleteError, InputError
 from reports import html, junit, markdown
-from reports.junit import FailOn
 from reports.record import SCHEMA_VERSION, Record
 
 RECORD = "report.json"
@@ -31,7 +30,7 @@ def encode(record: Record) -> bytes:
     return (text + "\n").encode()
 
 
-def write(record: Record, directory: Path, *, fail_on: FailOn = "violated") -> None:
+def write(record: Record, directory: Path, *, fail_on: str = "violated") -> None:
     """Render ``record`` and write all files of a run directory, report.json last."""
     contents = {
         "report.html": html.render(record).encode(),
@@ -40,25 +39,35 @@ def write(record: Record, directory: Path, *, fail_on: FailOn = "violated") -> N
         RECORD: encode(record),
     }
     check_writable(directory)
-    drafts: dict[str, Path] = {}
+    _replace({directory / name: content for name, content in contents.items()})
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all: a draft beside it, synced, then moved over it."""
+    _replace({path: content})
+
+
+def _replace(contents: Mapping[Path, bytes]) -> None:
+    drafts: dict[Path, Path] = {}
     try:
-        for name, content in contents.items():
-            drafts[name] = directory / f".{name}.{secrets.token_hex(8)}"
-            with drafts[name].open("xb") as file:
+        for path, content in contents.items():
+            drafts[path] = path.parent / f".{path.name}.{secrets.token_hex(8)}"
+            with drafts[path].open("xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-        for name, draft in drafts.items():
-            draft.replace(directory / name)
+        for path, draft in drafts.items():
+            draft.replace(path)
+        for parent in {path.parent for path in contents}:
+            _sync(parent)
     except OSError as error:
         raise IncompleteError(
-            f"Expected to write {directory}, got {error.strerror or error}. "
+            f"Expected to write {', '.join(map(str, contents))}, got {error.strerror or error}. "
             "Free some space there or give another directory."
         ) from error
     finally:
         for draft in drafts.values():
             draft.unlink(missing_ok=True)
-    _sync(directory)
 
 
 def read(directory: Path) -> Record:
@@ -125,7 +134,9 @@ def _check_verdicts(record: Record, path: Path) -> None:
         try:
             again = finding.judged()
         except InputError as error:
-            raise InputError(f"In {path}, finding {position} ({finding.target}): {error}") from error
+            raise InputError(
+                f"In {path}, finding {position} ({finding.target}): {error}"
+            ) from error
         if (again.verdict, again.vacuous) != (finding.verdict, finding.vacuous):
             raise InputError(
                 f"Expected verdict {again.verdict} in finding {position} ({finding.target}) of "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from accountants.verdict import Verdict
 from reports.record import AttackRow, Finding, MeasuredRow, Record
 from reports.section import Section, sections
-from reports.words import SIGNS, delta_words, number, percent, printable
+from reports.words import delta_words, flag_words, number, percent, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,38 +25,71 @@ _STYLES = {
 
 def render(record: Record, console: Console) -> None:
     """Print the findings, then the errors; without boxes and colours if not a terminal."""
-    if console.is_terminal:
-        console.print(_table(record))
-    else:
-        for line in _lines(record):
-            _plain(console, line)
+    _print(sections(record), console)
     for error in record.errors:
         _plain(console, f"error: {printable(error)}", style="bold red")
 
 
-def _table(record: Record) -> Table:
+def render_findings(findings: Sequence[Finding], console: Console) -> None:
+    """Print findings without attacks: what `auditor account` knows."""
+    names = dict.fromkeys(finding.target for finding in findings)
+    cut = [
+        Section(
+            target=name,
+            findings=tuple(f for f in findings if f.target == name),
+            attacks=(),
+            utility=(),
+            others=(),
+        )
+        for name in names
+    ]
+    _print(cut, console)
+
+
+def _print(cut: Sequence[Section], console: Console) -> None:
+    if console.is_terminal:
+        console.print(_table(cut))
+        return
+    for section in cut:
+        for line in _lines(section):
+            _plain(console, line)
+
+
+def _table(cut: Sequence[Section]) -> Table:
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title="Privacy audit", show_lines=True, expand=False, pad_edge=False)
-    table.add_column("Target", overflow="fold", min_width=6)
+    attacked = any(section.attacks for section in cut)
+    table = Table(title="Privacy audit", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("Target", overflow="fold", min_width=6, max_width=16)
     table.add_column("Claim", overflow="fold", min_width=11)
-    for heading in ("Accounted", "Measured"):
-        table.add_column(heading, overflow="fold", min_width=9)
-    table.add_column("Worst attack", overflow="fold", min_width=10)
+    table.add_column("Accounted", overflow="fold", min_width=9)
+    table.add_column("Measured", overflow="fold", min_width=9)
+    if attacked:
+        table.add_column("Worst attack", overflow="fold", min_width=9)
     table.add_column("Verdict", overflow="fold", min_width=15)
-    for section in sections(record):
-        for position, finding in enumerate(section.findings):
-            first = position == 0
-            cells = _cells(section, finding)
+    for section in cut:
+        rows = [(f, _cells(section, f)) for f in section.findings]
+        blank = (
+            printable(section.target),
+            "no claim",
+            "",
+            "",
+            _attack(section.worst),
+            "not judged",
+        )
+        for position, (finding, cells) in enumerate(rows or [(None, blank)]):
             texts = [Text(cell) for cell in cells]
-            texts[-1].stylize(_STYLES[finding.verdict])
-            if not first:
-                texts[0], texts[4] = Text(""), Text("")
-            table.add_row(*texts, end_section=position + 1 == len(section.findings))
-        if not section.findings:
-            table.add_row(*(Text(cell) for cell in (printable(section.target), "none", "", "",
-                                                    _attack(section.worst), "not judged")))  # fmt: skip
+            if finding is not None:
+                texts[-1].stylize(_STYLES[finding.verdict])
+            if position:
+                texts[0] = texts[4] = Text("")
+            if not attacked:
+                del texts[4]
+            table.add_row(*texts)
+            table.add_row()
+        table.add_section()
     return table
 
 
@@ -66,7 +100,7 @@ def _cells(section: Section, finding: Finding) -> tuple[str, ...]:
         proved = f"≤ {number(accounted.epsilon)}\n{delta_words(accounted.delta)}"
     return (
         printable(section.target),
-        f"{_claimed(finding)}\n{delta_words(claim.delta)}\n{_scope(finding)}",
+        f"≤ {number(claim.epsilon)}\n{delta_words(claim.delta)}\n{_scope(finding)}",
         proved,
         "none" if finding.measured is None else _measured(finding.measured),
         _attack(section.worst),
@@ -74,14 +108,12 @@ def _cells(section: Section, finding: Finding) -> tuple[str, ...]:
     )
 
 
-def _claimed(finding: Finding) -> str:
-    return f"≤ {number(finding.claim.epsilon)}"
-
-
 def _scope(finding: Finding) -> str:
     asked, claimed = finding.scope, finding.claim.scope
     text = f"{asked.unit}, {asked.adjacency}, {asked.vantage}, {asked.horizon}"
-    return text if asked == claimed else f"{text} (claimed for: {claimed.scope()})"
+    names = ("unit", "adjacency", "vantage", "horizon")
+    other = [getattr(claimed, n) for n in names if getattr(claimed, n) != getattr(asked, n)]
+    return f"{text} (claimed for {', '.join(other)})" if other else text
 
 
 def _measured(measured: MeasuredRow) -> str:
@@ -99,21 +131,18 @@ def _attack(attack: AttackRow | None) -> str:
 
 
 def _verdict(finding: Finding) -> str:
-    vacuous = "\nvacuous" if finding.vacuous else ""
-    return f"{SIGNS[finding.verdict]} {finding.verdict}{vacuous}"
+    flag = flag_words(finding)
+    return f"{finding.verdict}\n{flag}" if flag else finding.verdict
 
 
-def _lines(record: Record) -> list[str]:
-    names = ("", "claim", "accounted", "measured", "worst attack", "verdict")
+def _lines(section: Section) -> list[str]:
+    names = ("claim", "accounted", "measured", "worst attack", "verdict")
     lines = []
-    for section in sections(record):
-        for finding in section.findings:
-            cells = [printable(c.replace("\n", ", ")) for c in _cells(section, finding)]
-            cells[-1] = cells[-1].split(" ", 1)[1]
-            head, *rest = cells
-            fields = [f"{name} {cell}" for name, cell in zip(names[1:], rest, strict=True)]
-            lines.append(f"{head}: " + "; ".join(fields))
-    return lines
+    for finding in section.findings:
+        head, *rest = (printable(cell.replace("\n", ", ")) for cell in _cells(section, finding))
+        fields = [f"{name} {cell}" for name, cell in zip(names, rest, strict=True)]
+        lines.append(f"{head}: " + "; ".join(fields))
+    return lines or [f"{printable(section.target)}: not judged; {_attack(section.worst)}"]
 
 
 def _plain(console: Console, line: str, style: str = "") -> None:

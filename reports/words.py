@@ -12,7 +12,7 @@ import re
 from accountants.bound import guess_probability
 from accountants.scope import Adjacency, Horizon, Unit, Vantage
 from accountants.verdict import Verdict
-from reports.record import AccountedRow, ClaimRow, MeasuredRow, ScopeRow, WitnessRow
+from reports.record import AccountedRow, ClaimRow, Finding, MeasuredRow, ScopeRow, WitnessRow
 
 UNITS = {
     Unit.BIT: "one bit of one upload",
@@ -94,7 +94,13 @@ def percent(share: float) -> str:
     if share > 0.999999:
         return "more than 99.9999%"
     digits = 1 if share <= 0.999 else math.ceil(-math.log10(1.0 - share)) - 1
-    return f"{share:.{digits}%}"
+    text = f"{100 * share:.{digits}f}"
+    return f"{text.removesuffix('.0')}%"
+
+
+def ceiling(guess: float) -> str:
+    """The success rate of a guess under a finite epsilon: in floats it may be 1, in truth not."""
+    return "more than 99.9999%" if guess == 1.0 else percent(guess)
 
 
 def scope_words(scope: ScopeRow) -> str:
@@ -103,6 +109,20 @@ def scope_words(scope: ScopeRow) -> str:
         f"{UNITS[scope.unit]}, {ADJACENCIES[scope.adjacency]}, "
         f"{VANTAGES[scope.vantage]}, {HORIZONS[scope.horizon]}"
     )
+
+
+def brief_scope_words(scope: ScopeRow) -> str:
+    """A scope as a shorter phrase, for sentences; the adjacency is left to the tables."""
+    vantage = {Vantage.SERVER: "against the server", Vantage.SHUFFLED: "behind a shuffler"}
+    seen = vantage.get(scope.vantage, VANTAGES[scope.vantage])
+    return f"{UNITS[scope.unit]} {HORIZONS[scope.horizon]} {seen}"
+
+
+def flag_words(finding: Finding) -> str:
+    """What must be said beside the verdict: that nothing is promised, or next to nothing."""
+    if math.isinf(finding.claim.epsilon):
+        return "no epsilon claimed"
+    return "vacuous" if finding.vacuous else ""
 
 
 def delta_words(delta: float) -> str:
@@ -139,10 +159,9 @@ def claimed_guess_words(claim: ClaimRow) -> str:
     if math.isinf(claim.epsilon):
         return "No epsilon is promised: an adversary guessing one bit may be right every time."
     guess = guess_probability(claim.epsilon, claim.delta)
-    rate = "more than 99.9999%" if guess == 1.0 else percent(guess)
     return (
         f"If the claim holds (epsilon {number(claim.epsilon)}, {delta_words(claim.delta)}), an "
-        f"adversary guessing one bit would be right up to {rate} of the time; a coin is right 50%."
+        f"adversary guessing one bit would be right up to {ceiling(guess)} of the time; a coin is right 50%."
     )
 
 
@@ -151,10 +170,9 @@ def shown_guess_words(measured: MeasuredRow) -> str:
     if math.isinf(measured.epsilon):
         return "Shown: on the output that tells the most, the adversary's guess is always right."
     guess = guess_probability(measured.epsilon)
-    rate = "more than 99.9999%" if guess == 1.0 else percent(guess)
     return (
         f"Shown ({support_words(measured)}): on the outputs that tell the most, an adversary "
-        f"guessing one bit between two equally likely inputs is right at least {rate} of the time."
+        f"guessing one bit between two equally likely inputs is right at least {ceiling(guess)} of the time."
     )
 
 

@@ -17,8 +17,8 @@ from reports.record import (
     AttackRow,
     DataRow,
     Finding,
-    Measurement,
     MeasuredRow,
+    Measurement,
     Provenance,
     Record,
     UtilityRow,
@@ -158,7 +158,9 @@ def dplcf(kind: str) -> list[Finding]:
     ]  # fmt: skip
 
 
-def attack(target: str, name: str, family: str, metric: str, value: float, **more: Any) -> AttackRow:
+def attack(
+    target: str, name: str, family: str, metric: str, value: float, **more: Any
+) -> AttackRow:
     base = more.pop("baselines", {"random": 0.5})
     return AttackRow(
         target=target, attack=name, family=family, vantage=Vantage.SERVER, metric=metric,
