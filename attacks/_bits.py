@@ -2,16 +2,20 @@
 
 A bit b in {0, 1} is reported as 1 with probability p if b = 1 and q if b = 0; each report y adds
 ln P(y | 1) - ln P(y | 0) to the log-odds of b, and fresh reports of the same bit add up. The share
-pi_i of users who have item i follows from the mean report m_i = q + (p - q) pi_i. Gao et al.,
-SIGIR 2020, describe the channel; the decoding is Bayes' rule.
+pi_i of users who have item i follows from the mean report m_i = q + (p - q) pi_i of the item, the
+share rho_u of items that user u has from the mean report of the user; the prior odds of (u, i) are
+those of pi_i times rho_u over its mean. Gao et al., SIGIR 2020, describe the channel; the decoding
+is Bayes' rule.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from accountants.errors import InputError
 from attacks._uploads import blocks
@@ -24,17 +28,17 @@ BITS = "bits"
 class Evidence:
     """``log_odds`` (n_users, n_items) of the bits being 1 by the reports alone, +-inf where proved.
 
-    ``prior`` (n_items,) is the estimated share of users who have the item.
+    ``items`` (n_items,) are the log-odds of a bit by the item's popularity, ``users`` (n_users,)
+    what the user's activity adds to them.
     """
 
     log_odds: NDArray[np.float64]
-    prior: NDArray[np.float64]
+    items: NDArray[np.float64]
+    users: NDArray[np.float64]
 
     def posterior(self) -> NDArray[np.float64]:
         """Probability that each bit is 1: (n_users, n_items)."""
-        odds = self.log_odds + np.log(self.prior) - np.log1p(-self.prior)
-        with np.errstate(over="ignore"):
-            return np.asarray(1.0 / (1.0 + np.exp(-odds)))
+        return np.asarray(expit(self.log_odds + self.items + self.users[:, None]))
 
 
 def carries_bits(view: View) -> bool:
@@ -59,10 +63,10 @@ def evidence(view: View) -> Evidence:
     zeros = reports[:, None] - ones
     law = channel.log_prob(np.array([[0], [1]]), np.array([[0, 1]]))  # (report, bit)
     log_odds = _times(ones, law[1]) + _times(zeros, law[0])
-    p, q = np.exp(law[1, 1]), np.exp(law[1, 0])
-    return Evidence(
-        log_odds=log_odds, prior=_shares(ones.sum(axis=0), int(reports.sum()), float(p), float(q))
-    )
+    p, q = float(np.exp(law[1, 1])), float(np.exp(law[1, 0]))
+    items = _shares(ones.sum(axis=0), np.full(shape[1], reports.sum()), p, q)
+    users = _shares(ones.sum(axis=1), reports * shape[1], p, q)
+    return Evidence(log_odds=log_odds, items=logit(items), users=np.log(users / users.mean()))
 
 
 def _times(counts: NDArray[np.int32], law: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -73,21 +77,24 @@ def _times(counts: NDArray[np.int32], law: NDArray[np.float64]) -> NDArray[np.fl
     return np.asarray(counts * step)
 
 
-def _shares(ones: NDArray[np.int64], reports: int, p: float, q: float) -> NDArray[np.float64]:
-    """Share of users who have each item, debiased, shrunk to the mean by its reliability.
+def _shares(
+    ones: NDArray[np.integer[Any]], reports: NDArray[np.integer[Any]], p: float, q: float
+) -> NDArray[np.float64]:
+    """Share of 1s behind each row's (or column's) reports: debiased, shrunk by its reliability.
 
-    The weight of an item's own mean is the empirical-Bayes one: the part of the variance between
-    items that sampling and flipping do not explain. Kept within half a user of 0 and 1. A channel
-    that says nothing (p = q) leaves even odds.
+    The weight of a row's own mean is the empirical-Bayes one: the part of the variance between
+    rows that sampling and flipping do not explain. Kept within half a report of 0 and 1. A channel
+    that says nothing (p = q) leaves even odds; a row without reports has the mean of all.
     """
-    if reports == 0 or p == q:
+    if p == q or not reports.any():
         return np.full(len(ones), 0.5)
-    mean = ones / reports
-    share = (mean - q) / (p - q)
-    centre = share.mean()
-    grand = mean.mean()
-    noise = grand * (1 - grand) / reports / (p - q) ** 2
-    between = max(share.var() - noise, 0.0)
-    weight = between / (between + noise) if between + noise > 0 else 1.0
-    edge = 0.5 / reports
-    return np.asarray((centre + weight * (share - centre)).clip(edge, 1 - edge))
+    overall = ones.sum() / reports.sum()
+    centre = (overall - q) / (p - q)
+    seen = np.maximum(reports, 1)
+    share = np.where(reports > 0, (ones / seen - q) / (p - q), centre)
+    noise = overall * (1 - overall) / seen / (p - q) ** 2
+    between = max(float(np.mean((share - centre) ** 2 - noise)), 0.0)
+    if between + noise.max() > 0:
+        share = centre + between / (between + noise) * (share - centre)
+    edge = 0.5 / seen
+    return np.asarray(share.clip(edge, 1 - edge))

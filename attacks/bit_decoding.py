@@ -16,7 +16,7 @@ from targets.transcript import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BitDecoding:
-    """Posterior of every bit, from the public channel and the items' estimated popularity.
+    """Posterior of every bit: the public channel's evidence, popularity and activity as the prior.
 
     The guessed set maximises each user's expected F1 under the posterior, up to the usual
     approximation 2 sum(posterior of the set) / (its size + sum of all posteriors). (The set of

@@ -26,8 +26,9 @@ class InteractionMembership:
 
     - ``gradient`` (FCF): the correction s_ui of the rank-one gradient, 0 at untouched items.
     - ``reports`` (FMF-LDP): posterior log-odds under the client's own law, see ``_reports``.
-    - ``bits`` (DPLCF): exact log-likelihood ratio of the reported bits plus the log-odds of the
-      item's popularity, estimated from all users' bits.
+    - ``bits`` (DPLCF): exact log-likelihood ratio of the reported bits plus the log-odds of the item's
+      popularity, estimated from all users' bits. (The user's activity is left out: it says how many
+      of all items were met, nothing on a sample of as many members as non-members.)
     """
 
     family: ClassVar[Family] = Family.MEMBERSHIP
@@ -49,8 +50,7 @@ class InteractionMembership:
         users, items = pairs[:, 0], pairs[:, 1]
         if carries_bits(view):
             found = evidence(view)
-            prior = np.log(found.prior) - np.log1p(-found.prior)
-            return Scores(values=found.log_odds[users, items] + prior[items])
+            return Scores(values=found.log_odds[users, items] + found.items[items])
         if seen(view, "gradient"):
             return Scores(values=_corrections(view)[users, items])
         return Scores(values=posterior_odds(view)[users, items])

@@ -8,7 +8,6 @@ leaves the bootstrap nothing to vary; its interval then is the exact binomial on
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,23 +115,30 @@ def stratified_guess_f1(
     return float((law * f1).sum(axis=1).mean())
 
 
-def auc(
-    scores: NDArray[Any],
-    members: NDArray[np.bool_],
-    users: NDArray[np.integer[Any]],
-    *,
-    confidence: float,
-    rng: np.random.Generator,
-) -> Estimate:
-    """Area under the ROC curve: P(member scores higher) + P(tie) / 2, over pairs of candidates.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roc:
+    """Area under the curve, and the share of members found at a share of non-members accused."""
 
-    ``scores``, ``members`` and ``users`` are (m,): one a candidate, ``users`` whose it is.
-    Candidates of one user are drawn in or out together.
+    auc: Estimate
+    tpr: Estimate
+
+
+def auc(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
+    """P(a member scores higher than a non-member) + P(tie) / 2, over candidates (m,)."""
+    return float(_area(*_curves(scores, members))[0])
+
+
+def tpr_at_fpr(scores: NDArray[Any], members: NDArray[np.bool_], fpr: float) -> float:
+    """Share of members found while at most ``fpr`` of the non-members are accused.
+
+    Among equal scores the adversary accuses at random, so the curve is linear across ties.
+    InputError if ``fpr`` is below the resolution, 1 / number of non-members.
     """
-    return _over_roc(scores, members, users, _area, confidence, rng)
+    _check_fpr(members, fpr)
+    return float(_height(*_curves(scores, members), fpr)[0])
 
 
-def tpr_at_fpr(
+def roc(
     scores: NDArray[Any],
     members: NDArray[np.bool_],
     users: NDArray[np.integer[Any]],
@@ -140,12 +146,32 @@ def tpr_at_fpr(
     fpr: float,
     confidence: float,
     rng: np.random.Generator,
-) -> Estimate:
-    """Share of members found while at most ``fpr`` of the non-members are accused.
+) -> Roc:
+    """``auc`` and ``tpr_at_fpr`` with intervals over users.
 
-    Among equal scores the adversary accuses at random, so the curve is linear across ties.
-    InputError if ``fpr`` is below the resolution, 1 / number of non-members.
+    ``users`` (m,) says whose each candidate is: candidates of one user are drawn in or out
+    together, and the threshold at ``fpr`` is found anew in each replicate.
     """
+    _check_fpr(members, fpr)
+    names, cluster = np.unique(users, return_inverse=True)
+    weights = _weights(len(names), rng)
+    step = max(1, _BLOCK // len(scores))
+    areas, heights = [], []
+    for start in range(0, REPLICATES, step):
+        curves = _curves(scores, members, weights[start : start + step, :], cluster)
+        areas.append(_area(*curves))
+        heights.append(_height(*curves, fpr))
+    area, height = np.concatenate(areas), np.concatenate(heights)
+    # A replicate without members or non-members has no curve.
+    area, height = area[np.isfinite(area)], height[np.isfinite(height)]
+    n = len(names)
+    return Roc(
+        auc=_interval(auc(scores, members), area, n, confidence),
+        tpr=_interval(tpr_at_fpr(scores, members, fpr), height, n, confidence),
+    )
+
+
+def _check_fpr(members: NDArray[np.bool_], fpr: float) -> None:
     negatives = int(np.count_nonzero(~members))
     if not 1.0 <= fpr * negatives < negatives:
         raise InputError(
@@ -153,67 +179,57 @@ def tpr_at_fpr(
             f"got fpr={fpr!r}. Give more non-members or a larger fpr."
         )
 
-    def read(hits: NDArray[np.float64], accused: NDArray[np.float64]) -> NDArray[np.float64]:
-        limit = fpr * accused[:, -1] * (1 + 1e-12)
-        last = (accused <= limit[:, None]).sum(axis=1) - 1
-        rows = np.arange(len(hits))
-        after = np.minimum(last + 1, hits.shape[1] - 1)
-        step = accused[rows, after] - accused[rows, last]
-        part = np.divide(
-            limit - accused[rows, last], step, out=np.zeros(len(rows)), where=step > 0
-        ).clip(0, 1)
-        found = hits[rows, last] + part * (hits[rows, after] - hits[rows, last])
-        return np.asarray(found / hits[:, -1])
 
-    return _over_roc(scores, members, users, read, confidence, rng)
-
-
-_Curve = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
-
-
-def _area(hits: NDArray[np.float64], accused: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Trapezium rule on unnormalised ROC curves, (b, g + 1) each: exact with ties."""
-    middle = (hits[:, 1:] + hits[:, :-1]) / 2
-    area = np.einsum("bg,bg->b", middle, np.diff(accused, axis=1))
-    return np.asarray(area / (hits[:, -1] * accused[:, -1]))
-
-
-def _over_roc(
+def _curves(
     scores: NDArray[Any],
     members: NDArray[np.bool_],
-    users: NDArray[np.integer[Any]],
-    read: _Curve,
-    confidence: float,
-    rng: np.random.Generator,
-) -> Estimate:
-    """Value of ``read`` on the ROC curve, and its bootstrap over users."""
+    weights: NDArray[np.float64] | None = None,
+    cluster: NDArray[np.integer[Any]] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Unnormalised ROC curves: weight of members, of non-members, at or above each distinct score.
+
+    Each (b, g + 1), from 0 to the total, for b rows of cluster weights; b = 1 without weights.
+    """
     if np.isnan(scores).any():
         raise InputError("Expected scores that are numbers, got NaN. Repair the attack.")
     if members.all() or not members.any():
         raise InputError("Expected members and non-members, got one kind only. Give both.")
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
-    names, who = np.unique(users, return_inverse=True)
-    cluster, member = who[order], members[order].astype(np.float64)
-    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+    ends = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
+    found = []
+    for kind in (members, ~members):
+        chosen = order[kind[order]]
+        if weights is None or cluster is None:
+            total = np.arange(len(chosen) + 1, dtype=np.float64)[None, :]
+        else:
+            total = np.zeros((len(weights), len(chosen) + 1))
+            np.cumsum(weights[:, cluster[chosen]], axis=1, out=total[:, 1:])
+        above = np.cumsum(kind[order])[ends]
+        found.append(total[:, np.append(0, above)])
+    return found[0], found[1]
 
-    def curves(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        each = weights[:, cluster]
-        both = []
-        for kind in (member, 1.0 - member):
-            groups = np.add.reduceat(each * kind, starts, axis=1)
-            both.append(np.pad(np.cumsum(groups, axis=1), ((0, 0), (1, 0))))
-        return read(*both)
 
-    n = len(names)
-    value = float(curves(np.ones((1, n)))[0])
-    weights = _weights(n, rng)
-    step = max(1, _BLOCK // len(scores))
-    with np.errstate(invalid="ignore"):
-        parts = [curves(weights[i : i + step]) for i in range(0, REPLICATES, step)]
-    replicates = np.concatenate(parts)
-    # A replicate without members or non-members has no curve.
-    return _interval(value, replicates[np.isfinite(replicates)], n, confidence)
+def _area(hits: NDArray[np.float64], accused: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Trapezium rule, (b, g + 1) -> (b,): exact with ties."""
+    area = np.einsum("bg,bg->b", hits[:, 1:] + hits[:, :-1], np.diff(accused, axis=1)) / 2
+    whole = hits[:, -1] * accused[:, -1]
+    return np.asarray(np.divide(area, whole, out=np.full(len(area), np.nan), where=whole > 0))
+
+
+def _height(
+    hits: NDArray[np.float64], accused: NDArray[np.float64], fpr: float
+) -> NDArray[np.float64]:
+    """Height of the curves where ``fpr`` of the non-members are accused, (b, g + 1) -> (b,)."""
+    limit = fpr * accused[:, -1] * (1 + 1e-12)
+    last = (accused <= limit[:, None]).sum(axis=1) - 1
+    rows = np.arange(len(hits))
+    after = np.minimum(last + 1, hits.shape[1] - 1)
+    step = accused[rows, after] - accused[rows, last]
+    part = np.divide(limit - accused[rows, last], step, out=np.zeros(len(rows)), where=step > 0)
+    found = hits[rows, last] + part.clip(0, 1) * (hits[rows, after] - hits[rows, last])
+    whole = hits[:, -1] * (accused[:, -1] > 0)
+    return np.asarray(np.divide(found, whole, out=np.full(len(found), np.nan), where=whole > 0))
 
 
 def _weights(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -234,9 +250,9 @@ def _interval(value: float, replicates: NDArray[np.float64], n: int, confidence:
     """Percentile interval, widened to the binomial one where nothing varies."""
     tail = (1 - check_confidence(confidence)) / 2
     low, high = (float(x) for x in np.quantile(replicates, [tail, 1 - tail]))
-    if value >= 1:
+    if value >= 1 - 1e-9:
         low = min(low, tail ** (1 / n))
-    if value <= 0:
+    if abs(value) <= 1e-9:
         high = max(high, 1 - tail ** (1 / n))
     return Estimate(
         value=value, low=min(low, value), high=max(high, value), confidence=confidence, n=n

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,22 +13,6 @@ from targets.transcript import View
 
 FPR = 0.01
 PAIRS, USERS, QUICK_USERS = 20, 2000, 500
-
-
-class Measure(Protocol):
-    """A metric of scored candidates, with its interval."""
-
-    def __call__(
-        self,
-        scores: NDArray[Any],
-        members: NDArray[np.bool_],
-        users: NDArray[np.integer[Any]],
-        *,
-        confidence: float,
-        rng: np.random.Generator,
-    ) -> metrics.Estimate:
-        """Measure."""
-        ...
 
 
 def play(
@@ -61,39 +42,42 @@ def play(
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     others = popularity[pairs[:, 1]] - members
     users = pairs[:, 0]
-    measures: dict[str, tuple[Measure, float]] = {"AUC": (metrics.auc, 0.5)}
-    if np.count_nonzero(~members) * FPR >= 1:
-        measures[f"TPR at FPR {FPR:.0%}"] = (partial(metrics.tpr_at_fpr, fpr=FPR), FPR)
-    rows = []
-    for metric, (measure, chance) in measures.items():
-        found, popular = (
-            measure(scores, members, users, confidence=confidence, rng=rng)
-            for scores in (guess.values, others)
+    negatives = int(np.count_nonzero(~members))
+    # With few candidates the resolution is coarser than 1%: it is then what is reported.
+    fpr = max(FPR, 1 / negatives)
+    found = metrics.roc(guess.values, members, users, fpr=fpr, confidence=confidence, rng=rng)
+    silent = (
+        " It found no signal: every pair scored the same."
+        if guess.values.min() == guess.values.max()
+        else ""
+    )
+    measured = {
+        "AUC": (found.auc, 0.5, metrics.auc(others, members)),
+        f"TPR at FPR {fpr:.2g}": (found.tpr, fpr, metrics.tpr_at_fpr(others, members, fpr)),
+    }
+    return tuple(
+        AttackRow(
+            target=target,
+            attack=name,
+            family=attack.family,
+            vantage=attack.vantage,
+            metric=metric,
+            value=estimate.value,
+            ci_low=estimate.low,
+            ci_high=estimate.high,
+            confidence=confidence,
+            baseline=max(chance, popular),
+            baselines={"random": chance, "popularity": popular},
+            n=len(pairs),
+            subject="candidate pairs",
+            reference=attack.reference,
+            note=(
+                f"Knows the algorithm and what the server receives; up to {PAIRS} members and as "
+                f"many non-members of each of {estimate.n} users; interval over users.{silent}"
+            ),
         )
-        baselines = {"random": chance, "popularity": popular.value}
-        rows.append(
-            AttackRow(
-                target=target,
-                attack=name,
-                family=attack.family,
-                vantage=attack.vantage,
-                metric=metric,
-                value=found.value,
-                ci_low=found.low,
-                ci_high=found.high,
-                confidence=confidence,
-                baseline=max(baselines.values()),
-                baselines=baselines,
-                n=len(pairs),
-                subject="candidate pairs",
-                reference=attack.reference,
-                note=(
-                    f"Knows the algorithm and what the server receives; up to {PAIRS} members and "
-                    f"as many non-members of each of {found.n} users; interval over users."
-                ),
-            )
-        )
-    return tuple(rows)
+        for metric, (estimate, chance, popular) in measured.items()
+    )
 
 
 def candidates(
