@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import stat
 import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO
@@ -37,6 +36,17 @@ class Source:
                 "Fetch it again, or give the directory its files are in."
             )
 
+    def holds(self, layouts: tuple[tuple[str, ...], ...]) -> bool:
+        """Whether all files of one of the layouts are there, by their names alone."""
+        if self.path.is_dir():
+            names = {entry.name for entry in self.path.iterdir()}
+            if (self.path / self.folder).is_dir():
+                names |= {entry.name for entry in (self.path / self.folder).iterdir()}
+        else:
+            with zipfile.ZipFile(self.path) as archive:
+                names = {PurePosixPath(name).name for name in archive.namelist()}
+        return any(names >= set(layout) for layout in layouts)
+
     def pick(self, layouts: tuple[tuple[str, ...], ...]) -> dict[str, bytes]:
         """The files of the first layout that is there in full; InputError names them all."""
         if self.path.is_dir():
@@ -44,7 +54,9 @@ class Source:
         try:
             with zipfile.ZipFile(self.path) as archive:
                 return self._read_archive(archive, layouts)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        except InputError:
+            raise
+        except Exception as error:  # zipfile meets damage with a dozen kinds of exception
             raise InputError(
                 f"Expected a whole archive, got {self.path}, which is damaged ({error}). "
                 "Fetch it again."

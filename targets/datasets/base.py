@@ -79,6 +79,10 @@ class Interactions:
 class Dataset(Protocol):
     """A loader: gives the same ``Interactions`` wherever it found the files."""
 
+    def recognises(self, path: Path) -> bool:
+        """Whether the directory or archive at ``path`` has this data set's files, by name."""
+        ...
+
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path`` (directory or archive), else from the cache, else from the source."""
         ...

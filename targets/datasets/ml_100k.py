@@ -83,6 +83,10 @@ class Ml100k:
     Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
     """
 
+    def recognises(self, path: Path) -> bool:
+        """Whether ``path`` has the files of either layout, by name."""
+        return Source(path, "ml-100k").holds((OFFICIAL, RECBOLE))
+
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``, else from the cache, else from the RecBole wheel at the index.
 

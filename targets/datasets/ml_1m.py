@@ -76,6 +76,10 @@ class Ml1m:
     Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
     """
 
+    def recognises(self, path: Path) -> bool:
+        """Whether ``path`` has the files of either layout, by name."""
+        return Source(path, "ml-1m").holds((OFFICIAL, PAIRS_ONLY))
+
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``, else from the cache; InputError says where to get the files."""
         place = path or cached("ml-1m")

@@ -50,7 +50,7 @@ class Synthetic:
     group, times exp(2 signal) for each of gender and age group whose category j leans to. So with
     signal 0 nothing a user does depends on gender or age; ``occupation`` shows in nothing at any
     strength, a control. Users keep their attributes, tastes and profile sizes whatever the
-    strengths are. Timestamps are in the order of choice; ratings are 1 to 5, higher within the
+    strengths are. Timestamps rise in the order of choice; ratings are 1 to 5, higher within the
     taste group.
 
     Profile sizes have mean about ``profile`` and lie between 5 (or n_items) and half the items.
@@ -80,6 +80,10 @@ class Synthetic:
             if not low <= value <= high:
                 raise InputError(f"Expected {name} in [{low}, {high}], got {name}={value}.")
 
+    def recognises(self, path: Path) -> bool:
+        """Never: these data are drawn, not read."""
+        return False
+
     def load(self, path: Path | None = None) -> Interactions:
         """Draw the interactions; InputError if a path is given, as there is nothing to read."""
         if path is not None:
@@ -95,9 +99,9 @@ class Synthetic:
         match = self.taste * (plant.user_taste[user] == plant.item_taste[chosen])
         stars = np.clip(np.rint(clock.normal(3.0 + match, 1.0)), 1, 5).astype(np.float32)
         joined = clock.integers(START, START + SPAN, self.n_users)
-        pauses = np.cumsum(clock.exponential(PAUSE, len(chosen)))
+        pauses = np.cumsum(1 + clock.exponential(PAUSE, len(chosen)).astype(np.int64))
         first = np.concatenate([[0], np.cumsum(plant.sizes)])
-        times = joined[user] + (pauses - pauses[first[:-1]][user]).astype(np.int64)
+        times = joined[user] + pauses - pauses[first[:-1]][user]
         order = np.lexsort((chosen, user))
         return Interactions(
             name="synthetic",

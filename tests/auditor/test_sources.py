@@ -1,0 +1,44 @@
+"""``--data``: names, paths, and what is said when neither leads anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from accountants.errors import InputError
+from auditor.sources import load_data
+
+
+def test_a_name_loads_its_data_set() -> None:
+    assert load_data("synthetic").n_users > 0
+
+
+def test_an_unknown_name_meets_a_near_one() -> None:
+    with pytest.raises(InputError, match=r"'ml-10k': not there\. Did you mean ml-100k"):
+        load_data("ml-10k")
+
+
+def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not there"):
+        load_data(str(tmp_path / "nowhere"))
+
+
+def test_a_directory_without_data(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"u\.data or ratings\.dat"):
+        load_data(str(tmp_path))
+
+
+def test_a_damaged_archive(tmp_path: Path) -> None:
+    broken = tmp_path / "ml-100k.zip"
+    broken.write_bytes(b"PK\x03\x04 not really")
+    with pytest.raises(InputError, match="not a whole zip archive"):
+        load_data(str(broken))
+
+
+def test_a_directory_says_by_its_files_which_data_set_it_is(tmp_path: Path) -> None:
+    genres = "|".join(["0", "1", *["0"] * 17])
+    (tmp_path / "u.data").write_text("1\t1\t5\t10\n2\t1\t3\t20\n")
+    (tmp_path / "u.user").write_text("1|30|M|writer|0\n2|50|F|artist|0\n")
+    (tmp_path / "u.item").write_text(f"1|A|01-Jan-1990||x|{genres}\n")
+    assert load_data(str(tmp_path)).name == "ml-100k"
