@@ -43,14 +43,12 @@ GENRES = (
     "Western",
 )
 _WHOLE = re.compile(r"[0-9]{1,16}")
-LARGEST = 2**53
-"""Largest identifier or timestamp that a float64 keeps apart from its neighbours."""
-ID = Column(what="identifier", low=0, high=LARGEST)
+ID = Column(what="identifier")
 RATINGS = (
-    Column(what="user id", low=0, high=LARGEST),
-    Column(what="item id", low=0, high=LARGEST),
+    Column(what="user id"),
+    Column(what="item id"),
     Column(what="rating", low=1, high=5),
-    Column(what="timestamp", low=0, high=LARGEST),
+    Column(what="timestamp"),
 )
 
 

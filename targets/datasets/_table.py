@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 from accountants.errors import InputError
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+LARGEST = 2**53
+"""Largest whole number that a float64 keeps apart from its neighbours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +22,18 @@ class Column:
     """A column of whole numbers in [low, high]; ``what`` names one in errors."""
 
     what: str
-    low: int
-    high: int
+    low: int = 0
+    high: int = LARGEST
+
+    def holds(self, numbers: NDArray[np.float64]) -> bool:
+        """Whether all of ``numbers`` are whole and in range; NaN is not."""
+        inside = (numbers >= self.low) & (numbers <= self.high) & (numbers == np.floor(numbers))
+        return bool(inside.all())
 
     def __str__(self) -> str:
         article = "an" if self.what[0] in "aeio" else "a"
-        return f"{article} {self.what} (a whole number from {self.low} to {self.high})"
+        end = f" to {self.high}" if self.high < LARGEST else " on"
+        return f"{article} {self.what} (a whole number from {self.low}{end})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,19 +61,13 @@ class Table:
 
     def rows(self) -> list[list[str]]:
         """All rows as text; InputError with the line of the first that is not ``width`` fields."""
-        return [self._fields(row, line) for row, line in enumerate(self._body().split(b"\n"))]
+        return list(self._split())
 
     def numbers(self, columns: tuple[Column, ...]) -> NDArray[np.int64]:
         """All rows as whole numbers, (n, width); InputError with the first line that breaks."""
         table = self.quick()
-        if table is None:
-            table = self.slow()
-        low, high = ([getattr(c, side) for c in columns] for side in ("low", "high"))
-        with np.errstate(invalid="ignore"):
-            good = (table >= low) & (table <= high) & (table == np.floor(table))
-        if not good.all():
-            row, column = np.argwhere(~good)[0]
-            raise self.error(int(row), str(columns[column]), f"{table[row, column]:g}")
+        if table is None or not all(c.holds(table[:, at]) for at, c in enumerate(columns)):
+            table = self.slow(columns)
         return table.astype(np.int64)
 
     def quick(self) -> NDArray[np.float64] | None:
@@ -84,12 +87,12 @@ class Table:
             return None
         return table if table.shape == (body.count(b"\n") + 1, self.width) else None
 
-    def slow(self) -> NDArray[np.float64]:
-        """The same numbers, line by line, with the line number of the first field that is none."""
+    def slow(self, columns: tuple[Column, ...]) -> NDArray[np.float64]:
+        """The same numbers, line by line; InputError with the first field that is out of place."""
         return np.array(
             [
-                [self._number(row, field) for field in fields]
-                for row, fields in enumerate(self.rows())
+                [self._number(row, *pair) for pair in zip(fields, columns, strict=True)]
+                for row, fields in enumerate(self._split())
             ]
         )
 
@@ -109,6 +112,9 @@ class Table:
             raise broken(self.place, "at least one row", "an empty file")
         return data
 
+    def _split(self) -> Iterator[list[str]]:
+        return (self._fields(row, line) for row, line in enumerate(self._body().split(b"\n")))
+
     def _fields(self, row: int, line: bytes) -> list[str]:
         try:
             fields = line.decode(self.encoding).split(self.separator)
@@ -119,10 +125,11 @@ class Table:
             raise self.error(row, expected, f"{len(fields)} in {line.decode(self.encoding)}")
         return fields
 
-    def _number(self, row: int, field: str) -> float:
-        if not _NUMBER.fullmatch(field):
-            raise self.error(row, "a number", field)
-        return float(field)
+    def _number(self, row: int, field: str, column: Column) -> float:
+        number = float(field) if _NUMBER.fullmatch(field) else np.nan
+        if not column.holds(np.array(number)):
+            raise self.error(row, str(column), field)
+        return number
 
 
 def broken(place: str, expected: str, got: object) -> InputError:
