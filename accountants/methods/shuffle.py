@@ -1,0 +1,136 @@
+"""What shuffling buys: the clone bound, composed numerically."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from dp_accounting import DpEvent
+from numpy.typing import NDArray
+from scipy import stats
+
+from accountants.bound import Bound, Side, check_delta, check_epsilon
+from accountants.errors import InputError
+from accountants.events import ShuffledDpEvent, private_leaves, readable
+from accountants.loss import on_grid
+from accountants.methods.pld import ROUNDING
+
+if TYPE_CHECKING:
+    from accountants.scope import Scope
+
+_READS = (ShuffledDpEvent,)
+_TAIL = 1e-17
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """Among n shuffled eps-LDP reports one hides among its clones.
+
+    Theorem 3.1 of Feldman, McMillan and Talwar 2021 ("Hiding among the clones"), numerically.
+    Let P0, P1 be the laws of the one user's report on either input. They are e^eps-close, so
+    P0 = (e^eps Q0 + Q1)/(e^eps + 1) and P1 mirrored, for some laws Q0, Q1 (Kairouz, Oh and
+    Viswanath 2015). Every other report has a law of at least e^-eps max(P0, P1) >=
+    e^-eps (Q0 + Q1)/2, so with probability e^-eps it is a clone, of Q0 or Q1 by a fair coin.
+    What is shuffled is then a function of the two counts alone: C ~ Binomial(n - 1, e^-eps),
+    A ~ Binomial(C, 1/2), D ~ Bernoulli(e^eps/(e^eps + 1)), and the pair
+    (A + D, C - A + 1 - D) against (A + 1 - D, C - A + D) dominates.
+
+    For ``binary`` reports C ~ Binomial(n - 1, 2/(e^eps + 1)), the rate that Feldman, McMillan and
+    Talwar 2023 give, proved here for this case: let u and w be the inputs. The laws are affine in
+    every entry, so by joint convexity of the divergence entries may be taken as +1 or -1. On a set
+    S of coordinates where u and w agree, P - a Q has the factor 1 - a before the difference of
+    their two outputs, and where they differ 1 + a or -(1 + a). The divergence is convex in that
+    factor and |1 - a| <= 1 + a, so it is larger for a pair that differs everywhere. For such a
+    pair Q0 and Q1 are uniform over one output of every coordinate and over the other, and every
+    report has a law of at least (Q0 + Q1)/(e^eps + 1). Without that structure the larger rate does
+    not follow: an output as likely under P0 as under P1 may be e^eps less likely for the others.
+
+    Many shuffles compose, adaptively too, as the pair dominates whatever the inputs. Where a user
+    sends k reports a round, all reports pooled in one shuffle are a function (one more random
+    permutation) of k shuffles of one report a user each, so they may be charged as k shuffles.
+    It assumes that the proxy is honest and that all n users report in every shuffle.
+    """
+
+    @property
+    def reference(self) -> str:
+        """The theorem the bound rests on."""
+        return "clones (Feldman, McMillan, Talwar 2021 and 2023), composed numerically"
+
+    def supports(self, event: DpEvent) -> bool:
+        """Whether every leaf is a shuffle of local reports."""
+        return readable(event, _READS)
+
+    def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
+        """The least epsilon at ``delta``, never above the sum of the local epsilons."""
+        charged = private_leaves(event, _READS, scope=scope, reader="the shuffle accountant")
+        check_delta(delta)
+        epsilon = math.inf
+        if charged is not None:
+            epsilon = math.fsum(count * _local(leaf) for leaf, count in charged)
+            if delta > 0 and 0 < epsilon < math.inf:
+                epsilon = min(epsilon, _composed(charged, delta))
+        return Bound(
+            epsilon=epsilon,
+            delta=delta,
+            side=Side.UPPER,
+            scope=scope,
+            source=self.reference,
+            assumptions=("the shuffler is honest", "every user sends a report in every shuffle"),
+        )
+
+
+def clone_pair(
+    epsilon: float, n_users: int, rate: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """The dominating pair of one shuffle: P-masses, their privacy losses, and the P-mass left out.
+
+    ``rate`` is the probability that a report is a clone.
+    With m = C + 1 reports that matter and a of them of the first kind, P(a | m) is proportional to
+    binom(m, a) (e^eps a + m - a), and Q(a | m) mirrored. Only C and a in the bulk are listed; what
+    is left out is below 4e-17 and must be charged as an infinite loss.
+    """
+    growth = math.exp(epsilon)
+    clones = stats.binom(n_users - 1, rate)
+    # Bernstein: the number of clones is this far from its mean with chance 1e-17 at most.
+    log_tail = math.log(1.0 / _TAIL)
+    width = math.sqrt(2.0 * clones.var() * log_tail) + log_tail
+    low = max(0, math.floor(clones.mean() - width))
+    high = min(n_users - 1, math.ceil(clones.mean() + width))
+    c = np.arange(low, high + 1)[:, None]
+    m = c + 1
+    # Hoeffding: a - 1 given C and a given C are each this far from C/2 with chance 1e-17 at most.
+    reach = math.ceil(math.sqrt(high * math.log(2.0 / _TAIL) / 2.0)) + 2
+    a = m // 2 + np.arange(-reach, reach + 1)
+    inside = (a >= 0) & (a <= m)
+    m, a = np.broadcast_to(m, a.shape)[inside], a[inside]
+    share = (growth * a + (m - a)) / (growth + 1.0)
+    mass = np.broadcast_to(clones.pmf(c), inside.shape)[inside]
+    mass = mass * stats.binom.pmf(a, m, 0.5) * 2.0 * share / m
+    loss = np.log((growth * a + (m - a)) / (a + growth * (m - a)))
+    return mass, loss, 4.0 * _TAIL
+
+
+def _composed(charged: list[tuple[DpEvent, int]], delta: float) -> float:
+    pairs = [(*clone_pair(leaf.epsilon, leaf.n_users, _clone_rate(leaf)), n) for leaf, n in charged]
+    deviations = [float(np.sqrt(np.sum(mass * loss**2))) for mass, loss, _, _ in pairs]
+    spread = math.sqrt(sum(n * d**2 for d, (*_, n) in zip(deviations, pairs, strict=True)))
+    step = max(min(deviations) / 64.0, 20.0 * spread / 2e6)
+    total: Any = None
+    for mass, loss, left_out, count in pairs:
+        part = on_grid(mass, loss, left_out + ROUNDING, step).self_compose(count)
+        total = part if total is None else total.compose(part)
+    return float(total.get_epsilon_for_delta(delta))
+
+
+def _clone_rate(leaf: DpEvent) -> float:
+    growth = math.exp(leaf.epsilon)
+    return 2.0 / (growth + 1.0) if leaf.binary else 1.0 / growth
+
+
+def _local(leaf: DpEvent) -> float:
+    """The epsilon of one report, unshuffled; InputError if the leaf makes no sense."""
+    if leaf.n_users < 1 or leaf.n_users != int(leaf.n_users):
+        raise InputError(f"Expected n_users >= 1, got n_users={leaf.n_users!r}. Count the senders.")
+    return check_epsilon(leaf.epsilon)
