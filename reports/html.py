@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports import plots, words
 from reports.record import Record
-from reports.section import Section, sections
+from reports.section import Section, sections, tally
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -24,6 +24,7 @@ def render(record: Record) -> str:
     page = template.render(
         record=record,
         plan=json.dumps(data["plan"], indent=2, sort_keys=True, ensure_ascii=False),
+        tally=tally(record),
         parts=[_part(section) for section in sections(record)],
         scopes=(
             ("Unit", words.UNITS),

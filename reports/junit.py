@@ -53,7 +53,8 @@ def render(record: Record, *, fail_on: str = "violated") -> bytes:
     root = ET.Element("testsuites", {key: suite.attrib[key] for key in counts if key != "skipped"})
     root.append(suite)
     ET.indent(root)
-    return ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+    content: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return content + b"\n"
 
 
 def _case(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from reports.record import AttackRow, Finding, Record, UtilityRow
-from reports.section import Section, sections
+from reports.section import Section, sections, tally
 from reports.words import (
     SIGNS,
     claimed_guess_words,
@@ -22,6 +22,9 @@ from reports.words import (
     shown_guess_words,
 )
 
+_FINDINGS = ("scope", "claimed", "proved", "measured", "verdict")
+_ATTACKS = ("attack", "vantage", "metric", "value [interval]", "baseline", "subjects")
+_UTILITY = ("metric", "protocol", "value [interval]", "random", "paper", "users")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~@:-])")
 
 
@@ -33,6 +36,7 @@ def render(record: Record) -> str:
         f"Data: {escape(data.name)} ({data.n_users:,} users, {data.n_items:,} items, "
         f"{data.n_interactions:,} interactions); seed {record.provenance.seed}. "
         "An audit can refute a claim or fail to refute it; it never shows that nothing leaks.",
+        f"**{tally(record)}**",
     ]
     if record.errors:
         parts += ["**Not completed:**", _list(record.errors)]
@@ -60,17 +64,14 @@ def escape(text: str) -> str:
 def _section(section: Section) -> list[str]:
     parts = [f"## {escape(section.target)}", escape(section.headline)]
     if section.findings:
-        heads = ("scope", "claimed", "proved", "measured", "verdict")
-        parts += [_table(heads, map(_finding, section.findings))]
+        parts += [_table(_FINDINGS, map(_finding, section.findings))]
         parts += [_list([_reason(f) for f in section.findings])]
     for finding in section.findings:
         parts += _witness(finding)
     if section.attacks:
-        heads = ("attack", "vantage", "metric", "value [interval]", "baseline", "subjects")
-        parts += ["### Attacks", _table(heads, map(_attack, section.attacks))]
+        parts += ["### Attacks", _table(_ATTACKS, map(_attack, section.attacks))]
     if section.utility:
-        heads = ("metric", "protocol", "value [interval]", "random", "paper", "users")
-        parts += ["### Utility", _table(heads, map(_utility, section.utility))]
+        parts += ["### Utility", _table(_UTILITY, map(_utility, section.utility))]
     if section.others:
         bounds = [f"epsilon {measured_words(m.bound)}" for m in section.others]
         parts += ["### Other lower bounds", _list(bounds)]

@@ -100,11 +100,17 @@ def interval(attack: AttackRow, low: float, high: float) -> str:
     axes.set_ylim(-1, 1)
     axes.set_axis_off()
     axes.plot((0, 1), (0, 0), color=_SOFT, lw=0.8)
-    axes.plot((place(attack.ci_low), place(attack.ci_high)), (0, 0), color=_LEAK, lw=4)
+    axes.plot(
+        (place(attack.ci_low), place(attack.ci_high)),
+        (0, 0),
+        color=_PALE,
+        lw=7,
+        solid_capstyle="butt",
+    )
     if attack.baseline is not None:
         base = place(attack.baseline)
         axes.plot((base, base), (-0.85, 0.85), color=_INK, lw=1.6)
-    axes.plot(place(attack.value), 0, marker="o", ms=7, color=_LEAK, clip_on=False)
+    axes.plot(place(attack.value), 0, marker="o", ms=5, color=_LEAK, clip_on=False)
     return _svg(figure, "interval")
 
 

@@ -201,7 +201,8 @@ class MeasuredRow(Row):
 class Finding(Row):
     """One claim judged in one scope.
 
-    ``scope`` is the scope in question (the claim's own, or one a reader would take it for).
+    ``scope`` is the scope in question (the claim's own, or one a reader would take it for), and
+    ``delta`` the delta in question.
     ``claimed_guess`` is the success rate at guessing one bit that the claim would allow.
     ``shown_guess`` is the rate e^eps/(1+e^eps) at which the lower bound shows the guess to be
     right on the outputs that tell the most (on average over all outputs it may be far lower: a
@@ -211,6 +212,7 @@ class Finding(Row):
     target: str
     claim: ClaimRow
     scope: ScopeRow
+    delta: float
     accounted: AccountedRow | None
     measured: MeasuredRow | None
     verdict: Verdict
@@ -228,6 +230,7 @@ class Finding(Row):
         scope: Scope,
         judgement: Judgement,
         *,
+        delta: float,
         accounted: Bound | None,
         measured: Bound | None,
         note: str = "",
@@ -240,6 +243,7 @@ class Finding(Row):
             target=target,
             claim=ClaimRow.of(claim),
             scope=ScopeRow.of(scope),
+            delta=delta,
             accounted=None if accounted is None else AccountedRow.of(accounted),
             measured=None if measured is None else MeasuredRow.of(measured),
             verdict=judgement.verdict,
@@ -255,6 +259,7 @@ class Finding(Row):
         return judge(
             self.claim.claim(),
             scope=self.scope.scope(),
+            delta=self.delta,
             accounted=None if self.accounted is None else self.accounted.bound(),
             measured=None if self.measured is None else self.measured.bound(),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 from accountants.bound import guess_probability
@@ -120,6 +121,26 @@ def sections(record: Record) -> tuple[Section, ...]:
     )
 
 
+def tally(record: Record) -> str:
+    """How many targets came to which verdict, in one sentence."""
+    said = {
+        Verdict.UNSOUND: "contradict our own proof",
+        Verdict.VIOLATED: "refuted",
+        Verdict.UNSUBSTANTIATED: "not refuted, not proved",
+        Verdict.INCOMPARABLE: "not judged in the scope of the claim",
+        Verdict.CONSISTENT: "not refuted",
+    }
+    silent = "no epsilon claimed"
+    counts: Counter[str] = Counter()
+    for lead in (section.lead for section in sections(record)):
+        if lead is not None:
+            free = lead.verdict is Verdict.CONSISTENT and math.isinf(lead.claim.epsilon)
+            counts[silent if free else said[lead.verdict]] += 1
+    order = [*said.values(), silent]
+    parts = [f"{counts[words]} {words}" for words in order if counts[words]]
+    return f"Targets: {'; '.join(parts) or 'none judged'}."
+
+
 def gain(attack: AttackRow) -> float:
     """How much of what the baseline leaves open the attack wins, at most 1."""
     base = attack.baseline if attack.baseline is not None else 0.0
@@ -189,5 +210,5 @@ _NO_EPSILON = (
     "recover."
 )
 _VACUOUS = (
-    "Where the claim is vacuous, lower epsilon or claim none: a number this large hides nothing."
+    "Where the claim is vacuous, lower epsilon or claim none: so large a number promises little."
 )

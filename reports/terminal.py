@@ -61,9 +61,9 @@ def _table(cut: Sequence[Section]) -> Table:
     from rich.text import Text
 
     attacked = any(section.attacks for section in cut)
-    table = Table(title="Privacy audit", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(title="Privacy audit", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("Target", overflow="fold", min_width=6, max_width=16)
-    table.add_column("Claim", overflow="fold", min_width=11)
+    table.add_column("Claim", overflow="fold", min_width=16)
     table.add_column("Accounted", overflow="fold", min_width=9)
     table.add_column("Measured", overflow="fold", min_width=9)
     if attacked:
@@ -71,14 +71,8 @@ def _table(cut: Sequence[Section]) -> Table:
     table.add_column("Verdict", overflow="fold", min_width=15)
     for section in cut:
         rows = [(f, _cells(section, f)) for f in section.findings]
-        blank = (
-            printable(section.target),
-            "no claim",
-            "",
-            "",
-            _attack(section.worst),
-            "not judged",
-        )
+        name = printable(section.target)
+        blank = (name, "no claim", "", "", _attack(section.worst), "not judged")
         for position, (finding, cells) in enumerate(rows or [(None, blank)]):
             texts = [Text(cell) for cell in cells]
             if finding is not None:
@@ -87,9 +81,7 @@ def _table(cut: Sequence[Section]) -> Table:
                 texts[0] = texts[4] = Text("")
             if not attacked:
                 del texts[4]
-            table.add_row(*texts)
-            table.add_row()
-        table.add_section()
+            table.add_row(*texts, end_section=True)
     return table
 
 

@@ -115,7 +115,7 @@ def brief_scope_words(scope: ScopeRow) -> str:
     """A scope as a shorter phrase, for sentences; the adjacency is left to the tables."""
     vantage = {Vantage.SERVER: "against the server", Vantage.SHUFFLED: "behind a shuffler"}
     seen = vantage.get(scope.vantage, VANTAGES[scope.vantage])
-    return f"{UNITS[scope.unit]} {HORIZONS[scope.horizon]} {seen}"
+    return f"{UNITS[scope.unit]}, {HORIZONS[scope.horizon]}, {seen}"
 
 
 def flag_words(finding: Finding) -> str:
@@ -161,7 +161,8 @@ def claimed_guess_words(claim: ClaimRow) -> str:
     guess = guess_probability(claim.epsilon, claim.delta)
     return (
         f"If the claim holds (epsilon {number(claim.epsilon)}, {delta_words(claim.delta)}), an "
-        f"adversary guessing one bit would be right up to {ceiling(guess)} of the time; a coin is right 50%."
+        f"adversary guessing one bit would be right up to {ceiling(guess)} of the time; "
+        "a coin is right 50%."
     )
 
 
@@ -172,7 +173,8 @@ def shown_guess_words(measured: MeasuredRow) -> str:
     guess = guess_probability(measured.epsilon)
     return (
         f"Shown ({support_words(measured)}): on the outputs that tell the most, an adversary "
-        f"guessing one bit between two equally likely inputs is right at least {ceiling(guess)} of the time."
+        f"guessing one bit between two equally likely inputs is right at least {ceiling(guess)} "
+        "of the time."
     )
 
 

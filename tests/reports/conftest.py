@@ -166,7 +166,8 @@ def attack(
         target=target, attack=name, family=family, vantage=Vantage.SERVER, metric=metric,
         value=value, ci_low=max(0.0, value - 0.03), ci_high=min(1.0, value + 0.03),
         confidence=0.95, baseline=max(base.values()), baselines=base, n=943,
-        subject=more.pop("subject", "users"), reference=more.pop("reference", "closed form"), **more,
+        subject=more.pop("subject", "users"),
+        reference=more.pop("reference", "closed form"), **more,
     )  # fmt: skip
 
 
