@@ -127,7 +127,7 @@ class Table:
 
     def _number(self, row: int, field: str, column: Column) -> float:
         number = float(field) if _NUMBER.fullmatch(field) else np.nan
-        if not column.holds(np.array(number)):
+        if not (column.low <= number <= column.high and number.is_integer()):
             raise self.error(row, str(column), field)
         return number
 

@@ -158,7 +158,7 @@ def _pairs(data: bytes, place: str) -> Pairs:
         if file.metadata.num_rows > MOST_PAIRS:
             raise broken(place, f"at most {MOST_PAIRS} rows", file.metadata.num_rows)
         table = file.read(columns=list(PAIR_COLUMNS))
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise broken(place, "a whole Parquet file", str(error)) from error
     columns = []
     for name in PAIR_COLUMNS:

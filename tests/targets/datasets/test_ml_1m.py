@@ -164,6 +164,10 @@ def test_damaged_parquet_is_one_error(tmp_path: Path) -> None:
         file.write_bytes(whole[:cut])
         with pytest.raises(InputError, match=r"interactions\.parquet"):
             Ml1m().load(tmp_path)
+    for at in range(len(whole) - 700, len(whole)):  # the footer: names, types, offsets
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        with pytest.raises(InputError):  # if not damaged, then a pair that stands twice
+            Ml1m().load(tmp_path)
 
 
 def test_without_pyarrow_the_remedy_is_named(
