@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from accountants.bound import Bound, Side, guess_probability
+from accountants.bound import Bound, Side, check_delta, guess_probability
 from accountants.claim import Claim
 from accountants.errors import InputError
 from accountants.scope import Scope
@@ -58,7 +58,12 @@ def refutes(lower: Bound, upper: Bound | Claim) -> bool:
 
 
 def judge(
-    claim: Claim, *, scope: Scope, accounted: Bound | None = None, measured: Bound | None = None
+    claim: Claim,
+    *,
+    scope: Scope,
+    delta: float | None = None,
+    accounted: Bound | None = None,
+    measured: Bound | None = None,
 ) -> Judgement:
     """Judge ``claim`` in ``scope`` against what can be proved and what was measured.
 
@@ -66,17 +71,19 @@ def judge(
     ----------
     claim : the authors' upper bound, in its own scope.
     scope : the scope in question; the claim's own, or one that a reader would take it for.
+    delta : the delta in question, by default the claim's own. A claim speaks at larger deltas too.
     accounted : an accountant's upper bound whose scope covers ``scope``, or None.
     measured : the largest lower bound found, in a scope that ``scope`` covers, or None.
     """
     _check_sides(scope, accounted, measured)
     vacuous = guess_probability(claim.epsilon, claim.delta) >= VACUOUS_GUESS
-    verdict, reason = _conclude(claim, scope, accounted, measured)
+    asked = claim.delta if delta is None else check_delta(delta)
+    verdict, reason = _conclude(claim, scope, asked, accounted, measured)
     return Judgement(verdict=verdict, vacuous=vacuous, reason=reason)
 
 
 def _conclude(
-    claim: Claim, scope: Scope, accounted: Bound | None, measured: Bound | None
+    claim: Claim, scope: Scope, delta: float, accounted: Bound | None, measured: Bound | None
 ) -> tuple[Verdict, str]:
     if measured is not None and accounted is not None and refutes(measured, accounted):
         return Verdict.UNSOUND, (
@@ -92,17 +99,22 @@ def _conclude(
             f"Epsilon is at least {_at(measured)} {how} ({measured.source}), above the claimed "
             f"{_number(claim.epsilon)}, in a scope that the claim covers."
         )
-    missing = claim.scope.uncovered(scope)
-    if missing:
-        return Verdict.INCOMPARABLE, _incomparable(claim, scope, missing, accounted, measured)
+    differences = [
+        f"{name}: claimed for {getattr(claim.scope, name)}, asked for {getattr(scope, name)}"
+        for name in claim.scope.uncovered(scope)
+    ]
+    if delta < claim.delta:
+        differences.append(f"delta: claimed at {claim.delta:.3g}, asked at {delta:.3g}")
+    if differences:
+        return Verdict.INCOMPARABLE, _incomparable(claim, differences, accounted, measured)
     if math.isinf(claim.epsilon):
         return Verdict.CONSISTENT, "No epsilon is claimed, so there is nothing to refute."
     if accounted is None:
         return Verdict.UNSUBSTANTIATED, "No lower bound refutes it, and no accountant can prove it."
-    if accounted.delta > claim.delta:
+    if accounted.delta > delta:
         return Verdict.UNSUBSTANTIATED, (
-            f"Only {_at(accounted)} can be proved ({accounted.source}); the claim is made at "
-            f"delta={_number(claim.delta)}."
+            f"Only {_at(accounted)} can be proved ({accounted.source}); the claim is asked at "
+            f"delta={_number(delta)}."
         )
     if exceeds(accounted.epsilon, claim.epsilon):
         return Verdict.UNSUBSTANTIATED, (
@@ -116,17 +128,9 @@ def _conclude(
 
 
 def _incomparable(
-    claim: Claim,
-    scope: Scope,
-    missing: tuple[str, ...],
-    accounted: Bound | None,
-    measured: Bound | None,
+    claim: Claim, differences: list[str], accounted: Bound | None, measured: Bound | None
 ) -> str:
-    differences = ", ".join(
-        f"{name}: claimed for {getattr(claim.scope, name)}, asked for {getattr(scope, name)}"
-        for name in missing
-    )
-    parts = [f"The claim does not speak of this scope ({differences})."]
+    parts = [f"The claim does not speak of this scope ({', '.join(differences)})."]
     if accounted is not None:
         parts.append(f"In this scope at most {_at(accounted)} can be proved ({accounted.source}).")
     if measured is not None and exceeds(measured.epsilon, claim.epsilon):

@@ -66,14 +66,26 @@ def answer(
         for bound in lower_bounds
         if question.scope.covers(bound.scope) and bound.delta >= question.delta
     ]
-    measured = max(speaking, key=lambda bound: (bound.epsilon, bound.confidence), default=None)
-    judgement = judge(question.claim, scope=question.scope, accounted=accounted, measured=measured)
+    measured = max(speaking, key=lambda bound: _weight(bound, question.scope), default=None)
+    judgement = judge(
+        question.claim,
+        scope=question.scope,
+        delta=question.delta,
+        accounted=accounted,
+        measured=measured,
+    )
     return Finding.of(
         target.name,
         question.claim,
         question.scope,
         judgement,
+        delta=question.delta,
         accounted=accounted,
         measured=measured,
         note=question.note,
     )
+
+
+def _weight(bound: Bound, scope: Scope) -> tuple[float, bool, float]:
+    """Larger first; of equal bounds the one in the very scope, then the surer one."""
+    return bound.epsilon, bound.scope == scope, bound.confidence

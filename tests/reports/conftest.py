@@ -60,9 +60,17 @@ def finding(
     measured: Bound | None,
     note: str = "",
 ) -> Finding:
-    judgement = judge(claim, scope=where, accounted=accounted, measured=measured)
+    delta = claim.delta if accounted is None else accounted.delta
+    judgement = judge(claim, scope=where, delta=delta, accounted=accounted, measured=measured)
     return Finding.of(
-        target, claim, where, judgement, accounted=accounted, measured=measured, note=note
+        target,
+        claim,
+        where,
+        judgement,
+        delta=delta,
+        accounted=accounted,
+        measured=measured,
+        note=note,
     )
 
 
@@ -294,3 +302,8 @@ def records(draw: Callable[..., Any]) -> Record:
         utility=tuple(draw(st.lists(rows, max_size=2))),
         errors=tuple(draw(st.lists(TEXTS, max_size=2))),
     )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def any_record() -> st.SearchStrategy[Record]:
+    return records()
