@@ -8,7 +8,13 @@ c = 1 + alpha on S and 1 elsewhere, and the broadcast item matrix V (M, F):
 
 C differs from the identity on S only, so with W the rows of V in S the system matrix is
 V^T V + lambda I + alpha W^T W, of which the first part is shared by all users (Hu, Koren and
-Volinsky 2008), and G = (s - V x) x^T with s = c - (c - 1) x.v on S and zero elsewhere.
+Volinsky 2008), and G = (s - V x) x^T with s = c - (c - 1) x.v on S and zero elsewhere. With
+L L^T = V^T V + lambda I, Z = W L^-T and x = L^-T y,
+
+    y = (1 + alpha) (I + alpha Z^T Z)^-1 Z^T 1 = (1 + alpha) Z^T (I + alpha Z Z^T)^-1 1,
+
+so that users with fewer than F interactions need a system of the size of their history only. Both
+systems have eigenvalues in [1, 1 + alpha], as W^T W is part of V^T V.
 
 Users are sorted by activity and solved in padded batches of at most ``BLOCK`` numbers, so that
 memory beyond the result does not grow with the number of users. One BLAS thread: batches are
@@ -24,8 +30,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg import solve_triangular
 from threadpoolctl import ThreadpoolController
 
+from accountants.errors import InputError
 from targets.transcript import Floats, RankOne
 
 # Numbers in one padded batch: 0.5 MiB of float64, so that two fit a second-level cache.
@@ -62,23 +70,39 @@ def _solve(
 ) -> tuple[Floats, Floats]:
     """The user vectors (n, F), and x.v at every stored entry of ``touched``, in its order."""
     count, factors = items.shape
-    padded = np.zeros((count + 1, factors), dtype=items.dtype)  # the last row pads short users
-    padded[:count] = items
     columns = np.append(touched.indices, count)
-    vectors = np.zeros((touched.shape[0], factors), dtype=items.dtype)
-    predicted = np.empty(touched.nnz, dtype=items.dtype)
+    whitened = np.zeros((touched.shape[0], factors))
+    predicted = np.empty(touched.nnz)
     with one_thread().limit(limits=1, user_api="blas"):
-        shared = items.T @ items + regularization * np.eye(factors, dtype=items.dtype)
+        try:
+            root = np.linalg.cholesky(items.T @ items + regularization * np.eye(factors))
+        except np.linalg.LinAlgError:
+            raise InputError(
+                "Expected V^T V + lambda I to be positive definite in floating point, got "
+                f"regularization={regularization!r} for a singular V. Give a larger one."
+            ) from None
+        padded = np.zeros((count + 1, factors))  # the last row pads short users
+        padded[:count] = solve_triangular(root, items.T, lower=True).T
         for users, positions, held in _batches(touched.indptr, factors):
             rows = padded.take(columns[positions], axis=0)
-            system = rows.transpose(0, 2, 1) @ rows
-            system *= alpha
-            system += shared
-            wanted = (1.0 + alpha) * rows.sum(axis=1)
-            x = np.linalg.solve(system, wanted[:, :, None])
-            vectors[users] = x[:, :, 0]
-            predicted[positions[held]] = (rows @ x)[:, :, 0][held]
-    return vectors, predicted
+            across = rows.transpose(0, 2, 1)
+            if held.shape[1] < factors:
+                weights = np.linalg.solve(_ridge(rows @ across, alpha), np.ones((*held.shape, 1)))
+                y = across @ weights
+            else:
+                y = np.linalg.solve(_ridge(across @ rows, alpha), rows.sum(axis=1)[:, :, None])
+            whitened[users] = y[:, :, 0]
+            predicted[positions[held]] = (rows @ y)[:, :, 0][held]
+        vectors = solve_triangular(root, whitened.T, lower=True, trans="T").T
+    return (1.0 + alpha) * vectors, (1.0 + alpha) * predicted
+
+
+def _ridge(gram: Floats, alpha: float) -> Floats:
+    """I + alpha gram, in place, for a batch of Gram matrices."""
+    gram *= alpha
+    diagonal = np.arange(gram.shape[-1])
+    gram[:, diagonal, diagonal] += 1.0
+    return gram
 
 
 def _batches(

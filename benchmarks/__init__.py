@@ -1,0 +1,38 @@
+"""Side-by-side timings: what a user would write against what the project does, in the same run.
+
+Each module has ``measure() -> tuple[Row, ...]``. ``python -m benchmarks [MODULE ...]`` runs them
+and writes RESULTS.md.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One timed way of doing a job: ``seconds`` the best of several, ``work`` units done in it.
+
+    ``ratio`` is against the first row of the same ``job`` (above 1: faster).
+    """
+
+    job: str
+    way: str
+    seconds: float
+    work: float
+    unit: str
+    note: str = ""
+
+
+def best_of(ways: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[str, float]:
+    """Least wall-clock seconds of each way; the ways take turns, so that all see the same load."""
+    seconds = dict.fromkeys(ways, float("inf"))
+    for _ in range(repeats):
+        for name, way in ways.items():
+            start = time.perf_counter()
+            way()
+            seconds[name] = min(seconds[name], time.perf_counter() - start)
+    return seconds
