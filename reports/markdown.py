@@ -9,6 +9,7 @@ from reports.record import AttackRow, Finding, Record, UtilityRow
 from reports.section import Section, sections, tally
 from reports.words import (
     SIGNS,
+    asked_words,
     claimed_guess_words,
     delta_words,
     flag_words,
@@ -88,7 +89,7 @@ def _verdict(finding: Finding | None) -> str:
 def _finding(finding: Finding) -> list[str]:
     claim = finding.claim
     return [
-        scope_words(finding.scope),
+        f"{scope_words(finding.scope)} {asked_words(finding)}".strip(),
         f"{number(claim.epsilon)} ({delta_words(claim.delta)}; {claim.scope.scope()})",
         "none" if finding.accounted is None else proved_words(finding.accounted),
         "none" if finding.measured is None else measured_words(finding.measured),

@@ -17,6 +17,7 @@ from reports.record import (
     UtilityRow,
 )
 from reports.words import (
+    asked_words,
     brief_scope_words,
     ceiling,
     delta_words,
@@ -87,7 +88,8 @@ class Section:
         apart = self.reach
         if apart is None or apart is self.lead:
             return ""
-        said = f" It does not speak of {brief_scope_words(apart.scope)}"
+        asked = asked_words(apart)
+        said = f" It does not speak of {brief_scope_words(apart.scope)}{asked and f' {asked}'}"
         if apart.measured is not None:
             said += f", where epsilon is {measured_words(apart.measured)}"
         elif apart.accounted is not None:

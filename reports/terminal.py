@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from accountants.verdict import Verdict
 from reports.record import AttackRow, Finding, MeasuredRow, Record
 from reports.section import Section, sections
-from reports.words import delta_words, flag_words, number, percent, printable
+from reports.words import asked_words, delta_words, flag_words, number, percent, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,13 +62,13 @@ def _table(cut: Sequence[Section]) -> Table:
 
     attacked = any(section.attacks for section in cut)
     table = Table(title="Privacy audit", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("Target", overflow="fold", min_width=6, max_width=16)
-    table.add_column("Claim", overflow="fold", min_width=16)
-    table.add_column("Accounted", overflow="fold", min_width=9)
-    table.add_column("Measured", overflow="fold", min_width=9)
+    table.add_column("Target", overflow="fold", max_width=16)
+    table.add_column("Claim", overflow="fold")
+    table.add_column("Accounted", overflow="fold")
+    table.add_column("Measured", overflow="fold")
     if attacked:
-        table.add_column("Worst attack", overflow="fold", min_width=9)
-    table.add_column("Verdict", overflow="fold", min_width=15)
+        table.add_column("Worst attack", overflow="fold")
+    table.add_column("Verdict", no_wrap=True)
     for section in cut:
         rows = [(f, _cells(section, f)) for f in section.findings]
         name = printable(section.target)
@@ -105,7 +105,9 @@ def _scope(finding: Finding) -> str:
     text = f"{asked.unit}, {asked.adjacency}, {asked.vantage}, {asked.horizon}"
     names = ("unit", "adjacency", "vantage", "horizon")
     other = [getattr(claimed, n) for n in names if getattr(claimed, n) != getattr(asked, n)]
-    return f"{text} (claimed for {', '.join(other)})" if other else text
+    text += f" (claimed for {', '.join(other)})" if other else ""
+    asked_at = asked_words(finding)
+    return f"{text}, {asked_at}" if asked_at else text
 
 
 def _measured(measured: MeasuredRow) -> str:

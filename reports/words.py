@@ -93,9 +93,11 @@ def percent(share: float) -> str:
         return "100%"
     if share > 0.999999:
         return "more than 99.9999%"
+    if share == 0.0:
+        return "0%"
     digits = 1 if share <= 0.999 else math.ceil(-math.log10(1.0 - share)) - 1
     text = f"{100 * share:.{digits}f}"
-    return f"{text.removesuffix('.0')}%"
+    return f"{text.rstrip('0').rstrip('.')}%"
 
 
 def ceiling(guess: float) -> str:
@@ -121,8 +123,13 @@ def brief_scope_words(scope: ScopeRow) -> str:
 def flag_words(finding: Finding) -> str:
     """What must be said beside the verdict: that nothing is promised, or next to nothing."""
     if math.isinf(finding.claim.epsilon):
-        return "no epsilon claimed"
+        return "no epsilon"
     return "vacuous" if finding.vacuous else ""
+
+
+def asked_words(finding: Finding) -> str:
+    """The delta in question where it is not the claim's own; nothing otherwise."""
+    return "" if finding.delta == finding.claim.delta else f"asked at {delta_words(finding.delta)}"
 
 
 def delta_words(delta: float) -> str:

@@ -59,8 +59,8 @@ def finding(
     accounted: Bound | None,
     measured: Bound | None,
     note: str = "",
+    delta: float = 0.0,
 ) -> Finding:
-    delta = claim.delta if accounted is None else accounted.delta
     judgement = judge(claim, scope=where, delta=delta, accounted=accounted, measured=measured)
     return Finding.of(
         target,
@@ -128,7 +128,7 @@ def fmf() -> list[Finding]:
                       "the shuffler is honest", "all 943 users take part"),
                 lower(1.87, shuffled, "Clopper-Pearson on a threshold from a separate half",
                       delta=1e-6, confidence=0.95, samples=200_000),
-                "What shuffling buys, in a scope of which the claim does not speak."),
+                "What shuffling buys, in a scope of which the claim does not speak.", 1e-6),
     ]  # fmt: skip
 
 
@@ -267,7 +267,7 @@ def findings(draw: Callable[..., Any], targets: st.SearchStrategy[str]) -> Findi
             samples=draw(st.none() | st.integers(1, 10**9)),
             witness=draw(st.none() | witnesses()),
         )  # fmt: skip
-    return finding(draw(targets), claim, where, accounted, measured, draw(TEXTS))
+    return finding(draw(targets), claim, where, accounted, measured, draw(TEXTS), draw(DELTAS))
 
 
 @st.composite

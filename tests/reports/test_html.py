@@ -1,0 +1,178 @@
+"""The HTML page: well-formed, self-contained, escaped, accessible, honest and quick."""
+
+from __future__ import annotations
+
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reports
+from accountants.verdict import Verdict
+from reports import html, plots, words
+from reports.record import Record
+
+VOID = {"meta", "br", "img", "input", "hr", "link"}
+EVIL = '<script>alert("x")</script>&\'"><img src=x onerror=alert(1)>$x_1$'
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, and the text; fails on a tag that is not closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not self.open or self.open[-1] != "style":
+            self.text.append(data)
+
+    @property
+    def said(self) -> str:
+        return " ".join(" ".join(self.text).split())
+
+    def count(self, tag: str) -> int:
+        return sum(name == tag for name, _ in self.tags)
+
+
+@pytest.fixture(scope="module")
+def page(record: Record) -> Page:
+    return Page(html.render(record))
+
+
+def poisoned(value: Any) -> Any:
+    """The same record with EVIL in every free string."""
+    if isinstance(value, dict):
+        return {key: poisoned(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [poisoned(entry) for entry in value]
+    return f"{value}{EVIL}" if type(value) is str and value != "inf" else value
+
+
+def test_page_stands_alone(page: Page) -> None:
+    assert page.count("script") == page.count("link") == page.count("img") == 0
+    for tag, attributes in page.tags:
+        for name, value in attributes.items():
+            assert not name.startswith("on")
+            if name in {"href", "src", "xlink:href"}:
+                assert value is not None
+                assert value.startswith("#"), (tag, value)
+    css = (Path(reports.__file__).parent / "templates" / "report.css").read_text()
+    assert "url(" not in css
+    assert "@import" not in css
+
+
+def test_identifiers_of_headings_are_unique_and_links_lead_somewhere(page: Page) -> None:
+    ids = [attributes["id"] for tag, attributes in page.tags if tag == "h2" and "id" in attributes]
+    assert len(ids) == len(set(ids))
+    links = {a["href"] for tag, a in page.tags if tag == "a"}
+    assert links <= {f"#{name}" for name in ids}
+
+
+def test_tables_have_captions_and_scopes(page: Page) -> None:
+    assert page.count("table") == page.count("caption") > 0
+    assert all(a.get("scope") in {"row", "col"} for tag, a in page.tags if tag == "th")
+
+
+def test_every_string_is_escaped_in_page_and_drawings(record: Record) -> None:
+    raw = poisoned(record.model_dump(mode="python"))
+    evil = Record.model_validate(raw)
+    assert EVIL in evil.findings[0].target
+    assert EVIL in evil.provenance.machine["platform"]  # type: ignore[operator]
+    text = html.render(evil)
+    page = Page(text)
+    assert page.count("script") == page.count("img") == 0
+    assert "<script" not in text.lower()
+    assert "alert(" in page.said
+    drawings = plots.ladder(evil.findings) + plots.interval(evil.attacks[0], 0.0, 1.0)
+    assert "alert" not in drawings
+
+
+def test_verdict_reason_and_numbers_are_said(record: Record, page: Page) -> None:
+    for finding in record.findings:
+        assert finding.verdict.value in page.said
+        for text in (finding.claim.statement, finding.claim.source):
+            assert text in page.said
+        if finding.measured is not None:
+            assert f"≥ {words.number(finding.measured.epsilon)}" in page.said
+            assert words.support_words(finding.measured) in page.said
+            assert finding.measured.method in page.said
+    assert "right up to 73.1% of the time" in page.said
+    assert "right up to more than 99.9999% of the time" in page.said
+    assert "1 refuted; 2 not refuted; 1 no epsilon claimed" in page.said
+    assert "0.66" in page.said
+    assert record.provenance.data.digest in page.said
+
+
+def test_the_counterexample_shows_both_probabilities(record: Record, page: Page) -> None:
+    said = page.said[page.said.index("Counterexample") :]
+    for piece in ("true bit 1", "true bit 0", "uploaded 0", "0.632121", "infinite"):
+        assert piece in said[:900]
+    refuted = [f for f in record.findings if f.verdict is Verdict.VIOLATED]
+    assert page.said.count("Counterexample") == len(refuted)
+
+
+def test_nothing_is_praised(page: Page) -> None:
+    assert not re.search(
+        r"\b(safe|is private|are private)\b|secure(?! aggregation)", page.said.lower()
+    )
+
+
+def test_errors_are_shown_first(record: Record) -> None:
+    broken = record.model_copy(update={"errors": ("fcf membership: out of memory",)})
+    said = Page(html.render(broken)).said
+    assert said.index("out of memory") < said.index("Summary")
+
+
+def test_rendering_takes_less_than_three_seconds(record: Record) -> None:
+    started = time.perf_counter()
+    html.render(record)
+    assert time.perf_counter() - started < 3.0
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, two: str) -> float:
+    low, high = sorted((luminance(one), luminance(two)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_colours_can_be_told_apart_in_light_dark_and_print() -> None:
+    css = (Path(reports.__file__).parent / "templates" / "report.css").read_text()
+    themes = [
+        dict(re.findall(r"(--[a-z-]+): (#[0-9a-f]{6})", block))
+        for block in re.findall(r":root \{(.*?)\}", css, re.DOTALL)
+    ]
+    assert len(themes) == 3
+    for theme in themes:
+        for text in ("--ink", "--muted", "--accent"):
+            assert contrast(theme[text], theme["--page"]) >= 4.5
+            assert contrast(theme[text], theme["--card"]) >= 4.5
+        for name in ("bad", "warn", "open", "calm"):
+            assert contrast(theme[f"--{name}-ink"], theme[f"--{name}"]) >= 4.5
+        for mark in ("--leak", "--claim"):  # WCAG 1.4.11: graphics need 3 to 1
+            assert contrast(theme[mark], theme["--page"]) >= 3.0
+            assert contrast(theme[mark], theme["--shade"]) >= 3.0

@@ -1,0 +1,179 @@
+"""Markdown, JUnit and terminal: what their readers parse, and that nothing breaks out of a cell."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+from xml.etree import ElementTree as ET
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from accountants.verdict import Verdict
+from reports import junit, markdown, terminal, words
+from reports.record import Finding, Record
+from reports.section import sections
+
+EVIL = "a|b\n<b>*x*</b> `c` [l](http://x) \x1b[31m\x00]]> [bold red]"
+
+
+def suite(record: Record, fail_on: str = "violated") -> ET.Element:
+    root = ET.fromstring(junit.render(record, fail_on=fail_on))
+    assert root.tag == "testsuites"
+    found = root.find("testsuite")
+    assert found is not None
+    return found
+
+
+def retold(finding: Finding, verdict: Verdict) -> Finding:
+    return finding.model_copy(update={"verdict": verdict})
+
+
+def test_junit_has_one_case_a_finding_in_schema_order(record: Record) -> None:
+    cases = suite(record)
+    assert [child.tag for child in cases] == ["properties"] + ["testcase"] * len(record.findings)
+    for case, finding in zip(cases.iter("testcase"), record.findings, strict=True):
+        assert case.attrib["classname"] == finding.target
+        assert [child.tag for child in case] in (["system-out"], ["failure", "system-out"])
+        assert finding.reason in (case.findtext("system-out") or "")
+    names = [(case.attrib["classname"], case.attrib["name"]) for case in cases.iter("testcase")]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "failures"), [("violated", 1), ("unsubstantiated", 2), ("never", 1)]
+)
+def test_junit_counts_what_it_holds(record: Record, fail_on: str, failures: int) -> None:
+    first, second, *rest = record.findings
+    changed = record.model_copy(
+        update={
+            "findings": (
+                retold(first, Verdict.UNSOUND),
+                retold(second, Verdict.UNSUBSTANTIATED),
+                *rest,
+                rest[-1].model_copy(update={"verdict": Verdict.CONSISTENT}),
+            ),
+            "errors": ("ran out of memory",),
+        }
+    )
+    found = suite(changed, fail_on)
+    assert found.attrib["failures"] == str(len(found.findall(".//failure"))) == str(failures)
+    assert found.attrib["errors"] == str(len(found.findall(".//error"))) == "2"
+    assert found.attrib["tests"] == str(len(record.findings) + 2)
+    names = [(case.attrib["classname"], case.attrib["name"]) for case in found.iter("testcase")]
+    assert len(names) == len(set(names))
+
+
+def test_no_string_breaks_out(record: Record) -> None:
+    claim = record.findings[0].claim.model_copy(update={"statement": EVIL, "source": EVIL})
+    finding = record.findings[0].model_copy(
+        update={"target": EVIL, "claim": claim, "reason": EVIL, "note": EVIL}
+    )
+    attack = record.attacks[0].model_copy(update={"target": EVIL, "attack": EVIL, "metric": EVIL})
+    evil = record.model_copy(
+        update={"findings": (finding,), "attacks": (attack,), "errors": (EVIL,)}
+    )
+    (case, _) = suite(evil).iter("testcase")
+    assert case.attrib["classname"] == words.legal(EVIL)
+    text = markdown.render(evil)
+    assert "<b>" not in text
+    assert "\x1b" not in text
+    assert "](http" not in text
+    for fancy in (True, False):
+        said = shown(evil, 120, fancy=fancy)
+        assert "\x00" not in said
+        assert "\x1b[31m" not in said
+        assert "[bold red]" in re.sub(r"\x1b\[[0-9;]*m|\s", " ", said).replace("│", "") or fancy
+
+
+def test_markdown_rows_have_as_many_cells_as_their_head(record: Record) -> None:
+    lines = markdown.render(record).split("\n")
+    width = 0
+    for before, line in zip(["", *lines], lines, strict=False):
+        if line.startswith("|"):
+            cells = line.count(" | ") + 1
+            assert cells == (width if before.startswith("|") else cells)
+            width = cells
+    for section in sections(record):
+        assert f"## {markdown.escape(section.target)}" in lines
+
+
+def shown(record: Record, width: int, *, fancy: bool) -> str:
+    console = Console(file=io.StringIO(), width=width, force_terminal=fancy, no_color=True)
+    terminal.render(record, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 160, 200])
+def test_the_table_fits_and_keeps_verdicts_whole(record: Record, width: int) -> None:
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown(record, width, fancy=True)).split("\n")
+    assert max(cell_len(line) for line in lines) <= width
+    body = "\n".join(lines)
+    for verdict in {finding.verdict for finding in record.findings}:
+        said = sum(finding.verdict is verdict for finding in record.findings)
+        assert body.count(verdict) == said
+    for word in ("interaction", "training", "200,000", "dplcf-ap", "membership"):
+        assert word in body
+
+
+def test_a_log_gets_one_plain_line_a_finding(record: Record) -> None:
+    broken = record.model_copy(update={"errors": ("no memory",)})
+    lines = shown(broken, 80, fancy=False).splitlines()
+    assert len(lines) == len(record.findings) + 1
+    assert lines[-1] == "error: no memory"
+    for line, finding in zip(lines, record.findings, strict=False):
+        assert line.startswith(f"{finding.target}: ")
+        assert finding.verdict in line
+
+
+def test_findings_alone_can_be_printed(record: Record) -> None:
+    for fancy in (True, False):
+        console = Console(file=io.StringIO(), width=120, force_terminal=fancy, no_color=True)
+        terminal.render_findings(record.findings, console)
+        assert isinstance(console.file, io.StringIO)
+        assert "VIOLATED" in console.file.getvalue()
+        assert "Worst attack" not in console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(0.5, "50%"), (0.7310586, "73.1%"), (0.9999, "99.99%"), (1.0, "100%"), (0.95, "95%"),
+     (0.99999999, "more than 99.9999%"), (0.0, "0%")],
+)  # fmt: skip
+def test_percent_never_claims_certainty(share: float, said: str) -> None:
+    assert words.percent(share) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0.0, "0"), (1.0, "1"), (5000.0, "5,000"), (2.5, "2.5"), (0.6321205588, "0.632121"),
+     (1e-6, "1e-06"), (float("inf"), "∞"), (1682.0, "1,682"), (0.0001234567, "0.000123457"),
+     (123456789.0, "123,456,789")],
+)  # fmt: skip
+def test_numbers_are_short(value: float, said: str) -> None:
+    assert words.number(value) == said
+
+
+def test_the_gravest_claim_leads_a_section(record: Record) -> None:
+    cut = {section.target: section for section in sections(record)}
+    assert list(cut) == ["fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap"]
+    assert cut["dplcf-ap"].verdict is Verdict.VIOLATED
+    assert cut["dplcf-sp"].verdict is Verdict.CONSISTENT
+    assert "1,682" in cut["dplcf-sp"].headline
+    assert "5,000" in cut["fmf-ldp"].headline
+    assert len(cut["dplcf-sp"].others) == 1
+    assert cut["fcf"].worst is not None
+    assert cut["fcf"].worst.attack == "membership"
+
+
+def test_the_schema_imports_no_renderer() -> None:
+    code = (
+        "import sys, reports.record, reports.store, reports.terminal;"
+        "print({'matplotlib', 'jinja2', 'rich', 'torch', 'sklearn'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

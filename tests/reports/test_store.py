@@ -1,0 +1,194 @@
+"""Equal records give equal bytes; a file is whole or absent; a broken one is refused in a line."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from accountants.errors import IncompleteError, InputError
+from reports import html, junit, markdown, store, terminal
+from reports.record import Record
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_any_record_round_trips_and_renders(
+    data: st.DataObject, any_record: st.SearchStrategy[Record], tmp_path: Path
+) -> None:
+    record = data.draw(any_record)
+    store.write(record, tmp_path)
+    again = store.read(tmp_path)
+    assert store.encode(again) == (tmp_path / "report.json").read_bytes()
+    assert again.model_copy(update={"plan": record.plan}) == record
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(store.FILES)
+    for rendered in (html.render, markdown.render, junit.render):
+        assert rendered(record)
+    for terminal_like in (True, False):
+        terminal.render(record, Console(file=io.StringIO(), force_terminal=terminal_like))
+
+
+def test_rendering_is_deterministic(record: Record, tmp_path: Path) -> None:
+    copy = Record.model_validate_json(store.encode(record))
+    store.write(record, tmp_path / "one")
+    store.write(copy, tmp_path / "two")
+    for name in store.FILES:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_infinity_is_a_word_and_keys_are_sorted(record: Record) -> None:
+    text = store.encode(record).decode()
+    raw = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in the JSON"))
+    assert raw["findings"][0]["claim"]["epsilon"] == "inf"
+    assert text.endswith("}\n")
+    assert list(raw) == sorted(raw)
+    assert text == json.dumps(raw, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
+
+
+def test_nan_is_refused_with_its_place(record: Record) -> None:
+    attack = record.attacks[0].model_copy(update={"ci_low": float("nan")})
+    broken = record.model_copy(update={"attacks": (attack,)})
+    with pytest.raises(IncompleteError, match=r"attacks\[0\]\.ci_low, got NaN"):
+        store.encode(broken)
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, OSError])
+def test_a_killed_write_leaves_the_old_files(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]
+) -> None:
+    store.write(record, tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    calls = 0
+
+    def fsync(_: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise stop
+
+    monkeypatch.setattr(store.os, "fsync", fsync)
+    changed = record.model_copy(update={"errors": ("changed",)})
+    with pytest.raises((KeyboardInterrupt, IncompleteError)):
+        store.write(changed, tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_the_record_is_moved_into_place_last(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved: list[str] = []
+    replace = Path.replace
+
+    def spy(self: Path, target: Path) -> Path:
+        moved.append(target.name)
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", spy)
+    store.write(record, tmp_path)
+    assert sorted(moved) == sorted(store.FILES)
+    assert moved[-1] == "report.json"
+
+
+def edited(**changes: Any) -> Callable[[dict[str, Any]], None]:
+    def edit(raw: dict[str, Any]) -> None:
+        raw.update(changes)
+
+    return edit
+
+
+def whitewash(raw: dict[str, Any]) -> None:
+    refuted = next(f for f in raw["findings"] if f["verdict"] == "VIOLATED")
+    refuted["verdict"] = "CONSISTENT"
+
+
+def raise_the_claim(raw: dict[str, Any]) -> None:
+    next(f for f in raw["findings"] if f["verdict"] == "VIOLATED")["claim"]["epsilon"] = "inf"
+
+
+def swap_scope(raw: dict[str, Any]) -> None:
+    raw["findings"][1]["accounted"]["scope"]["horizon"] = "report"
+    raw["findings"][1]["scope"]["horizon"] = "training"
+
+
+def negative(raw: dict[str, Any]) -> None:
+    raw["findings"][0]["claim"]["epsilon"] = -1
+
+
+def hidden_nan(raw: dict[str, Any]) -> None:
+    raw["attacks"][0]["value"] = "nan"
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (whitewash, "Expected verdict VIOLATED"),
+        (raise_the_claim, "Expected verdict CONSISTENT"),
+        (swap_scope, "finding 1"),
+        (negative, r"findings\.0\.claim\.epsilon"),
+        (hidden_nan, "got NaN"),
+        (edited(schema_version=2), "schema_version=1 .* got 2"),
+        (edited(schema_version=None), "got None"),
+        (edited(extra=1), "extra"),
+        (edited(findings=7), "findings"),
+    ],
+)
+def test_a_tampered_record_is_refused(
+    record: Record, tmp_path: Path, edit: Callable[[dict[str, Any]], None], message: str
+) -> None:
+    raw = json.loads(store.encode(record))
+    edit(raw)
+    (tmp_path / "report.json").write_text(json.dumps(raw))
+    with pytest.raises(InputError, match=message) as caught:
+        store.read(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b'{"schema_version": NaN}',
+        b"[" * 100_000,
+        b"7" * 9999,
+    ],
+)
+def test_what_is_no_record_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "report.json").write_bytes(content)
+    with pytest.raises(InputError, match="Expected"):
+        store.read(tmp_path)
+
+
+def test_a_truncated_record_is_refused_wherever_it_ends(record: Record, tmp_path: Path) -> None:
+    whole = store.encode(record)
+    for end in range(0, len(whole) - 2, len(whole) // 23):
+        (tmp_path / "report.json").write_bytes(whole[:end])
+        with pytest.raises(InputError):
+            store.read(tmp_path)
+
+
+def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere .*auditor run"):
+        store.read(tmp_path / "nowhere")
+
+
+def test_a_directory_that_cannot_be_written_is_refused_early(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for bad in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(InputError, match="can be written"):
+            store.check_writable(bad)
+    (tmp_path / "out" / "report.json").mkdir(parents=True)
+    with pytest.raises(InputError, match="got a directory"):
+        store.check_writable(tmp_path / "out")
+    store.check_writable(tmp_path / "new" / "deep")
+    assert not list((tmp_path / "new" / "deep").iterdir())
