@@ -107,11 +107,17 @@ def summary(view: View) -> View:
 
 
 def features(view: View, side: NDArray[np.float64] | None) -> NDArray[np.float32]:
-    """What a classifier is given of every user: the condensed uploads, then ``side`` as it is."""
+    """What a classifier is given of every user: the condensed uploads and ``side``.
+
+    Beside thousands of upload columns a few others would drown: ``side`` is scaled to the same
+    total variance.
+    """
     condensed = summary(view)
     parts = [component.dense(uploads.users) for uploads, component in condensed.component(_SUMMARY)]
     if side is not None:
-        parts.append(side.astype(np.float32))
+        spread, columns = float(side.var(axis=0).sum()), sum(part.shape[1] for part in parts)
+        scale = np.sqrt(columns / spread) if parts and spread > 0 else 1.0
+        parts.append((scale * side).astype(np.float32))
     if not parts:
         return np.zeros((view.public.n_users, 1), dtype=np.float32)
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)

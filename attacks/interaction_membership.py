@@ -26,9 +26,9 @@ class InteractionMembership:
 
     - ``gradient`` (FCF): the correction s_ui of the rank-one gradient, 0 at untouched items.
     - ``reports`` (FMF-LDP): posterior log-odds under the client's own law, see ``_reports``.
-    - ``bits`` (DPLCF): exact log-likelihood ratio of the reported bits plus the log-odds of the item's
-      popularity, estimated from all users' bits. (The user's activity is left out: it says how many
-      of all items were met, nothing on a sample of as many members as non-members.)
+    - ``bits`` (DPLCF): exact log-likelihood ratio of the reported bits plus the log-odds of the
+      item's popularity, estimated from all users' bits. (The user's activity is left out: it says
+      how many of all items were met, nothing on a sample of as many members as non-members.)
     """
 
     family: ClassVar[Family] = Family.MEMBERSHIP

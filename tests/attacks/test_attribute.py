@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accountants.errors import InputError
+from accountants.scope import Vantage
+from attacks._uploads import blocks, features, summary
+from attacks.attribute_mlp import AttributeMlp
+from attacks.attribute_tree import AttributeTree
+from attacks.base import Background
+from targets.transcript import Dense, Public, Round, Transcript, Uploads, View
+
+Maker = Callable[..., Any]
+ATTACKS = [AttributeMlp(), AttributeTree()]
+
+
+def planted(signal: float) -> tuple[View, np.ndarray]:
+    """Bits (200, 60) that lean to a binary attribute by ``signal``, and the attribute."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(2, size=200)
+    chance = np.where(np.arange(60) < 30, 0.5 + signal * (codes[:, None] - 0.5), 0.5)
+    bits = (rng.random((200, 60)) < chance).astype(np.int8)
+    transcript = Transcript(
+        public=Public(algorithm="bits", n_users=200, n_items=60),
+        rounds=(Round(None, Uploads(np.arange(200), {"bits": Dense(bits)})),),
+    )
+    return transcript.view(Vantage.SERVER), codes
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_planted_signal_is_found(attack: Any) -> None:
+    view, codes = planted(0.6)
+    known = np.arange(0, 200, 3)
+    background = Background(known=known, labels=codes[known], n_classes=2)
+    found = attack.infer(view, background, np.random.default_rng(1))
+    assert not np.intersect1d(found.users, known).size
+    assert len(found.users) + len(known) == 200
+    assert np.mean(found.codes == codes[found.users]) > 0.7
+    blind = attack.infer(view.blind(), background, np.random.default_rng(1))
+    assert len(np.unique(blind.codes)) == 1
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_side_knowledge_alone_is_used(attack: Any) -> None:
+    view, codes = planted(0.0)
+    known = np.arange(0, 200, 3)
+    background = Background(known=known, labels=codes[known], n_classes=2, side=np.eye(2)[codes])
+    found = attack.infer(view.blind(), background, np.random.default_rng(1))
+    np.testing.assert_array_equal(found.codes, codes[found.users])
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_one_class_known_is_guessed_for_all(attack: Any) -> None:
+    view, codes = planted(0.5)
+    known = np.flatnonzero(codes == 1)[:5]
+    background = Background(known=known, labels=codes[known], n_classes=2)
+    found = attack.infer(view, background, np.random.default_rng(1))
+    assert (found.codes == 1).all()
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_labels_are_asked_for(attack: Any) -> None:
+    view, _ = planted(0.5)
+    with pytest.raises(InputError, match="known user"):
+        attack.infer(view, Background(), np.random.default_rng(1))
+
+
+def test_summary_sums_fresh_noise_and_takes_the_last_gradient(
+    fcf: Maker, flipped: Maker, skewed: np.ndarray
+) -> None:
+    bits = flipped(skewed, np.random.default_rng(0), p=0.7, q=0.3, rounds=3)
+    total = sum(g.uploads.components["bits"].values.astype(float) for g in bits.rounds)
+    expected = (total - total.mean(axis=0)) / total.std(axis=0)
+    np.testing.assert_allclose(features(bits, None), expected.clip(-5, 5), atol=1e-4)
+    first, _ = fcf(skewed, np.random.default_rng(0))
+    second, _ = fcf(skewed, np.random.default_rng(1))
+    both = replace(first, rounds=first.rounds + second.rounds)
+    np.testing.assert_array_equal(features(both, None), features(second, None))
+    condensed = summary(both)
+    assert summary(condensed) is condensed
+    np.testing.assert_array_equal(features(condensed, None), features(both, None))
+
+
+def test_absent_users_have_the_mean(skewed: np.ndarray) -> None:
+    rng = np.random.default_rng(0)
+    uploads = Uploads(np.arange(0, 100, 2), {"bits": Dense(rng.integers(2, size=(50, 7)))})
+    view = Transcript(
+        public=Public(algorithm="bits", n_users=100, n_items=7), rounds=(Round(None, uploads),)
+    ).view(Vantage.SERVER)
+    found = features(view, None)
+    assert not found[1::2].any()
+    np.testing.assert_allclose(found[::2].mean(axis=0), 0, atol=1e-6)
+    np.testing.assert_allclose(found[::2].std(axis=0), 1, atol=1e-5)
+
+
+def test_blocks_cover_all_clients_and_stay_small() -> None:
+    component = Dense(np.arange(5 * 3_000_000).reshape(5, -1))
+    rows, messages = zip(*blocks(component), strict=True)
+    assert [r.stop - r.start for r in rows] == [2, 2, 1]
+    np.testing.assert_array_equal(np.concatenate(messages), component.values)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accountants.errors import InputError
+from attacks._reports import _typical
+from attacks.base import Background
+from attacks.interaction_membership import InteractionMembership
+from auditor.metrics import auc, roc
+
+Maker = Callable[..., Any]
+
+
+def scores(view: Any, truth: np.ndarray) -> np.ndarray:
+    """Score of every pair, (n, M)."""
+    pairs = np.stack(np.unravel_index(np.arange(truth.size), truth.shape), axis=1)
+    found = InteractionMembership().infer(
+        view, Background(candidates=pairs), np.random.default_rng(0)
+    )
+    return found.values.reshape(truth.shape)
+
+
+def area(values: np.ndarray, truth: np.ndarray) -> float:
+    return auc(values.ravel(), truth.ravel())
+
+
+def test_a_clean_gradient_separates_all(fcf: Maker, skewed: np.ndarray) -> None:
+    view, _ = fcf(skewed, np.random.default_rng(0))
+    assert area(scores(view, skewed), skewed) == 1.0
+
+
+def test_a_noisy_gradient_still_tells(fcf: Maker, skewed: np.ndarray) -> None:
+    view, _ = fcf(skewed, np.random.default_rng(0), noise=1.0)
+    assert area(scores(view, skewed), skewed) > 0.9
+
+
+def test_bits_add_to_popularity(flipped: Maker, skewed: np.ndarray) -> None:
+    """The log-odds are the channel's, exactly: ln(p/q) and ln((1-p)/(1-q)) on one item's scores."""
+    view = flipped(skewed, np.random.default_rng(0), p=0.75, q=0.25)
+    found = scores(view, skewed)
+    bits = view.rounds[0].uploads.components["bits"].values == 1
+    for item in (0, 40):
+        column, seen = found[:, item], bits[:, item]
+        assert column[seen].mean() - column[~seen].mean() == pytest.approx(2 * np.log(3))
+    popularity = np.broadcast_to(skewed.sum(axis=0), skewed.shape)
+    assert area(found, skewed) > area(popularity, skewed)
+
+
+def test_reports_tell_members(reported: Maker) -> None:
+    """Alike users, as the attack assumes: items held by most of them, and many by few."""
+    rng = np.random.default_rng(0)
+    truth = rng.random((500, 200)) < 0.9 / (1 + np.arange(200) / 8)
+    found = scores(reported(truth, rng, reports=1000, alpha=2.0), truth)
+    # Within an item the users' own reports decide, not the item's popularity.
+    users = np.repeat(np.arange(500), 200)
+    for values in (found, found - found.mean(axis=0)):
+        measured = roc(values.ravel(), truth.ravel(), users, fpr=0.01, confidence=0.999, rng=rng)
+        assert measured.auc.low > 0.5
+
+
+def test_no_privacy_budget_no_score(reported: Maker, skewed: np.ndarray) -> None:
+    view = reported(skewed, np.random.default_rng(0), epsilon=1e-6)
+    assert np.ptp(scores(view, skewed)) < 1e-3
+
+
+def test_typical_vector_from_an_exact_mean() -> None:
+    """Alike users and a noiseless mean gradient give the shares back, up to the grid of lengths."""
+    rng = np.random.default_rng(0)
+    items, x, alpha = rng.normal(0, 0.2, (300, 4)), np.array([0.6, -0.4, 0.3, 0.2]), 1.0
+    share = 0.5 / (1 + np.arange(300) / 20)[:, None]
+    prediction = items @ x
+    touched = np.outer((1 + alpha) * (1 - prediction), x).clip(-1, 1)
+    untouched = np.outer(-prediction, x).clip(-1, 1)
+    mean = share * touched + (1 - share) * untouched
+    found = _typical(mean, items, alpha, noise=1e-8)
+    assert found is not None
+    assert np.corrcoef(found[2], share[:, 0])[0, 1] > 0.95
+
+
+def test_candidates_are_asked_for(fcf: Maker, skewed: np.ndarray) -> None:
+    view, _ = fcf(skewed, np.random.default_rng(0))
+    with pytest.raises(InputError, match="candidate pairs"):
+        InteractionMembership().infer(view, Background(), np.random.default_rng(0))

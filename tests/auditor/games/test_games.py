@@ -1,0 +1,201 @@
+"""Games score guesses that are known: perfect ones, blind ones, and the attacks' own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accountants.scope import Vantage
+from attacks.base import Background, Family, Inference, Labels, Reconstruction, Scores
+from auditor.games import attribute, membership, reconstruction
+from targets.datasets.base import Interactions
+from targets.datasets.synthetic import Synthetic
+from targets.transcript import Dense, Public, Round, Transcript, Uploads, View
+
+DATA = Synthetic(n_users=80, n_items=60, profile=12, seed=3).load()
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """An attack whose guesses are made by a function of the background."""
+
+    family: Family
+    script: Any
+    vantage: Vantage = Vantage.SERVER
+    reference: str = "scripted"
+    able: bool = True
+
+    def applies(self, view: View) -> bool:
+        return self.able
+
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Inference:
+        guess: Inference = self.script(view, background, rng)
+        return guess
+
+
+def view_of(interactions: Interactions) -> View:
+    bits = (interactions.ratings.toarray() != 0).astype(np.int8)
+    uploads = Uploads(np.arange(interactions.n_users), {"bits": Dense(bits)})
+    public = Public(algorithm="raw", n_users=interactions.n_users, n_items=interactions.n_items)
+    return Transcript(public=public, rounds=(Round(None, uploads),)).view(Vantage.SERVER)
+
+
+def play(game: Any, attack: Any, interactions: Interactions = DATA, seed: int = 0) -> Any:
+    return game.play(
+        attack,
+        view_of(interactions),
+        interactions,
+        target="raw",
+        name="scripted",
+        quick=True,
+        confidence=0.95,
+        rng=np.random.default_rng(seed),
+    )
+
+
+def others(background: Background) -> np.ndarray:
+    return np.setdiff1d(np.arange(DATA.n_users), background.known)
+
+
+def test_attribute_rows_of_a_perfect_and_a_majority_guesser() -> None:
+    def oracle(view: View, background: Background, rng: np.random.Generator) -> Labels:
+        key = "gender" if background.n_classes == 2 else "age_group"
+        users = others(background)
+        if not view.component("summary"):
+            frequent = np.bincount(background.labels).argmax()
+            return Labels(users=users, codes=np.full(len(users), frequent))
+        return Labels(users=users, codes=DATA.attributes[key].codes[users])
+
+    rows = play(attribute, Scripted(Family.ATTRIBUTE, oracle))
+    assert [row.metric.split()[0] for row in rows] == ["gender", "age_group"]
+    for row in rows:
+        assert row.value == row.ci_high == 1.0
+        assert 0 < row.ci_low < 1
+        assert row.baselines["no upload"] == pytest.approx(row.baselines["majority"])
+        assert set(row.baselines) == {"majority", "random", "no upload"}
+        assert row.baseline == max(row.baselines.values()) < 1
+        assert "30%" in row.note
+
+
+def test_attribute_backgrounds_hold_no_answer() -> None:
+    """Side knowledge leaves out the attribute in question, and labels are of known users only."""
+    seen = []
+
+    def script(view: View, background: Background, rng: np.random.Generator) -> Labels:
+        seen.append(background)
+        users = others(background)
+        return Labels(users=users, codes=np.zeros(len(users), dtype=np.int64))
+
+    play(attribute, Scripted(Family.ATTRIBUTE, script))
+    categories = {k: len(a.categories) for k, a in DATA.attributes.items()}
+    for background in seen:
+        assert len(background.known) == len(background.labels) == round(0.3 * DATA.n_users)
+        key = "gender" if background.n_classes == 2 else "age_group"
+        assert background.side.shape[1] == sum(categories.values()) - categories[key]
+    assert len({tuple(b.known) for b in seen}) == 4  # 2 attributes x 2 repetitions
+
+
+def test_membership_rows_of_a_perfect_and_a_silent_scorer() -> None:
+    held = DATA.ratings.toarray() != 0
+
+    def perfect(view: View, background: Background, rng: np.random.Generator) -> Scores:
+        pairs = background.candidates
+        return Scores(values=held[pairs[:, 0], pairs[:, 1]].astype(float))
+
+    def silent(view: View, background: Background, rng: np.random.Generator) -> Scores:
+        return Scores(values=np.zeros(len(background.candidates)))
+
+    area, height = play(membership, Scripted(Family.MEMBERSHIP, perfect))
+    assert area.value == height.value == 1.0
+    assert 0.5 < area.baselines["popularity"] < 1
+    area, height = play(membership, Scripted(Family.MEMBERSHIP, silent))
+    assert area.value == 0.5
+    assert height.value == pytest.approx(height.baselines["random"])
+    assert "no signal" in area.note
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_candidates_are_balanced_distinct_and_true(seed: int) -> None:
+    pairs, members = membership.candidates(DATA, 50, np.random.default_rng(seed))
+    held = DATA.ratings.toarray() != 0
+    np.testing.assert_array_equal(held[pairs[:, 0], pairs[:, 1]], members)
+    assert len(np.unique(pairs, axis=0)) == len(pairs)
+    users = np.unique(pairs[:, 0])
+    assert len(users) == 50
+    sizes = held.sum(axis=1)
+    expected = np.minimum(np.minimum(sizes, DATA.n_items - sizes), membership.PAIRS)[users]
+    for kind in (members, ~members):
+        np.testing.assert_array_equal(
+            np.bincount(pairs[kind, 0], minlength=DATA.n_users)[users], expected
+        )
+
+
+def test_candidates_are_drawn_evenly() -> None:
+    """Every item of a user is as likely as any other: a chi-square over many draws."""
+    rng = np.random.default_rng(0)
+    small = replace(DATA, ratings=DATA.ratings[:1], users=DATA.users[:1])
+    counts = np.zeros(DATA.n_items)
+    for _ in range(400):
+        pairs, members = membership.candidates(small, 1, rng)
+        counts[pairs[~members, 1]] += 1
+    outside = counts[small.ratings.toarray()[0] == 0]
+    expected = outside.sum() / len(outside)
+    # Draws without replacement vary less than multinomial ones: the statistic errs low.
+    assert np.sum((outside - expected) ** 2) / expected < len(outside) + 5 * np.sqrt(
+        2 * len(outside)
+    )
+    assert counts[small.ratings.toarray()[0] != 0].sum() == 0
+
+
+def test_reconstruction_rows() -> None:
+    held = DATA.ratings.toarray() != 0
+
+    def perfect(view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
+        return Reconstruction(items=held, certain=held)
+
+    rows = {r.metric: r for r in play(reconstruction, Scripted(Family.RECONSTRUCTION, perfect))}
+    assert rows["interaction F1"].value == rows["users reconstructed exactly"].value == 1.0
+    assert rows["interaction precision"].value == rows["interaction recall"].value == 1.0
+    assert rows["entries proved"].value == pytest.approx(held.mean())
+    everything = rows["interaction F1"].baselines["all items"]
+    sizes = held.sum(axis=1)
+    assert everything == pytest.approx((2 * sizes / (sizes + DATA.n_items)).mean())
+    assert rows["interaction F1"].baselines["popular items"] >= everything
+
+
+def test_a_wrong_certainty_stops_the_audit() -> None:
+    held = DATA.ratings.toarray() != 0
+
+    def liar(view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
+        return Reconstruction(items=~held, certain=np.ones_like(held))
+
+    with pytest.raises(AssertionError, match="certain"):
+        play(reconstruction, Scripted(Family.RECONSTRUCTION, liar))
+
+
+def test_popular_set_is_the_best_prefix() -> None:
+    held = DATA.ratings.toarray() != 0
+    order = np.argsort(-held.sum(axis=0), kind="stable")
+    best = 0.0
+    for size in range(1, DATA.n_items + 1):
+        guess = np.isin(np.arange(DATA.n_items), order[:size])
+        f1 = 2 * (held & guess).sum(axis=1) / (held.sum(axis=1) + size)
+        best = max(best, f1.mean())
+    chosen = reconstruction.popular_set(held)
+    found = 2 * (held & chosen).sum(axis=1) / (held.sum(axis=1) + chosen.sum())
+    assert found.mean() == pytest.approx(best)
+
+
+@pytest.mark.parametrize(
+    ("game", "family"),
+    [
+        (attribute, Family.ATTRIBUTE),
+        (membership, Family.MEMBERSHIP),
+        (reconstruction, Family.RECONSTRUCTION),
+    ],
+)
+def test_an_attack_that_cannot_read_the_view_has_no_row(game: Any, family: Family) -> None:
+    assert play(game, Scripted(family, None, able=False)) == ()

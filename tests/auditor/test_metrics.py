@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import stats
+from sklearn import metrics as reference
+
+from accountants.errors import InputError
+from auditor import metrics
+
+
+def covered(hits: int, trials: int) -> bool:
+    """Whether a 95% interval's coverage is not shown to be below 91% (at level 1e-3)."""
+    return bool(stats.binom.cdf(hits, trials, 0.91) > 1e-3)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 80), st.integers(1, 30))
+def test_auc_and_tpr_agree_with_scikit_learn(seed: int, n: int, levels: int) -> None:
+    """With few levels most scores are tied."""
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(levels, size=n).astype(float)
+    members = rng.random(n) < 0.5
+    members[:2] = [True, False]
+    assert metrics.auc(scores, members) == pytest.approx(reference.roc_auc_score(members, scores))
+    negatives = int((~members).sum())
+    fpr, tpr, _ = reference.roc_curve(members, scores, drop_intermediate=False)
+    for accused in range(1, negatives):
+        level = accused / negatives
+        # Where the curve is vertical at the level, its upper end is reached.
+        expected = np.interp(level * (1 + 1e-9), fpr, tpr)
+        found = metrics.tpr_at_fpr(scores, members, level)
+        assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_infinite_scores_rank_first_and_last() -> None:
+    scores = np.array([np.inf, 1.0, -np.inf, -np.inf])
+    assert metrics.auc(scores, np.array([True, True, False, False])) == 1.0
+    assert metrics.auc(scores, np.array([True, False, True, False])) == 0.625
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(2, 5))
+def test_macro_f1_agrees_with_scikit_learn(seed: int, n: int, classes: int) -> None:
+    rng = np.random.default_rng(seed)
+    truth, guess = rng.integers(classes, size=(2, n))
+    found = metrics.macro_f1(
+        metrics.confusions(truth, guess, classes)[None], confidence=0.9, rng=rng
+    )
+    expected = reference.f1_score(
+        truth, guess, average="macro", labels=np.arange(classes), zero_division=0
+    )
+    assert found.value == pytest.approx(expected)
+    assert found.low <= found.value <= found.high
+
+
+@settings(max_examples=60, deadline=None)
+@given(hnp.arrays(bool, (4, 9)), hnp.arrays(bool, (4, 9)))
+def test_set_f1_against_sets(guessed: np.ndarray, truth: np.ndarray) -> None:
+    for row in range(4):
+        a, b = set(np.flatnonzero(guessed[row])), set(np.flatnonzero(truth[row]))
+        expected = 2 * len(a & b) / (len(a) + len(b)) if a or b else 1.0
+        assert metrics.set_f1(guessed, truth)[row] == pytest.approx(expected)
+
+
+def test_stratified_guess_is_the_mean_over_guesses() -> None:
+    counts, probabilities = np.array([40, 15, 5]), np.array([0.5, 0.4, 0.1])
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(3), counts)
+    sampled = []
+    for _ in range(20):
+        guesses = rng.choice(3, p=probabilities, size=(500, len(truth)))
+        confusion = np.stack([metrics.confusions(truth, g, 3).sum(axis=0) for g in guesses])
+        sampled.append(metrics.f1_of(confusion).mean())
+    error = np.std(sampled) / np.sqrt(len(sampled))
+    exact = metrics.stratified_guess_f1(counts, probabilities)
+    assert abs(np.mean(sampled) - exact) < 4 * error
+
+
+def test_macro_f1_interval_covers() -> None:
+    """Guessers of known skill; the truth is the F1 of the infinite population."""
+    rng = np.random.default_rng(1)
+    mass = np.array([[0.5, 0.2], [0.1, 0.2]])  # [truth, guess]
+    expected = float(metrics.f1_of(mass))
+    hits = 0
+    for _ in range(200):
+        cell = rng.choice(4, p=mass.ravel(), size=300)
+        each = metrics.confusions(cell // 2, cell % 2, 2)[None]
+        found = metrics.macro_f1(each, confidence=0.95, rng=rng)
+        hits += found.low <= expected <= found.high
+    assert covered(hits, 200)
+
+
+def test_roc_intervals_cover_clustered_pairs() -> None:
+    """Pairs of one user share a shift: an interval that took them as independent would miss."""
+    rng = np.random.default_rng(2)
+    users = np.repeat(np.arange(80), 10)
+    members = np.tile([True, False], 400)
+
+    def draw(n_users: int) -> tuple[np.ndarray, np.ndarray]:
+        m = np.tile([True, False], n_users * 5)
+        gain = np.repeat(rng.normal(1.0, 1.0, n_users), 10)  # how exposed this user is
+        return gain * m + rng.normal(size=m.size), m
+
+    scores, truth = draw(200_000)
+    expected_auc = metrics.auc(scores, truth)
+    expected_tpr = metrics.tpr_at_fpr(scores, truth, 0.1)
+    area = height = 0
+    for _ in range(150):
+        values, _ = draw(80)
+        found = metrics.roc(values, members, users, fpr=0.1, confidence=0.95, rng=rng)
+        area += found.auc.low <= expected_auc <= found.auc.high
+        height += found.tpr.low <= expected_tpr <= found.tpr.high
+    assert covered(area, 150)
+    assert covered(height, 150)
+
+
+def test_roc_replicates_against_a_loop() -> None:
+    """The bootstrap, drawn by hand with repeated users, gives the same intervals."""
+    rng = np.random.default_rng(3)
+    users = np.repeat(np.arange(30), 6)
+    members = np.tile([True, True, False, False, True, False], 30)
+    scores = np.round(rng.normal(size=180) + members, 1)
+    found = metrics.roc(scores, members, users, fpr=0.1, confidence=0.9, rng=rng)
+    replicates = []
+    for _ in range(2000):
+        rows = (rng.integers(30, size=30)[:, None] * 6 + np.arange(6)).ravel()
+        replicates.append(reference.roc_auc_score(members[rows], scores[rows]))
+    low, high = np.quantile(replicates, [0.05, 0.95])
+    # Quantiles of 1000 and 2000 replicates: about 0.05 standard deviations of error each.
+    assert found.auc.low == pytest.approx(low, abs=0.3 * np.std(replicates))
+    assert found.auc.high == pytest.approx(high, abs=0.3 * np.std(replicates))
+
+
+def test_mean_interval_covers_and_perfection_is_not_certainty() -> None:
+    rng = np.random.default_rng(4)
+    hits = 0
+    for _ in range(200):
+        found = metrics.mean(rng.beta(2, 5, size=60), confidence=0.95, rng=rng)
+        hits += found.low <= 2 / 7 <= found.high
+    assert covered(hits, 200)
+    perfect = metrics.mean(np.ones(50), confidence=0.95, rng=rng)
+    assert (perfect.low, perfect.high) == (pytest.approx(0.025 ** (1 / 50)), 1.0)
+    nothing = metrics.mean(np.zeros(50), confidence=0.95, rng=rng)
+    assert (nothing.low, nothing.high) == (0.0, pytest.approx(1 - 0.025 ** (1 / 50)))
+
+
+def test_share_is_clopper_pearson() -> None:
+    found = metrics.share(np.arange(20) < 3, confidence=0.95)
+    assert found.value == 0.15
+    assert found.low == pytest.approx(stats.beta.ppf(0.025, 3, 18))
+    assert found.high == pytest.approx(stats.beta.ppf(0.975, 4, 17))
+
+
+def test_repetitions_widen_the_interval() -> None:
+    """Two draws of known users, one of them lucky: users alone would not show the doubt."""
+    truth = np.arange(400) % 2
+    lucky, unlucky = truth, (np.arange(400) // 2) % 2
+    both = np.stack([metrics.confusions(truth, g, 2) for g in (lucky, unlucky)])
+    found = metrics.macro_f1(both, confidence=0.95, rng=np.random.default_rng(0))
+    assert found.low < 0.55
+    assert found.high > 0.95
+    assert found.n == 400
+
+
+@pytest.mark.parametrize("fpr", [0.0, 0.009, 1.0, float("nan")])
+def test_no_rate_below_the_resolution(fpr: float) -> None:
+    scores, members = np.arange(200.0), np.arange(200) % 2 == 0
+    with pytest.raises(InputError, match="1/100"):
+        metrics.tpr_at_fpr(scores, members, fpr)
+    with pytest.raises(InputError, match="1/100"):
+        metrics.roc(
+            scores,
+            members,
+            np.arange(200),
+            fpr=fpr,
+            confidence=0.9,
+            rng=np.random.default_rng(0),
+        )
+
+
+def test_what_cannot_be_measured_is_refused() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match="NaN"):
+        metrics.auc(np.array([1.0, np.nan]), np.array([True, False]))
+    with pytest.raises(InputError, match="one kind"):
+        metrics.auc(np.arange(2.0), np.array([True, True]))
+    with pytest.raises(InputError, match="finite"):
+        metrics.mean(np.array([]), confidence=0.9, rng=rng)
+    with pytest.raises(InputError, match="confidence"):
+        metrics.mean(np.ones(3), confidence=1.0, rng=rng)
