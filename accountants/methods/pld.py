@@ -142,8 +142,9 @@ def _spread(leaf: DpEvent) -> float:
         pair = Ternary.of(leaf)
         told = pair.high + pair.low
         return min(pair.loss, 40.0) * math.sqrt(max(0.0, told - (pair.high - pair.low) ** 2))
-    noise = getattr(leaf, "noise_multiplier", None) or getattr(leaf.event, "noise_multiplier", 1.0)
-    return float(min(1.0 / noise, 2.0) if isinstance(leaf, LaplaceDpEvent) else 1.0 / noise)
+    inner = leaf.event if isinstance(leaf, PoissonSampledDpEvent) else leaf
+    noise = float(getattr(inner, "noise_multiplier", 1.0))
+    return min(1.0 / noise, 2.0) if isinstance(inner, LaplaceDpEvent) else 1.0 / noise
 
 
 def _one_use(leaf: DpEvent, step: float) -> PrivacyLossDistribution:

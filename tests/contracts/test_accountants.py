@@ -1,0 +1,17 @@
+"""The accountant contract over every member of the family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from accountants.methods.base import Accountant
+from auditor.families import FAMILIES
+from tests.contracts.accountants import CHECKS
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", FAMILIES["accountants"].names())
+def test_accountant_keeps_the_contract(name: str, check: Callable[[Accountant], None]) -> None:
+    check(FAMILIES["accountants"].member(name)())

@@ -1,0 +1,35 @@
+"""A contract suite that passes a broken member is itself broken."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from accountants.methods.base import Accountant
+from targets.mechanisms.bit_flip import BitFlip
+from tests.contracts import accountants, mechanisms
+from tests.specimens import BROKEN_ACCOUNTANTS, BROKEN_MECHANISMS
+
+BITS = np.array([0, 1])
+
+
+@pytest.mark.parametrize("broken", BROKEN_MECHANISMS, ids=lambda m: type(m).__name__)
+def test_the_mechanism_contract_catches(broken: BitFlip) -> None:
+    case = mechanisms.Case(broken, BITS, BITS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        with pytest.raises(AssertionError):
+            mechanisms.check_mechanism(case)
+
+
+def test_the_mechanism_contract_passes_the_sound_one() -> None:
+    mechanisms.check_mechanism(mechanisms.Case(BitFlip(0.9, 0.3), BITS, BITS))
+
+
+@pytest.mark.parametrize("broken", BROKEN_ACCOUNTANTS, ids=lambda a: type(a).__name__)
+def test_the_accountant_contract_catches(broken: Accountant) -> None:
+    with pytest.raises(AssertionError):
+        for check in accountants.CHECKS:
+            check(broken)

@@ -1,0 +1,225 @@
+"""Deliberately broken mechanisms and accountants: a contract that passes one of them is broken."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from dp_accounting import (
+    DpEvent,
+    NeighboringRelation,
+    NonPrivateDpEvent,
+    RandomizedResponseDpEvent,
+    UnsupportedDpEvent,
+)
+from dp_accounting.pld import PLDAccountant
+from numpy.typing import ArrayLike, NDArray
+
+from accountants.bound import Bound, Side, check_delta
+from accountants.errors import InputError
+from accountants.events import leaves
+from accountants.methods.pure import Pure
+from accountants.scope import Scope
+from targets.mechanisms.base import Critical
+from targets.mechanisms.bit_flip import BitFlip
+from tests.contracts.accountants import SCOPE
+
+Size = tuple[int, ...] | None
+
+
+class BiasedSampling(BitFlip):
+    """Flips a little more often than it says."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        return BitFlip(self.p - 0.02, self.q).randomize(value, rng, size)
+
+
+class LeakyLaw(BitFlip):
+    """Probabilities that do not sum to 1."""
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        return super().log_prob(output, value) + np.log(0.99)
+
+
+class NanLaw(BitFlip):
+    """log(0) - log(0) where an output is impossible."""
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        law = super().log_prob(output, value)
+        return np.where(np.asarray(output) == 0, np.nan, law)
+
+
+class OpenDomain(BitFlip):
+    """Accepts anything: whatever is above a half is a 1."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        return super().randomize(np.asarray(value) > 0.5, rng, size)
+
+
+class OwnGenerator(BitFlip):
+    """Ignores the generator it is given."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        return super().randomize(value, np.random.default_rng(7), size)
+
+
+class HiddenGenerator(BitFlip):
+    """Draws from the operating system instead."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        return super().randomize(value, np.random.default_rng(), size)
+
+
+class SharedNoise(BitFlip):
+    """Draws once and gives everybody the same noise."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        value = np.asarray(value)
+        u = rng.random()
+        out = np.where(value == 1, u < self.p, u < self.q)
+        self.domain.check(value)
+        return np.broadcast_to(out, value.shape if size is None else size)
+
+
+class NoSize(BitFlip):
+    """Forgets how many outputs were asked for."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        return super().randomize(value, rng)
+
+
+class BlindCritical(BitFlip):
+    """Looks at reported ones only: the trap that p/q <= e^eps suffices."""
+
+    def critical(self) -> Critical:
+        return Critical(inputs=np.array([0, 1]), outputs=np.array([1]))
+
+
+class CheapEvent(BitFlip):
+    """Charges ln(p/q), forgetting the other ratio."""
+
+    def event(self) -> DpEvent:
+        return RandomizedResponseDpEvent(2 / (1 + self.p / self.q), 2)
+
+
+BROKEN_MECHANISMS = tuple(
+    kind(0.9, 0.3)
+    for kind in (
+        BiasedSampling,
+        LeakyLaw,
+        NanLaw,
+        OpenDomain,
+        OwnGenerator,
+        HiddenGenerator,
+        SharedNoise,
+        NoSize,
+        BlindCritical,
+        CheapEvent,
+    )
+)
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """Pure composition of what ``Pure`` reads, with one thing wrong in each heir."""
+
+    reference: str = "none"
+
+    def supports(self, event: DpEvent) -> bool:
+        return Pure().supports(event)
+
+    def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
+        true = Pure().bound(event, delta=delta, scope=scope).epsilon
+        return self._bound(self._wrong(event, true, delta), delta, scope)
+
+    def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
+        return true
+
+    def _bound(self, epsilon: float, delta: float, scope: Scope) -> Bound:
+        return Bound(
+            epsilon=epsilon, delta=delta, side=Side.UPPER, scope=scope, source=self.reference
+        )
+
+
+class ForgetsCounts(_Sum):
+    """Charges every leaf of the tree once."""
+
+    def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
+        if not math.isfinite(true):
+            return true
+        return sum(_alone(leaf) for leaf, _ in leaves(event))
+
+
+class AddsSquares(_Sum):
+    """sqrt(sum eps^2), which is not a theorem."""
+
+    def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
+        if not math.isfinite(true):
+            return true
+        return math.sqrt(sum(n * _alone(leaf) ** 2 for leaf, n in leaves(event)))
+
+
+class PaysForDelta(_Sum):
+    """Needs more epsilon at a larger delta."""
+
+    def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
+        return true * (1 + delta)
+
+
+class OptimisticTail(_Sum):
+    """Drops a tail of the losses, a per cent of epsilon."""
+
+    def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
+        return 0.99 * true
+
+
+class LowerSide(_Sum):
+    """Says that its upper bound is a lower one."""
+
+    def _bound(self, epsilon: float, delta: float, scope: Scope) -> Bound:
+        return Bound(epsilon=epsilon, delta=delta, side=Side.LOWER, scope=scope, source="none")
+
+
+class SkipsUnknown(_Sum):
+    """Leaves out what it cannot read."""
+
+    def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
+        known = [(leaf, n) for leaf, n in leaves(event) if type(leaf) is not UnsupportedDpEvent]
+        private = not any(isinstance(leaf, NonPrivateDpEvent) for leaf, _ in known)
+        total = sum(n * _alone(leaf) for leaf, n in known) if private else math.inf
+        return self._bound(total, check_delta(delta), scope)
+
+
+class RawLibrary(_Sum):
+    """dp-accounting 0.6.0's own loss accountant, which ignores a repeated response's count."""
+
+    def supports(self, event: DpEvent) -> bool:
+        return self._accountant().supports(event)
+
+    def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
+        check_delta(delta)
+        leaves(event)
+        if not self.supports(event):
+            raise InputError(f"Expected an event that can be read, got {event}.")
+        epsilon = self._accountant().compose(event).get_epsilon(delta)
+        return self._bound(float(epsilon), delta, scope)
+
+    def _accountant(self) -> Any:
+        return PLDAccountant(NeighboringRelation.REPLACE_ONE)
+
+
+def _alone(leaf: DpEvent) -> float:
+    return Pure().bound(leaf, delta=0.0, scope=SCOPE).epsilon
+
+
+BROKEN_ACCOUNTANTS = (
+    ForgetsCounts(),
+    AddsSquares(),
+    PaysForDelta(),
+    OptimisticTail(),
+    LowerSide(),
+    SkipsUnknown(),
+    RawLibrary(),
+)
