@@ -30,7 +30,7 @@ _VARIABLES = {
     _CLAIM: "var(--claim)",
     _SHADE: "var(--shade)",
 }
-_WIDTH = 480  # points: wide enough for a desk, narrow enough to be read on a phone
+_WIDTH = 360  # points: about a phone, so that text keeps its size there
 _VACUOUS = math.log(VACUOUS_GUESS / (1 - VACUOUS_GUESS))
 
 
@@ -54,7 +54,7 @@ def ladder(findings: Sequence[Finding]) -> str:
 
     height = 34 * len(findings) + 34
     figure = Figure(figsize=(_WIDTH / 72, height / 72))
-    axes = figure.add_axes((0.035, 26 / height, 0.945, (height - 34) / height))
+    axes = figure.add_axes((0.045, 26 / height, 0.935, (height - 34) / height))
     axes.set_xlim(low, edge + 0.12)
     axes.set_ylim(len(findings), 0)
     if math.log10(_VACUOUS) < high:
@@ -64,7 +64,7 @@ def ladder(findings: Sequence[Finding]) -> str:
         shown = None if finding.measured is None else place(finding.measured.epsilon)
         proved = None if finding.accounted is None else place(finding.accounted.epsilon)
         scope = finding.scope.scope()
-        axes.text(low, row + 0.36, f" {scope}", color=_INK, fontsize=11, va="bottom")
+        axes.text(low, row + 0.36, f" {scope}", color=_INK, fontsize=10, va="bottom")
         axes.plot((low, edge), (row + 0.66, row + 0.66), color=_SOFT, lw=0.6)
         if proved is not None:
             axes.add_patch(Rectangle((low, row + 0.52), proved - low, 0.28, color=_PALE))
@@ -81,7 +81,7 @@ def ladder(findings: Sequence[Finding]) -> str:
     labels = [number(10.0**decade) for decade in decades[::step]]
     axes.set_xticks(ticks, [f"≤ {labels[0]}", *labels[1:], "∞"])
     axes.set_yticks([])
-    axes.tick_params(axis="x", colors=_SOFT, labelcolor=_INK, labelsize=11, length=3)
+    axes.tick_params(axis="x", colors=_SOFT, labelcolor=_INK, labelsize=10, length=3)
     axes.spines[["left", "right", "top"]].set_visible(False)
     axes.spines["bottom"].set_color(_SOFT)
     return _svg(figure, f"ladder {low} {high} {len(findings)}")
@@ -110,7 +110,7 @@ def interval(attack: AttackRow, low: float, high: float) -> str:
     if attack.baseline is not None:
         base = place(attack.baseline)
         axes.plot((base, base), (-0.85, 0.85), color=_INK, lw=1.6)
-    axes.plot(place(attack.value), 0, marker="o", ms=5, color=_LEAK, clip_on=False)
+    axes.plot(place(attack.value), 0, marker="o", ms=5, mew=0, color=_LEAK, clip_on=False)
     return _svg(figure, "interval")
 
 

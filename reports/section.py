@@ -19,10 +19,10 @@ from reports.record import (
 from reports.words import (
     asked_words,
     brief_scope_words,
-    ceiling,
     delta_words,
     measured_words,
     number,
+    often,
     percent,
     proved_words,
 )
@@ -175,7 +175,7 @@ def _promise(finding: Finding) -> str:
     if not finding.vacuous:
         return said
     guess = guess_probability(claim.epsilon, claim.delta)
-    return f"{said} (vacuous: one bit may still be guessed {ceiling(guess)} of the time)"
+    return f"{said} (vacuous: one bit may still be guessed {often('up to', guess)})"
 
 
 def _said(finding: Finding) -> str:

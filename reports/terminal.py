@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from accountants.verdict import Verdict
 from reports.record import AttackRow, Finding, MeasuredRow, Record
 from reports.section import Section, sections
-from reports.words import asked_words, delta_words, flag_words, number, percent, printable
+from reports.words import delta_words, flag_words, number, percent, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,9 +105,7 @@ def _scope(finding: Finding) -> str:
     text = f"{asked.unit}, {asked.adjacency}, {asked.vantage}, {asked.horizon}"
     names = ("unit", "adjacency", "vantage", "horizon")
     other = [getattr(claimed, n) for n in names if getattr(claimed, n) != getattr(asked, n)]
-    text += f" (claimed for {', '.join(other)})" if other else ""
-    asked_at = asked_words(finding)
-    return f"{text}, {asked_at}" if asked_at else text
+    return f"{text} (claimed for {', '.join(other)})" if other else text
 
 
 def _measured(measured: MeasuredRow) -> str:

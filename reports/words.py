@@ -100,9 +100,10 @@ def percent(share: float) -> str:
     return f"{text.rstrip('0').rstrip('.')}%"
 
 
-def ceiling(guess: float) -> str:
-    """The success rate of a guess under a finite epsilon: in floats it may be 1, in truth not."""
-    return "more than 99.9999%" if guess == 1.0 else percent(guess)
+def often(limit: str, guess: float) -> str:
+    """How often a guess is right under a finite epsilon: in floats it may be 1, in truth not."""
+    rate = "more than 99.9999%" if guess > 0.999999 else f"{limit} {percent(guess)}"
+    return f"{rate} of the time"
 
 
 def scope_words(scope: ScopeRow) -> str:
@@ -168,7 +169,7 @@ def claimed_guess_words(claim: ClaimRow) -> str:
     guess = guess_probability(claim.epsilon, claim.delta)
     return (
         f"If the claim holds (epsilon {number(claim.epsilon)}, {delta_words(claim.delta)}), an "
-        f"adversary guessing one bit would be right up to {ceiling(guess)} of the time; "
+        f"adversary guessing one bit would be right {often('up to', guess)}; "
         "a coin is right 50%."
     )
 
@@ -180,8 +181,8 @@ def shown_guess_words(measured: MeasuredRow) -> str:
     guess = guess_probability(measured.epsilon)
     return (
         f"Shown ({support_words(measured)}): on the outputs that tell the most, an adversary "
-        f"guessing one bit between two equally likely inputs is right at least {ceiling(guess)} "
-        "of the time."
+        f"guessing one bit between two equally likely inputs is right "
+        f"{often('at least', guess)}."
     )
 
 

@@ -117,7 +117,7 @@ def test_verdict_reason_and_numbers_are_said(record: Record, page: Page) -> None
             assert words.support_words(finding.measured) in page.said
             assert finding.measured.method in page.said
     assert "right up to 73.1% of the time" in page.said
-    assert "right up to more than 99.9999% of the time" in page.said
+    assert "would be right more than 99.9999% of the time" in page.said
     assert "1 refuted; 2 not refuted; 1 no epsilon claimed" in page.said
     assert "0.66" in page.said
     assert record.provenance.data.digest in page.said
