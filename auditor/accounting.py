@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from accountants.bound import Bound
 from accountants.methods.base import Accountant
-from accountants.scope import Scope
+from accountants.scope import Scope, Vantage
 from accountants.verdict import judge
 from auditor.exact import exact_lower_bound
 from auditor.families import FAMILIES
@@ -27,10 +28,16 @@ def least_upper_bound(
     delta: float,
     accountants: Sequence[Accountant],
 ) -> Bound | None:
-    """The least epsilon that any accountant proves; None if none can read the target's event."""
-    event = target.event(scope, population)
+    """The least epsilon that any accountant proves; None if none can read the target's events.
+
+    What a stronger vantage sees is charged too: the weaker view is a function of it.
+    """
+    vantages = (replace(scope, vantage=vantage) for vantage in Vantage)
+    events = [target.event(wider, population) for wider in vantages if wider.covers(scope)]
     bounds = [
         accountant.bound(event, delta=delta, scope=scope)
+        for position, event in enumerate(events)
+        if event not in events[:position]
         for accountant in accountants
         if accountant.supports(event)
     ]

@@ -64,20 +64,19 @@ def estimate_jaccard(bits: NDArray[np.float32], p: float, q: float) -> NDArray[n
 
     ``bits`` is (n, M), the flipped bits as 0.0 and 1.0. Applies equation 7 to all pairs at once:
     with t = (bit - q)/(p - q), row 11 of A^-1 m is the sum over users of t_i t_j, and n minus row
-    00 is the size of the union. Estimates that noise pushes outside [0, 1], and pairs whose
-    estimated union is empty, carry no evidence of similarity and are clipped; the paper is silent.
+    00 is sum t_i + sum t_j less that. Noise takes the estimates out of the range of cardinalities,
+    of which the paper is silent: they are put back, an item's users into [1, n] and those of two
+    items together into [0, the smaller of either].
     """
     users = len(bits)
     both = (bits.T @ bits).astype(np.float64)
     ones = bits.sum(axis=0, dtype=np.float64)
-    count = (ones - users * q) / (p - q)
-    intersection = (both - q * (ones[:, None] + ones) + users * q * q) / (p - q) ** 2
-    union = count[:, None] + count - intersection
-    similarity = np.divide(
-        intersection, union, out=np.zeros_like(union), where=(union > 0) & (intersection > 0)
-    )
+    count = np.clip((ones - users * q) / (p - q), 1, users)
+    together = (both - q * (ones[:, None] + ones) + users * q * q) / (p - q) ** 2
+    together = np.clip(together, 0, np.minimum(count[:, None], count))
+    similarity: NDArray[np.float64] = together / (count[:, None] + count - together)
     np.fill_diagonal(similarity, 0.0)
-    return np.asarray(np.minimum(similarity, 1.0))
+    return similarity
 
 
 def neighbourhoods(similarity: NDArray[np.float64], size: int) -> sparse.csr_array:

@@ -84,11 +84,11 @@ def test_estimated_similarity_is_the_pairwise_oracle(flip: tuple[float, float], 
                 assert found[i, j] == 0
                 continue
             codes = 2 * bits[:, i] + bits[:, j]
-            n00, _, _, n11 = inverse @ np.bincount(codes, minlength=4)
-            union = len(bits) - n00
-            expected = min(1.0, n11 / union) if union > 1e-6 and n11 > 1e-6 else None
-            if expected is not None:
-                assert found[i, j] == pytest.approx(expected, rel=1e-3, abs=1e-6)
+            _, n01, n10, n11 = inverse @ np.bincount(codes, minlength=4)
+            first, second = (min(max(n11 + rest, 1), 30) for rest in (n10, n01))
+            together = min(max(n11, 0), first, second)
+            expected = together / (first + second - together)
+            assert found[i, j] == pytest.approx(expected, rel=1e-3, abs=1e-4)
 
 
 def test_estimate_is_unbiased_for_intersection_and_union() -> None:
