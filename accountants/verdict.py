@@ -18,6 +18,9 @@ from accountants.scope import Scope
 
 # A claim is vacuous if, even where it holds, one bit can be guessed this often (epsilon 6.9).
 VACUOUS_GUESS = 0.999
+# A measurement contradicts a proof only at this confidence. At 95%, one honest target in a few
+# hundred would raise the alarm by bad luck of its samples.
+ALARM_CONFIDENCE = 1 - 1e-6
 # Relative slack when two epsilons are compared: floating-point noise is no finding.
 _SLACK = 1e-9
 
@@ -86,6 +89,13 @@ def _conclude(
     claim: Claim, scope: Scope, delta: float, accounted: Bound | None, measured: Bound | None
 ) -> tuple[Verdict, str]:
     if measured is not None and accounted is not None and refutes(measured, accounted):
+        if measured.confidence < ALARM_CONFIDENCE:
+            verdict, reason = _conclude(claim, scope, delta, accounted, None)
+            return verdict, (
+                f"{reason} A measurement of {_at(measured)} at {measured.confidence:.4g} "
+                f"confidence ({measured.source}) lies above that proof, as chance makes some do: "
+                f"no contradiction below {ALARM_CONFIDENCE} confidence."
+            )
         return Verdict.UNSOUND, (
             f"The lower bound {_at(measured)} ({measured.source}) exceeds our own proved upper "
             f"bound {_at(accounted)} ({accounted.source}) in the same scope. The target, the "

@@ -8,7 +8,7 @@ from dataclasses import replace
 from accountants.bound import Bound
 from accountants.methods.base import Accountant
 from accountants.scope import Scope, Vantage
-from accountants.verdict import judge
+from accountants.verdict import judge, refutes
 from auditor.exact import exact_lower_bound
 from auditor.families import FAMILIES
 from reports.record import Finding
@@ -59,21 +59,36 @@ def answer(
     target: Target,
     question: Question,
     population: Population,
-    lower_bounds: Sequence[Bound],
+    *,
+    exact: Sequence[Bound],
+    sampled: Sequence[Bound] = (),
+    alarms: Sequence[Bound] = (),
     accountants: Sequence[Accountant],
 ) -> Finding:
     """Judge one question by the least upper and the largest lower bound that speak to it.
 
-    A lower bound at delta 0 says nothing at a larger delta, so it counts only where the question's
-    delta is no larger than its own.
+    Where an exact lower bound speaks, samples do not: they can only add the luck of the draw.
+    ``alarms`` are sampled bounds at the confidence at which a measurement contradicts a proof; one
+    that does overrides all else. A lower bound at delta 0 says nothing at a larger delta, so it
+    counts only where the question's delta is no larger than its own.
     """
     accounted = least_upper_bound(target, question.scope, population, question.delta, accountants)
-    speaking = [
-        bound
-        for bound in lower_bounds
-        if question.scope.covers(bound.scope) and bound.delta >= question.delta
+
+    def speaking(bounds: Sequence[Bound]) -> list[Bound]:
+        return [
+            bound
+            for bound in bounds
+            if question.scope.covers(bound.scope) and bound.delta >= question.delta
+        ]
+
+    contradictions = [
+        b for b in speaking(alarms) if accounted is not None and refutes(b, accounted)
     ]
-    measured = max(speaking, key=lambda bound: _weight(bound, question.scope), default=None)
+    measured = max(
+        contradictions or speaking(exact) or speaking(sampled),
+        key=lambda bound: (bound.epsilon, bound.scope == question.scope),
+        default=None,
+    )
     judgement = judge(
         question.claim,
         scope=question.scope,
@@ -91,8 +106,3 @@ def answer(
         measured=measured,
         note=question.note,
     )
-
-
-def _weight(bound: Bound, scope: Scope) -> tuple[float, bool, float]:
-    """Larger first; of equal bounds the one in the very scope, then the surer one."""
-    return bound.epsilon, bound.scope == scope, bound.confidence

@@ -128,15 +128,25 @@ def _bounds(
         for challenge in target.challenges()
         for name in _distinguishers(plan)
     ]
-    lower = (*accounting.exact_bounds(target, population), *(game.bound for game in games))
+    exact = accounting.exact_bounds(target, population)
+    sampled = [game.bound for game in games]
     accountants = accounting.all_accountants()
     return PieceResult(
         findings=tuple(
-            accounting.answer(target, question, population, lower, accountants)
+            accounting.answer(
+                target,
+                question,
+                population,
+                exact=exact,
+                sampled=sampled,
+                alarms=[game.alarm for game in games],
+                accountants=accountants,
+            )
             for question in target.questions(population)
         ),
         measurements=tuple(
-            Measurement(target=target.name, bound=MeasuredRow.of(bound)) for bound in lower
+            Measurement(target=target.name, bound=MeasuredRow.of(bound))
+            for bound in (*exact, *sampled)
         ),
         attacks=tuple(game.row for game in games),
     )

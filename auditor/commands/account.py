@@ -34,7 +34,7 @@ def command(
     exact = accounting.exact_bounds(system, population)
     accountants = accounting.all_accountants()
     findings = tuple(
-        accounting.answer(system, question, population, exact, accountants)
+        accounting.answer(system, question, population, exact=exact, accountants=accountants)
         for question in system.questions(population)
     )
     if as_json:

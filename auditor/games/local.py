@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from accountants.bound import Bound
 from accountants.scope import Vantage
+from accountants.verdict import ALARM_CONFIDENCE
 from attacks.base import Attack, Background, Scores
 from auditor.estimators.base import Estimator
 from auditor.estimators.clopper_pearson import clopper_pearson_lower, clopper_pearson_upper
@@ -19,9 +20,14 @@ from targets.transcript import Dense, Glimpse, Public, Uploads, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalGame:
-    """What one local game gives: a lower bound on epsilon, and how often the world was guessed."""
+    """What one local game gives: lower bounds on epsilon, and how often the world was guessed.
+
+    ``bound`` holds at the audit's confidence, ``alarm`` at the one at which a measurement
+    contradicts a proof.
+    """
 
     bound: Bound
+    alarm: Bound
     row: AttackRow
 
 
@@ -51,11 +57,15 @@ def play(
         if not isinstance(inference, Scores):
             raise TypeError(f"Expected Scores from {name}, got {type(inference).__name__}.")
         scores.append(inference.values)
-    bound = estimator.bound(
-        scores[0], scores[1], delta=delta, confidence=confidence, scope=challenge.scope, rng=rng
+    bound, alarm = (
+        estimator.bound(
+            scores[0], scores[1], delta=delta, confidence=level, scope=challenge.scope, rng=rng
+        )
+        for level in (confidence, ALARM_CONFIDENCE)
     )
     return LocalGame(
         bound=_in_words(bound, challenge, attack),
+        alarm=_in_words(alarm, challenge, attack),
         row=_guesses(challenge, attack, name, scores[0], scores[1], row_confidence),
     )
 
