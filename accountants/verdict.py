@@ -8,7 +8,7 @@ cover the lower's, and the lower's delta must be no smaller than the upper's (wh
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from accountants.bound import Bound, Side, check_delta, guess_probability
@@ -90,11 +90,11 @@ def _conclude(
 ) -> tuple[Verdict, str]:
     if measured is not None and accounted is not None and refutes(measured, accounted):
         if measured.confidence < ALARM_CONFIDENCE:
-            verdict, reason = _conclude(claim, scope, delta, accounted, None)
+            capped = replace(measured, epsilon=accounted.epsilon)
+            verdict, reason = _conclude(claim, scope, delta, accounted, capped)
             return verdict, (
-                f"{reason} A measurement of {_at(measured)} at {measured.confidence:.4g} "
-                f"confidence ({measured.source}) lies above that proof, as chance makes some do: "
-                f"no contradiction below {ALARM_CONFIDENCE} confidence."
+                f"{reason} (The measurement itself, {_at(measured)}, lies above the proof, as "
+                f"chance makes some do: no contradiction below {ALARM_CONFIDENCE} confidence.)"
             )
         return Verdict.UNSOUND, (
             f"The lower bound {_at(measured)} ({measured.source}) exceeds our own proved upper "
