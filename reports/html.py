@@ -65,5 +65,5 @@ def _environment() -> Environment:
         signs=words.SIGNS,
         verdicts=words.VERDICTS,
     )
-    environment.filters.update(number=words.number, percent=words.percent)
+    environment.filters.update(brief=words.brief, number=words.number, percent=words.percent)
     return environment

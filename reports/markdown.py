@@ -10,6 +10,7 @@ from reports.section import Section, sections, tally
 from reports.words import (
     SIGNS,
     asked_words,
+    brief,
     claimed_guess_words,
     delta_words,
     flag_words,
@@ -125,24 +126,24 @@ def _witness(finding: Finding) -> list[str]:
 
 
 def _attack(row: AttackRow) -> list[str]:
-    base = "; ".join(f"{name} {number(value)}" for name, value in sorted(row.baselines.items()))
+    base = "; ".join(f"{name} {brief(value)}" for name, value in sorted(row.baselines.items()))
     return [
         f"{row.attack} ({row.family})",
         row.vantage,
         row.metric,
         _interval(row),
-        base or ("none" if row.baseline is None else number(row.baseline)),
+        base or ("none" if row.baseline is None else brief(row.baseline)),
         f"{row.n:,} {row.subject}",
     ]
 
 
 def _utility(row: UtilityRow) -> list[str]:
-    paper = "none" if row.paper_value is None else number(row.paper_value)
+    paper = "none" if row.paper_value is None else brief(row.paper_value)
     return [
         row.metric,
         row.protocol,
         _interval(row),
-        number(row.random),
+        brief(row.random),
         f"{paper} {row.paper_note}".strip(),
         f"{row.n:,}",
     ]
@@ -150,7 +151,7 @@ def _utility(row: UtilityRow) -> list[str]:
 
 def _interval(row: AttackRow | UtilityRow) -> str:
     return (
-        f"{number(row.value)} [{number(row.ci_low)}, {number(row.ci_high)}] "
+        f"{brief(row.value)} [{brief(row.ci_low)}, {brief(row.ci_high)}] "
         f"at {percent(row.confidence)}"
     )
 

@@ -45,7 +45,7 @@ def ladder(findings: Sequence[Finding]) -> str:
     from matplotlib.patches import Rectangle
 
     low, high = _decades(findings)
-    edge = high + 0.45  # where infinity sits
+    edge = high + 0.12 * (high - low)  # where infinity sits
 
     def place(epsilon: float) -> float:
         if math.isinf(epsilon):
@@ -55,11 +55,12 @@ def ladder(findings: Sequence[Finding]) -> str:
     height = 34 * len(findings) + 34
     figure = Figure(figsize=(_WIDTH / 72, height / 72))
     axes = figure.add_axes((0.045, 26 / height, 0.935, (height - 34) / height))
-    axes.set_xlim(low, edge + 0.12)
+    right = edge + 0.03 * (high - low)
+    axes.set_xlim(low, right)
     axes.set_ylim(len(findings), 0)
     if math.log10(_VACUOUS) < high:
         start = max(math.log10(_VACUOUS), low)
-        axes.add_patch(Rectangle((start, 0), edge + 0.12 - start, len(findings), color=_SHADE))
+        axes.add_patch(Rectangle((start, 0), right - start, len(findings), color=_SHADE))
     for row, finding in enumerate(findings):
         shown = None if finding.measured is None else place(finding.measured.epsilon)
         proved = None if finding.accounted is None else place(finding.accounted.epsilon)
@@ -100,17 +101,12 @@ def interval(attack: AttackRow, low: float, high: float) -> str:
     axes.set_ylim(-1, 1)
     axes.set_axis_off()
     axes.plot((0, 1), (0, 0), color=_SOFT, lw=0.8)
-    axes.plot(
-        (place(attack.ci_low), place(attack.ci_high)),
-        (0, 0),
-        color=_PALE,
-        lw=7,
-        solid_capstyle="butt",
-    )
+    ends = (place(attack.ci_low), place(attack.ci_high))
+    axes.plot(ends, (0, 0), color=_LEAK, lw=2, marker="|", ms=8, mew=1.6, clip_on=False)
     if attack.baseline is not None:
         base = place(attack.baseline)
         axes.plot((base, base), (-0.85, 0.85), color=_INK, lw=1.6)
-    axes.plot(place(attack.value), 0, marker="o", ms=5, mew=0, color=_LEAK, clip_on=False)
+    axes.plot(place(attack.value), 0, marker="o", ms=4.5, mew=0, color=_LEAK, clip_on=False)
     return _svg(figure, "interval")
 
 

@@ -18,6 +18,7 @@ from reports.record import (
 )
 from reports.words import (
     asked_words,
+    brief,
     brief_scope_words,
     delta_words,
     measured_words,
@@ -69,7 +70,7 @@ class Section:
             worst = "" if self.worst is None else f" Worst attack: {attack_words(self.worst)}."
             return f"No epsilon is claimed, so there is nothing to refute.{worst}"
         said = self._upheld() if lead.verdict is Verdict.CONSISTENT else _said(lead)
-        return said + self._beyond()
+        return said if lead.verdict is Verdict.VIOLATED else said + self._beyond()
 
     @property
     def advice(self) -> str:
@@ -80,7 +81,7 @@ class Section:
         parts = [_ADVICE[lead.verdict]] if math.isfinite(lead.claim.epsilon) else [_NO_EPSILON]
         if any(f.vacuous and math.isfinite(f.claim.epsilon) for f in self.findings):
             parts.append(_VACUOUS)
-        if self.reach is not None and lead.verdict is not Verdict.INCOMPARABLE:
+        if self.reach is not None and lead.verdict is Verdict.CONSISTENT:
             parts.append(_ADVICE[Verdict.INCOMPARABLE])
         return " ".join(parts)
 
@@ -98,6 +99,7 @@ class Section:
 
     def _upheld(self) -> str:
         upheld = [f for f in self.findings if f.verdict is Verdict.CONSISTENT]
+        upheld = [f for f in upheld if f.scope == f.claim.scope] or upheld
         return f"Not refuted, and proved: {'; '.join(map(_promise, upheld))}."
 
 
@@ -153,11 +155,11 @@ def gain(attack: AttackRow) -> float:
 def attack_words(attack: AttackRow) -> str:
     """An attack's result with its interval, its baseline and its size."""
     text = (
-        f"{attack.attack}, {attack.metric} {number(attack.value)} "
-        f"[{number(attack.ci_low)}, {number(attack.ci_high)}] at {percent(attack.confidence)} "
+        f"{attack.attack}, {attack.metric} {brief(attack.value)} "
+        f"[{brief(attack.ci_low)}, {brief(attack.ci_high)}] at {percent(attack.confidence)} "
         f"confidence over {attack.n:,} {attack.subject}"
     )
-    base = "" if attack.baseline is None else f", baseline {number(attack.baseline)}"
+    base = "" if attack.baseline is None else f", baseline {brief(attack.baseline)}"
     return text + base
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from accountants.verdict import Verdict
 from reports.record import AttackRow, Finding, MeasuredRow, Record
 from reports.section import Section, sections
-from reports.words import delta_words, flag_words, number, percent, printable
+from reports.words import brief, delta_words, flag_words, number, percent, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -117,8 +117,8 @@ def _measured(measured: MeasuredRow) -> str:
 def _attack(attack: AttackRow | None) -> str:
     if attack is None:
         return "none"
-    text = f"{attack.attack}: {attack.metric} {number(attack.value)}"
-    base = "" if attack.baseline is None else f" (baseline {number(attack.baseline)})"
+    text = f"{attack.attack}: {attack.metric} {brief(attack.value)}"
+    base = "" if attack.baseline is None else f" (baseline {brief(attack.baseline)})"
     return printable(text + base)
 
 

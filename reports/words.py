@@ -87,6 +87,12 @@ def number(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def brief(value: float) -> str:
+    """An attack's or a utility's figure: 3 significant digits, but never rounded up to 1."""
+    rounded = number(float(f"{value:.3g}"))
+    return number(value) if rounded == "1" and value < 1.0 else rounded
+
+
 def percent(share: float) -> str:
     """A share in percent that is never rounded up to a certainty it is not."""
     if share == 1.0:

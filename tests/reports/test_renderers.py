@@ -158,6 +158,14 @@ def test_numbers_are_short(value: float, said: str) -> None:
     assert words.number(value) == said
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0.650859, "0.651"), (1.0, "1"), (0.99996, "0.99996"), (0.0063716, "0.00637"), (-0.5, "-0.5")],
+)
+def test_figures_are_brief_but_never_rounded_up_to_one(value: float, said: str) -> None:
+    assert words.brief(value) == said
+
+
 def test_the_gravest_claim_leads_a_section(record: Record) -> None:
     cut = {section.target: section for section in sections(record)}
     assert list(cut) == ["fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap"]
