@@ -1,9 +1,9 @@
 """How well an attack did: point estimates with confidence intervals over users.
 
-Every interval is a percentile bootstrap over users, the unit that is sampled: all replicates at
-once, as weights times per-user statistics. A statistic in [0, 1] that is 0 or 1 for every user
-leaves the bootstrap nothing to vary; its interval then is the exact binomial one for n of n users
-(a mean m of values in [0, 1] makes n ones with probability at most m^n).
+Every interval, but the exact one of a share, is a percentile bootstrap over users, the unit that is
+sampled: all replicates at once, as weights times per-user statistics. A statistic in [0, 1] that is
+0 or 1 for every user leaves the bootstrap nothing to vary; its interval then is the exact binomial
+one for n of n users (a mean m of values in [0, 1] makes n ones with probability at most m^n).
 """
 
 from __future__ import annotations

@@ -54,10 +54,12 @@ def test_few_untouched_items_suffice(fcf: Maker, touched: int) -> None:
 
 
 def test_noise_costs_little(fcf: Maker, skewed: np.ndarray) -> None:
-    """Beats the figures a prototype reached (see the attack notes): .999, .980, .642."""
+    """F1 at noise of .1, .3 and 1.0 standard deviations of the entries is no less than the .999,
+    .980 and .642 that a first prototype of the rank-one attack reached.
+    """
     wide = np.tile(skewed, (1, 6))
     wide[:, 150:] &= np.random.default_rng(1).random((120, 750)) < 0.2
-    for noise, reached in ((0.1, 0.99), (0.3, 0.95), (1.0, 0.642)):
+    for noise, reached in ((0.1, 0.999), (0.3, 0.98), (1.0, 0.642)):
         view, _ = fcf(wide, np.random.default_rng(2), noise=noise)
         assert set_f1(infer(view).items, wide).mean() > reached
 
