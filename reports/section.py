@@ -45,11 +45,6 @@ class Section:
         return min(self.findings, key=_urgency, default=None)
 
     @property
-    def verdict(self) -> Verdict | None:
-        """The target's verdict: of the lead, where only the claims' own scopes are weighed."""
-        return None if self.lead is None else self.lead.verdict
-
-    @property
     def worst(self) -> AttackRow | None:
         """The attack that gains most over its baseline, as a share of what was left to gain."""
         return max(self.attacks, key=gain, default=None)

@@ -169,8 +169,10 @@ def test_figures_are_brief_but_never_rounded_up_to_one(value: float, said: str) 
 def test_the_gravest_claim_leads_a_section(record: Record) -> None:
     cut = {section.target: section for section in sections(record)}
     assert list(cut) == ["fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap"]
-    assert cut["dplcf-ap"].verdict is Verdict.VIOLATED
-    assert cut["dplcf-sp"].verdict is Verdict.CONSISTENT
+    assert cut["dplcf-ap"].lead is not None
+    assert cut["dplcf-ap"].lead.verdict is Verdict.VIOLATED
+    assert cut["dplcf-sp"].lead is not None
+    assert cut["dplcf-sp"].lead.verdict is Verdict.CONSISTENT
     assert "1,682" in cut["dplcf-sp"].headline
     assert "5,000" in cut["fmf-ldp"].headline
     assert len(cut["dplcf-sp"].others) == 1
