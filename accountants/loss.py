@@ -10,19 +10,20 @@ from dp_accounting.pld.pld_pmf import DensePLDPmf
 from numpy.typing import NDArray
 
 
-def least_epsilon(p: NDArray[np.float64], q: NDArray[np.float64], delta: float) -> float:
+def least_epsilon(log_p: NDArray[np.float64], log_q: NDArray[np.float64], delta: float) -> float:
     """The least epsilon at which the hockey-stick divergence of P from Q is at most ``delta``.
 
-    ``p`` and ``q`` are the laws over outputs sorted by falling ratio p/q. The divergence at eps
-    is the largest P(S) - e^eps Q(S) over the leading sets S, so epsilon is the largest
+    Log-probabilities of outputs sorted by falling ratio p/q; in logs, as q falls below the
+    smallest double long before its logarithm matters no more. The divergence at eps is the
+    largest P(S) - e^eps Q(S) over the leading sets S, so epsilon is the largest
     ln((P(S) - delta)/Q(S)).
     """
-    excess, mass = np.cumsum(p) - delta, np.cumsum(q)
+    excess = np.cumsum(np.exp(log_p)) - delta
     leading = excess > 0
     if not leading.any():
         return 0.0
-    with np.errstate(divide="ignore"):
-        return max(0.0, float(np.max(np.log(excess[leading]) - np.log(mass[leading]))))
+    log_mass = np.logaddexp.accumulate(log_q)[leading]
+    return max(0.0, float(np.max(np.log(excess[leading]) - log_mass)))
 
 
 def on_grid(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -15,6 +16,7 @@ from accountants.scope import Scope
 from targets.mechanisms.base import Critical, Mechanism
 
 Law = NDArray[np.float64]
+"""Log-probabilities of outputs."""
 
 
 def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> Bound:
@@ -57,7 +59,10 @@ def delta_at(mechanism: Mechanism, epsilon: float) -> float:
     """
     check_epsilon(epsilon)
     _, pairs = _pairs(mechanism)
-    return max(_divergence(p, q, epsilon) for _, _, p, q in pairs)
+    return max(
+        min(1.0, float(np.sum(np.exp(p) * -np.expm1(np.minimum(epsilon - _ratio(p, q), 0.0)))))
+        for _, _, p, q in pairs
+    )
 
 
 def _at_delta(mechanism: Mechanism, scope: Scope, delta: float) -> Bound:
@@ -65,10 +70,9 @@ def _at_delta(mechanism: Mechanism, scope: Scope, delta: float) -> Bound:
     epsilon, chosen = 0.0, None
     for a, b, p, q in pairs:
         # The divergence is the largest P(S) - e^eps Q(S) over the sets S of largest ratio.
-        order = np.argsort(_log_ratio(q, p))
-        in_p, in_q = np.cumsum(p[order]), np.cumsum(q[order])
-        excess = np.maximum(in_p - delta, 0.0)
-        reached = _log_ratio(excess, in_q)
+        order = np.argsort(-_ratio(p, q))
+        in_p, in_q = np.cumsum(np.exp(p[order])), np.logaddexp.accumulate(q[order])
+        reached = _ratio(_log(np.maximum(in_p - delta, 0.0)), in_q)
         k = int(np.argmax(reached))
         if chosen is None or reached[k] > epsilon:
             epsilon = max(epsilon, float(reached[k]))
@@ -77,7 +81,7 @@ def _at_delta(mechanism: Mechanism, scope: Scope, delta: float) -> Bound:
                 input_b=_words(critical.inputs[b]),
                 output=f"the {k + 1} of {len(p)} outputs that speak most for the first input",
                 probability_a=min(1.0, float(in_p[k])),
-                probability_b=min(1.0, float(in_q[k])),
+                probability_b=min(1.0, math.exp(in_q[k])),
                 copies=critical.copies,
                 note="probabilities of all copies together" if critical.copies > 1 else "",
             )
@@ -92,49 +96,44 @@ def _pairs(mechanism: Mechanism) -> tuple[Critical, list[tuple[int, int, Law, La
             f"Expected a mechanism with finitely many outputs at delta > 0, got {mechanism}. "
             "Ask for delta 0, or measure with an estimator."
         )
-    laws = np.exp(_laws(mechanism, critical))
-    n = len(laws)
+    laws = _laws(mechanism, critical)
     return critical, [
         (a, b, *_copied(laws[a], laws[b], critical.copies))
-        for a in range(n)
-        for b in range(n)
-        if a != b
+        for a, b in itertools.permutations(range(len(laws)), 2)
     ]
 
 
 def _copied(p: Law, q: Law, copies: int) -> tuple[Law, Law]:
-    """The laws of ``copies`` independent outputs, as far as they tell the inputs apart.
+    """The log-laws of ``copies`` independent outputs, as far as they tell the inputs apart.
 
     If outputs have two different ratios only, the number of those of the larger ratio says all:
     binomial under either input.
     """
     if copies == 1:
         return p, q
-    ratios = np.round(_log_ratio(p, q), 12)
-    top = ratios == ratios[(p > 0) | (q > 0)].max()
-    rest = ~top & ((p > 0) | (q > 0))
-    if np.unique(ratios[rest]).size > 1:
+    possible = ~(np.isneginf(p) & np.isneginf(q))
+    ratios = np.round(_ratio(p, q), 12)
+    top = possible & (ratios == ratios[possible].max())
+    if np.unique(ratios[possible & ~top]).size > 1:
         raise InputError(
             f"Expected outputs of at most two ratios for {copies} copies at delta > 0, got more. "
             "Ask for delta 0, or measure with an estimator."
         )
+    rates = (min(1.0, float(np.exp(law[top]).sum())) for law in (p, q))
     counts = np.arange(copies + 1)
-    return (
-        stats.binom.pmf(counts, copies, min(1.0, p[top].sum())),
-        stats.binom.pmf(counts, copies, min(1.0, q[top].sum())),
-    )
+    first, second = (stats.binom.logpmf(counts, copies, rate) for rate in rates)
+    return first, second
 
 
-def _divergence(p: Law, q: Law, epsilon: float) -> float:
-    weight = np.where(p > 0, np.minimum(epsilon - _log_ratio(p, q), 0.0), 0.0)
-    return float(min(1.0, np.sum(p * -np.expm1(weight))))
+def _ratio(log_p: Law, log_q: Law) -> Law:
+    """ln(p/q) of log-probabilities: inf for q = 0 < p, -inf for p = 0, and so for 0/0."""
+    possible = ~np.isneginf(log_p)
+    return np.where(possible, log_p - np.where(possible, log_q, 0.0), -np.inf)
 
 
-def _log_ratio(p: Law, q: Law) -> Law:
-    """ln(p/q) without a warning: inf for q = 0 < p, -inf for p = 0, and so for 0/0."""
+def _log(p: Law) -> Law:
     with np.errstate(divide="ignore"):
-        log_p, log_q = np.log(p), np.log(q)
-    return np.where(p > 0, log_p - np.where(p > 0, log_q, 0.0), -np.inf)
+        return np.log(p)
 
 
 def _laws(mechanism: Mechanism, critical: Critical) -> Law:

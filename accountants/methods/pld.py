@@ -114,7 +114,7 @@ def _ternary(pair: Ternary, count: int, delta: float) -> float:
         return float(one.self_compose(count).get_epsilon_for_delta(delta))
     told = np.arange(count, -1, -1)
     return least_epsilon(
-        stats.binom.pmf(told, count, pair.high), stats.binom.pmf(told, count, pair.low), delta
+        stats.binom.logpmf(told, count, pair.high), stats.binom.logpmf(told, count, pair.low), delta
     )
 
 

@@ -44,8 +44,8 @@ class Shuffle:
     their two outputs, and where they differ 1 + a or -(1 + a). The divergence is convex in that
     factor and |1 - a| <= 1 + a, so it is larger for a pair that differs everywhere. For such a
     pair Q0 and Q1 are uniform over one output of every coordinate and over the other, and every
-    report has a law of at least (Q0 + Q1)/(e^eps + 1). Without that structure the larger rate does
-    not follow: an output as likely under P0 as under P1 may be e^eps less likely for the others.
+    report has a law of at least (Q0 + Q1)/(e^eps + 1). The argument does not carry over to any
+    report: an output as likely under P0 as under P1 may be e^eps less likely for the others.
 
     Many shuffles compose, adaptively too, as the pair dominates whatever the inputs. Where a user
     sends k reports a round, all reports pooled in one shuffle are a function (one more random

@@ -7,6 +7,7 @@ the accountants' code: an upper bound below it is no bound.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -151,7 +152,7 @@ def check_fold(accountant: Accountant) -> None:
 def check_order(accountant: Accountant) -> None:
     """Unlike events compose in any order, and cost no less than either alone."""
     uses = _supported(accountant)
-    for one, two in zip(uses, uses[1:], strict=False):
+    for one, two in itertools.pairwise(uses):
         for delta in DELTAS:
             both = _epsilon(accountant, ComposedDpEvent([one.event, two.event]), delta)
             swapped = _epsilon(accountant, ComposedDpEvent([two.event, one.event]), delta)
@@ -166,10 +167,10 @@ def check_monotone(accountant: Accountant) -> None:
         counts = [
             _epsilon(accountant, SelfComposedDpEvent(use.event, n), 1e-6) for n in (1, 2, 7, 30)
         ]
-        assert all(a <= b + 1e-9 for a, b in zip(counts, counts[1:], strict=False)), counts
+        assert all(a <= b + 1e-9 for a, b in itertools.pairwise(counts)), counts
         event = SelfComposedDpEvent(use.event, 7)
         deltas = [_epsilon(accountant, event, delta) for delta in (0.0, 1e-9, 1e-6, 1e-3, 0.5)]
-        assert all(a >= b - 1e-9 for a, b in zip(deltas, deltas[1:], strict=False)), deltas
+        assert all(a >= b - 1e-9 for a, b in itertools.pairwise(deltas)), deltas
 
 
 def check_sound(accountant: Accountant) -> None:
@@ -241,3 +242,9 @@ CHECKS = (
     check_extremes,
     check_statement,
 )
+
+
+def check_accountant(accountant: Accountant) -> None:
+    """Run every check."""
+    for check in CHECKS:
+        check(accountant)

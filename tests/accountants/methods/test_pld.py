@@ -1,0 +1,165 @@
+"""Accountants against closed forms, against each other, and against dp-accounting's fault."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    NeighboringRelation,
+    PoissonSampledDpEvent,
+    RandomizedResponseDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
+from dp_accounting.pld import PLDAccountant
+from scipy import stats
+
+from accountants.errors import InputError
+from accountants.events import BitFlipDpEvent
+from accountants.methods.pld import Pld
+from accountants.methods.pure import Pure
+from accountants.methods.rdp import Rdp
+from accountants.ternary import Ternary
+from tests.contracts.accountants import SCOPE, gaussian, response, response_event
+
+
+def epsilon(accountant: object, event: DpEvent, delta: float) -> float:
+    return accountant.bound(event, delta=delta, scope=SCOPE).epsilon
+
+
+def test_the_library_still_ignores_the_count_of_a_repeated_response() -> None:
+    """When this fails, dp-accounting is mended: say so in the docstring of ``Pld``."""
+    one = RandomizedResponseDpEvent(0.5, 2)
+    raw = PLDAccountant(NeighboringRelation.REPLACE_ONE)
+    assert raw.compose(SelfComposedDpEvent(one, 10)).get_epsilon(1e-6) == pytest.approx(
+        math.log(3), abs=1e-3
+    )
+    ours = epsilon(Pld(), SelfComposedDpEvent(one, 10), 1e-6)
+    assert ours == pytest.approx(response(math.log(3))(10, 1e-6), rel=1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-2])
+@pytest.mark.parametrize(("local", "count"), [(0.01, 2000), (0.25, 2000), (2.5, 2000), (8.0, 3)])
+def test_responses_are_the_exact_binomial(local: float, count: int, delta: float) -> None:
+    event = SelfComposedDpEvent(response_event(local), count)
+    truth = response(local)(count, delta)
+    assert epsilon(Pld(), event, delta) == pytest.approx(truth, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2])
+@pytest.mark.parametrize(("noise", "count"), [(1.0, 1), (5.0, 300), (100.0, 10)])
+def test_gaussians_are_the_exact_curve(noise: float, count: int, delta: float) -> None:
+    event = ComposedDpEvent(
+        [SelfComposedDpEvent(GaussianDpEvent(noise), count - 1), GaussianDpEvent(noise)]
+        if count > 1
+        else [GaussianDpEvent(noise)]
+    )
+    assert epsilon(Pld(), event, delta) == pytest.approx(
+        gaussian(noise)(count, delta), rel=1e-8, abs=1e-8
+    )
+
+
+EVENTS = {
+    "responses": SelfComposedDpEvent(response_event(0.25), 2000),
+    "strong responses": SelfComposedDpEvent(response_event(3.0), 30),
+    "five buckets": SelfComposedDpEvent(RandomizedResponseDpEvent(0.4, 5), 60),
+    "flips": SelfComposedDpEvent(BitFlipDpEvent(0.7, 0.2), 100),
+    "gaussians": SelfComposedDpEvent(GaussianDpEvent(10.0), 100),
+    "laplaces": SelfComposedDpEvent(LaplaceDpEvent(2.0), 300),
+    "the item table": SelfComposedDpEvent(LaplaceDpEvent(1 / 60), 64 * 1682),
+    "mixture": ComposedDpEvent(
+        [
+            SelfComposedDpEvent(response_event(0.25), 500),
+            SelfComposedDpEvent(BitFlipDpEvent(0.6, 0.3), 50),
+            SelfComposedDpEvent(GaussianDpEvent(8.0), 40),
+            SelfComposedDpEvent(LaplaceDpEvent(3.0), 40),
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("delta", [1e-8, 1e-5, 1e-2])
+@pytest.mark.parametrize("event", EVENTS.values(), ids=EVENTS)
+def test_renyi_is_never_below_the_loss_distribution(event: DpEvent, delta: float) -> None:
+    started = time.process_time()
+    tight = epsilon(Pld(), event, delta)
+    assert time.process_time() - started < 2.0
+    assert epsilon(Rdp(), event, delta) >= tight - 1e-9
+    if Pure().supports(event):
+        assert epsilon(Pure(), event, delta) >= tight - 1e-9
+
+
+def test_the_grid_agrees_with_the_exact_path_from_above() -> None:
+    """A no-account second kind of leaf sends the same responses over the grid."""
+    weak = RandomizedResponseDpEvent(1.0, 2)
+    for delta in (1e-8, 1e-6, 1e-3):
+        responses = SelfComposedDpEvent(response_event(0.25), 2000)
+        truth = response(0.25)(2000, delta)
+        grid = epsilon(Pld(), ComposedDpEvent([responses, weak]), delta)
+        assert truth - 1e-9 <= grid <= truth * 1.001
+
+
+def test_opposite_flips_are_covered() -> None:
+    """Bits flipped one way and bits flipped the other, all together, by brute force."""
+    p, q, each = 0.7, 0.05, 3
+    up, down = np.array([1 - p, p]), np.array([1 - q, q])
+    laws = []
+    for first, second in ((up, down), (down, up)):
+        law = np.ones(1)
+        for one in [first] * each + [second] * each:
+            law = np.outer(law, one).ravel()
+        laws.append(law)
+    for delta in (1e-4, 0.01, 0.2):
+        bound = epsilon(Pld(), SelfComposedDpEvent(BitFlipDpEvent(p, q), 2 * each), delta)
+        assert np.maximum(laws[0] - math.exp(bound) * laws[1], 0).sum() <= delta + 1e-12
+
+
+@pytest.mark.parametrize(("p", "q"), [(0.7, 0.2), (0.2, 0.7), (0.9, 0.3), (1.0, 0.4), (0.3, 0.3)])
+def test_the_ternary_pair_is_the_larger_of_both_directions(p: float, q: float) -> None:
+    pair = Ternary.of(BitFlipDpEvent(p, q))
+    for a in np.geomspace(1e-3, 1e3, 61):
+        ours = sum(
+            max(0.0, x - a * y)
+            for x, y in ((pair.high, pair.low), (pair.silent, pair.silent), (pair.low, pair.high))
+        )
+        both = [max(0.0, x - a * y) + max(0.0, 1 - x - a * (1 - y)) for x, y in ((p, q), (q, p))]
+        assert ours == pytest.approx(max(both), abs=1e-12)
+
+
+def test_a_proof_at_delta_for_the_asymmetric_flip_says_how_much_is_disclosed() -> None:
+    flip = BitFlipDpEvent(1.0, math.exp(-1))
+    disclosed = 1 - math.exp(-1)
+    assert math.isinf(epsilon(Pld(), flip, disclosed - 1e-9))
+    assert epsilon(Pld(), flip, disclosed + 1e-9) == 0.0
+
+
+def test_one_laplace_is_its_closed_form() -> None:
+    """delta(eps) = 1 - e^((eps - 1/b)/2)."""
+    for noise, delta in ((1.0, 0.01), (0.2, 1e-4)):
+        truth = 1 / noise + 2 * math.log1p(-delta)
+        assert truth <= epsilon(Pld(), LaplaceDpEvent(noise), delta) <= truth + 1e-3
+
+
+def test_sampling_is_refused_in_a_scope_of_another_adjacency() -> None:
+    noise = GaussianDpEvent(1.0)
+    for event in (
+        PoissonSampledDpEvent(0.1, noise),
+        SampledWithoutReplacementDpEvent(10, 1, noise),
+    ):
+        with pytest.raises(InputError, match="adjacency"):
+            Rdp().bound(event, delta=1e-5, scope=SCOPE)
+
+
+def test_the_gaussian_reference_is_balle_and_wang() -> None:
+    """The reference curve itself, against the definition integrated numerically."""
+    eps, x = 1.3, np.linspace(-12, 13, 400_001)
+    p, q = stats.norm.pdf(x, 1), stats.norm.pdf(x)
+    delta = float(np.maximum(p - math.exp(eps) * q, 0).sum() * (x[1] - x[0]))
+    assert gaussian(1.0)(1, delta) == pytest.approx(eps, abs=1e-6)

@@ -1,0 +1,166 @@
+"""The clone bound against brute force over every small shuffle, and against the known range."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from dp_accounting import ComposedDpEvent, SelfComposedDpEvent
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accountants.events import ShuffledDpEvent
+from accountants.loss import on_grid
+from accountants.methods.pld import Pld
+from accountants.methods.shuffle import Shuffle, clone_pair
+from tests.contracts.accountants import SCOPE, response, response_event
+
+Law = dict[tuple, float]
+
+
+def epsilon_of(local: float, users: int, times: int, delta: float, binary: bool = True) -> float:
+    event = SelfComposedDpEvent(ShuffledDpEvent(local, users, binary), times)
+    return Shuffle().bound(event, delta=delta, scope=SCOPE).epsilon
+
+
+def report(epsilon: float, vector: tuple[float, ...]) -> Law:
+    """Law of (coordinate, bit), written out from Minto et al. 2021, Algorithm 1, line 5."""
+    d, e = len(vector), math.exp(epsilon)
+    law: Law = {}
+    for c, v in enumerate(vector):
+        one = (v * (e - 1) + e + 1) / (2 * e + 2)
+        law[(c, 1)], law[(c, 0)] = one / d, (1 - one) / d
+    return law
+
+
+def shuffled(laws: list[Law]) -> Law:
+    """Law of the multiset of all reports, by enumeration."""
+    total: Law = defaultdict(float)
+    for outputs in itertools.product(*laws):
+        total[tuple(sorted(outputs))] += math.prod(
+            law[o] for law, o in zip(laws, outputs, strict=True)
+        )
+    return total
+
+
+def hockey_stick(p: Law, q: Law, epsilon: float) -> float:
+    return sum(max(0.0, v - math.exp(epsilon) * q.get(o, 0.0)) for o, v in p.items())
+
+
+def pair_delta(local: float, users: int, rate: float, epsilon: float) -> float:
+    mass, loss, left_out = clone_pair(local, users, rate)
+    return float(mass @ -np.expm1(np.minimum(epsilon - loss, 0.0))) + left_out
+
+
+@pytest.mark.parametrize("local", [0.3, 1.0, 2.5])
+@pytest.mark.parametrize(("users", "dimension"), [(1, 1), (2, 1), (4, 1), (6, 1), (2, 2), (3, 2)])
+def test_the_pair_dominates_every_shuffle_of_bits(local: float, users: int, dimension: int) -> None:
+    """Every pair of corners of one user, every choice of corners and of 0 of the others."""
+    corners = list(itertools.product([-1.0, 1.0], repeat=dimension))
+    inner = [*corners, (0.0,) * dimension]
+    rate = 2 / (1 + math.exp(local))
+    best = dict.fromkeys((0.0, 0.2, 0.7, 1.5, 2.4), 0.0)
+    for others in itertools.combinations_with_replacement(inner, users - 1):
+        rest = [report(local, v) for v in others]
+        worlds = [shuffled([report(local, v), *rest]) for v in corners]
+        for p, q in itertools.permutations(worlds, 2):
+            for eps in best:
+                best[eps] = max(best[eps], hockey_stick(p, q, eps))
+    for eps, reached in best.items():
+        bound = pair_delta(local, users, rate, eps)
+        assert bound >= reached - 1e-12
+        assert pair_delta(local, users, math.exp(-local), eps) >= bound - 1e-12
+    if users == 1:
+        assert pair_delta(local, users, rate, 0.2) == pytest.approx(best[0.2])
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=3, max_size=3),
+    st.sampled_from([0.5, 1.5]),
+)
+def test_the_general_pair_dominates_shuffles_of_any_local_randomizer(
+    levels: list[list[float]], local: float
+) -> None:
+    """Random laws over three outputs that are e^eps-close, three users, each input a law."""
+    # Rows within [1, e^(eps/2)] before normalising are within e^eps of each other after.
+    weights = np.exp(np.array(levels) * local / 2)
+    laws = [dict(zip([(0,), (1,), (2,)], row / row.sum(), strict=True)) for row in weights]
+    for first, second in itertools.permutations(laws, 2):
+        p, q = (shuffled([law, laws[2], laws[0]]) for law in (first, second))
+        for eps in (0.0, 0.1, 0.4):
+            assert pair_delta(local, 3, math.exp(-local), eps) >= hockey_stick(p, q, eps) - 1e-12
+
+
+def test_the_pair_is_a_law_and_its_mirror() -> None:
+    for local, users, rate in (
+        (2.5, 943, 0.08),
+        (0.1, 50, 0.9),
+        (4.0, 100_000, 0.03),
+        (1.0, 1, 0.5),
+    ):
+        mass, loss, left_out = clone_pair(local, users, rate)
+        assert mass.sum() == pytest.approx(1.0, abs=1e-11)
+        assert (mass * np.exp(-loss)).sum() == pytest.approx(1.0, abs=1e-11)
+        assert np.abs(loss).max() <= local + 1e-12
+        assert 0 < left_out < 1e-15
+
+
+@pytest.mark.parametrize(("users", "low", "high"), [(50_000, 2.96, 4.185), (1_000, 20.5, 47.75)])
+def test_the_training_of_fmf_ldp_lands_in_the_known_range(
+    users: int, low: float, high: float
+) -> None:
+    """eps0 = 2.5, k = 100 reports, T = 20 rounds, delta = 1e-6; ends from another derivation."""
+    assert low <= epsilon_of(2.5, users, 2000, 1e-6) <= high
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-3])
+@pytest.mark.parametrize(("local", "times"), [(0.25, 2000), (2.5, 40)])
+def test_alone_in_the_shuffle_is_no_shuffle(local: float, times: int, delta: float) -> None:
+    """With n = 1 the pair is randomized response, whose composition is an exact sum."""
+    truth = response(local)(times, delta)
+    bound = epsilon_of(local, 1, times, delta)
+    assert truth - 1e-9 <= bound <= min(times * local, 1.002 * truth) + 1e-6
+    plain = SelfComposedDpEvent(response_event(local), times)
+    assert Pld().bound(plain, delta=delta, scope=SCOPE).epsilon == pytest.approx(truth, rel=1e-9)
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_never_worse_than_unshuffled_and_better_with_more_users(binary: bool) -> None:
+    bounds = [epsilon_of(2.5, users, 200, 1e-6, binary) for users in (1, 2, 30, 1000, 30_000)]
+    assert all(a >= b for a, b in itertools.pairwise(bounds))
+    assert bounds[0] <= 500.0
+    assert epsilon_of(2.5, 1000, 200, 0.0, binary) == 500.0
+    assert epsilon_of(2.5, 1000, 200, 1e-6, True) <= epsilon_of(2.5, 1000, 200, 1e-6, False)
+
+
+def test_unlike_shuffles_compose() -> None:
+    few, many = ShuffledDpEvent(1.0, 100, True), ShuffledDpEvent(2.0, 2000, True)
+
+    def bound(*events: ShuffledDpEvent) -> float:
+        event = SelfComposedDpEvent(ComposedDpEvent(list(events)), 50)
+        return Shuffle().bound(event, delta=1e-6, scope=SCOPE).epsilon
+
+    assert max(bound(few), bound(many)) < bound(few, many) < bound(few) + bound(many)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 50), st.floats(-3, 3)), min_size=1, max_size=8),
+    st.floats(0.01, 0.7),
+    st.floats(0, 3),
+)
+def test_the_grid_dominates_and_keeps_both_masses(
+    outputs: list[tuple[int, float]], step: float, epsilon: float
+) -> None:
+    mass = np.array([float(w) for w, _ in outputs])
+    mass /= mass.sum()
+    loss = np.array([at for _, at in outputs])
+    grid = on_grid(mass, loss, 0.0, step)
+    exact = float(mass @ -np.expm1(np.minimum(epsilon - loss, 0.0)))
+    assert grid.get_delta_for_epsilon(epsilon) >= exact - 1e-12
+    points = (np.arange(grid.size) + grid._lower_loss) * step
+    assert grid._probs.sum() == pytest.approx(1.0)
+    assert grid._probs @ np.exp(-points) == pytest.approx(mass @ np.exp(-loss))

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+
+SCOPES = [
+    Scope(unit=u, adjacency=a, vantage=v, horizon=h)
+    for u, a, v, h in itertools.product(Unit, Adjacency, Vantage, Horizon)
+]
+COVERS = np.array([[one.covers(two) for two in SCOPES] for one in SCOPES])
+WIDEST = Scope(
+    unit=Unit.USER,
+    adjacency=Adjacency.ANY_PAIR,
+    vantage=Vantage.SERVER,
+    horizon=Horizon.TRAINING,
+)
+
+
+def test_covers_is_a_partial_order_over_all_scopes() -> None:
+    assert len(SCOPES) == 6 * 3 * 5 * 3
+    assert COVERS.diagonal().all(), "reflexive"
+    assert not (COVERS & COVERS.T & ~np.eye(len(SCOPES), dtype=bool)).any(), "antisymmetric"
+    through = (COVERS.astype(np.int64) @ COVERS.astype(np.int64)) > 0
+    assert not (through & ~COVERS).any(), "transitive"
+
+
+def test_one_scope_covers_all_and_nothing_covers_it() -> None:
+    position = SCOPES.index(WIDEST)
+    assert COVERS[position].all()
+    assert COVERS[:, position].sum() == 1
+
+
+# (wider, narrower), in the words of the field: whoever is protected wider is protected narrower.
+PAIRS = [
+    ("unit", Unit.USER, Unit.REPORT),
+    ("unit", Unit.USER, Unit.ATTRIBUTE),
+    ("unit", Unit.USER, Unit.RATING),
+    ("unit", Unit.USER, Unit.INTERACTION),
+    ("unit", Unit.USER, Unit.BIT),
+    ("unit", Unit.INTERACTION, Unit.BIT),
+    ("adjacency", Adjacency.ANY_PAIR, Adjacency.REPLACE),
+    ("adjacency", Adjacency.ANY_PAIR, Adjacency.ADD_REMOVE),
+    *(("vantage", a, b) for a, b in itertools.combinations(Vantage, 2)),
+    ("horizon", Horizon.TRAINING, Horizon.ROUND),
+    ("horizon", Horizon.TRAINING, Horizon.REPORT),
+    ("horizon", Horizon.ROUND, Horizon.REPORT),
+]
+
+
+def _with(scope: Scope, name: str, value: object) -> Scope:
+    values = {f: getattr(scope, f) for f in ("unit", "adjacency", "vantage", "horizon")}
+    return Scope(**{**values, name: value})
+
+
+@pytest.mark.parametrize(("name", "wider", "narrower"), PAIRS)
+def test_a_narrower_scope_never_covers_a_wider_one(
+    name: str, wider: object, narrower: object
+) -> None:
+    for scope in SCOPES:
+        wide, narrow = _with(scope, name, wider), _with(scope, name, narrower)
+        assert wide.covers(narrow)
+        assert not narrow.covers(wide)
+        assert narrow.uncovered(wide) == (name,)
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "two"),
+    [
+        ("unit", Unit.ATTRIBUTE, Unit.RATING),
+        ("unit", Unit.REPORT, Unit.INTERACTION),
+        ("unit", Unit.RATING, Unit.INTERACTION),
+        ("adjacency", Adjacency.REPLACE, Adjacency.ADD_REMOVE),
+    ],
+)
+def test_unlike_things_are_not_compared(name: str, one: object, two: object) -> None:
+    for a, b in ((one, two), (two, one)):
+        assert not _with(WIDEST, name, a).covers(_with(WIDEST, name, b))
+
+
+def test_a_scope_covers_field_by_field() -> None:
+    for one, two in itertools.islice(itertools.product(SCOPES, SCOPES), 0, None, 37):
+        fields = ("unit", "adjacency", "vantage", "horizon")
+        alone = [
+            _with(WIDEST, f, getattr(one, f)).covers(_with(WIDEST, f, getattr(two, f)))
+            for f in fields
+        ]
+        assert one.covers(two) == (not one.uncovered(two))
+        assert set(one.uncovered(two)) <= set(fields)
+        assert all(alone) or not one.covers(two)
+
+
+def test_it_reads_as_the_four_words() -> None:
+    assert str(WIDEST) == "user / any pair / server / training"

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accountants.bound import Bound, Side
+from accountants.claim import Claim
+from accountants.errors import InputError
+from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from accountants.verdict import Verdict, judge, refutes
+
+ROUND = Scope(
+    unit=Unit.USER, adjacency=Adjacency.ANY_PAIR, vantage=Vantage.SERVER, horizon=Horizon.ROUND
+)
+TRAINING = replace(ROUND, horizon=Horizon.TRAINING)
+PEERS = replace(ROUND, vantage=Vantage.PEERS)
+EPSILONS = st.one_of(st.floats(0, 50), st.just(math.inf))
+
+
+def claimed(epsilon: float, delta: float = 0.0, scope: Scope = ROUND) -> Claim:
+    return Claim(epsilon=epsilon, delta=delta, scope=scope, statement="ours", source="paper")
+
+
+def upper(epsilon: float, delta: float = 0.0, scope: Scope = ROUND) -> Bound:
+    return Bound(epsilon=epsilon, delta=delta, side=Side.UPPER, scope=scope, source="theorem")
+
+
+def lower(epsilon: float, delta: float = 0.0, scope: Scope = ROUND, sure: float = 0.95) -> Bound:
+    return Bound(
+        epsilon=epsilon,
+        delta=delta,
+        side=Side.LOWER,
+        scope=scope,
+        source="estimator",
+        confidence=sure,
+    )
+
+
+# claim, scope in question, accounted, measured, verdict, words in the reason
+CASES = [
+    (claimed(1), ROUND, upper(1), lower(0.9), Verdict.CONSISTENT, "0.9"),
+    (claimed(1), ROUND, upper(1), None, Verdict.CONSISTENT, "nothing was measured"),
+    (claimed(1), ROUND, upper(0.5), lower(0.5), Verdict.CONSISTENT, "0.5"),
+    (claimed(1), ROUND, upper(1 + 1e-12), lower(1 + 1e-12), Verdict.CONSISTENT, "Proved"),
+    (claimed(1), ROUND, upper(math.inf), lower(1.1), Verdict.VIOLATED, "0.95 confidence"),
+    (claimed(1), ROUND, upper(2), lower(math.inf, sure=1.0), Verdict.UNSOUND, "infinite"),
+    (claimed(1), ROUND, None, lower(math.inf, sure=1.0), Verdict.VIOLATED, "exactly"),
+    (claimed(1), ROUND, upper(2), lower(0.9), Verdict.UNSUBSTANTIATED, "2"),
+    (claimed(1), ROUND, None, lower(0.9), Verdict.UNSUBSTANTIATED, "no accountant"),
+    (claimed(1), ROUND, upper(0.5, 1e-6), None, Verdict.UNSUBSTANTIATED, "delta"),
+    (claimed(1, 1e-6), ROUND, upper(0.5), None, Verdict.CONSISTENT, "0.5"),
+    (claimed(1), TRAINING, upper(20, scope=TRAINING), None, Verdict.INCOMPARABLE, "horizon"),
+    (
+        claimed(1),
+        TRAINING,
+        upper(20, scope=TRAINING),
+        lower(5, scope=TRAINING),
+        Verdict.INCOMPARABLE,
+        "at least 5",
+    ),
+    (
+        claimed(1, scope=PEERS),
+        TRAINING,
+        None,
+        None,
+        Verdict.INCOMPARABLE,
+        "vantage: claimed for peers, asked for server, horizon: claimed for round",
+    ),
+    # A violation in a narrower scope refutes the claim wherever it was asked about.
+    (claimed(1), TRAINING, None, lower(3), Verdict.VIOLATED, "covers"),
+    (claimed(math.inf), ROUND, upper(math.inf), lower(9), Verdict.CONSISTENT, "No epsilon"),
+    (claimed(1), ROUND, upper(1), lower(1.5, sure=1.0), Verdict.UNSOUND, "exceeds our own"),
+    # Below the alarm's confidence a measurement above a proof is bad luck, capped by the proof.
+    (claimed(1), ROUND, upper(1), lower(1.5), Verdict.CONSISTENT, "as chance makes some do"),
+    (claimed(1), ROUND, upper(1.2), lower(1.5), Verdict.VIOLATED, "at least 1.2"),
+    # Deltas: whoever is not private at the larger delta is not at the smaller one either.
+    (claimed(1, 1e-6), ROUND, upper(2, 1e-6), lower(1.5, 1e-5), Verdict.VIOLATED, "1e-05"),
+    (claimed(1, 1e-5), ROUND, upper(1, 1e-5), lower(1.5, 1e-6), Verdict.CONSISTENT, "1.5"),
+]
+
+
+@pytest.mark.parametrize(("claim", "scope", "accounted", "measured", "verdict", "words"), CASES)
+def test_the_table_of_cases(
+    claim: Claim,
+    scope: Scope,
+    accounted: Bound | None,
+    measured: Bound | None,
+    verdict: Verdict,
+    words: str,
+) -> None:
+    judgement = judge(claim, scope=scope, accounted=accounted, measured=measured)
+    assert judgement.verdict is verdict
+    assert words in judgement.reason
+    assert not any(word in judgement.reason.lower() for word in ("is private", "is safe"))
+
+
+def test_the_table_reaches_every_verdict() -> None:
+    assert {case[4] for case in CASES} == set(Verdict)
+
+
+# Once unsound, nothing softens it; a violation softens to nothing but worse.
+RANK = {
+    Verdict.CONSISTENT: 0,
+    Verdict.UNSUBSTANTIATED: 1,
+    Verdict.INCOMPARABLE: 1,
+    Verdict.VIOLATED: 2,
+    Verdict.UNSOUND: 3,
+}
+
+
+@given(EPSILONS, EPSILONS, EPSILONS, EPSILONS, st.booleans())
+def test_raising_the_measured_bound_never_softens_the_verdict(
+    claim: float, accounted: float, one: float, two: float, known: bool
+) -> None:
+    low, high = sorted((one, two))
+    proof = upper(accounted) if known else None
+    verdicts = [
+        judge(claimed(claim), scope=ROUND, accounted=proof, measured=lower(e)).verdict
+        for e in (low, high)
+    ]
+    assert RANK[verdicts[0]] <= RANK[verdicts[1]]
+
+
+@given(EPSILONS, EPSILONS, EPSILONS, EPSILONS)
+def test_raising_the_claim_never_hardens_the_verdict(
+    one: float, two: float, accounted: float, measured: float
+) -> None:
+    low, high = sorted((one, two))
+    modest, generous = (
+        judge(claimed(e), scope=ROUND, accounted=upper(accounted), measured=lower(measured)).verdict
+        for e in (low, high)
+    )
+    assert RANK[generous] <= RANK[modest]
+
+
+@given(EPSILONS, EPSILONS, st.floats(0, 0.9), st.floats(0, 0.9))
+def test_refutation_needs_a_delta_no_smaller(
+    shown: float, promised: float, delta: float, other: float
+) -> None:
+    if refutes(lower(shown, delta), claimed(promised, other)):
+        assert delta >= other
+        assert shown > promised
+        assert refutes(lower(shown, delta), claimed(promised, other / 2))
+
+
+def test_refutation_needs_a_scope_that_is_covered() -> None:
+    assert refutes(lower(2), claimed(1))
+    assert refutes(lower(2), claimed(1, scope=TRAINING))
+    assert not refutes(lower(2, scope=TRAINING), claimed(1))
+
+
+@pytest.mark.parametrize(("epsilon", "vacuous"), [(6.8, False), (7.0, True), (math.inf, True)])
+def test_a_claim_that_lets_one_bit_be_guessed_is_vacuous(epsilon: float, vacuous: bool) -> None:
+    assert judge(claimed(epsilon), scope=ROUND).vacuous is vacuous
+
+
+def test_bounds_of_the_wrong_side_or_scope_are_refused() -> None:
+    for accounted in (lower(1), upper(1, scope=PEERS)):
+        with pytest.raises(InputError, match="upper bound that covers"):
+            judge(claimed(1), scope=ROUND, accounted=accounted)
+    for measured in (upper(1), lower(1, scope=TRAINING)):
+        with pytest.raises(InputError, match="measured lower bound inside"):
+            judge(claimed(1), scope=ROUND, measured=measured)

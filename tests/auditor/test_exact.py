@@ -1,0 +1,192 @@
+"""Exact lower bounds, against a slow double loop over the definition."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accountants.bound import Side
+from accountants.errors import InputError
+from accountants.methods.pld import Pld
+from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from auditor.exact import delta_at, exact_lower_bound
+from targets.mechanisms.base import Critical
+from targets.mechanisms.bit_flip import BitFlip
+from targets.mechanisms.gaussian import Gaussian
+from targets.mechanisms.identity import Identity
+from targets.mechanisms.laplace import Laplace
+from targets.mechanisms.one_coordinate import OneCoordinate
+from targets.mechanisms.product import Product
+from targets.mechanisms.repeated import Repeated
+from tests.contracts.accountants import response
+
+SCOPE = Scope(
+    unit=Unit.BIT, adjacency=Adjacency.ANY_PAIR, vantage=Vantage.SERVER, horizon=Horizon.REPORT
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A mechanism given by its law, inputs by outputs."""
+
+    law: tuple[tuple[float, ...], ...]
+    copies: int = 1
+
+    def log_prob(self, output: np.ndarray, value: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(np.array(self.law))[value, output]
+
+    def critical(self) -> Critical:
+        return Critical(
+            inputs=np.arange(len(self.law)),
+            outputs=np.arange(len(self.law[0])),
+            copies=self.copies,
+            exhaustive=True,
+        )
+
+
+def _law(weights: list[list[int]]) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(w / sum(row) for w in row) for row in weights)
+
+
+LAWS = st.integers(2, 5).flatmap(
+    lambda outputs: st.lists(
+        st.lists(st.integers(0, 6), min_size=outputs, max_size=outputs).filter(any),
+        min_size=2,
+        max_size=4,
+    ).map(_law)
+)
+
+
+def slow_epsilon(law: tuple[tuple[float, ...], ...]) -> float:
+    worst = 0.0
+    for p, q in itertools.permutations(law, 2):
+        for a, b in zip(p, q, strict=True):
+            if a > 0 and b == 0:
+                return math.inf
+            if a > 0:
+                worst = max(worst, math.log(a / b))
+    return worst
+
+
+def slow_delta(law: tuple[tuple[float, ...], ...], epsilon: float) -> float:
+    return max(
+        sum(max(0.0, a - math.exp(epsilon) * b) for a, b in zip(p, q, strict=True))
+        for p, q in itertools.permutations(law, 2)
+    )
+
+
+@given(LAWS, st.integers(1, 1000))
+def test_the_largest_log_ratio_is_that_of_the_double_loop(law: tuple, copies: int) -> None:
+    bound = exact_lower_bound(Table(law, copies), SCOPE)
+    assert bound.epsilon == pytest.approx(copies * slow_epsilon(law), abs=1e-9)
+    assert (bound.side, bound.confidence, bound.samples) == (Side.LOWER, 1.0, None)
+    witness = bound.witness
+    assert witness is not None
+    a, b, o = int(witness.input_a), int(witness.input_b), int(witness.output)
+    assert witness.probability_a == pytest.approx(law[a][o])
+    assert witness.probability_b == pytest.approx(law[b][o])
+    assert witness.copies == copies
+    if 0 < bound.epsilon < math.inf:
+        ratio = math.log(witness.probability_a / witness.probability_b)
+        assert copies * ratio == pytest.approx(bound.epsilon)
+
+
+@given(LAWS, st.floats(0, 5))
+def test_the_hockey_stick_is_that_of_the_double_loop(law: tuple, epsilon: float) -> None:
+    assert delta_at(Table(law), epsilon) == pytest.approx(slow_delta(law, epsilon), abs=1e-12)
+
+
+@given(LAWS, st.floats(1e-6, 0.999))
+def test_epsilon_at_delta_is_the_least_that_holds(law: tuple, delta: float) -> None:
+    epsilon = exact_lower_bound(Table(law), SCOPE, delta).epsilon
+    if math.isinf(epsilon):
+        assert slow_delta(law, 50.0) > delta - 1e-12
+    else:
+        assert slow_delta(law, epsilon) <= delta + 1e-9
+        if epsilon > 1e-6:
+            assert slow_delta(law, epsilon - 1e-6) > delta - 1e-9
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 8), st.integers(0, 8), st.integers(2, 6), st.floats(1e-6, 0.5))
+def test_copies_at_delta_are_the_law_of_all_outputs_together(
+    p: int, q: int, copies: int, delta: float
+) -> None:
+    flip = BitFlip(p / 8, q / 8)
+    one = [(1 - flip.q, flip.q), (1 - flip.p, flip.p)]
+    outputs = list(itertools.product([0, 1], repeat=copies))
+    joint = tuple(tuple(math.prod(row[bit] for bit in o) for o in outputs) for row in one)
+    together = exact_lower_bound(Repeated(flip, copies), SCOPE, delta).epsilon
+    assert together == pytest.approx(
+        exact_lower_bound(Table(joint), SCOPE, delta).epsilon, abs=1e-7
+    )
+
+
+def test_the_asymmetric_flip_is_refuted_by_an_uploaded_zero() -> None:
+    flip = BitFlip.asymmetric(1.0)
+    bound = exact_lower_bound(flip, SCOPE)
+    assert math.isinf(bound.epsilon)
+    witness = bound.witness
+    assert witness is not None
+    assert (witness.input_a, witness.input_b, witness.output) == ("0", "1", "0")
+    assert witness.probability_b == 0.0
+    assert "impossible" in witness.note
+    assert delta_at(flip, 1.0) == pytest.approx(1 - math.exp(-1))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.5, 8.0])
+def test_sound_mechanisms_reach_their_epsilon_exactly(epsilon: float) -> None:
+    width = 3.0
+    for mechanism, times in (
+        (BitFlip.symmetric(epsilon), 1),
+        (OneCoordinate(epsilon, 7), 1),
+        (Laplace(scale=width / epsilon, low=-1, high=2), 1),
+        (Product(BitFlip.symmetric(epsilon), 1682), 1682),
+        (Repeated(OneCoordinate(epsilon, 7), 2000), 2000),
+        (Repeated(Product(BitFlip.symmetric(epsilon), 3), 5), 15),
+    ):
+        assert exact_lower_bound(mechanism, SCOPE).epsilon == pytest.approx(times * epsilon)
+
+
+def test_no_epsilon_holds_for_gaussian_noise_or_none_at_all() -> None:
+    noise = Gaussian(sigma=1.0, low=0, high=1)
+    for mechanism in (noise, Identity(), Product(noise, 4)):
+        assert math.isinf(exact_lower_bound(mechanism, SCOPE).epsilon)
+    assert exact_lower_bound(noise, SCOPE).witness is None
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [Gaussian(sigma=1.0, low=0, high=1), Laplace(scale=1.0, low=0, high=1)],
+)
+def test_densities_have_no_finite_sum_at_delta(mechanism: object) -> None:
+    with pytest.raises(InputError, match="finitely many outputs"):
+        exact_lower_bound(mechanism, SCOPE, 0.01)
+
+
+def test_more_than_two_ratios_in_copies_are_refused_at_delta() -> None:
+    law = ((0.5, 0.3, 0.2), (0.2, 0.3, 0.5))
+    with pytest.raises(InputError, match="two ratios"):
+        exact_lower_bound(Table(law, copies=3), SCOPE, 0.01)
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
+def test_senseless_deltas_are_refused(delta: float) -> None:
+    with pytest.raises(InputError, match="delta"):
+        exact_lower_bound(Identity(), SCOPE, delta)
+
+
+def test_many_copies_at_delta_do_not_underflow_to_an_infinite_bound() -> None:
+    """The second input makes the typical output e^-4500 likely, less than the smallest double."""
+    reports = Repeated(BitFlip.symmetric(2.5), 2000)
+    bound = exact_lower_bound(reports, SCOPE, 1e-6)
+    assert bound.epsilon == pytest.approx(response(2.5)(2000, 1e-6), rel=1e-9)
+    owed = Pld().bound(reports.event(), delta=1e-6, scope=SCOPE)
+    assert owed.epsilon == pytest.approx(bound.epsilon, rel=1e-9)
