@@ -1,0 +1,99 @@
+"""Laplace and Gaussian noise, and compositions of mechanisms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import GaussianDpEvent, LaplaceDpEvent, SelfComposedDpEvent
+from scipy import stats
+
+from accountants.errors import InputError
+from targets.mechanisms.bit_flip import BitFlip
+from targets.mechanisms.gaussian import Gaussian
+from targets.mechanisms.identity import Identity
+from targets.mechanisms.laplace import Laplace
+from targets.mechanisms.one_coordinate import OneCoordinate
+from targets.mechanisms.product import Product
+from targets.mechanisms.repeated import Repeated
+
+
+def test_densities_are_scipys() -> None:
+    x, v = np.linspace(-30, 30, 101)[:, None], np.array([-1.0, 0.2, 2.0])
+    np.testing.assert_allclose(
+        Laplace(scale=0.6, low=-1, high=2).log_prob(x, v), stats.laplace.logpdf(x, v, 0.6)
+    )
+    np.testing.assert_allclose(
+        Gaussian(sigma=0.6, low=-1, high=2).log_prob(x, v), stats.norm.logpdf(x, v, 0.6)
+    )
+
+
+def test_events_are_at_the_sensitivity_of_the_range() -> None:
+    assert Laplace(scale=1.5, low=-1, high=2).event() == LaplaceDpEvent(0.5)
+    assert Laplace(scale=1.5, low=-1, high=2).epsilon == pytest.approx(2.0)
+    assert Gaussian(sigma=1.5, low=-1, high=2).event() == GaussianDpEvent(0.5)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf])
+def test_senseless_noise_is_refused(scale: float) -> None:
+    with pytest.raises(InputError, match="scale"):
+        Laplace(scale=scale, low=0, high=1)
+    with pytest.raises(InputError, match="sigma"):
+        Gaussian(sigma=scale, low=0, high=1)
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, 1), (2, 1), (-math.inf, 1), (0, math.nan)])
+def test_an_empty_or_endless_range_is_refused(low: float, high: float) -> None:
+    with pytest.raises(InputError, match="low < high"):
+        Laplace(scale=1, low=low, high=high)
+    with pytest.raises(InputError, match="low < high"):
+        Gaussian(sigma=1, low=low, high=high)
+
+
+def test_identity_gives_the_value_and_draws_nothing() -> None:
+    rng = np.random.default_rng(1)
+    before = rng.bit_generator.state
+    bits = np.array([[0, 1], [1, 1]])
+    np.testing.assert_array_equal(Identity().randomize(bits, rng), bits)
+    assert rng.bit_generator.state == before
+    np.testing.assert_array_equal(
+        Identity().log_prob([0, 1], [[0], [1]]), [[0, -np.inf], [-np.inf, 0]]
+    )
+
+
+def test_compositions_charge_every_use() -> None:
+    one = OneCoordinate(1.0, 4)
+    event = Repeated(Product(one, 3), 5).event()
+    assert event == SelfComposedDpEvent(SelfComposedDpEvent(one.event(), 3), 5)
+    critical = Repeated(Product(one, 3), 5).critical()
+    assert critical is not None
+    assert critical.copies == 15
+    assert critical.part is one
+
+
+def test_a_product_is_the_sum_of_its_entries_laws() -> None:
+    flip, rng = BitFlip(0.8, 0.3), np.random.default_rng(2)
+    vectors, outputs = rng.integers(0, 2, (6, 9)), rng.integers(0, 2, (6, 9))
+    slow = [
+        math.prod(
+            (flip.p if v else flip.q) if o else (1 - flip.p if v else 1 - flip.q)
+            for o, v in zip(output, vector, strict=True)
+        )
+        for output, vector in zip(outputs, vectors, strict=True)
+    ]
+    np.testing.assert_allclose(np.exp(Product(flip, 9).log_prob(outputs, vectors)), slow)
+
+
+def test_repeats_are_fresh() -> None:
+    reports = Repeated(BitFlip(0.5, 0.5), 2).randomize(1, np.random.default_rng(3), (50_000,))
+    agree = int((reports[:, 0] == reports[:, 1]).sum())
+    assert stats.binomtest(agree, len(reports), 0.5).pvalue > 1e-9
+
+
+def test_a_vector_of_the_wrong_length_is_refused() -> None:
+    with pytest.raises(InputError, match="last axes"):
+        Product(BitFlip(0.8, 0.3), 3).randomize([0, 1], np.random.default_rng())
+    for make in (Product, Repeated):
+        with pytest.raises(InputError, match=">= 1"):
+            make(Identity(), 0)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accountants.errors import InputError
+from targets.mechanisms.one_coordinate import OneCoordinate
+
+
+def printed(value: float, epsilon: float) -> float:
+    """Algorithm 1, line 5, as printed."""
+    e = math.exp(epsilon)
+    return (value * (e - 1) + e + 1) / (2 * e + 2)
+
+
+@given(st.floats(0, 20), st.floats(-1, 1))
+def test_the_law_is_the_printed_one(epsilon: float, value: float) -> None:
+    law = np.exp(OneCoordinate(epsilon, 1).log_prob([[0, 1], [0, 0]], [value]))
+    assert law[0] == pytest.approx(printed(value, epsilon), rel=1e-9, abs=1e-12)
+    assert law.sum() == pytest.approx(1.0)
+
+
+@given(st.floats(0.1, 300))
+def test_the_worst_ratio_is_epsilon_however_large(epsilon: float) -> None:
+    """The printed formula cancels to 0 at value -1 and epsilon above 37; the mixture does not."""
+    high, low = OneCoordinate(epsilon, 1).log_prob([0, 1], [[1.0], [-1.0]])
+    assert high - low == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_without_the_projection_the_formula_is_no_probability() -> None:
+    epsilon = 1.0
+    limit = (math.e + 1) / (math.e - 1)
+    assert printed(limit, epsilon) == pytest.approx(1.0)
+    assert printed(limit + 0.01, epsilon) > 1
+    mechanism = OneCoordinate(epsilon, 2)
+    with pytest.raises(InputError, match="Project it first"):
+        mechanism.randomize([1.01, 0.0], np.random.default_rng())
+    with pytest.raises(InputError, match="Project it first"):
+        mechanism.bits(np.array([1.01]), np.random.default_rng())
+    assert mechanism.randomize(mechanism.project([3.0, -7.0]), np.random.default_rng()).shape == (
+        2,
+    )
+    np.testing.assert_array_equal(mechanism.project([3.0, -7.0]), [1.0, -1.0])
+
+
+def test_the_servers_estimate_is_unbiased_by_its_law() -> None:
+    """Sum over all outputs of probability times what the server reads is the vector itself."""
+    mechanism, vector = OneCoordinate(1.3, 4), np.array([0.5, -1.0, 0.0, 0.75])
+    mean = np.zeros(4)
+    for coordinate in range(4):
+        for bit, sign in ((1, 1.0), (0, -1.0)):
+            weight = np.exp(mechanism.log_prob([coordinate, bit], vector))
+            mean[coordinate] += weight * sign * mechanism.magnitude
+    np.testing.assert_allclose(mean, vector, atol=1e-12)
+
+
+def test_drawing_coordinates_first_is_the_same_mechanism() -> None:
+    mechanism, vector = OneCoordinate(0.7, 5), np.linspace(-1, 1, 5)
+    whole = mechanism.randomize(vector, np.random.default_rng(3), (1000,))
+    rng = np.random.default_rng(3)
+    index = mechanism.coordinates(rng, (1000,))
+    bits = mechanism.bits(vector[index], rng)
+    np.testing.assert_array_equal(whole, np.stack([index, bits], axis=-1))
+
+
+def test_no_epsilon_tells_nothing_and_its_estimate_is_infinite() -> None:
+    mechanism = OneCoordinate(0.0, 3)
+    assert math.isinf(mechanism.magnitude)
+    ones, minus = np.ones(3), -np.ones(3)
+    assert mechanism.log_prob([1, 1], ones) == mechanism.log_prob([1, 1], minus)
+
+
+@pytest.mark.parametrize("output", [[3, 1], [-1, 0], [0, 2], [1, -1]])
+def test_what_cannot_be_sent_has_no_probability(output: list[int]) -> None:
+    assert np.isneginf(OneCoordinate(1.0, 3).log_prob(output, np.zeros(3)))
+
+
+def test_senseless_settings_are_refused() -> None:
+    with pytest.raises(InputError, match="dimension"):
+        OneCoordinate(1.0, 0)
+    with pytest.raises(InputError, match="epsilon"):
+        OneCoordinate(-1.0, 3)
