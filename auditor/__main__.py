@@ -7,6 +7,7 @@ input; 3 the audit could not be completed, or a finding is UNSOUND.
 from __future__ import annotations
 
 import sys
+import traceback
 
 import typer
 
@@ -39,11 +40,9 @@ def main() -> None:
     except AuditError as error:
         print(f"auditor: {error}", file=sys.stderr)
         sys.exit(BAD_INPUT if isinstance(error, InputError) else INCOMPLETE)
-    except KeyboardInterrupt:
-        print(
-            "auditor: interrupted. Finished pieces are kept; the same command resumes.",
-            file=sys.stderr,
-        )
+    except Exception:
+        traceback.print_exc()
+        print("auditor: a fault of ours, not yours; please report these lines.", file=sys.stderr)
         sys.exit(INCOMPLETE)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from accountants.bound import Bound
 from accountants.methods.base import Accountant
 from accountants.scope import Scope, Vantage
-from accountants.verdict import judge, refutes
+from accountants.verdict import exceeds, judge, refutes
 from auditor.exact import exact_lower_bound
 from auditor.families import FAMILIES
 from reports.record import Finding
@@ -16,9 +17,10 @@ from targets.systems.base import Population, Question, Target
 
 
 def all_accountants() -> tuple[Accountant, ...]:
-    """One of every accountant, plug-ins included."""
+    """One of every accountant, plug-ins included; the simplest proof first, for it wins ties."""
     family = FAMILIES["accountants"]
-    return tuple(family.member(name)() for name in family.names())
+    names = sorted(family.names(), key=lambda name: (name != "pure", name))
+    return tuple(family.member(name)() for name in names)
 
 
 def least_upper_bound(
@@ -41,7 +43,8 @@ def least_upper_bound(
         for accountant in accountants
         if accountant.supports(event)
     ]
-    return min(bounds, key=lambda bound: bound.epsilon, default=None)
+    least = min((bound.epsilon for bound in bounds), default=math.inf)
+    return next((bound for bound in bounds if not exceeds(bound.epsilon, least)), None)
 
 
 def exact_bounds(target: Target, population: Population) -> tuple[Bound, ...]:

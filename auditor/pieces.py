@@ -50,6 +50,7 @@ class PieceResult(Row):
     measurements: tuple[Measurement, ...] = ()
     attacks: tuple[AttackRow, ...] = ()
     utility: tuple[UtilityRow, ...] = ()
+    errors: tuple[str, ...] = ()
     seconds: float = Field(default=0.0, ge=0)
 
 

@@ -9,8 +9,10 @@ so a killed audit resumes where it stopped.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import platform
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ import joblib
 import threadpoolctl
 from pydantic import ValidationError
 
+from accountants.errors import AuditError
 from auditor import pieces
 from auditor.pieces import Piece, PieceResult
 from auditor.plan import Number, Plan, Resources, make_plan, make_resources
@@ -31,6 +34,9 @@ from reports import store
 from reports.record import DataRow, Provenance, Record
 from targets.datasets.base import Interactions
 
+logger = logging.getLogger(__name__)
+
+PIECES = ".pieces"
 _PACKAGES = ("fedrec-auditor", "dp-accounting", "numpy", "scikit-learn", "scipy")
 
 
@@ -68,8 +74,15 @@ def audit(
     }
     record = run_plan(make_plan(values), make_resources(jobs), out=out)
     if out is not None:
-        store.write(record, out)
+        report(record, out)
     return record
+
+
+def report(record: Record, out: Path, *, fail_on: str = "violated") -> None:
+    """Write all reports of an audit, and drop its pieces if all of them finished."""
+    store.write(record, out, fail_on=fail_on)
+    if not record.errors:
+        shutil.rmtree(out / PIECES, ignore_errors=True)
 
 
 def run_plan(
@@ -84,9 +97,9 @@ def run_plan(
     plan = plan.resolved()
     for name in plan.targets:
         pieces.make_target(name, plan)  # refuse wrong settings before any work
+    interactions = load_data(plan.data)
     if out is not None:
         store.check_writable(out)
-    interactions = load_data(plan.data)
     work = pieces.split(plan, plan.targets)
     shelf = None if out is None else Shelf(out, plan, interactions)
     results: dict[Piece, PieceResult] = {}
@@ -117,6 +130,7 @@ def run_plan(
         measurements=tuple(row for result in ordered for row in result.measurements),
         attacks=tuple(row for result in ordered for row in result.attacks),
         utility=tuple(row for result in ordered for row in result.utility),
+        errors=tuple(error for result in ordered for error in result.errors),
     )
     return record
 
@@ -143,15 +157,22 @@ def _run(
         parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
         finished = parallel(joblib.delayed(_timed)(piece, plan, interactions) for piece in todo)
     for piece, result in finished:
-        if shelf is not None:
+        if shelf is not None and not result.errors:
             shelf.put(piece, result)
         yield piece, result
 
 
 def _timed(piece: Piece, plan: Plan, interactions: Interactions) -> tuple[Piece, PieceResult]:
+    """Run a piece in one thread; a fault in it is told in its result and loses no other piece."""
     started = time.perf_counter()
-    with threadpoolctl.threadpool_limits(1):
-        result = pieces.run(piece, plan, interactions)
+    try:
+        with threadpoolctl.threadpool_limits(1):
+            result = pieces.run(piece, plan, interactions)
+    except AuditError:
+        raise
+    except Exception as error:
+        logger.exception("%s failed", piece)
+        result = PieceResult(errors=(f"{piece}: {type(error).__name__}: {error}",))
     seconds = round(time.perf_counter() - started, 3)
     return piece, result.model_copy(update={"seconds": seconds})
 
@@ -165,7 +186,7 @@ class Shelf:
 
     def __init__(self, out: Path, plan: Plan, interactions: Interactions) -> None:
         text = "\n".join([plan.digest(), interactions.digest(), _source_digest(), str(_versions())])
-        object.__setattr__(self, "directory", out / ".pieces")
+        object.__setattr__(self, "directory", out / PIECES)
         object.__setattr__(self, "key", hashlib.sha256(text.encode()).hexdigest()[:16])
 
     def get(self, piece: Piece) -> PieceResult | None:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from accountants.errors import IncompleteError
+
 if TYPE_CHECKING:
     from auditor.plan import Plan
     from reports.record import Record
 
 FOUND = 1
-UNSOUND = 3
+INCOMPLETE = 3
 
 
 class FailOn(StrEnum):
@@ -48,28 +50,33 @@ def command(
 
     from auditor.plan import make_resources
     from auditor.progress import progress
-    from auditor.runner import run_plan
-    from reports import store, terminal
+    from auditor.runner import report, run_plan
+    from reports import terminal
 
     errors = Console(stderr=True)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     chosen = _plan(plan, targets, data, seed, quick)
     resources = make_resources(jobs)
-    with progress(errors) as observe:
-        record = run_plan(chosen, resources, out=out, observe=observe)
-    store.write(record, out, fail_on=str(fail_on))
+    try:
+        with progress(errors) as observe:
+            record = run_plan(chosen, resources, out=out, observe=observe)
+    except KeyboardInterrupt as error:
+        raise IncompleteError(
+            f"Interrupted. Finished pieces are kept in {out}; the same command resumes."
+        ) from error
+    report(record, out, fail_on=str(fail_on))
     terminal.render(record, Console())
     print(f"Report: {out / 'report.html'} (also report.md, report.json, junit.xml)")
     raise typer.Exit(exit_code(record, fail_on))
 
 
 def exit_code(record: Record, fail_on: FailOn) -> int:
-    """3 for an UNSOUND finding, 1 for one at the ``fail_on`` level, 0 otherwise."""
+    """3 for an UNSOUND finding or a failed piece, 1 for one at the level, 0 otherwise."""
     from accountants.verdict import Verdict
 
     verdicts = {finding.verdict for finding in record.findings}
-    if Verdict.UNSOUND in verdicts:
-        return UNSOUND
+    if Verdict.UNSOUND in verdicts or record.errors:
+        return INCOMPLETE
     failing: dict[FailOn, set[Verdict]] = {
         FailOn.NEVER: set(),
         FailOn.VIOLATED: {Verdict.VIOLATED},

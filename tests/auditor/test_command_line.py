@@ -1,0 +1,361 @@
+"""The auditor command: what it prints, what it leaves, how it exits, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from accountants.verdict import Verdict
+from auditor.__main__ import main
+from auditor.commands.run import FailOn, exit_code
+from reports import store
+from reports.record import Record
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run the command in this process: (exit code, standard output, standard error)."""
+
+    def call(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["auditor", *map(str, words)])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        out, err = capsys.readouterr()
+        return int(caught.value.code or 0), out, err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One quick audit of all targets on synthetic data, by two workers, in a process of its own."""
+    out = tmp_path_factory.mktemp("run")
+    words = ["run", "--data", "synthetic", "--quick", "--jobs", "2", "--out", str(out)]
+    finished = subprocess.run(
+        [sys.executable, "-m", "auditor", *words], capture_output=True, text=True, check=False
+    )
+    (out / "stdout").write_text(finished.stdout)
+    (out / "stderr").write_text(finished.stderr)
+    (out / "code").write_text(str(finished.returncode))
+    return out
+
+
+def test_a_run_leaves_its_reports_and_exits_with_the_finding(done: Path) -> None:
+    assert (done / "code").read_text() == "1"
+    for name in ("report.json", "report.html", "report.md", "junit.xml"):
+        assert (done / name).stat().st_size > 500
+    assert not (done / ".pieces").exists()
+    record = store.read(done)
+    verdicts = {
+        (finding.target, finding.scope.unit.value, finding.scope.horizon.value): finding.verdict
+        for finding in record.findings
+        if finding.scope.vantage == "server"
+    }
+    assert verdicts == {
+        ("dplcf-ap", "interaction", "training"): Verdict.VIOLATED,
+        ("dplcf-ap", "user", "training"): Verdict.INCOMPARABLE,
+        ("dplcf-sp", "interaction", "training"): Verdict.CONSISTENT,
+        ("dplcf-sp", "user", "training"): Verdict.INCOMPARABLE,
+        ("fcf", "user", "training"): Verdict.CONSISTENT,
+        ("fmf-ldp", "report", "report"): Verdict.CONSISTENT,
+        ("fmf-ldp", "user", "round"): Verdict.CONSISTENT,
+        ("fmf-ldp", "user", "training"): Verdict.INCOMPARABLE,
+    }
+
+
+def test_the_record_shows_the_counterexample_of_asymmetric_flipping(done: Path) -> None:
+    raw = json.loads((done / "report.json").read_text())
+    violated = next(f for f in raw["findings"] if f["verdict"] == "VIOLATED")
+    assert violated["measured"]["epsilon"] == "inf"
+    witness = violated["measured"]["witness"]
+    assert witness["output"] == "0"
+    assert min(witness["probability_a"], witness["probability_b"]) == 0.0
+
+
+def test_the_record_says_what_a_training_and_a_user_cost(done: Path) -> None:
+    record = store.read(done)
+    items = record.provenance.data.n_items
+    training = next(
+        f
+        for f in record.findings
+        if f.target == "fmf-ldp" and f.scope.horizon == "training" and f.scope.vantage == "server"
+    )
+    assert training.accounted is not None
+    assert training.accounted.epsilon == pytest.approx(2.5 * 100 * 20)
+    assert training.measured is not None
+    assert training.measured.epsilon == pytest.approx(2.5 * 100 * 20)
+    user = next(f for f in record.findings if f.target == "dplcf-sp" and f.scope.unit == "user")
+    assert user.accounted is not None
+    assert user.accounted.epsilon == pytest.approx(items * 1.0)
+
+
+def test_every_attack_says_its_interval_and_baseline(done: Path) -> None:
+    record = store.read(done)
+    families = {(row.target, row.family) for row in record.attacks}
+    assert ("fcf", "reconstruction") in families
+    assert ("dplcf-sp", "distinguisher") in families
+    for target in ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap"):
+        assert {(target, "attribute inference"), (target, "membership inference")} <= families
+    for row in record.attacks:
+        assert row.ci_low <= row.value <= row.ci_high
+        assert row.baselines
+        assert row.baseline == max(row.baselines.values())
+        assert row.n > 0
+    exact = next(r for r in record.attacks if (r.target, r.metric) == ("fcf", "interaction F1"))
+    assert exact.value > 0.99
+
+
+def test_progress_is_plain_lines_and_time_left(done: Path) -> None:
+    lines = (done / "stderr").read_text().splitlines()
+    assert any("s left" in line for line in lines)
+    assert "\x1b" not in (done / "stderr").read_text()
+    assert "\x1b" not in (done / "stdout").read_text()
+
+
+def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
+    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One job, interrupted after five pieces, resumed: equal but for timing and machine."""
+    from auditor import pieces, runner
+    from auditor.plan import make_plan, make_resources
+
+    plan = make_plan({"data": "synthetic", "quick": True})
+    ran: list[str] = []
+    real = pieces.run
+
+    def counted(piece: pieces.Piece, *rest: object) -> pieces.PieceResult:
+        if len(ran) == 5:
+            raise KeyboardInterrupt
+        ran.append(str(piece))
+        return real(piece, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(pieces, "run", counted)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run_plan(plan, make_resources(1), out=tmp_path)
+    assert not (tmp_path / "report.json").exists()
+    monkeypatch.setattr(pieces, "run", real)
+    seen: list[int] = []
+    record = runner.run_plan(
+        plan, make_resources(1), out=tmp_path, observe=lambda done, *_: seen.append(done)
+    )
+    assert seen[-1] > 5
+
+    def stripped(one: Record) -> bytes:
+        provenance = one.provenance.model_copy(update={"timing": {}, "machine": {}})
+        return store.encode(one.model_copy(update={"provenance": provenance}))
+
+    assert stripped(record) == stripped(store.read(done))
+
+
+def test_an_interrupt_is_one_line_and_exit_code_3(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from auditor import pieces
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pieces, "run", interrupted)
+    words = ("run", "fcf", "--data", "synthetic", "--jobs", "1", "--out", tmp_path)
+    code, _, err = cli(*words)
+    assert code == 3
+    assert err.strip().count("\n") == 0
+    assert "resumes" in err
+    assert not (tmp_path / "report.json").exists()
+
+
+def test_a_fault_in_one_piece_loses_no_other(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from auditor import pieces
+
+    real = pieces.run
+
+    def faulty(piece: pieces.Piece, *rest: object) -> pieces.PieceResult:
+        if piece.step == "utility":
+            raise ZeroDivisionError("a bug")
+        return real(piece, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(pieces, "run", faulty)
+    plan = tmp_path / "plan.toml"
+    plan.write_text('targets = ["dplcf-sp"]\nattacks = ["bit-decoding"]\ndata = "synthetic"\n')
+    code, _, _ = cli("run", "--plan", plan, "--quick", "--jobs", "1", "--out", tmp_path / "out")
+    assert code == 3
+    record = store.read(tmp_path / "out")
+    assert record.errors == ("dplcf-sp utility: ZeroDivisionError: a bug",)
+    assert record.findings
+    assert record.attacks
+
+
+def test_report_renders_the_same_files_again(cli: Cli, done: Path, tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_bytes((done / "report.json").read_bytes())
+    code, out, _ = cli("report", tmp_path)
+    assert code == 0
+    assert "report.html" in out
+    for name in ("report.json", "report.html", "report.md", "junit.xml"):
+        assert (tmp_path / name).read_bytes() == (done / name).read_bytes()
+
+
+def test_fail_on_decides_the_exit_code(done: Path) -> None:
+    record = store.read(done)
+    assert exit_code(record, FailOn.VIOLATED) == 1
+    assert exit_code(record, FailOn.NEVER) == 0
+    calm = record.model_copy(
+        update={"findings": tuple(f for f in record.findings if f.verdict != "VIOLATED")}
+    )
+    assert exit_code(calm, FailOn.VIOLATED) == 0
+    doubtful = calm.findings[0].model_copy(update={"verdict": Verdict.UNSUBSTANTIATED})
+    assert exit_code(calm.model_copy(update={"findings": (doubtful,)}), FailOn.VIOLATED) == 0
+    assert exit_code(calm.model_copy(update={"findings": (doubtful,)}), FailOn.UNSUBSTANTIATED) == 1
+    alarm = calm.findings[0].model_copy(update={"verdict": Verdict.UNSOUND})
+    for level in FailOn:
+        assert exit_code(calm.model_copy(update={"findings": (alarm,)}), level) == 3
+
+
+BROKEN = {
+    "unknown target": (("run", "dplcf-app"), "Did you mean dplcf-ap"),
+    "unknown data": (("run", "--data", "ml-100kk"), "Did you mean ml-100k"),
+    "no such path": (("run", "--data", "/nowhere/at/all"), "not there"),
+    "no such plan": (("run", "--plan", "/nowhere/plan.toml"), "readable plan"),
+    "negative seed": (("run", "--seed", "-1"), "seed=-1"),
+    "no jobs": (("run", "--jobs", "0"), "jobs=0"),
+    "unwritable": (("run", "fcf", "--data", "synthetic", "--out", "/proc/nope"), "can be written"),
+    "unknown family": (("list", "target"), "got 'target'"),
+    "unknown target to account": (("account", "nope"), "got 'nope'"),
+    "too few users": (("account", "fcf", "--users", "0"), "at least 2"),
+    "negative epsilon": (("verify", "math:sin", "--epsilon", "-1"), "epsilon=-1"),
+    "NaN epsilon": (("verify", "math:sin", "--epsilon", "nan"), "epsilon=nan"),
+    "not importable": (("verify", "no_such_module:f", "--epsilon", "1"), "no_such_module"),
+    "no attribute": (("verify", "math:nope", "--epsilon", "1"), "math:nope"),
+    "no callable": (("verify", "math", "--epsilon", "1"), "PACKAGE.MODULE:CALLABLE"),
+    "inputs not JSON": (("verify", "math:sin", "--epsilon", "1", "--inputs", "a,b"), "JSON"),
+    "raises": (("verify", "math:sin", "--epsilon", "1"), "TypeError"),
+    "no run directory": (("report", "/nowhere"), "report.json"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), BROKEN.values(), ids=BROKEN)
+def test_bad_input_is_one_clear_line_and_exit_code_2(
+    cli: Cli, words: tuple[str, ...], said: str
+) -> None:
+    code, out, err = cli(*words)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("auditor: ")
+    assert err.strip().count("\n") == 0
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("seed = 1\nsurprise = 2\n", "line 2: expected one of the keys"),
+        ("[settings.dplcf-sp]\nepsilon = -1.0\n", "epsilon=-1.0"),
+        ("[settings.dplcf-sp]\nepsilon = nan\n", "epsilon=nan"),
+        ("[settings.dplcf-sp]\nepsylon = 1.0\n", "epsylon"),
+        ("[settings.dplcf-sp]\nneighbours = 2.5\n", "whole number"),
+    ],
+)
+def test_a_bad_plan_is_refused(cli: Cli, tmp_path: Path, content: str, said: str) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(content)
+    code, _, err = cli("run", "--plan", plan, "--data", "synthetic", "--out", tmp_path / "out")
+    assert code == 2
+    assert err.strip().count("\n") == 0
+    assert said in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_broken_line_of_ratings_is_named(cli: Cli, tmp_path: Path) -> None:
+    genres = "|".join(["0"] * 19)
+    (tmp_path / "u.user").write_text("1|30|M|writer|0\n")
+    (tmp_path / "u.item").write_text(f"1|A|01-Jan-1990||x|{genres}\n", encoding="latin-1")
+    (tmp_path / "u.data").write_text("1\t1\t5\t10\n1\t1\tfive\t20\n")
+    code, _, err = cli("run", "--data", tmp_path, "--out", tmp_path / "out")
+    assert code == 2
+    assert "u.data" in err
+    assert "line 2" in err
+
+
+def test_a_truncated_archive_is_refused(cli: Cli, tmp_path: Path) -> None:
+    whole = tmp_path / "whole.zip"
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("ml-100k/u.data", "1\t1\t5\t10\n" * 1000)
+    cut = tmp_path / "cut.zip"
+    cut.write_bytes(whole.read_bytes()[:-30])
+    code, _, err = cli("run", "--data", cut, "--out", tmp_path / "out")
+    assert code == 2
+    assert "zip" in err
+
+
+def test_listings_in_text_and_json(cli: Cli) -> None:
+    code, out, _ = cli("list", "targets")
+    assert code == 0
+    assert "dplcf-ap" in out
+    code, out, _ = cli("list", "--json")
+    listed = json.loads(out)
+    assert {"fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap"} <= set(listed["targets"])
+    assert set(listed) == {
+        "targets",
+        "attacks",
+        "estimators",
+        "accountants",
+        "mechanisms",
+        "datasets",
+    }
+
+
+def test_account_needs_no_data(cli: Cli) -> None:
+    code, out, _ = cli("account", "fmf-ldp", "--json")
+    assert code == 0
+    rows = json.loads(out)
+    assert [row["accounted"]["epsilon"] for row in rows[:3]] == pytest.approx([2.5, 250, 5000])
+    shuffled = rows[-1]["accounted"]
+    assert shuffled["scope"]["vantage"] == "shuffled"
+    assert shuffled["epsilon"] < 5000 / 20
+    code, out, _ = cli("account", "dplcf-ap")
+    assert "VIOLATED" in out
+
+
+def test_verify_confirms_and_accuses(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "homemade.py").write_text(
+        "from targets.mechanisms.bit_flip import BitFlip\n"
+        "tight = BitFlip.symmetric(1.0)\n"
+        "def sloppy(x, rng, size):\n"
+        "    return rng.random(size) < (0.9 if x else 0.2)\n"
+    )
+    sys.path.insert(0, str(tmp_path))
+    try:
+        code, out, _ = cli("verify", "homemade:tight", "--epsilon", "1")
+        assert (code, out.splitlines()[0][:10]) == (0, "CONSISTENT")
+        code, out, _ = cli(
+            "verify", "homemade:sloppy", "--epsilon", "1", "--samples", "20000", "--json"
+        )
+        assert code == 1
+        found = json.loads(out)
+        assert found["verdict"] == "VIOLATED"
+        assert 1.9 < found["epsilon_lower"] < 2.08
+    finally:
+        sys.path.remove(str(tmp_path))
+
+
+def test_doctor(cli: Cli) -> None:
+    code, out, _ = cli("doctor", "--json")
+    assert code == 0
+    assert {"python", "cores", "memory", "torch device", "data cache"} <= set(json.loads(out))
+
+
+def test_help_lists_every_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "auditor", "--help"], capture_output=True, text=True, check=True
+    )
+    for command in ("run", "list", "account", "verify", "report", "doctor"):
+        assert f" {command} " in done.stdout
