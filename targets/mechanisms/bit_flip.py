@@ -84,20 +84,16 @@ class BitFlip:
         """
         bits = self._bits(value)
         shape = bits.shape if size is None else size
-        bits = Domain(low=0, high=1).spread(bits, shape)
-        count = math.prod(shape)
-        words = rng.integers(0, 2**64, size=-(-count // 8), dtype=np.uint64)
-        noise = words.view(np.uint8)[:count].reshape(shape)
+        bits = Domain(low=0, high=1).spread(bits, shape).ravel()
+        words = rng.integers(0, 2**64, size=-(-len(bits) // 8), dtype=np.uint64)
+        noise = words.view(np.uint8)[: len(bits)]
         p_byte, q_byte = int(self.p * _BYTE), int(self.q * _BYTE)
-        out = np.where(bits, noise < p_byte, noise < q_byte)
-        ties = np.flatnonzero(np.where(bits, noise == p_byte, noise == q_byte))
-        rest = np.where(
-            bits.ravel()[ties] if bits.ndim else bits,
-            self.p * _BYTE - p_byte,
-            self.q * _BYTE - q_byte,
-        )
-        out.reshape(-1)[ties] = rng.random(len(ties)) < rest
-        return out
+        # Bitwise selection: several times faster than np.where on booleans.
+        out = _select(bits, noise < p_byte, noise < q_byte)
+        ties = np.flatnonzero(_select(bits, noise == p_byte, noise == q_byte))
+        rest = np.where(bits[ties], self.p * _BYTE - p_byte, self.q * _BYTE - q_byte)
+        out[ties] = rng.random(len(ties)) < rest
+        return out.reshape(shape)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """ln P(output | value), broadcast; -inf for an output that cannot be."""
@@ -123,6 +119,12 @@ class BitFlip:
     def _bits(self, value: ArrayLike) -> NDArray[np.bool_]:
         array = np.asarray(value)
         return array if array.dtype == bool else self.domain.check(array).astype(bool)
+
+
+def _select(
+    where: NDArray[np.bool_], one: NDArray[np.bool_], zero: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    return zero ^ (where & (one ^ zero))
 
 
 def _log(rate: float) -> float:

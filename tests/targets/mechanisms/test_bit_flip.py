@@ -70,6 +70,14 @@ def test_ten_million_samples_have_the_rate(rate: float) -> None:
     assert stats.binomtest(int(ones), n, rate).pvalue > 1e-9
 
 
+def test_bits_drawn_one_at_a_time_have_the_rate_too() -> None:
+    """At 1/512 every one comes from a tie."""
+    flip, rng = BitFlip(1 / 512, 0.5), np.random.default_rng(16)
+    draws = [flip.randomize(1, rng) for _ in range(20_000)]
+    assert isinstance(draws[0], np.ndarray)
+    assert stats.binomtest(int(np.sum(draws)), len(draws), 1 / 512).pvalue > 1e-9
+
+
 def test_neighbouring_bits_are_independent() -> None:
     """Eight bits come from one random word: their patterns must be those of eight coins."""
     bits = BitFlip(0.3, 0.6).randomize(False, np.random.default_rng(12), (100_000, 8))
