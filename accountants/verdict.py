@@ -105,8 +105,9 @@ def _conclude(
         how = (
             "exactly" if measured.confidence == 1.0 else f"at {measured.confidence:.4g} confidence"
         )
+        least = "infinite" if math.isinf(measured.epsilon) else f"at least {_at(measured)}"
         return Verdict.VIOLATED, (
-            f"Epsilon is at least {_at(measured)} {how} ({measured.source}), above the claimed "
+            f"Epsilon is {least}, {how} ({measured.source}), above the claimed "
             f"{_number(claim.epsilon)}, in a scope that the claim covers."
         )
     differences = [

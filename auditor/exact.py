@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +39,9 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
     output = int(np.argmax(ratios))
     a, b = int(np.argmax(laws[:, output])), int(np.argmin(laws[:, output]))
     witness = Witness(
-        input_a=_words(critical.inputs[a]),
-        input_b=_words(critical.inputs[b]),
-        output=_words(critical.outputs[output]),
+        input_a=critical.name_input(critical.inputs[a]),
+        input_b=critical.name_input(critical.inputs[b]),
+        output=critical.name_output(critical.outputs[output]),
         probability_a=math.exp(laws[a, output]),
         probability_b=math.exp(laws[b, output]),
         copies=critical.copies,
@@ -77,8 +76,8 @@ def _at_delta(mechanism: Mechanism, scope: Scope, delta: float) -> Bound:
         if chosen is None or reached[k] > epsilon:
             epsilon = max(epsilon, float(reached[k]))
             chosen = Witness(
-                input_a=_words(critical.inputs[a]),
-                input_b=_words(critical.inputs[b]),
+                input_a=critical.name_input(critical.inputs[a]),
+                input_b=critical.name_input(critical.inputs[b]),
                 output=f"the {k + 1} of {len(p)} outputs that speak most for the first input",
                 probability_a=min(1.0, float(in_p[k])),
                 probability_b=min(1.0, math.exp(in_q[k])),
@@ -162,12 +161,3 @@ def _note(critical: Critical, log_b: float) -> str:
     if critical.copies > 1:
         return f"{critical.copies} independent copies may take this pair at once."
     return ""
-
-
-def _words(value: Any) -> str:
-    array = np.asarray(value)
-    if array.ndim == 0:
-        return f"{array.item():g}"
-    if array.size > 8 and (array == array.flat[0]).all():
-        return f"{array.flat[0]:g} in all {array.size} entries"
-    return np.array2string(array, threshold=8, separator=", ")

@@ -173,7 +173,7 @@ def roc(
 
 def _check_fpr(members: NDArray[np.bool_], fpr: float) -> None:
     negatives = int(np.count_nonzero(~members))
-    if not 1.0 <= fpr * negatives < negatives:
+    if not 1.0 - 1e-9 <= fpr * negatives < negatives:
         raise InputError(
             f"Expected fpr in [1/{negatives}, 1), the resolution of {negatives} non-members, "
             f"got fpr={fpr!r}. Give more non-members or a larger fpr."

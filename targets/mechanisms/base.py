@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -65,6 +66,16 @@ class Domain:
         return f"{entries}^{'x'.join(map(str, self.shape))}" if self.shape else entries
 
 
+def plainly(value: Any) -> str:
+    """An input or output in words where a mechanism has none of its own."""
+    array = np.asarray(value)
+    if array.ndim == 0:
+        return f"{array.item():g}"
+    if array.size > 8 and (array == array.flat[0]).all():
+        return f"{array.flat[0]:g} in all {array.size} entries"
+    return np.array2string(array, threshold=8, separator=", ")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Critical:
     """Inputs and outputs among which the largest log-ratio of a mechanism is attained.
@@ -74,6 +85,7 @@ class Critical:
     once, gives the sets of that part: the log-ratio adds up. ``part`` is None where the mechanism
     is its own only part. ``exhaustive`` says that ``outputs`` are all outputs that have positive
     probability, and that ``inputs`` hold the pair of largest hockey-stick divergence as well.
+    ``name_input`` and ``name_output`` put one of either in words, for a witness.
     """
 
     inputs: NDArray[Any]
@@ -81,6 +93,8 @@ class Critical:
     copies: int = 1
     part: Mechanism | None = None
     exhaustive: bool = False
+    name_input: Callable[[Any], str] = plainly
+    name_output: Callable[[Any], str] = plainly
 
 
 class Mechanism(Protocol):

@@ -104,7 +104,13 @@ class BitFlip:
 
     def critical(self) -> Critical:
         """Both bits, both outputs: all there is."""
-        return Critical(inputs=np.array([0, 1]), outputs=np.array([0, 1]), exhaustive=True)
+        return Critical(
+            inputs=np.array([0, 1]),
+            outputs=np.array([0, 1]),
+            exhaustive=True,
+            name_input="true bit {}".format,
+            name_output="uploaded bit {}".format,
+        )
 
     def event(self) -> DpEvent:
         """Randomized response over two buckets if p + q = 1, otherwise our own leaf."""

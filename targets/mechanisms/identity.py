@@ -43,7 +43,13 @@ class Identity:
 
     def critical(self) -> Critical:
         """Both bits, both outputs: all there is."""
-        return Critical(inputs=np.array([0, 1]), outputs=np.array([0, 1]), exhaustive=True)
+        return Critical(
+            inputs=np.array([0, 1]),
+            outputs=np.array([0, 1]),
+            exhaustive=True,
+            name_input="true entry {}".format,
+            name_output="uploaded entry {}".format,
+        )
 
     def event(self) -> DpEvent:
         """Non-private."""

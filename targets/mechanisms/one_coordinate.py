@@ -98,7 +98,11 @@ class OneCoordinate:
         inputs = np.repeat([[1.0], [-1.0]], self.dimension, axis=1)
         coordinate, bit = np.divmod(np.arange(2 * self.dimension), 2)
         return Critical(
-            inputs=inputs, outputs=np.stack([coordinate, bit], axis=-1), exhaustive=True
+            inputs=inputs,
+            outputs=np.stack([coordinate, bit], axis=-1),
+            exhaustive=True,
+            name_input=lambda vector: f"all {len(vector)} entries {vector[0]:+g}",
+            name_output=lambda report: f"entry {report[0]} sent as {'+' if report[1] else '-'}B",
         )
 
     def event(self) -> DpEvent:

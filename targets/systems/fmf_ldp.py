@@ -154,7 +154,7 @@ class FmfLdp(ImplicitMf):
         if scope.vantage is Vantage.SERVER:
             one = self._randomizer(population.n_items).event()
         else:
-            one = ShuffledDpEvent(self.epsilon, population.n_users)
+            one = ShuffledDpEvent(self.epsilon, population.n_users, binary=True)
         return SelfComposedDpEvent(one, self._count(scope.horizon))
 
     def challenges(self) -> tuple[Challenge, ...]:

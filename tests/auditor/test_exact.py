@@ -135,7 +135,11 @@ def test_the_asymmetric_flip_is_refuted_by_an_uploaded_zero() -> None:
     assert math.isinf(bound.epsilon)
     witness = bound.witness
     assert witness is not None
-    assert (witness.input_a, witness.input_b, witness.output) == ("0", "1", "0")
+    assert (witness.input_a, witness.input_b, witness.output) == (
+        "true bit 0",
+        "true bit 1",
+        "uploaded bit 0",
+    )
     assert witness.probability_b == 0.0
     assert "impossible" in witness.note
     assert delta_at(flip, 1.0) == pytest.approx(1 - math.exp(-1))

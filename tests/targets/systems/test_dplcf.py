@@ -154,7 +154,7 @@ def test_asymmetric_claim_is_broken_by_an_uploaded_zero() -> None:
     bound = exact_lower_bound(mechanism, own.scope)
     assert math.isinf(bound.epsilon)
     assert bound.witness is not None
-    assert bound.witness.output == "0"
+    assert bound.witness.output == "uploaded bit 0"
     possible, impossible = bound.witness.probability_a, bound.witness.probability_b
     assert (possible, impossible) == (pytest.approx(1 - math.exp(-1)), 0.0)
     assert delta_at(target.flip, 1.0) == pytest.approx(1 - math.exp(-1))
