@@ -4,7 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= audit
 
-.PHONY: audit test lint bench calibrate clean
+.PHONY: setup audit test lint bench calibrate clean
+
+setup: $(VENV)/.ready
 
 audit: $(VENV)/.ready
 	$(BIN)/auditor run --data ml-100k --out $(OUT) --fail-on never
