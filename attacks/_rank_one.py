@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 _WINDOW = 0.1
 _REFINEMENTS = 6
+_CERTAIN = 8.0  # standard deviations of the untouched items beyond which there is no doubt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,3 +87,17 @@ def _bulk(
         deviation = np.sqrt((residual**2).sum(axis=1) / count) / 0.9866
         spread = np.maximum(deviation, rounding)
     return square, spread
+
+
+def decide(found: RankOneFit, items: NDArray[Any], alpha: float) -> NDArray[np.bool_]:
+    """Which items were touched: (n, M), from residuals of known spread."""
+    least = 1.0 + alpha * (1.0 - found.vectors @ items.T.astype(np.float64))
+    noise = np.maximum(found.noise, np.finfo(np.float64).tiny)[:, None]
+    certain = np.abs(found.residuals) > _CERTAIN * noise
+    touched = certain | (found.residuals > np.abs(least) / 2)
+    for _ in range(3):
+        share = touched.mean(axis=1, keepdims=True).clip(1e-4, 1 - 1e-4)
+        odds = np.log(share) - np.log1p(-share)
+        # (s least - least^2 / 2) / noise^2 + odds > 0, free of overflow where the noise is none.
+        touched = certain | (found.residuals * least - least**2 / 2 + odds * noise**2 > 0)
+    return touched & (found.noise > 0)[:, None]

@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountants.errors import InputError
+from attacks._rank_one import decide, fit
 from targets.transcript import Component, Dense, Glimpse, Uploads, View
 
 # Numbers of one block of dense messages: 64 MiB in float64.
 _BLOCK = 2**23
 _SUMMARY = "summary"
+_GRADIENT = "gradient"
 _CLIP = 5.0
 # Fresh randomizations of the same data in every round: their sum says more than the last one.
 _ADDITIVE = ("reports", "bits")
@@ -74,9 +76,11 @@ def summary(view: View) -> View:
     """The view with its uploads condensed to one standardised vector a user.
 
     Reports and bits, randomized afresh every round, are summed over the rounds; of every other
-    component the last round's messages are taken. The columns are then centred and scaled over
-    all users, labelled or not, which the adversary sees too, and clipped at five standard
-    deviations: gradients have heavy tails. A user who sent nothing has the mean.
+    component the last round's messages are taken. Item gradients are first read as the interaction
+    sets they give away (``_rank_one``), which say more in fewer columns: on MovieLens 100K, with
+    30% of users known, the MLP then has a macro F1 of .67 instead of .62 for gender. Last, the
+    columns are centred and scaled over all users, labelled or not, which the adversary sees too,
+    and clipped at five standard deviations. A user who sent nothing has the mean.
     A view without uploads, or condensed before, is returned as it is. Memory: n_users times the
     size of one user's messages, float32.
     """
@@ -88,7 +92,11 @@ def summary(view: View) -> View:
         rounds = view.component(name)
         kept = len(rounds) if name in _ADDITIVE else 1
         glimpses = tuple(Glimpse(broadcast=None, uploads=u) for u, _ in rounds[-kept:])
-        part = summed(replace(view, rounds=glimpses), name)
+        part = (
+            _interactions(view)
+            if seen(view, _GRADIENT) and name == _GRADIENT
+            else summed(replace(view, rounds=glimpses), name)
+        )
         senders = np.unique(np.concatenate([u.users for u, _ in rounds[-kept:]]))
         sent = part[senders]
         mean, scale = sent.mean(axis=0, dtype=np.float64), sent.std(axis=0, dtype=np.float64)
@@ -104,6 +112,16 @@ def summary(view: View) -> View:
         components=MappingProxyType({_SUMMARY: Dense(values)}),
     )
     return replace(view, rounds=(Glimpse(broadcast=view.rounds[-1].broadcast, uploads=uploads),))
+
+
+def _interactions(view: View) -> NDArray[np.float32]:
+    """The interaction sets that the last round's gradients give away: (n_users, n_items)."""
+    uploads, items = last(view, _GRADIENT)
+    alpha = float(view.public.settings.get("alpha", 1.0))
+    touched = np.zeros((view.public.n_users, view.public.n_items), dtype=np.float32)
+    for rows, gradients in blocks(uploads.components[_GRADIENT]):
+        touched[uploads.users[rows]] = decide(fit(gradients, items), items, alpha)
+    return touched
 
 
 def features(view: View, side: NDArray[np.float64] | None) -> NDArray[np.float32]:
