@@ -132,7 +132,11 @@ def _lines(section: Section) -> list[str]:
     lines = []
     for finding in section.findings:
         head, *rest = (printable(cell.replace("\n", ", ")) for cell in _cells(section, finding))
-        fields = [f"{name} {cell}" for name, cell in zip(names, rest, strict=True)]
+        fields = [
+            f"{name} {cell}"
+            for name, cell in zip(names, rest, strict=True)
+            if section.attacks or name != "worst attack"
+        ]
         lines.append(f"{head}: " + "; ".join(fields))
     return lines or [f"{printable(section.target)}: not judged; {_attack(section.worst)}"]
 
