@@ -1,0 +1,118 @@
+"""Which bounds speak to a question: exact before sampled, alarms before all, the least proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
+
+from accountants.bound import Bound, Side
+from accountants.claim import Claim
+from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from accountants.verdict import ALARM_CONFIDENCE, Verdict
+from auditor.accounting import all_accountants, answer, exact_bounds, least_upper_bound
+from targets.mechanisms.bit_flip import BitFlip
+from targets.mechanisms.repeated import Repeated
+from targets.systems.base import Population, Question
+
+REPORT = Scope(
+    unit=Unit.REPORT,
+    adjacency=Adjacency.ANY_PAIR,
+    vantage=Vantage.SERVER,
+    horizon=Horizon.REPORT,
+)
+TRAINING = replace(REPORT, unit=Unit.USER, horizon=Horizon.TRAINING)
+POPULATION = Population(n_users=10, n_items=10)
+
+
+@dataclass(frozen=True)
+class Ten:
+    """Ten randomized responses at epsilon 1; the law of a training is not written down."""
+
+    name: str = "ten"
+
+    def questions(self, population: Population) -> tuple[Question, ...]:
+        claim = Claim(epsilon=1.0, scope=REPORT, statement="ours", source="paper")
+        whole = Claim(epsilon=4.0, scope=TRAINING, statement="ours", source="paper")
+        return (
+            Question(claim=claim, scope=REPORT),
+            Question(claim=whole, scope=TRAINING),
+        )
+
+    def mechanism(self, scope: Scope, population: Population) -> Any:
+        return BitFlip.symmetric(1.0) if scope.horizon is Horizon.REPORT else None
+
+    def event(self, scope: Scope, population: Population) -> Any:
+        if scope.vantage is Vantage.PEERS:
+            return NonPrivateDpEvent()
+        one = BitFlip.symmetric(1.0).event()
+        return one if scope.horizon is Horizon.REPORT else SelfComposedDpEvent(one, 10)
+
+
+def lower(epsilon: float, scope: Scope, confidence: float = 0.95) -> Bound:
+    return Bound(
+        epsilon=epsilon, side=Side.LOWER, scope=scope, source="sampled", confidence=confidence
+    )
+
+
+def verdict(which: int, **bounds: Any) -> tuple[Verdict, float | None]:
+    target: Any = Ten()
+    found = answer(
+        target,
+        target.questions(POPULATION)[which],
+        POPULATION,
+        exact=exact_bounds(target, POPULATION),
+        accountants=all_accountants(),
+        **bounds,
+    )
+    return found.verdict, None if found.measured is None else found.measured.epsilon
+
+
+def test_a_sample_in_a_scope_that_is_known_exactly_does_not_count() -> None:
+    assert verdict(0, sampled=[lower(1.02, REPORT)]) == (Verdict.CONSISTENT, pytest.approx(1.0))
+
+
+def test_a_sample_beyond_what_is_known_exactly_counts() -> None:
+    assert verdict(1)[0] is Verdict.UNSUBSTANTIATED
+    assert verdict(1, sampled=[lower(6.0, TRAINING)]) == (Verdict.VIOLATED, 6.0)
+    assert verdict(1, sampled=[lower(0.5, TRAINING)])[1] == pytest.approx(1.0)
+
+
+def test_a_contradiction_at_the_alarm_confidence_overrides_all() -> None:
+    alarm = lower(1.02, REPORT, ALARM_CONFIDENCE)
+    assert verdict(0, sampled=[lower(1.05, REPORT)], alarms=[alarm]) == (Verdict.UNSOUND, 1.02)
+    assert verdict(0, alarms=[lower(0.98, REPORT, ALARM_CONFIDENCE)])[0] is Verdict.CONSISTENT
+
+
+def test_bounds_elsewhere_do_not_speak() -> None:
+    wider = lower(9.0, TRAINING)
+    assert verdict(0, sampled=[wider]) == (Verdict.CONSISTENT, pytest.approx(1.0))
+
+
+def test_the_simplest_proof_wins_a_tie() -> None:
+    bound = least_upper_bound(Ten(), TRAINING, POPULATION, 0.0, all_accountants())  # type: ignore[arg-type]
+    assert bound is not None
+    assert bound.epsilon == pytest.approx(10.0)
+    assert "composition" in bound.source
+
+
+def test_a_weaker_vantage_inherits_the_proof_of_a_stronger_one() -> None:
+    peers = replace(TRAINING, vantage=Vantage.PEERS)
+    bound = least_upper_bound(Ten(), peers, POPULATION, 0.0, all_accountants())  # type: ignore[arg-type]
+    assert bound is not None
+    assert bound.epsilon == pytest.approx(10.0)
+    assert bound.scope == peers
+
+
+def test_repeated_laws_are_exact() -> None:
+    """Ten responses written down as one mechanism: epsilon 10, exactly."""
+
+    @dataclass(frozen=True)
+    class Known(Ten):
+        def mechanism(self, scope: Scope, population: Population) -> Any:
+            return Repeated(BitFlip.symmetric(1.0), 10 if scope == TRAINING else 1)
+
+    bounds = exact_bounds(Known(), POPULATION)  # type: ignore[arg-type]
+    assert sorted(bound.epsilon for bound in bounds) == pytest.approx([1.0, 10.0])
