@@ -24,7 +24,7 @@ bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks
 
 calibrate: $(VENV)/.ready
-	$(BIN)/pytest -n auto -q -m calibration tests/calibration
+	$(BIN)/pytest -n auto -q -rP -m calibration tests/calibration
 
 # The CPU build of torch where the index has it as 2.13.0; otherwise whatever torch pip resolves.
 $(VENV)/.ready: pyproject.toml
