@@ -16,6 +16,9 @@ from targets.mechanisms.base import Critical, Mechanism
 
 Law = NDArray[np.float64]
 """Log-probabilities of outputs."""
+# Relative error a probability may have by rounding, for each output added up: it is given away, or
+# a claim that holds with equality would be refuted, by an infinite epsilon in the worst case.
+_ROUNDING = 2.0**-46
 
 
 def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> Bound:
@@ -71,7 +74,8 @@ def _at_delta(mechanism: Mechanism, scope: Scope, delta: float) -> Bound:
         # The divergence is the largest P(S) - e^eps Q(S) over the sets S of largest ratio.
         order = np.argsort(-_ratio(p, q))
         in_p, in_q = np.cumsum(np.exp(p[order])), np.logaddexp.accumulate(q[order])
-        reached = _ratio(_log(np.maximum(in_p - delta, 0.0)), in_q)
+        sure = in_p * (1.0 - _ROUNDING * len(p))
+        reached = _ratio(_log(np.maximum(sure - delta, 0.0)), in_q)
         k = int(np.argmax(reached))
         if chosen is None or reached[k] > epsilon:
             epsilon = max(epsilon, float(reached[k]))

@@ -145,6 +145,19 @@ def test_the_asymmetric_flip_is_refuted_by_an_uploaded_zero() -> None:
     assert delta_at(flip, 1.0) == pytest.approx(1 - math.exp(-1))
 
 
+def test_what_holds_with_equality_is_not_refuted_by_rounding() -> None:
+    for epsilon in np.linspace(0.05, 5, 200):
+        delta = 1 - math.exp(-epsilon)
+        assert exact_lower_bound(BitFlip.asymmetric(epsilon), SCOPE, delta).epsilon <= epsilon
+        less = exact_lower_bound(BitFlip.asymmetric(epsilon), SCOPE, delta - 1e-9)
+        assert math.isinf(less.epsilon)
+    for p, q, copies in ((0.75, 0.087, 100), (0.9, 0.4, 7), (0.51, 0.5, 1000)):
+        flips = Repeated(BitFlip(p, q), copies)
+        for epsilon in (0.3, 1.0, 3.0):
+            found = exact_lower_bound(flips, SCOPE, delta_at(flips, epsilon)).epsilon
+            assert found <= epsilon + 1e-9
+
+
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.5, 8.0])
 def test_sound_mechanisms_reach_their_epsilon_exactly(epsilon: float) -> None:
     width = 3.0
