@@ -82,16 +82,19 @@ class Scope:
         """Whether an upper bound in this scope holds, at the same epsilon, in ``other`` too.
 
         A partial order: reflexive, antisymmetric, transitive. Narrower units, weaker vantages
-        and shorter horizons never cover wider ones.
+        and shorter horizons never cover wider ones. Whether a user is present says nothing of a
+        user who stays: changing one interaction is a removal and an addition, at twice epsilon.
         """
         return not self.uncovered(other)
 
     def uncovered(self, other: Scope) -> tuple[str, ...]:
         """Names of the fields in which this scope does not reach as far as ``other``."""
+        whole = self.unit is Unit.USER and self.adjacency is Adjacency.ADD_REMOVE
         return tuple(
             field.name
             for field in fields(self)
             if not _covers(getattr(self, field.name), getattr(other, field.name))
+            or (whole and field.name == "unit" and other.unit is not Unit.USER)
         )
 
     def __str__(self) -> str:

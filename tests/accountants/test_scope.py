@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from auditor.exact import exact_lower_bound
+from targets.mechanisms.laplace import Laplace
 
 SCOPES = [
     Scope(unit=u, adjacency=a, vantage=v, horizon=h)
@@ -62,6 +64,8 @@ def test_a_narrower_scope_never_covers_a_wider_one(
 ) -> None:
     for scope in SCOPES:
         wide, narrow = _with(scope, name, wider), _with(scope, name, narrower)
+        if wide.unit is Unit.USER != narrow.unit and wide.adjacency is Adjacency.ADD_REMOVE:
+            continue  # see the test of users who stay
         assert wide.covers(narrow)
         assert not narrow.covers(wide)
         assert narrow.uncovered(wide) == (name,)
@@ -79,6 +83,18 @@ def test_a_narrower_scope_never_covers_a_wider_one(
 def test_unlike_things_are_not_compared(name: str, one: object, two: object) -> None:
     for a, b in ((one, two), (two, one)):
         assert not _with(WIDEST, name, a).covers(_with(WIDEST, name, b))
+
+
+def test_hiding_whether_a_user_is_there_hides_half_of_what_a_user_who_stays_changes() -> None:
+    # A noisy sum of contributions in [-1, 1]: a user who leaves takes away 1 at most, but a user
+    # of one item who swaps it may go from -1 to 1.
+    leaves = exact_lower_bound(Laplace(scale=1.0, low=0.0, high=1.0), WIDEST)
+    changes = exact_lower_bound(Laplace(scale=1.0, low=-1.0, high=1.0), WIDEST)
+    assert changes.epsilon == pytest.approx(2 * leaves.epsilon)
+    there = _with(WIDEST, "adjacency", Adjacency.ADD_REMOVE)
+    for unit in set(Unit) - {Unit.USER}:
+        assert there.uncovered(_with(there, "unit", unit)) == ("unit",)
+    assert there.covers(_with(there, "horizon", Horizon.ROUND))
 
 
 def test_a_scope_covers_field_by_field() -> None:
