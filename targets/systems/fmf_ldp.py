@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 _SHUFFLED_DELTA = 1e-6
+_LARGEST_GAME = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,44 +159,64 @@ class FmfLdp(ImplicitMf):
         return SelfComposedDpEvent(one, self._count(scope.horizon))
 
     def challenges(self) -> tuple[Challenge, ...]:
-        """Two users of a catalogue of two items whose projected gradients are +1 and -1 throughout.
+        """Two users whose projected gradients are +1 and -1 throughout, in a small catalogue.
 
-        InputError if lambda is so large that no broadcast reaches both corners.
+        InputError if lambda is so large that no broadcast to a catalogue of a few thousand items
+        reaches both corners.
         """
         game = replace(self, factors=1, reports=1, rounds=1)
+        half = game.corner_items()
+        if half > _LARGEST_GAME:
+            raise InputError(
+                f"Expected regularization small enough for gradients to reach the projection at 1 "
+                f"with {_LARGEST_GAME} items a user, got regularization={self.regularization!r}. "
+                "Give a smaller regularization."
+            )
         return (
             Challenge(
                 target=game,
-                profiles=sparse.csr_array(np.eye(2)),
-                broadcast=game.opposite_rows(2),
+                profiles=sparse.csr_array(np.repeat(np.eye(2), half, axis=1)),
+                broadcast=game.opposite_rows(2 * half),
                 read=_symbols,
-                channel=ReportLaw(self.epsilon, 2),
+                channel=ReportLaw(self.epsilon, 2 * half),
                 values=(1.0, -1.0),
                 scope=any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
-                inputs=("only item 0 in the history", "only item 1 in the history"),
+                inputs=(
+                    f"the first {half} of {2 * half} items in the history",
+                    f"the last {half} of {2 * half} items in the history",
+                ),
                 output=_symbol_in_words,
             ),
         )
 
-    def opposite_rows(self, n_items: int) -> NDArray[np.float64]:
-        """A malicious V (n_items, F) = (v, -v, 0, ...) under which two users attain Theorem 3.
+    def corner_items(self) -> int:
+        """How many items a user must hold for ``opposite_rows`` to reach both corners, m."""
+        held, scale = 1.0 + self.alpha, (2.0 + self.alpha) / 3.0
+        left = 1.0 - held / (4.0 * scale)  # 1 - a F v
+        root: float = max(4.0 * math.sqrt(scale) / (held**2 * left), 16.0 * scale**1.5 / held**2)
+        return max(1, math.ceil(self.regularization * self.factors * root**2 * (1 + 1e-9)))
 
-        Rows 0 and 1 are v and -v in every factor. Whoever holds item 0 alone solves x = a in every
-        factor, a = (1 + alpha) v / ((2 + alpha) F v^2 + lambda), and has the gradient entries
-        (1 + alpha) (1 - a F v) a on row 0 and a^2 F v on row 1, both positive; whoever holds item
-        1 alone has the same negated. v^2 = 3 lambda / ((2 + alpha) F) makes the second largest.
-        If both exceed 1 the projection sends the two users to opposite corners of the rows sent.
+    def opposite_rows(self, n_items: int) -> NDArray[np.float64]:
+        """A malicious V (n_items, F) under which two users attain Theorem 3.
+
+        The first m = ``corner_items()`` rows are v and the next m are -v in every factor, the rest
+        zero. Whoever holds the first m items solves x = a in every factor,
+        a = (1 + alpha) m v / ((2 + alpha) m F v^2 + lambda), and has the gradient entries
+        (1 + alpha) (1 - a F v) a on their rows and a^2 F v on the next m, all positive; whoever
+        holds the next m has the same negated. v^2 = 3 lambda / ((2 + alpha) m F) makes the second
+        largest; both grow with sqrt(m / lambda), and m is the least at which both exceed 1, so
+        that the projection sends the two users to opposite corners of these rows.
+        InputError if the catalogue has fewer than 2 m items.
         """
-        v = math.sqrt(3.0 * self.regularization / ((2.0 + self.alpha) * self.factors))
-        a = (1.0 + self.alpha) * v / (4.0 * self.regularization)
-        least = min((1.0 + self.alpha) * (1.0 - a * self.factors * v) * a, a**2 * self.factors * v)
-        if not least >= 1.0:
+        m = self.corner_items()
+        if n_items < 2 * m:
             raise InputError(
-                f"Expected gradients that reach the projection at 1, got at most {least:.3g} with "
-                f"regularization={self.regularization!r}. Give a smaller regularization."
+                f"Expected a catalogue of at least {2 * m} items, got n_items={n_items}. "
+                "Give more items or a smaller regularization."
             )
+        v = math.sqrt(3.0 * self.regularization / ((2.0 + self.alpha) * m * self.factors))
         items = np.zeros((n_items, self.factors))
-        items[0], items[1] = v, -v
+        items[:m], items[m : 2 * m] = v, -v
         return items
 
     def upload(

@@ -99,25 +99,36 @@ def test_the_clients_code_obeys_the_public_law_in_both_worlds(epsilon: float) ->
         assert stats.chisquare(seen, other * size).pvalue < LEVEL  # the test has power
 
 
-@given(st.floats(0.1, 30.0), st.floats(1e-8, 1e-3), st.integers(1, 5))
+@given(st.floats(0.1, 30.0), st.floats(1e-8, 10.0), st.integers(1, 5))
 def test_the_games_two_users_reach_opposite_corners(
     alpha: float, regularization: float, factors: int
 ) -> None:
     system = FmfLdp(alpha=alpha, regularization=regularization, factors=factors)
-    items = system.opposite_rows(6)
-    profiles = sparse.csr_array(np.eye(6)[:2])
+    m = system.corner_items()
+    items = system.opposite_rows(2 * m + 4)
+    profiles = sparse.csr_array(np.repeat(np.eye(4)[:2], [m, m, 2, 2], axis=1))
     gradient = item_gradients(items, profiles, alpha=alpha, regularization=regularization).dense(
         np.arange(2)
     )
     projected = np.clip(gradient, -1, 1)
-    np.testing.assert_array_equal(projected[0, :2], 1.0)
-    np.testing.assert_array_equal(projected[1, :2], -1.0)
-    np.testing.assert_array_equal(projected[:, 2:], 0.0)
+    np.testing.assert_array_equal(projected[0, : 2 * m], 1.0)
+    np.testing.assert_array_equal(projected[1, : 2 * m], -1.0)
+    np.testing.assert_array_equal(projected[:, 2 * m :], 0.0)
+
+
+def test_a_large_lambda_takes_more_items_to_reach_the_corners() -> None:
+    assert FmfLdp().corner_items() == 1
+    (challenge,) = FmfLdp(regularization=1.0).challenges()
+    game, half = challenge.target, challenge.profiles.shape[1] // 2
+    assert isinstance(game, FmfLdp)
+    assert half == game.corner_items() > 1
+    with pytest.raises(InputError, match="at least"):
+        game.opposite_rows(2 * half - 1)
 
 
 def test_a_lambda_that_hides_the_corners_fails_loudly() -> None:
     with pytest.raises(InputError, match="smaller regularization"):
-        FmfLdp(regularization=10.0).challenges()
+        FmfLdp(regularization=1e4).challenges()
 
 
 def test_a_malicious_broadcast_attains_k_eps_T_between_two_real_users() -> None:
