@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from accountants.methods.base import Accountant
+from auditor.estimators.base import Estimator
+from targets.datasets.base import Dataset
 from targets.mechanisms.bit_flip import BitFlip
-from tests.contracts import accountants, mechanisms
-from tests.specimens import BROKEN_ACCOUNTANTS, BROKEN_MECHANISMS
+from tests.contracts import accountants, datasets, estimators, mechanisms
+from tests.specimens import (
+    BROKEN_ACCOUNTANTS,
+    BROKEN_DATASETS,
+    BROKEN_ESTIMATORS,
+    BROKEN_MECHANISMS,
+)
 
 BITS = np.array([0, 1])
 
@@ -32,3 +40,15 @@ def test_the_mechanism_contract_passes_the_sound_one() -> None:
 def test_the_accountant_contract_catches(broken: Accountant) -> None:
     with pytest.raises(AssertionError):
         accountants.check_accountant(broken)
+
+
+@pytest.mark.parametrize("broken", BROKEN_ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_the_estimator_contract_catches(broken: Estimator) -> None:
+    with pytest.raises(AssertionError):
+        estimators.check_estimator(broken)
+
+
+@pytest.mark.parametrize("broken", BROKEN_DATASETS, ids=lambda d: type(d).__name__)
+def test_the_data_set_contract_catches(broken: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        datasets.check_dataset(datasets.Case(broken), tmp_path)
