@@ -54,7 +54,8 @@ def learn(view: View, background: Background, classifier: Classifier) -> Labels:
         # A fixed number of epochs is the setting, not a failure to converge.
         warnings.simplefilter("ignore", ConvergenceWarning)
         classifier.fit(x[known], labels)
-    return Labels(users=unknown, codes=classifier.predict(x[unknown]).astype(np.int64))
+    # Of all, then chosen: a copy of the unknown rows could be as large as the uploads.
+    return Labels(users=unknown, codes=classifier.predict(x)[unknown].astype(np.int64))
 
 
 def seed(rng: np.random.Generator) -> int:

@@ -98,13 +98,7 @@ def summary(view: View) -> View:
             else summed(replace(view, rounds=glimpses), name)
         )
         senders = np.unique(np.concatenate([u.users for u, _ in rounds[-kept:]]))
-        sent = part[senders]
-        mean, scale = sent.mean(axis=0, dtype=np.float64), sent.std(axis=0, dtype=np.float64)
-        scale[scale <= 1e-6 * np.abs(mean)] = 1.0
-        sent -= mean.astype(np.float32)
-        sent /= scale.astype(np.float32)
-        part[:] = 0
-        part[senders] = np.clip(sent, -_CLIP, _CLIP, out=sent)
+        _standardise(part, senders)
         parts.append(part)
     values = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
     uploads = Uploads(
@@ -112,6 +106,23 @@ def summary(view: View) -> View:
         components=MappingProxyType({_SUMMARY: Dense(values)}),
     )
     return replace(view, rounds=(Glimpse(broadcast=view.rounds[-1].broadcast, uploads=uploads),))
+
+
+def _standardise(part: NDArray[np.float32], senders: NDArray[np.integer[Any]]) -> None:
+    """Centre, scale and clip the columns over ``senders``, in place; all others become 0.
+
+    By blocks of columns: what is held beside ``part`` does not grow with it.
+    """
+    step = max(1, _BLOCK // max(1, len(part)))
+    for start in range(0, part.shape[1], step):
+        columns = part[:, start : start + step]
+        sent = columns[senders]
+        mean, scale = sent.mean(axis=0, dtype=np.float64), sent.std(axis=0, dtype=np.float64)
+        scale[scale <= 1e-6 * np.abs(mean)] = 1.0
+        sent -= mean.astype(np.float32)
+        sent /= scale.astype(np.float32)
+        columns[:] = 0
+        columns[senders] = np.clip(sent, -_CLIP, _CLIP, out=sent)
 
 
 def _interactions(view: View) -> NDArray[np.float32]:
@@ -130,12 +141,15 @@ def features(view: View, side: NDArray[np.float64] | None) -> NDArray[np.float32
     Beside thousands of upload columns a few others would drown: ``side`` is scaled to the same
     total variance.
     """
-    condensed = summary(view)
-    parts = [component.dense(uploads.users) for uploads, component in condensed.component(_SUMMARY)]
+    condensed = summary(view).component(_SUMMARY)
+    width = sum(component.shape[0] for _, component in condensed)
+    extra = 0 if side is None else side.shape[1]
+    # One column of zeros where nothing is known: a classifier needs something to read.
+    x = np.zeros((view.public.n_users, width + extra or 1), dtype=np.float32)
+    for uploads, component in condensed:
+        for rows, messages in blocks(component):
+            x[uploads.users[rows], :width] = messages
     if side is not None:
-        spread, columns = float(side.var(axis=0).sum()), sum(part.shape[1] for part in parts)
-        scale = np.sqrt(columns / spread) if parts and spread > 0 else 1.0
-        parts.append((scale * side).astype(np.float32))
-    if not parts:
-        return np.zeros((view.public.n_users, 1), dtype=np.float32)
-    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        spread = float(side.var(axis=0).sum())
+        x[:, width:] = side * (np.sqrt(width / spread) if width and spread > 0 else 1.0)
+    return x

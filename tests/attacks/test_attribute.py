@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -103,3 +104,21 @@ def test_blocks_cover_all_clients_and_stay_small() -> None:
     rows, messages = zip(*blocks(component), strict=True)
     assert [r.stop - r.start for r in rows] == [2, 2, 1]
     np.testing.assert_array_equal(np.concatenate(messages), component.values)
+
+
+def test_features_take_no_more_than_themselves_and_their_summary(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("attacks._uploads._BLOCK", 2**18)
+    values = np.random.default_rng(0).random((400, 20_000), dtype=np.float32)
+    uploads = Uploads(np.arange(400), {"update": Dense(values)})
+    view = Transcript(
+        public=Public(algorithm="any", n_users=400, n_items=7), rounds=(Round(None, uploads),)
+    ).view(Vantage.SERVER)
+    tracemalloc.start()
+    try:
+        features(view, None)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2.5 * values.nbytes
