@@ -70,8 +70,8 @@ def answer(
 ) -> Finding:
     """Judge one question by the least upper and the largest lower bound that speak to it.
 
-    Where an exact bound covers the scope of a sampled one, the sample does not count: it could
-    only add the luck of the draw.
+    Where an exact bound that speaks covers the scope of a sampled one, at no larger delta, the
+    sample does not count: it could only add the luck of the draw.
     ``alarms`` are sampled bounds at the confidence at which a measurement contradicts a proof; one
     that does overrides all else. A lower bound at delta 0 says nothing at a larger delta, so it
     counts only where the question's delta is no larger than its own.
@@ -88,9 +88,14 @@ def answer(
     contradictions = [
         b for b in speaking(alarms) if accounted is not None and refutes(b, accounted)
     ]
-    unknown = [b for b in speaking(sampled) if not any(e.scope.covers(b.scope) for e in exact)]
+    known = speaking(exact)
+    unknown = [
+        b
+        for b in speaking(sampled)
+        if not any(e.scope.covers(b.scope) and e.delta <= b.delta for e in known)
+    ]
     measured = max(
-        contradictions or [*speaking(exact), *unknown],
+        contradictions or [*known, *unknown],
         key=lambda bound: (bound.epsilon, bound.scope == question.scope),
         default=None,
     )

@@ -80,6 +80,25 @@ def test_a_sample_beyond_what_is_known_exactly_counts() -> None:
     assert verdict(1, sampled=[lower(0.5, TRAINING)])[1] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(
+    ("horizon", "delta"), [(Horizon.ROUND, 0.0), (Horizon.TRAINING, 1e-6)], ids=["scope", "delta"]
+)
+def test_what_is_known_exactly_elsewhere_silences_no_sample(horizon: Horizon, delta: float) -> None:
+    """The exact bound is that of a training at delta 0: it does not speak to these questions."""
+    scope = replace(TRAINING, horizon=horizon)
+    claim = Claim(epsilon=4.0, scope=scope, statement="ours", source="paper")
+    target: Any = Ten()
+    found = answer(
+        target,
+        Question(claim=claim, scope=scope, delta=delta),
+        POPULATION,
+        exact=[lower(10.0, TRAINING, 1.0)],
+        sampled=[replace(lower(6.0, scope), delta=delta)],
+        accountants=all_accountants(),
+    )
+    assert (found.verdict, found.measured and found.measured.epsilon) == (Verdict.VIOLATED, 6.0)
+
+
 def test_a_contradiction_at_the_alarm_confidence_overrides_all() -> None:
     alarm = lower(1.02, REPORT, ALARM_CONFIDENCE)
     assert verdict(0, sampled=[lower(1.05, REPORT)], alarms=[alarm]) == (Verdict.UNSOUND, 1.02)
