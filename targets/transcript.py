@@ -223,7 +223,11 @@ class Transcript:
     release: Floats | None = None
 
     def view(self, vantage: Vantage, rng: np.random.Generator | None = None) -> View:
-        """What ``vantage`` sees. The shuffled view needs ``rng`` for its permutation."""
+        """What ``vantage`` sees. The shuffled view needs ``rng`` for its permutation.
+
+        Peers see every broadcast and last the release: it is sent to them to recommend from, and
+        follows from the last uploads, not from the broadcasts before.
+        """
         if vantage is Vantage.SERVER:
             glimpses = tuple(Glimpse(broadcast=r.broadcast, uploads=r.uploads) for r in self.rounds)
         elif vantage is Vantage.SHUFFLED:
@@ -252,7 +256,8 @@ class Transcript:
                 for r in self.rounds
             )
         elif vantage is Vantage.PEERS:
-            glimpses = tuple(Glimpse(broadcast=r.broadcast) for r in self.rounds)
+            models = (*(r.broadcast for r in self.rounds), self.release)
+            glimpses = tuple(Glimpse(broadcast=model) for model in models)
         else:
             glimpses = (Glimpse(broadcast=self.release),)
         return View(vantage=vantage, public=self.public, rounds=glimpses)

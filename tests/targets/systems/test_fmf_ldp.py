@@ -193,9 +193,11 @@ def test_each_vantage_sees_its_own() -> None:
     assert not np.array_equal(pool.index.ravel(), sent.index.ravel())
     symbols = [np.sort((2 * part.index + part.positive).ravel()) for part in (sent, pool)]
     np.testing.assert_array_equal(*symbols)
-    peers = transcript.view(Vantage.PEERS).rounds[1]
-    assert peers.uploads is peers.pool is peers.aggregate is None
+    peers = transcript.view(Vantage.PEERS).rounds
+    assert all(glimpse.uploads is glimpse.pool is glimpse.aggregate is None for glimpse in peers)
+    np.testing.assert_array_equal(peers[1].broadcast, server.broadcast)
     (release,) = transcript.view(Vantage.RELEASE).rounds
+    np.testing.assert_array_equal(peers[-1].broadcast, release.broadcast)
     np.testing.assert_array_equal(release.broadcast, transcript.release)
 
 
