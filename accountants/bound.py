@@ -51,7 +51,7 @@ def guess_probability(epsilon: float, delta: float = 0.0) -> float:
     (e^eps + delta) / (1 + e^eps), after Kairouz, Oh and Viswanath 2015, Theorem 2.1: the point of
     the (eps, delta) trade-off region where both kinds of error are equal.
     """
-    return 1.0 - (1.0 - delta) / (1.0 + math.exp(min(epsilon, 700.0))) if epsilon < 700 else 1.0
+    return 1.0 - (1.0 - delta) / (1.0 + math.exp(epsilon)) if epsilon < 700 else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -343,17 +343,3 @@ class Record(Row):
     attacks: tuple[AttackRow, ...]
     utility: tuple[UtilityRow, ...]
     errors: tuple[str, ...] = ()
-
-    def worst(self) -> Verdict:
-        """The gravest verdict of the audit."""
-        found = {finding.verdict for finding in self.findings}
-        return next(verdict for verdict in GRAVITY if verdict in found or verdict is GRAVITY[-1])
-
-
-GRAVITY = (
-    Verdict.UNSOUND,
-    Verdict.VIOLATED,
-    Verdict.UNSUBSTANTIATED,
-    Verdict.INCOMPARABLE,
-    Verdict.CONSISTENT,
-)

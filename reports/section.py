@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from accountants.bound import guess_probability
 from accountants.verdict import Verdict
 from reports.record import (
-    GRAVITY,
     AttackRow,
     Finding,
     Measurement,
@@ -26,6 +25,15 @@ from reports.words import (
     often,
     percent,
     proved_words,
+)
+
+# An open scope is no fault of the claim: it is weighed last, after what the claim does say.
+_GRAVITY = (
+    Verdict.UNSOUND,
+    Verdict.VIOLATED,
+    Verdict.UNSUBSTANTIATED,
+    Verdict.CONSISTENT,
+    Verdict.INCOMPARABLE,
 )
 
 
@@ -159,10 +167,8 @@ def attack_words(attack: AttackRow) -> str:
 
 
 def _urgency(finding: Finding) -> tuple[int, float]:
-    # An open scope is no fault of the claim: it is weighed last, after what the claim does say.
-    order = [v for v in GRAVITY if v is not Verdict.INCOMPARABLE] + [Verdict.INCOMPARABLE]
     shown = -1.0 if finding.measured is None else finding.measured.epsilon
-    return order.index(finding.verdict), -shown
+    return _GRAVITY.index(finding.verdict), -shown
 
 
 def _promise(finding: Finding) -> str:

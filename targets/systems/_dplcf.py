@@ -13,6 +13,7 @@ B^-1 = 1/(p-q) [[p, -(1-p)], [-q, 1-q]].
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +91,7 @@ def neighbourhoods(similarity: NDArray[np.float64], size: int) -> sparse.csr_arr
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlippedBits:
+class FlippedBits(ABC):
     """What ``dplcf-sp`` and ``dplcf-ap`` share: everything but the flip and the words.
 
     ``epsilon`` is the budget the paper assigns to one interaction (1.0 in its experiments);
@@ -115,19 +116,24 @@ class FlippedBits:
             )
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """Name on the command line."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def reported(self) -> tuple[Reported, ...]:
         """Tables 2 to 5 at K = 10, epsilon 1."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where in the paper this flip stands."""
+
+    @property
+    @abstractmethod
     def flip(self) -> BitFlip:
         """The law of one uploaded bit."""
-        raise NotImplementedError
 
     @property
     def claim(self) -> Claim:
@@ -144,12 +150,8 @@ class FlippedBits:
                 f"Whether a user has one given interaction stays {self.epsilon:g}-differentially "
                 "private against the server, since p/q = e^epsilon; the bits are sent once."
             ),
-            source=f"{PAPER}, section 3.2.1 (flip), equation 2 (criterion), {self._place}",
+            source=f"{PAPER}, section 3.2.1 (flip), equation 2 (criterion), {self.place}",
         )
-
-    @property
-    def _place(self) -> str:
-        raise NotImplementedError
 
     def questions(self, population: Population) -> tuple[Question, ...]:
         """The claim for one interaction, and what a whole user has of it."""
@@ -206,7 +208,6 @@ class FlippedBits:
                     horizon=Horizon.TRAINING,
                 ),
                 inputs=("item 0 in the history", "item 0 not in the history"),
-                output=_bit_in_words,
             ),
         )
 
@@ -275,7 +276,3 @@ def tables(movielens: tuple[float, float], apps: tuple[float, float]) -> tuple[R
 
 def _first_bit(uploads: Uploads) -> NDArray[np.int64]:
     return uploads.components["bits"].dense(np.arange(len(uploads.users)))[:, 0].astype(np.int64)
-
-
-def _bit_in_words(symbol: int) -> str:
-    return f"uploaded bit of item 0 is {symbol}"

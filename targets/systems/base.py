@@ -51,8 +51,8 @@ class Challenge:
     malicious server may send anything). ``target`` is the system at the size of this small
     catalogue; ``read`` reduces ``Uploads`` to one discrete symbol a client, (n,). Where the law of
     that symbol is public, ``channel`` gives it, at the private ``values`` of the two worlds.
-    ``scope`` is what a bound measured in this game speaks of. ``inputs`` and ``output`` put the
-    two worlds and a symbol in words.
+    ``scope`` is what a bound measured in this game speaks of; ``inputs`` put the two worlds in
+    words.
     """
 
     target: Target
@@ -63,7 +63,6 @@ class Challenge:
     values: tuple[float, float]
     scope: Scope
     inputs: tuple[str, str]
-    output: Callable[[int], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

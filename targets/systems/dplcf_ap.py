@@ -17,7 +17,7 @@ class DplcfAp(FlippedBits):
     """
 
     name = "dplcf-ap"
-    _place = "section 3.2.2 (asymmetric flipping, p = 1, q = p e^-epsilon)"
+    place = "section 3.2.2 (asymmetric flipping, p = 1, q = p e^-epsilon)"
 
     reported = tables(movielens=(0.6962, 0.4454), apps=(0.5943, 0.4081))
 

@@ -13,7 +13,7 @@ class DplcfSp(FlippedBits):
     """DPLCF-SP (section 3.2.2): the claim of epsilon for one interaction is right and tight."""
 
     name = "dplcf-sp"
-    _place = "section 3.2.2 (symmetric flipping, p = 1 - q)"
+    place = "section 3.2.2 (symmetric flipping, p = 1 - q)"
 
     reported = tables(movielens=(0.7000, 0.4870), apps=(0.3747, 0.2674))
 

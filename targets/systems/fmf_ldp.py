@@ -185,7 +185,6 @@ class FmfLdp(ImplicitMf):
                     f"the first {half} of {2 * half} items in the history",
                     f"the last {half} of {2 * half} items in the history",
                 ),
-                output=_symbol_in_words,
             ),
         )
 
@@ -288,7 +287,3 @@ def _symbols(uploads: Uploads) -> NDArray[np.int64]:
     reports = uploads.components["reports"]
     assert isinstance(reports, Reports)
     return 2 * reports.index[:, 0].astype(np.int64) + reports.positive[:, 0]
-
-
-def _symbol_in_words(symbol: int) -> str:
-    return f"report {'+' if symbol % 2 else '-'}B for item {symbol // 2}"
