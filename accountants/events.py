@@ -59,9 +59,21 @@ def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
     return found
 
 
-def readable(event: DpEvent, kinds: tuple[type[DpEvent], ...]) -> bool:
-    """Whether every leaf is of one of these kinds, or plainly not private."""
-    return all(isinstance(leaf, (NonPrivateDpEvent, *kinds)) for leaf, _ in leaves(event))
+def readable(
+    event: DpEvent,
+    kinds: tuple[type[DpEvent], ...],
+    *,
+    sampled: tuple[type[DpEvent], ...] = (),
+) -> bool:
+    """Whether every leaf is of one of these kinds, or plainly not private.
+
+    What a sampling leaf samples must be of one of the kinds ``sampled``.
+    """
+    return all(
+        (type(leaf) not in _SAMPLING or isinstance(leaf.event, sampled))
+        and isinstance(leaf, (NonPrivateDpEvent, *kinds))
+        for leaf, _ in leaves(event)
+    )
 
 
 def private_leaves(

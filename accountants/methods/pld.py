@@ -56,7 +56,7 @@ class Pld:
 
     def supports(self, event: DpEvent) -> bool:
         """Whether every leaf's privacy loss distribution is known."""
-        return readable(event, _READS)
+        return readable(event, _READS, sampled=(GaussianDpEvent, LaplaceDpEvent))
 
     def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
         """The least epsilon at ``delta``; InputError names a leaf that cannot be read."""

@@ -57,7 +57,7 @@ class Rdp:
 
     def supports(self, event: DpEvent) -> bool:
         """Whether every leaf's curve is known."""
-        return readable(event, _READS)
+        return readable(event, _READS, sampled=(GaussianDpEvent,))
 
     def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
         """The least epsilon over all orders; InputError names a leaf that cannot be read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from accountants.events import BitFlipDpEvent
 from accountants.methods.pld import Pld
 from accountants.methods.pure import Pure
 from accountants.methods.rdp import Rdp
+from accountants.scope import Adjacency
 from accountants.ternary import Ternary
 from tests.contracts.accountants import SCOPE, gaussian, response, response_event
 
@@ -155,6 +157,18 @@ def test_sampling_is_refused_in_a_scope_of_another_adjacency() -> None:
     ):
         with pytest.raises(InputError, match="adjacency"):
             Rdp().bound(event, delta=1e-5, scope=SCOPE)
+
+
+def test_whoever_supports_a_sampled_event_reads_it() -> None:
+    scope = replace(SCOPE, adjacency=Adjacency.ADD_REMOVE)
+    able = []
+    for noise in (GaussianDpEvent(2.0), LaplaceDpEvent(2.0), RandomizedResponseDpEvent(0.5, 2)):
+        event = PoissonSampledDpEvent(0.1, noise)
+        accountants = [a for a in (Pure(), Pld(), Rdp()) if a.supports(event)]
+        able.append([type(a) for a in accountants])
+        for accountant in accountants:
+            assert 0 < accountant.bound(event, delta=1e-5, scope=scope).epsilon < math.inf
+    assert able == [[Pld, Rdp], [Pld], []]
 
 
 def test_the_gaussian_reference_is_balle_and_wang() -> None:
