@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _READS = (ShuffledDpEvent,)
 _TAIL = 1e-17
+# Above, e^eps leaves the doubles, and no report has a clone among fewer than e^500 users.
+_LARGEST = 500.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ class Shuffle:
         epsilon = math.inf
         if charged is not None:
             epsilon = math.fsum(count * _local(leaf) for leaf, count in charged)
-            if delta > 0 and 0 < epsilon < math.inf:
+            most = max((leaf.epsilon for leaf, _ in charged), default=0.0)
+            if delta > 0 and epsilon > 0 and most < _LARGEST:
                 epsilon = min(epsilon, _composed(charged, delta))
         return Bound(
             epsilon=epsilon,

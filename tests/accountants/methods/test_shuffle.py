@@ -137,6 +137,12 @@ def test_never_worse_than_unshuffled_and_better_with_more_users(binary: bool) ->
     assert epsilon_of(2.5, 1000, 200, 1e-6, True) <= epsilon_of(2.5, 1000, 200, 1e-6, False)
 
 
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize("local", [499.0, 501.0, 800.0])
+def test_reports_too_loud_to_hide_are_charged_as_they_are(local: float, binary: bool) -> None:
+    assert epsilon_of(local, 1000, 20, 1e-6, binary) == pytest.approx(20 * local)
+
+
 def test_unlike_shuffles_compose() -> None:
     few, many = ShuffledDpEvent(1.0, 100, True), ShuffledDpEvent(2.0, 2000, True)
 
