@@ -12,15 +12,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.bound import Bound, Side, Witness, check_confidence, check_delta, check_epsilon
+from accountants.bound import Bound, Witness, check_confidence, check_delta, check_epsilon
 from accountants.errors import InputError
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from accountants.verdict import Verdict, exceeds
-from auditor.estimators.clopper_pearson import (
-    clopper_pearson_lower,
-    clopper_pearson_upper,
-    event_epsilon,
-)
+from auditor.estimators.clopper_pearson import certified, event_epsilon
 from auditor.exact import exact_lower_bound
 
 if TYPE_CHECKING:
@@ -227,26 +223,17 @@ def _bound_from_counts(
         if bounds[k] > best:
             best, a, b, event = float(bounds[k]), one, other, order[: k + 1]
     held_out = codes.shape[1] - half
-    hits, misses = int(test[a][event].sum()), int(test[b][event].sum())
-    return Bound(
-        epsilon=float(event_epsilon(hits, held_out, misses, held_out, delta=delta, alpha=alpha)),
+    return certified(
+        int(test[a][event].sum()),
+        held_out,
+        int(test[b][event].sum()),
+        held_out,
         delta=delta,
-        side=Side.LOWER,
-        scope=ONE_REPORT,
-        source="Clopper-Pearson on a held-out half",
         confidence=confidence,
+        scope=ONE_REPORT,
         samples=codes.size,
-        witness=Witness(
-            input_a=repr(inputs[a]),
-            input_b=repr(inputs[b]),
-            output=_event_in_words(outcomes[np.sort(event)]),
-            probability_a=float(clopper_pearson_lower(hits, held_out, alpha / 2)),
-            probability_b=float(clopper_pearson_upper(misses, held_out, alpha / 2)),
-            note=(
-                f"seen in {hits} of {held_out} held-out draws against {misses}; "
-                "the probabilities are the confidence limits"
-            ),
-        ),
+        inputs=(repr(inputs[a]), repr(inputs[b])),
+        event=_event_in_words(outcomes[np.sort(event)]),
     )
 
 

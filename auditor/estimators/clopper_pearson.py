@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +41,47 @@ def event_epsilon(
     high = clopper_pearson_upper(misses, others, alpha / 2)
     ratio = np.divide(low, high, out=np.ones_like(low), where=low > high)
     return np.asarray(np.log(ratio))
+
+
+def certified(
+    hits: int,
+    trials: int,
+    misses: int,
+    others: int,
+    *,
+    delta: float,
+    confidence: float,
+    scope: Scope,
+    samples: int,
+    inputs: tuple[str, str],
+    event: str,
+) -> Bound:
+    """The bound that one event shows, chosen before these counts were seen: see ``event_epsilon``.
+
+    ``inputs`` and ``event`` put the two worlds and the event in words; ``samples`` counts all
+    that were drawn, those that chose the event included.
+    """
+    alpha = 1 - confidence
+    return Bound(
+        epsilon=float(event_epsilon(hits, trials, misses, others, delta=delta, alpha=alpha)),
+        delta=delta,
+        side=Side.LOWER,
+        scope=scope,
+        source="Clopper-Pearson on a held-out half",
+        confidence=confidence,
+        samples=samples,
+        witness=Witness(
+            input_a=inputs[0],
+            input_b=inputs[1],
+            output=event,
+            probability_a=float(clopper_pearson_lower(hits, trials, alpha / 2)),
+            probability_b=float(clopper_pearson_upper(misses, others, alpha / 2)),
+            note=(
+                f"seen in {hits} of {trials} held-out samples against {misses} of {others}; the "
+                "probabilities are the confidence limits"
+            ),
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,30 +132,17 @@ class ClopperPearson:
         train_b, test_b = _halves("scores_b", scores_b, rng)
         event = _choose(train_a, train_b, delta, alpha)
         one, other = (test_b, test_a) if event.swapped else (test_a, test_b)
-        hits, misses = event.count(one), event.count(other)
-        low = float(clopper_pearson_lower(hits, len(one), alpha / 2))
-        high = float(clopper_pearson_upper(misses, len(other), alpha / 2))
-        epsilon = math.log((low - delta) / high) if low - delta > high else 0.0
-        names = ("world b", "world a") if event.swapped else ("world a", "world b")
-        return Bound(
-            epsilon=epsilon,
+        return certified(
+            event.count(one),
+            len(one),
+            event.count(other),
+            len(other),
             delta=delta,
-            side=Side.LOWER,
-            scope=scope,
-            source="Clopper-Pearson on a held-out half",
             confidence=confidence,
+            scope=scope,
             samples=len(scores_a) + len(scores_b),
-            witness=Witness(
-                input_a=names[0],
-                input_b=names[1],
-                output=str(event),
-                probability_a=low,
-                probability_b=high,
-                note=(
-                    f"seen in {hits} of {len(one)} held-out uploads against {misses} of "
-                    f"{len(other)}; the probabilities are the confidence limits"
-                ),
-            ),
+            inputs=("world b", "world a") if event.swapped else ("world a", "world b"),
+            event=str(event),
         )
 
 
