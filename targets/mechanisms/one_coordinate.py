@@ -68,9 +68,15 @@ class OneCoordinate:
         return rng.integers(0, self.dimension, size=size)
 
     def bits(self, value_at: ArrayLike, rng: np.random.Generator) -> NDArray[np.bool_]:
-        """Draw the bits of entries ``value_at`` in [-1, 1], any shape; InputError outside."""
-        rates = self._rate(Domain(low=-1, high=1).check(value_at))
-        return np.asarray(rng.random(rates.shape) < rates)
+        """Draw the bits of entries ``value_at`` in [-1, 1], any shape; InputError outside.
+
+        A corner is drawn, then its bit is flipped. The rarer of the two is what is drawn, at a
+        rate rounded up to a multiple of 2^-53: a rate next to 1 would round to 1 above epsilon 37,
+        and a bit would prove a corner.
+        """
+        share = (1.0 + Domain(low=-1, high=1).check(value_at)) / 2.0
+        flipped = rng.random(share.shape) < expit(-self.epsilon)
+        return np.asarray((rng.random(share.shape) < share) ^ flipped)
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None

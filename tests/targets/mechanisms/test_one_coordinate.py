@@ -74,6 +74,21 @@ def test_no_epsilon_tells_nothing_and_its_estimate_is_infinite() -> None:
     assert mechanism.log_prob([1, 1], ones) == mechanism.log_prob([1, 1], minus)
 
 
+@pytest.mark.parametrize("corner", [-1.0, 1.0])
+@pytest.mark.parametrize("epsilon", [36.5, 40.0, 100.0])
+def test_either_bit_may_come_from_either_corner_however_large_epsilon(
+    epsilon: float, corner: float
+) -> None:
+    class Extremes:
+        """The smallest and the largest double that a generator draws."""
+
+        def random(self, shape: tuple[int, ...]) -> np.ndarray:
+            return np.broadcast_to([0.0, 1.0 - 2.0**-53], shape)
+
+    drawn = OneCoordinate(epsilon, 1).bits(np.full(2, corner), Extremes())  # type: ignore[arg-type]
+    assert set(drawn.tolist()) == {False, True}
+
+
 @pytest.mark.parametrize("output", [[3, 1], [-1, 0], [0, 2], [1, -1]])
 def test_what_cannot_be_sent_has_no_probability(output: list[int]) -> None:
     assert np.isneginf(OneCoordinate(1.0, 3).log_prob(output, np.zeros(3)))
