@@ -117,7 +117,8 @@ def _conclude(
     if delta < claim.delta:
         differences.append(f"delta: claimed at {claim.delta:.3g}, asked at {delta:.3g}")
     if differences:
-        return Verdict.INCOMPARABLE, _incomparable(claim, differences, accounted, measured)
+        speaks = measured if measured is not None and measured.delta >= delta else None
+        return Verdict.INCOMPARABLE, _incomparable(claim, differences, accounted, speaks)
     if math.isinf(claim.epsilon):
         return Verdict.CONSISTENT, "No epsilon is claimed, so there is nothing to refute."
     if accounted is None:

@@ -98,6 +98,17 @@ def test_the_table_of_cases(
     assert not any(word in judgement.reason.lower() for word in ("is private", "is safe"))
 
 
+@pytest.mark.parametrize(("delta", "speaks"), [(0.0, False), (1e-6, False), (1e-5, True)])
+def test_a_bound_at_a_smaller_delta_is_not_quoted_against_a_reading(
+    delta: float, speaks: bool
+) -> None:
+    """Gaussian noise has no epsilon at delta 0, whatever it has at the claim's."""
+    measured = lower(math.inf, delta, TRAINING, 1.0)
+    judgement = judge(claimed(1, 1e-5), scope=TRAINING, measured=measured)
+    assert judgement.verdict is Verdict.INCOMPARABLE
+    assert ("is wrong" in judgement.reason) is speaks
+
+
 def test_the_table_reaches_every_verdict() -> None:
     assert {case[4] for case in CASES} == set(Verdict)
 
