@@ -13,6 +13,9 @@ from attacks._bits import carries_bits, evidence
 from attacks.base import Background, Family, Reconstruction
 from targets.transcript import View
 
+# Numbers of one block of posteriors: 8 MiB in float64.
+_BLOCK = 2**20
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BitDecoding:
@@ -45,8 +48,16 @@ def best_f1_sets(posterior: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Each row's set of entries with the largest expected F1 (approximately): (n, M) bool.
 
     The best set holds the most probable entries, so only its size is searched, all at once.
-    Entries of probability 0 are never taken.
+    Entries of probability 0 are never taken. Memory: blocks of rows, beside the result.
     """
+    step = max(1, _BLOCK // max(1, posterior.shape[1]))
+    chosen = np.empty(posterior.shape, dtype=np.bool_)
+    for start in range(0, len(posterior), step):
+        chosen[start : start + step] = _best_f1_sets(posterior[start : start + step])
+    return chosen
+
+
+def _best_f1_sets(posterior: NDArray[np.float64]) -> NDArray[np.bool_]:
     order = np.argsort(-posterior, axis=1, kind="stable")
     ranked = np.take_along_axis(posterior, order, axis=1)
     size = np.arange(1, posterior.shape[1] + 1)

@@ -73,10 +73,15 @@ def make_target(name: str, plan: Plan) -> Target:
 
 
 def split(plan: Plan, targets: Sequence[str]) -> tuple[Piece, ...]:
-    """All pieces of a resolved plan, the targets in the plan's order."""
+    """All pieces of a resolved plan: cheap verdicts first, then target by target.
+
+    Neighbours share a target, and so its training; among a target's pieces the slow ones, which
+    come first by name, are begun first.
+    """
     families = {name: _attack(name).family for name in plan.attacks or ()}
     steps = [name for name, family in families.items() if family is not Family.DISTINGUISHER]
-    return tuple(Piece(target, step) for step in (BOUNDS, UTILITY, *steps) for target in targets)
+    judged = [Piece(target, BOUNDS) for target in targets]
+    return (*judged, *(Piece(target, step) for target in targets for step in (*steps, UTILITY)))
 
 
 def run(piece: Piece, plan: Plan, interactions: Interactions) -> PieceResult:
