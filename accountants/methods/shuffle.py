@@ -52,7 +52,8 @@ class Shuffle:
     Many shuffles compose, adaptively too, as the pair dominates whatever the inputs. Where a user
     sends k reports a round, all reports pooled in one shuffle are a function (one more random
     permutation) of k shuffles of one report a user each, so they may be charged as k shuffles.
-    It assumes that the proxy is honest and that all n users report in every shuffle.
+    It assumes that the proxy is honest, that all n users report in every shuffle, and that none of
+    them tells the adversary what it sent: whoever does is no clone, and n counts the others.
     """
 
     @property
@@ -80,7 +81,11 @@ class Shuffle:
             side=Side.UPPER,
             scope=scope,
             source=self.reference,
-            assumptions=("the shuffler is honest", "every user sends a report in every shuffle"),
+            assumptions=(
+                "the shuffler is honest",
+                "every user sends a report in every shuffle",
+                "no other user tells the adversary what it sent",
+            ),
         )
 
 
