@@ -80,3 +80,10 @@ def test_best_f1_sets_against_all_sets(row: list[float]) -> None:
 
     subsets = (np.arange(2 ** len(row))[:, None] >> np.arange(len(row))) & 1
     assert worth(chosen) == pytest.approx(max(worth(s.astype(bool)) for s in subsets), abs=1e-12)
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior = np.random.default_rng(0).random((11, 30))
+    whole = best_f1_sets(posterior)
+    monkeypatch.setattr("attacks.bit_decoding._BLOCK", 70)
+    np.testing.assert_array_equal(best_f1_sets(posterior), whole)
