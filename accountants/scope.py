@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import TypeVar
 
 
 class Unit(StrEnum):
@@ -28,11 +27,14 @@ class Adjacency(StrEnum):
 
     REPLACE = "replace"  # another value of the same kind
     ADD_REMOVE = "add-remove"  # present or absent
-    ANY_PAIR = "any pair"  # any two values at all, absence included: the local model
+    ANY_PAIR = "any pair"  # any two values at all, an empty history too: the local model
 
 
 class Vantage(StrEnum):
-    """Who looks, and therefore what is seen."""
+    """Who looks, and therefore what is seen: each is a function of what the one before sees.
+
+    So models that are broadcast or released are made of what the aggregate carries.
+    """
 
     SERVER = "server"  # every upload, linked to its user
     SHUFFLED = "shuffled"  # the same reports, unlinked and permuted
@@ -42,14 +44,12 @@ class Vantage(StrEnum):
 
 
 class Horizon(StrEnum):
-    """For how long the adversary looks."""
+    """For how long the adversary looks; a round is any one round of the training."""
 
     REPORT = "report"
     ROUND = "round"
     TRAINING = "training"
 
-
-Field = TypeVar("Field", bound=StrEnum)
 
 # For each value, the values right below it: whoever is protected above is protected below.
 _BELOW: dict[StrEnum, tuple[StrEnum, ...]] = {
@@ -82,20 +82,26 @@ class Scope:
         """Whether an upper bound in this scope holds, at the same epsilon, in ``other`` too.
 
         A partial order: reflexive, antisymmetric, transitive. Narrower units, weaker vantages
-        and shorter horizons never cover wider ones. Whether a user is present says nothing of a
-        user who stays: changing one interaction is a removal and an addition, at twice epsilon.
+        and shorter horizons never cover wider ones. A user's presence and a user's data do not
+        vouch for each other: changing one interaction of a user who stays is a removal and an
+        addition, at twice epsilon; and a local randomizer hides what a user sends, not who does.
         """
         return not self.uncovered(other)
 
     def uncovered(self, other: Scope) -> tuple[str, ...]:
         """Names of the fields in which this scope does not reach as far as ``other``."""
-        whole = self.unit is Unit.USER and self.adjacency is Adjacency.ADD_REMOVE
+        presence, asked = self._is_presence, other._is_presence
         return tuple(
             field.name
             for field in fields(self)
             if not _covers(getattr(self, field.name), getattr(other, field.name))
-            or (whole and field.name == "unit" and other.unit is not Unit.USER)
+            or (presence and field.name == "unit" and other.unit is not Unit.USER)
+            or (asked and not presence and field.name == "adjacency")
         )
+
+    @property
+    def _is_presence(self) -> bool:
+        return self.unit is Unit.USER and self.adjacency is Adjacency.ADD_REMOVE
 
     def __str__(self) -> str:
         return f"{self.unit} / {self.adjacency} / {self.vantage} / {self.horizon}"

@@ -30,9 +30,10 @@ def test_covers_is_a_partial_order_over_all_scopes() -> None:
     assert not (through & ~COVERS).any(), "transitive"
 
 
-def test_one_scope_covers_all_and_nothing_covers_it() -> None:
+def test_one_scope_covers_all_but_presence_and_nothing_covers_it() -> None:
     position = SCOPES.index(WIDEST)
-    assert COVERS[position].all()
+    presence = [s.unit is Unit.USER and s.adjacency is Adjacency.ADD_REMOVE for s in SCOPES]
+    assert (COVERS[position] == ~np.array(presence)).all()
     assert COVERS[:, position].sum() == 1
 
 
@@ -53,6 +54,10 @@ PAIRS = [
 ]
 
 
+def narrowed_to_presence(wide: Scope, narrow: Scope) -> bool:
+    return narrow.adjacency is Adjacency.ADD_REMOVE is not wide.adjacency
+
+
 def _with(scope: Scope, name: str, value: object) -> Scope:
     values = {f: getattr(scope, f) for f in ("unit", "adjacency", "vantage", "horizon")}
     return Scope(**{**values, name: value})
@@ -66,6 +71,8 @@ def test_a_narrower_scope_never_covers_a_wider_one(
         wide, narrow = _with(scope, name, wider), _with(scope, name, narrower)
         if wide.unit is Unit.USER != narrow.unit and wide.adjacency is Adjacency.ADD_REMOVE:
             continue  # see the test of users who stay
+        if narrow.unit is Unit.USER and narrowed_to_presence(wide, narrow):
+            continue  # see the test of who takes part
         assert wide.covers(narrow)
         assert not narrow.covers(wide)
         assert narrow.uncovered(wide) == (name,)
@@ -97,11 +104,20 @@ def test_hiding_whether_a_user_is_there_hides_half_of_what_a_user_who_stays_chan
     assert there.covers(_with(there, "horizon", Horizon.ROUND))
 
 
+def test_hiding_what_a_user_sends_does_not_hide_who_takes_part() -> None:
+    there = _with(WIDEST, "adjacency", Adjacency.ADD_REMOVE)
+    assert WIDEST.uncovered(there) == ("adjacency",)
+    for unit in set(Unit) - {Unit.USER}:
+        assert WIDEST.covers(_with(there, "unit", unit))
+
+
 def test_a_scope_covers_field_by_field() -> None:
     for one, two in itertools.islice(itertools.product(SCOPES, SCOPES), 0, None, 37):
         fields = ("unit", "adjacency", "vantage", "horizon")
+        base = {f: WIDEST for f in fields}
+        base["adjacency"] = _with(WIDEST, "unit", Unit.INTERACTION)
         alone = [
-            _with(WIDEST, f, getattr(one, f)).covers(_with(WIDEST, f, getattr(two, f)))
+            _with(base[f], f, getattr(one, f)).covers(_with(base[f], f, getattr(two, f)))
             for f in fields
         ]
         assert one.covers(two) == (not one.uncovered(two))
