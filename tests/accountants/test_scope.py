@@ -114,7 +114,7 @@ def test_hiding_what_a_user_sends_does_not_hide_who_takes_part() -> None:
 def test_a_scope_covers_field_by_field() -> None:
     for one, two in itertools.islice(itertools.product(SCOPES, SCOPES), 0, None, 37):
         fields = ("unit", "adjacency", "vantage", "horizon")
-        base = {f: WIDEST for f in fields}
+        base = dict.fromkeys(fields, WIDEST)
         base["adjacency"] = _with(WIDEST, "unit", Unit.INTERACTION)
         alone = [
             _with(base[f], f, getattr(one, f)).covers(_with(base[f], f, getattr(two, f)))
