@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from accountants.errors import InputError
-from attacks._uploads import features
+from attacks._uploads import features, summary
 from attacks.base import Background, Labels
 from targets.transcript import View
+
+_BLOCK = 256  # users
 
 
 class Classifier(Protocol):
@@ -49,13 +51,17 @@ def learn(view: View, background: Background, classifier: Classifier) -> Labels:
     unknown = np.setdiff1d(np.arange(view.public.n_users), known)
     if len(unknown) == 0 or np.all(labels == labels[0]):
         return Labels(users=unknown, codes=np.full(len(unknown), labels[0], dtype=np.int64))
-    x = features(view, background.side)
+    condensed = summary(view)
     with warnings.catch_warnings():
         # A fixed number of epochs is the setting, not a failure to converge.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        classifier.fit(x[known], labels)
-    # Of all, then chosen: a copy of the unknown rows could be as large as the uploads.
-    return Labels(users=unknown, codes=classifier.predict(x)[unknown].astype(np.int64))
+        classifier.fit(features(condensed, background.side, known), labels)
+    # Block by block: the rows of all unknown users could be as large as the uploads.
+    codes = [
+        classifier.predict(features(condensed, background.side, unknown[start : start + _BLOCK]))
+        for start in range(0, len(unknown), _BLOCK)
+    ]
+    return Labels(users=unknown, codes=np.concatenate(codes).astype(np.int64))
 
 
 def seed(rng: np.random.Generator) -> int:

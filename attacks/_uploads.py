@@ -92,11 +92,10 @@ def summary(view: View) -> View:
         rounds = view.component(name)
         kept = len(rounds) if name in _ADDITIVE else 1
         glimpses = tuple(Glimpse(broadcast=None, uploads=u) for u, _ in rounds[-kept:])
-        part = (
-            _interactions(view)
-            if seen(view, _GRADIENT) and name == _GRADIENT
-            else summed(replace(view, rounds=glimpses), name)
-        )
+        if name == _GRADIENT and seen(view, name):
+            part = _interactions(view)
+        else:
+            part = summed(replace(view, rounds=glimpses), name)
         senders = np.unique(np.concatenate([u.users for u, _ in rounds[-kept:]]))
         _standardise(part, senders)
         parts.append(part)
@@ -135,21 +134,19 @@ def _interactions(view: View) -> NDArray[np.float32]:
     return touched
 
 
-def features(view: View, side: NDArray[np.float64] | None) -> NDArray[np.float32]:
-    """What a classifier is given of every user: the condensed uploads and ``side``.
+def features(
+    view: View, side: NDArray[np.float64] | None, users: NDArray[np.integer[Any]]
+) -> NDArray[np.float32]:
+    """What a classifier is given of ``users`` (m,): their condensed uploads and ``side``, (m, d).
 
     Beside thousands of upload columns a few others would drown: ``side`` is scaled to the same
     total variance.
     """
-    condensed = summary(view).component(_SUMMARY)
-    width = sum(component.shape[0] for _, component in condensed)
-    extra = 0 if side is None else side.shape[1]
-    # One column of zeros where nothing is known: a classifier needs something to read.
-    x = np.zeros((view.public.n_users, width + extra or 1), dtype=np.float32)
-    for uploads, component in condensed:
-        for rows, messages in blocks(component):
-            x[uploads.users[rows], :width] = messages
+    parts = [component.dense(users) for _, component in summary(view).component(_SUMMARY)]
     if side is not None:
-        spread = float(side.var(axis=0).sum())
-        x[:, width:] = side * (np.sqrt(width / spread) if width and spread > 0 else 1.0)
-    return x
+        width, spread = sum(part.shape[1] for part in parts), float(side.var(axis=0).sum())
+        scale = np.sqrt(width / spread) if width and spread > 0 else 1.0
+        parts.append((scale * side[users]).astype(np.float32))
+    if not parts:  # a classifier needs something to read
+        return np.zeros((len(users), 1), dtype=np.float32)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from accountants.bound import Bound
+from accountants.errors import InputError
 from accountants.methods.base import Accountant
 from accountants.scope import Scope, Vantage
-from accountants.verdict import exceeds, judge, refutes
-from auditor.exact import exact_lower_bound
+from accountants.verdict import Verdict, exceeds, judge, refutes
+from auditor.exact import delta_at, exact_lower_bound
 from auditor.families import FAMILIES
 from reports.record import Finding
+from targets.mechanisms.base import Mechanism
 from targets.systems.base import Population, Question, Target
 
 
@@ -106,6 +108,10 @@ def answer(
         accounted=accounted,
         measured=measured,
     )
+    mechanism = target.mechanism(question.scope, population)
+    note = question.note
+    if judgement.verdict is Verdict.VIOLATED and mechanism is not None:
+        note = f"{note} {_what_holds(mechanism, question.claim.epsilon)}".strip()
     return Finding.of(
         target.name,
         question.claim,
@@ -114,5 +120,17 @@ def answer(
         delta=question.delta,
         accounted=accounted,
         measured=measured,
-        note=question.note,
+        note=note,
+    )
+
+
+def _what_holds(mechanism: Mechanism, epsilon: float) -> str:
+    """The delta at which a violated epsilon does hold, where it can be computed exactly."""
+    try:
+        delta = delta_at(mechanism, epsilon)
+    except InputError:
+        return ""
+    return (
+        f"What does hold at the claimed epsilon is delta = {delta:.4g}, exactly: up to that "
+        "probability the promise fails."
     )

@@ -14,7 +14,6 @@ from pydantic import Field
 from accountants.errors import InputError
 from attacks.base import Attack, Family
 from auditor import accounting, utility
-from auditor.estimators.clopper_pearson import ClopperPearson
 from auditor.families import FAMILIES
 from auditor.games import attribute, local, membership, reconstruction
 from auditor.plan import Plan
@@ -65,7 +64,9 @@ def make_target(name: str, plan: Plan) -> Target:
                 f"Expected a setting of {name} ({', '.join(fields)}), got {key!r}. Rename it."
             )
         default = fields[key].default
-        if isinstance(value, bool | str) or (isinstance(default, int) and value != int(value)):
+        if isinstance(value, bool | str) or (
+            isinstance(default, int) and not float(value).is_integer()
+        ):
             kind = "a whole number" if isinstance(default, int) else "a number"
             raise InputError(f"Expected {kind} for {name} {key}, got {value!r}. Give one.")
     target: Target = member(**settings)
@@ -123,7 +124,7 @@ def _bounds(
         local.play(
             challenge,
             _attack(name),
-            ClopperPearson(),
+            FAMILIES["estimators"].member(plan.estimator)(),
             name=name,
             samples=QUICK_SAMPLES if plan.quick else SAMPLES,
             delta=0.0,

@@ -24,9 +24,9 @@ class Plan(BaseModel):
     """Everything that the answer depends on: equal plans on equal data give equal records.
 
     ``targets`` are names; ``settings`` gives the fields of a target that differ from its paper's,
-    by target name. ``attacks`` are names, None for all. ``confidence`` is that of the audit as a
-    whole for lower bounds (shared out among them), and of every interval by itself. ``quick``
-    trades samples and repetitions for time.
+    by target name. ``attacks`` are names, None for all; ``estimator`` turns sampled scores into
+    lower bounds. ``confidence`` is that of the audit as a whole for lower bounds (shared out among
+    them), and of every interval by itself. ``quick`` trades samples and repetitions for time.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -37,10 +37,12 @@ class Plan(BaseModel):
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     quick: bool = False
     attacks: tuple[str, ...] | None = Field(default=None, strict=False)
+    estimator: str = "clopper-pearson"
     settings: dict[str, dict[str, Number]] = Field(default_factory=dict)
 
     def resolved(self) -> Plan:
         """The plan with all targets and attacks named; InputError on an unknown name."""
+        FAMILIES["estimators"].check(self.estimator)
         targets = self.targets or FAMILIES["targets"].names()
         attacks = FAMILIES["attacks"].names() if self.attacks is None else self.attacks
         for kind, names in (("targets", (*targets, *self.settings)), ("attacks", attacks)):

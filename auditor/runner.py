@@ -96,7 +96,7 @@ def run_plan(
     started = time.perf_counter()
     plan = plan.resolved()
     for name in plan.targets:
-        pieces.make_target(name, plan)  # refuse wrong settings before any work
+        pieces.make_target(name, plan).challenges()  # refuse wrong settings before any work
     interactions = load_data(plan.data)
     if out is not None:
         store.check_writable(out)

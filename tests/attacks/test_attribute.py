@@ -33,6 +33,10 @@ def planted(signal: float) -> tuple[View, np.ndarray]:
     return transcript.view(Vantage.SERVER), codes
 
 
+def everybody(view: View) -> np.ndarray:
+    return features(view, None, np.arange(view.public.n_users))
+
+
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_planted_signal_is_found(attack: Any) -> None:
     view, codes = planted(0.6)
@@ -77,14 +81,14 @@ def test_summary_sums_fresh_noise_and_takes_the_last_gradient(
     bits = flipped(skewed, np.random.default_rng(0), p=0.7, q=0.3, rounds=3)
     total = sum(g.uploads.components["bits"].values.astype(float) for g in bits.rounds)
     expected = (total - total.mean(axis=0)) / total.std(axis=0)
-    np.testing.assert_allclose(features(bits, None), expected.clip(-5, 5), atol=1e-4)
+    np.testing.assert_allclose(everybody(bits), expected.clip(-5, 5), atol=1e-4)
     first, _ = fcf(skewed, np.random.default_rng(0))
     second, _ = fcf(skewed, np.random.default_rng(1))
     both = replace(first, rounds=first.rounds + second.rounds)
-    np.testing.assert_array_equal(features(both, None), features(second, None))
+    np.testing.assert_array_equal(everybody(both), everybody(second))
     condensed = summary(both)
     assert summary(condensed) is condensed
-    np.testing.assert_array_equal(features(condensed, None), features(both, None))
+    np.testing.assert_array_equal(everybody(condensed), everybody(both))
 
 
 def test_absent_users_have_the_mean(skewed: np.ndarray) -> None:
@@ -93,7 +97,7 @@ def test_absent_users_have_the_mean(skewed: np.ndarray) -> None:
     view = Transcript(
         public=Public(algorithm="bits", n_users=100, n_items=7), rounds=(Round(None, uploads),)
     ).view(Vantage.SERVER)
-    found = features(view, None)
+    found = everybody(view)
     assert not found[1::2].any()
     np.testing.assert_allclose(found[::2].mean(axis=0), 0, atol=1e-6)
     np.testing.assert_allclose(found[::2].std(axis=0), 1, atol=1e-5)
@@ -117,7 +121,7 @@ def test_features_take_no_more_than_themselves_and_their_summary(
     ).view(Vantage.SERVER)
     tracemalloc.start()
     try:
-        features(view, None)
+        everybody(view)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

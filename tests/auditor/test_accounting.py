@@ -16,6 +16,7 @@ from auditor.accounting import all_accountants, answer, exact_bounds, least_uppe
 from targets.mechanisms.bit_flip import BitFlip
 from targets.mechanisms.repeated import Repeated
 from targets.systems.base import Population, Question
+from targets.systems.dplcf_ap import DplcfAp
 
 REPORT = Scope(
     unit=Unit.REPORT,
@@ -123,6 +124,20 @@ def test_a_weaker_vantage_inherits_the_proof_of_a_stronger_one() -> None:
     assert bound is not None
     assert bound.epsilon == pytest.approx(10.0)
     assert bound.scope == peers
+
+
+def test_a_violation_says_at_which_delta_the_claim_would_hold() -> None:
+    """The asymmetric flip at epsilon 1: delta = 1 - 1/e, the ledger's 0.632."""
+    target: Any = DplcfAp(epsilon=1.0)
+    found = answer(
+        target,
+        target.questions(POPULATION)[0],
+        POPULATION,
+        exact=exact_bounds(target, POPULATION),
+        accountants=all_accountants(),
+    )
+    assert found.verdict is Verdict.VIOLATED
+    assert "delta = 0.6321" in found.note
 
 
 def test_repeated_laws_are_exact() -> None:

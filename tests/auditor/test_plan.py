@@ -64,6 +64,7 @@ def test_resolved_names_every_target_and_attack() -> None:
         ({"targets": ("fcf", "fcf")}, "twice"),
         ({"targets": ("fcf",), "settings": {"dplcf-sp": {"epsilon": 1.0}}}, "audited targets only"),
         ({"attacks": ("nothing-like-it",)}, "nothing-like-it"),
+        ({"estimator": "clopper-person"}, "Did you mean clopper-pearson"),
     ],
 )
 def test_unknown_names_are_refused(values: dict[str, object], match: str) -> None:
