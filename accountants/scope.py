@@ -105,3 +105,8 @@ class Scope:
 
     def __str__(self) -> str:
         return f"{self.unit} / {self.adjacency} / {self.vantage} / {self.horizon}"
+
+
+def any_pair(unit: Unit, vantage: Vantage, horizon: Horizon) -> Scope:
+    """A scope of the local model: any two values of the unit."""
+    return Scope(unit=unit, adjacency=Adjacency.ANY_PAIR, vantage=vantage, horizon=horizon)

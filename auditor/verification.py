@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from accountants.bound import Bound, Witness, check_confidence, check_delta, check_epsilon
 from accountants.errors import InputError
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from accountants.scope import Horizon, Unit, Vantage, any_pair
 from accountants.verdict import Verdict, exceeds
 from auditor.estimators.clopper_pearson import certified, event_epsilon
 from auditor.exact import exact_lower_bound
@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 
 Randomizer = Callable[..., Any]
 
-ONE_REPORT = Scope(
-    unit=Unit.REPORT,
-    adjacency=Adjacency.ANY_PAIR,
-    vantage=Vantage.SERVER,
-    horizon=Horizon.REPORT,
-)
+ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 _MOST_INPUTS = 64
 _SMOOTHING = 0.5
 

@@ -23,7 +23,7 @@ from scipy import sparse
 
 from accountants.claim import Claim
 from accountants.errors import InputError
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
 from targets.mechanisms.base import Mechanism
 from targets.mechanisms.bit_flip import BitFlip
 from targets.mechanisms.product import Product
@@ -140,12 +140,7 @@ class FlippedBits(ABC):
         """Section 3.2.1: epsilon for the existence of one interaction."""
         return Claim(
             epsilon=self.epsilon,
-            scope=Scope(
-                unit=Unit.INTERACTION,
-                adjacency=Adjacency.ANY_PAIR,
-                vantage=Vantage.SERVER,
-                horizon=Horizon.TRAINING,
-            ),
+            scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
             statement=(
                 f"Whether a user has one given interaction stays {self.epsilon:g}-differentially "
                 "private against the server, since p/q = e^epsilon; the bits are sent once."
@@ -155,12 +150,7 @@ class FlippedBits(ABC):
 
     def questions(self, population: Population) -> tuple[Question, ...]:
         """The claim for one interaction, and what a whole user has of it."""
-        user = Scope(
-            unit=Unit.USER,
-            adjacency=Adjacency.ANY_PAIR,
-            vantage=Vantage.SERVER,
-            horizon=Horizon.TRAINING,
-        )
+        user = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
         return (
             Question(claim=self.claim, scope=self.claim.scope),
             Question(
@@ -201,12 +191,7 @@ class FlippedBits(ABC):
                 read=_first_bit,
                 values=(1.0, 0.0),
                 channel=self.flip,
-                scope=Scope(
-                    unit=Unit.INTERACTION,
-                    adjacency=Adjacency.ANY_PAIR,
-                    vantage=Vantage.SERVER,
-                    horizon=Horizon.TRAINING,
-                ),
+                scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
                 inputs=("item 0 in the history", "item 0 not in the history"),
             ),
         )

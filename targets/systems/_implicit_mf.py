@@ -21,17 +21,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from accountants.errors import InputError
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from targets.systems._closed_form import one_thread, user_vectors
 from targets.systems.base import Model, Progress, Run
 from targets.transcript import Channel, Floats, Public, Round, Transcript, Uploads
 
 PAPER = "Minto, Haller, Livshits, Haddadi: FMF-LDP, RecSys 2021"
-
-
-def any_pair(unit: Unit, vantage: Vantage, horizon: Horizon) -> Scope:
-    """A scope of the local model."""
-    return Scope(unit=unit, adjacency=Adjacency.ANY_PAIR, vantage=vantage, horizon=horizon)
 
 
 @dataclass(frozen=True, kw_only=True)

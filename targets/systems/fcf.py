@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from accountants.claim import Claim
-from accountants.scope import Horizon, Scope, Unit, Vantage
+from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
 from targets.mechanisms.base import Mechanism
 from targets.mechanisms.identity import Identity
 from targets.systems._closed_form import item_gradients
-from targets.systems._implicit_mf import PAPER, ImplicitMf, any_pair
+from targets.systems._implicit_mf import PAPER, ImplicitMf
 from targets.systems.base import Challenge, Population, Question, Reported
 from targets.transcript import Floats, RankOne, Uploads
 

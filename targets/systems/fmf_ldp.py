@@ -13,11 +13,11 @@ from scipy import sparse
 from accountants.claim import Claim
 from accountants.errors import InputError
 from accountants.events import ShuffledDpEvent
-from accountants.scope import Horizon, Scope, Unit, Vantage
+from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
 from targets.mechanisms.base import Mechanism
 from targets.mechanisms.one_coordinate import OneCoordinate
 from targets.mechanisms.repeated import Repeated
-from targets.systems._implicit_mf import PAPER, ImplicitMf, any_pair
+from targets.systems._implicit_mf import PAPER, ImplicitMf
 from targets.systems.base import Challenge, Population, Question, Reported
 from targets.transcript import Floats, Reports, Uploads
 
