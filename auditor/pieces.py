@@ -11,12 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import Field
 
-from accountants.errors import InputError
 from attacks.base import Attack, Family
 from auditor import accounting, utility
 from auditor.families import FAMILIES
 from auditor.games import attribute, local, membership, reconstruction
-from auditor.plan import Plan
+from auditor.plan import Plan, make_target
 from auditor.utility import Split, leave_last_out
 from reports.record import AttackRow, Finding, MeasuredRow, Measurement, Row, UtilityRow
 from targets.datasets.base import Interactions
@@ -51,26 +50,6 @@ class PieceResult(Row):
     utility: tuple[UtilityRow, ...] = ()
     errors: tuple[str, ...] = ()
     seconds: float = Field(default=0.0, ge=0)
-
-
-def make_target(name: str, plan: Plan) -> Target:
-    """The target called ``name`` with the plan's settings; InputError on an unknown setting."""
-    member = FAMILIES["targets"].member(name)
-    settings = plan.settings.get(name, {})
-    fields = {field.name: field for field in dataclasses.fields(member)}
-    for key, value in settings.items():
-        if key not in fields:
-            raise InputError(
-                f"Expected a setting of {name} ({', '.join(fields)}), got {key!r}. Rename it."
-            )
-        default = fields[key].default
-        if isinstance(value, bool | str) or (
-            isinstance(default, int) and not float(value).is_integer()
-        ):
-            kind = "a whole number" if isinstance(default, int) else "a number"
-            raise InputError(f"Expected {kind} for {name} {key}, got {value!r}. Give one.")
-    target: Target = member(**settings)
-    return target
 
 
 def split(plan: Plan, targets: Sequence[str]) -> tuple[Piece, ...]:

@@ -6,18 +6,28 @@ import hashlib
 import json
 import math
 import os
-import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from accountants.errors import InputError
 from auditor.families import FAMILIES
 
+if TYPE_CHECKING:
+    from targets.systems.base import Target
+
 Number = bool | int | float | str
+
+
+class PlanError(InputError):
+    """Something in a plan is wrong; ``location`` are the keys that lead to it."""
+
+    def __init__(self, message: str, *location: str) -> None:
+        super().__init__(message)
+        self.location = location
 
 
 class Plan(BaseModel):
@@ -41,23 +51,26 @@ class Plan(BaseModel):
     settings: dict[str, dict[str, Number]] = Field(default_factory=dict)
 
     def resolved(self) -> Plan:
-        """The plan with all targets and attacks named; InputError on an unknown name."""
-        FAMILIES["estimators"].check(self.estimator)
+        """The plan with all targets and attacks named; PlanError on an unknown name."""
         targets = self.targets or FAMILIES["targets"].names()
         attacks = FAMILIES["attacks"].names() if self.attacks is None else self.attacks
-        for kind, names in (("targets", (*targets, *self.settings)), ("attacks", attacks)):
-            for name in names:
-                FAMILIES[kind].check(name)
+        _check("estimators", (self.estimator,), "estimator")
         for kind, names in (("targets", targets), ("attacks", attacks)):
+            _check(kind, names, kind)
             twice = {name for name in names if names.count(name) > 1}
             if twice:
-                raise InputError(f"Expected each of the {kind} once, got {min(twice)!r} twice.")
-        unused = sorted(set(self.settings) - set(targets))
-        if unused:
-            raise InputError(
-                f"Expected settings of audited targets only, got settings for {unused[0]!r}. "
-                f"Add it to the targets or drop its settings."
-            )
+                raise PlanError(
+                    f"Expected each of the {kind} once, got {min(twice)!r} twice. Drop one.", kind
+                )
+        for name in self.settings:
+            _check("targets", (name,), "settings", name)
+            if name not in targets:
+                raise PlanError(
+                    f"Expected settings of audited targets only, got settings for {name!r}. "
+                    "Add it to the targets or drop its settings.",
+                    "settings",
+                    name,
+                )
         return self.model_copy(update={"targets": tuple(targets), "attacks": tuple(attacks)})
 
     def digest(self) -> str:
@@ -73,20 +86,56 @@ class Resources:
     jobs: int
 
 
+def make_target(name: str, plan: Plan) -> Target:
+    """The target called ``name`` with the plan's settings; PlanError on a wrong setting."""
+    member = FAMILIES["targets"].member(name)
+    settings = plan.settings.get(name, {})
+    known = {field.name: field.default for field in fields(member)}
+    for key, value in settings.items():
+        if key not in known:
+            raise PlanError(
+                f"Expected a setting of {name} ({', '.join(known)}), got {key!r}. Rename it.",
+                *("settings", name, key),
+            )
+        whole = isinstance(known[key], int)
+        if isinstance(value, bool | str) or (
+            whole and isinstance(value, float) and not value.is_integer()
+        ):
+            kind = "a whole number" if whole else "a number"
+            raise PlanError(
+                f"Expected {kind} for {name} {key}, got {value!r}. Give one.",
+                *("settings", name, key),
+            )
+    try:
+        target: Target = member(**settings)
+    except InputError as error:
+        named = [key for key in settings if f"got {key}=" in str(error)]
+        raise PlanError(str(error), "settings", name, *named[:1]) from error
+    return target
+
+
 def read_plan(path: Path) -> Plan:
     """Read a plan from a TOML file; InputError names the file, the line and the remedy."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise InputError(
-            f"Expected a readable plan file, got {str(path)!r} ({error}). Check the path."
+            f"Expected a readable plan file, got {str(path)!r} ({why}). Check the path."
         ) from error
     try:
-        return Plan.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
+        values = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: expected TOML, got: {error}. Mend that line.") from error
+    try:
+        plan = Plan.model_validate(values)
+        for name in plan.resolved().targets:
+            make_target(name, plan)
     except ValidationError as error:
         raise InputError(f"{path}, {_describe(error, text)}") from error
+    except PlanError as error:
+        raise InputError(f"{path}, line {_line(error.location, text)}: {error}") from error
+    return plan
 
 
 def make_plan(values: dict[str, Any]) -> Plan:
@@ -110,29 +159,45 @@ def make_resources(jobs: int | None = None) -> Resources:
     return Resources(jobs=count)
 
 
+def _check(kind: str, names: tuple[str, ...], *location: str) -> None:
+    try:
+        for name in names:
+            FAMILIES[kind].check(name)
+    except InputError as error:
+        raise PlanError(str(error), *location) from error
+
+
 def _describe(error: ValidationError, text: str) -> str:
     first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"])
-    where = f"line {_line(first['loc'], text)}: " if text else ""
+    setting = first["loc"][0] == "settings" and len(first["loc"]) > 3
+    location = first["loc"][:3] if setting else first["loc"]  # beyond: the union's members
+    key = ".".join(map(str, location))
+    where = f"line {_line(location, text)}: " if text else ""
     if first["type"] == "extra_forbidden":
         known = ", ".join(Plan.model_fields)
         return f"{where}expected one of the keys {known}, got {key!r}. Remove or rename it."
     value = first["input"]
     shown = "nan" if isinstance(value, float) and math.isnan(value) else repr(value)
-    return f"{where}{key}={shown} is refused: {first['msg']}. Give another value."
+    why = "Input should be a number" if setting else first["msg"]
+    return f"{where}{key}={shown} is refused: {why}. Give another value."
 
 
 def _line(location: tuple[int | str, ...], text: str) -> int:
-    """Line of a key in a TOML text: its own assignment if found, else its table's header."""
-    lines = text.splitlines()
-    names = [re.escape(part) for part in location if isinstance(part, str)]
-    start = 0
-    for depth, name in enumerate(names):
-        table = r"\.".join(rf"[\"']?{part}[\"']?" for part in names[: depth + 1])
-        header = re.compile(rf"\s*\[\s*{table}\s*\]")
-        assignment = re.compile(rf"\s*[\"']?{name}[\"']?\s*[.=]")
-        for number in range(start, len(lines)):
-            if header.match(lines[number]) or assignment.match(lines[number]):
-                start = number
-                break
-    return start + 1
+    """Line where the statement begins with which the keys of ``location`` come into a TOML text.
+
+    The beginnings of the text are parsed, each a line longer: exact for dotted and quoted keys,
+    inline tables and values of several lines.
+    """
+    lines, begins = text.replace("\r\n", "\n").split("\n"), 1
+    for number in range(1, len(lines) + 1):
+        try:
+            value: Any = tomllib.loads("\n".join(lines[:number]))
+        except tomllib.TOMLDecodeError:
+            continue
+        for part in location:
+            if isinstance(value, dict):
+                value = value.get(part)
+        if value is not None:
+            return begins
+        begins = number + 1
+    return 1

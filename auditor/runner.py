@@ -27,7 +27,7 @@ from pydantic import ValidationError
 from accountants.errors import AuditError
 from auditor import pieces
 from auditor.pieces import Piece, PieceResult
-from auditor.plan import Number, Plan, Resources, make_plan, make_resources
+from auditor.plan import Number, Plan, Resources, make_plan, make_resources, make_target
 from auditor.progress import Observer
 from auditor.sources import load_data
 from reports import store
@@ -96,7 +96,7 @@ def run_plan(
     started = time.perf_counter()
     plan = plan.resolved()
     for name in plan.targets:
-        pieces.make_target(name, plan).challenges()  # refuse wrong settings before any work
+        make_target(name, plan).challenges()  # refuse wrong settings before any work
     interactions = load_data(plan.data)
     if out is not None:
         store.check_writable(out)

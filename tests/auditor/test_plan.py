@@ -36,7 +36,23 @@ def test_a_plan_file_is_read(tmp_path: Path) -> None:
         ("confidence = 1.5\n", r"confidence=1.5"),
         ('seed = "one"\n', r"line 1: seed='one'"),
         ("seed = \n", r"plan\.toml: expected TOML.*line 1"),
-        ("[settings.fcf]\nfactors = [1]\n", r"line 2: settings\.fcf\.factors"),
+        ("[settings.fcf]\nfactors = [1]\n", r"line 2: settings\.fcf\.factors=\[1\].*a number"),
+        ("# dotted\n\nsettings.fcf.nope = 1\n", r"line 3: Expected a setting of fcf .*'nope'"),
+        ("seed = 1\nsettings = {fcf = {factors = 'x'}}\n", r"line 2: .*whole number.*'x'"),
+        ("[settings.dplcf-sp]\nepsilon = 1.0\n[settings.fcf]\nepsilon = 1.0\n", r"line 4: .*fcf"),
+        ('[settings."fcf"]\nalpha = 1\n"factors" = 0\n', r"line 3: .*factors=0"),
+        ("[settings]\n\nfcf.factors = true\n", r"line 3: .*got True"),
+        ("[settings.fcf]\nfactors = nan\n", r"line 2: .*got nan"),
+        ("[settings.fcf]\nfactors = 1" + "0" * 400 + ".0\n", r"line 2: .*got inf"),
+        ("[settings]\nfcff.factors = 1\n", r"line 2: .*Did you mean fcf"),
+        ('targets = [\n  "fcf",\n  3,\n]\n', r"line 1: targets\.1=3"),
+        ('seed = 1\n\ntargets = ["fcf", "fcf"]\n', r"line 3: .*'fcf' twice"),
+        ('attacks = ["none-such"]\n', r"line 1: .*'none-such'"),
+        ('seed = 1\nestimator = "none-such"\n', r"line 2: .*'none-such'"),
+        ('targets = ["fcf"]\n[settings.dplcf-sp]\nepsilon = 1.0\n', r"line 2: .*audited targets"),
+        ('data = """\nseed = -1\n"""\nseed = -1\n', r"line 4: seed=-1"),
+        ("data = 'synthetic'\r\nseed = -1\r\n", r"line 2: seed=-1"),
+        ("seed = " + "[" * 5000 + "\n", r"plan\.toml: expected TOML"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, match: str) -> None:
@@ -45,9 +61,20 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, match: 
     assert "\n" not in str(caught.value)
 
 
-def test_a_plan_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="readable plan file"):
+def test_a_plan_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"readable plan file.*\(No such file"):
         read_plan(tmp_path / "none.toml")
+    with pytest.raises(InputError, match=r"readable plan file.*\(Is a directory"):
+        read_plan(tmp_path)
+    (tmp_path / "binary.toml").write_bytes(b"\xd0\x00")
+    with pytest.raises(InputError, match=r"readable plan file.*\(not UTF-8"):
+        read_plan(tmp_path / "binary.toml")
+
+
+def test_an_empty_plan_and_one_with_a_byte_order_mark_are_read(tmp_path: Path) -> None:
+    assert read_plan(written(tmp_path, "")) == Plan()
+    (tmp_path / "bom.toml").write_bytes(b"\xef\xbb\xbfseed = 3\n")
+    assert read_plan(tmp_path / "bom.toml").seed == 3
 
 
 def test_resolved_names_every_target_and_attack() -> None:
