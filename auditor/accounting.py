@@ -50,14 +50,18 @@ def least_upper_bound(
 
 
 def exact_bounds(target: Target, population: Population) -> tuple[Bound, ...]:
-    """Exact lower bounds in the scope of every question whose mechanism is written down."""
-    scopes = dict.fromkeys(question.scope for question in target.questions(population))
-    mechanisms = {scope: target.mechanism(scope, population) for scope in scopes}
-    return tuple(
-        exact_lower_bound(mechanism, scope)
-        for scope, mechanism in mechanisms.items()
-        if mechanism is not None
-    )
+    """Exact lower bounds for every question whose mechanism is written down, at its delta.
+
+    None for a question at delta > 0 about a mechanism whose outputs are not finitely many.
+    """
+    asked = dict.fromkeys((q.scope, q.delta) for q in target.questions(population))
+    found = []
+    for scope, delta in asked:
+        mechanism = target.mechanism(scope, population)
+        critical = None if mechanism is None else mechanism.critical()
+        if mechanism is not None and (delta == 0 or (critical and critical.exhaustive)):
+            found.append(exact_lower_bound(mechanism, scope, delta))
+    return tuple(found)
 
 
 def answer(

@@ -19,6 +19,8 @@ Law = NDArray[np.float64]
 # Relative error a probability may have by rounding, for each output added up: it is given away, or
 # a claim that holds with equality would be refuted, by an infinite epsilon in the worst case.
 _ROUNDING = 2.0**-46
+# Log-probability below which an output is left out of a composition, which only lowers the bound.
+_NEGLIGIBLE = -200.0
 
 
 def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> Bound:
@@ -28,8 +30,9 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
     copies that may take the worst pair at once; infinite where an output is possible under one
     input and impossible under the other, or where the ratio has no bound. At delta > 0 it is the
     least epsilon at which the hockey-stick divergence of the worst pair is at most delta; this
-    needs finitely many outputs, of at most two different ratios if there are several copies
-    (InputError otherwise). The witness names the pair.
+    needs finitely many outputs (InputError otherwise). Several copies of outputs of more than two
+    different ratios are composed on a grid from below, which may cost 0.1 of epsilon and the
+    witness. The witness names the pair.
     """
     if check_delta(delta) > 0:
         return _at_delta(mechanism, scope, delta)
@@ -57,10 +60,11 @@ def delta_at(mechanism: Mechanism, epsilon: float) -> float:
     """The least delta at which ``mechanism`` is (epsilon, delta)-private, exactly.
 
     The largest hockey-stick divergence sum(max(0, P - e^eps Q)) over ordered pairs of inputs;
-    InputError as in ``exact_lower_bound`` at delta > 0.
+    InputError unless outputs are finitely many, and of at most two ratios for several copies.
     """
     check_epsilon(epsilon)
-    _, pairs = _pairs(mechanism)
+    critical, pairs = _pairs(mechanism)
+    pairs = [(a, b, *_copied(p, q, critical.copies)) for a, b, p, q in pairs]
     return max(
         min(1.0, float(np.sum(np.exp(p) * -np.expm1(np.minimum(epsilon - _ratio(p, q), 0.0)))))
         for _, _, p, q in pairs
@@ -69,8 +73,13 @@ def delta_at(mechanism: Mechanism, epsilon: float) -> float:
 
 def _at_delta(mechanism: Mechanism, scope: Scope, delta: float) -> Bound:
     critical, pairs = _pairs(mechanism)
+    copies = critical.copies
+    if copies > 1 and any(len(_different_ratios(p, q)) > 2 for _, _, p, q in pairs):
+        least = max(_composed(p, q, copies, delta) for _, _, p, q in pairs)
+        return _bound(least, scope, delta, None, f"{copies} copies on a grid from below")
     epsilon, chosen = 0.0, None
-    for a, b, p, q in pairs:
+    for a, b, one, other in pairs:
+        p, q = _copied(one, other, copies)
         # The divergence is the largest P(S) - e^eps Q(S) over the sets S of largest ratio.
         order = np.argsort(-_ratio(p, q))
         in_p, in_q = np.cumsum(np.exp(p[order])), np.logaddexp.accumulate(q[order])
@@ -85,14 +94,14 @@ def _at_delta(mechanism: Mechanism, scope: Scope, delta: float) -> Bound:
                 output=f"the {k + 1} of {len(p)} outputs that speak most for the first input",
                 probability_a=min(1.0, float(in_p[k])),
                 probability_b=min(1.0, math.exp(in_q[k])),
-                copies=critical.copies,
-                note="probabilities of all copies together" if critical.copies > 1 else "",
+                copies=copies,
+                note="probabilities of all copies together" if copies > 1 else "",
             )
     return _bound(epsilon, scope, delta, chosen)
 
 
 def _pairs(mechanism: Mechanism) -> tuple[Critical, list[tuple[int, int, Law, Law]]]:
-    """Every ordered pair of critical inputs with its two laws over outputs of all copies."""
+    """Every ordered pair of critical inputs with the two log-laws of one copy."""
     critical = mechanism.critical()
     if critical is None or not critical.exhaustive:
         raise InputError(
@@ -101,8 +110,7 @@ def _pairs(mechanism: Mechanism) -> tuple[Critical, list[tuple[int, int, Law, La
         )
     laws = _laws(mechanism, critical)
     return critical, [
-        (a, b, *_copied(laws[a], laws[b], critical.copies))
-        for a, b in itertools.permutations(range(len(laws)), 2)
+        (a, b, laws[a], laws[b]) for a, b in itertools.permutations(range(len(laws)), 2)
     ]
 
 
@@ -114,18 +122,42 @@ def _copied(p: Law, q: Law, copies: int) -> tuple[Law, Law]:
     """
     if copies == 1:
         return p, q
-    possible = ~(np.isneginf(p) & np.isneginf(q))
-    ratios = np.round(_ratio(p, q), 12)
-    top = possible & (ratios == ratios[possible].max())
-    if np.unique(ratios[possible & ~top]).size > 1:
+    different = _different_ratios(p, q)
+    if len(different) > 2:
         raise InputError(
-            f"Expected outputs of at most two ratios for {copies} copies at delta > 0, got more. "
-            "Ask for delta 0, or measure with an estimator."
+            f"Expected outputs of at most two ratios for {copies} copies, got {len(different)}. "
+            "Ask for one copy."
         )
+    top = np.round(_ratio(p, q), 12) == different[-1]
     rates = (min(1.0, float(np.exp(law[top]).sum())) for law in (p, q))
     counts = np.arange(copies + 1)
     first, second = (stats.binom.logpmf(counts, copies, rate) for rate in rates)
     return first, second
+
+
+def _different_ratios(p: Law, q: Law) -> Law:
+    """The different log-ratios of outputs that are possible at all, rising, to 12 digits."""
+    possible = ~(np.isneginf(p) & np.isneginf(q))
+    return np.unique(np.round(_ratio(p, q)[possible], 12))
+
+
+def _composed(p: Law, q: Law, copies: int, delta: float) -> float:
+    """A lower bound on the least epsilon of many copies at ``delta``, within 0.1 of it.
+
+    Losses are rounded down to a grid and convolved; what is cut off, and 2^-52 a copy for the
+    rounding of the convolution, is taken from the divergence.
+    """
+    from dp_accounting.pld.pld_pmf import DensePLDPmf
+
+    step = 0.1 / copies
+    loss = _ratio(p, q)
+    seen = (p > _NEGLIGIBLE) & np.isfinite(loss)
+    infinite = float(np.exp(p[np.isposinf(loss)]).sum())
+    cell = np.floor(loss[seen] / step).astype(np.int64)
+    low = int(cell.min())
+    mass = np.bincount(cell - low, weights=np.exp(p[seen]))
+    total = DensePLDPmf(step, low, mass, infinite, False).self_compose(copies)
+    return float(total.get_epsilon_for_delta(min(delta + copies * 2.0**-52, 1.0)))
 
 
 def _ratio(log_p: Law, log_q: Law) -> Law:

@@ -17,6 +17,7 @@ from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
 from targets.mechanisms.base import Mechanism
 from targets.mechanisms.one_coordinate import OneCoordinate
 from targets.mechanisms.repeated import Repeated
+from targets.mechanisms.shuffled import Shuffled
 from targets.systems._implicit_mf import PAPER, ImplicitMf
 from targets.systems.base import Challenge, Population, Question, Reported
 from targets.transcript import Floats, Reports, Uploads
@@ -128,7 +129,8 @@ class FmfLdp(ImplicitMf):
                     note=(
                         f"What an honest proxy that shuffles the reports of "
                         f"{population.n_users} users buys over a {horizon}; the paper cites "
-                        "amplification without a number (section 5.1)."
+                        "amplification without a number (section 5.1). The lower bound has all "
+                        "other users at the opposite corner, where a malicious broadcast puts them."
                     ),
                 )
                 for horizon in (Horizon.ROUND, Horizon.TRAINING)
@@ -136,13 +138,22 @@ class FmfLdp(ImplicitMf):
         )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """One-coordinate reports, as many as the horizon has; known before the server only.
+        """One-coordinate reports, as many as the horizon has, before the server or in its shuffle.
 
-        None for units below a report: a single interaction does not reach every pair of gradients.
+        Behind the proxy it is the law of one user's reports among those of all others at the
+        opposite corner. Users reach both corners in all entries under ``opposite_rows`` with half
+        of the catalogue each. None for units below a report: a single interaction does not reach
+        every pair of gradients.
         """
-        if scope.vantage is not Vantage.SERVER or scope.unit not in (Unit.REPORT, Unit.USER):
+        if scope.unit not in (Unit.REPORT, Unit.USER):
             return None
-        return Repeated(self._randomizer(population.n_items), self._count(scope.horizon))
+        if scope.vantage is Vantage.SERVER:
+            one: Mechanism = self._randomizer(population.n_items)
+        elif scope.vantage is Vantage.SHUFFLED:
+            one = Shuffled(self.epsilon, population.n_users)
+        else:
+            return None
+        return Repeated(one, self._count(scope.horizon))
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Each report once a use; behind the proxy, one shuffle of a report a user each.
@@ -195,23 +206,24 @@ class FmfLdp(ImplicitMf):
         root: float = max(4.0 * math.sqrt(scale) / (held**2 * left), 16.0 * scale**1.5 / held**2)
         return max(1, math.ceil(self.regularization * self.factors * root**2 * (1 + 1e-9)))
 
-    def opposite_rows(self, n_items: int) -> NDArray[np.float64]:
+    def opposite_rows(self, n_items: int, held: int | None = None) -> NDArray[np.float64]:
         """A malicious V (n_items, F) under which two users attain Theorem 3.
 
-        The first m = ``corner_items()`` rows are v and the next m are -v in every factor, the rest
-        zero. Whoever holds the first m items solves x = a in every factor,
+        The first m = ``held`` rows, by default ``corner_items()``, are v and the next m are -v in
+        every factor, the rest zero. Whoever holds the first m items solves x = a in every factor,
         a = (1 + alpha) m v / ((2 + alpha) m F v^2 + lambda), and has the gradient entries
         (1 + alpha) (1 - a F v) a on their rows and a^2 F v on the next m, all positive; whoever
         holds the next m has the same negated. v^2 = 3 lambda / ((2 + alpha) m F) makes the second
-        largest; both grow with sqrt(m / lambda), and m is the least at which both exceed 1, so
-        that the projection sends the two users to opposite corners of these rows.
-        InputError if the catalogue has fewer than 2 m items.
+        largest; both grow with sqrt(m / lambda) and exceed 1 from ``corner_items()`` on, so that
+        the projection sends the two users to opposite corners of these rows. InputError if m is
+        smaller, or the catalogue has fewer than 2 m items.
         """
-        m = self.corner_items()
-        if n_items < 2 * m:
+        least = self.corner_items()
+        m = least if held is None else held
+        if not least <= m <= n_items // 2:
             raise InputError(
-                f"Expected a catalogue of at least {2 * m} items, got n_items={n_items}. "
-                "Give more items or a smaller regularization."
+                f"Expected {least} to {n_items // 2} items a user, got {m}, for a catalogue of at "
+                f"least {2 * least}. Give more items or a smaller regularization."
             )
         v = math.sqrt(3.0 * self.regularization / ((2.0 + self.alpha) * m * self.factors))
         items = np.zeros((n_items, self.factors))

@@ -31,6 +31,7 @@ from targets.mechanisms.laplace import Laplace
 from targets.mechanisms.one_coordinate import OneCoordinate
 from targets.mechanisms.product import Product
 from targets.mechanisms.repeated import Repeated
+from targets.mechanisms.shuffled import Shuffled
 
 SCOPE = Scope(
     unit=Unit.REPORT,
@@ -104,6 +105,10 @@ CASES: dict[str, tuple[Case, ...]] = {
                 list(itertools.product([[0, 0], [0, 1], [1, 0], [1, 1]], repeat=2)),
             ),
         ),
+    ),
+    "shuffled": (
+        Case(Shuffled(1.0, 4), np.array([-1.0, 0.25, 1.0]), np.arange(5)),
+        Case(Shuffled(2.5, 1), np.array([-1.0, 0.25, 1.0]), np.arange(2)),
     ),
     "repeated": (
         Case(Repeated(BitFlip.symmetric(1.0), 3), _BITS, _tuples(3)),

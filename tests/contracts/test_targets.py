@@ -101,7 +101,7 @@ def test_the_first_question_of_every_claim_is_in_its_own_scope(target: Target) -
 def test_no_exact_lower_bound_exceeds_a_proved_upper_bound(target: Target) -> None:
     accountants = all_accountants()
     for lower in exact_bounds(target, POPULATION):
-        upper = least_upper_bound(target, lower.scope, POPULATION, 0.0, accountants)
+        upper = least_upper_bound(target, lower.scope, POPULATION, lower.delta, accountants)
         assert upper is not None
         assert lower.epsilon <= upper.epsilon * (1 + 1e-9)
 

@@ -15,6 +15,8 @@ from accountants.errors import InputError
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from auditor.exact import exact_lower_bound
 from targets.mechanisms.one_coordinate import OneCoordinate
+from targets.mechanisms.repeated import Repeated
+from targets.mechanisms.shuffled import Shuffled
 from targets.systems._closed_form import item_gradients
 from targets.systems.base import Population
 from targets.systems.fmf_ldp import FmfLdp, ReportLaw
@@ -126,6 +128,16 @@ def test_a_large_lambda_takes_more_items_to_reach_the_corners() -> None:
         game.opposite_rows(2 * half - 1)
 
 
+def test_half_a_catalogue_each_puts_all_entries_of_two_users_at_the_corners() -> None:
+    """So that the shuffled lower bound, all others at the opposite corner, is attained."""
+    system = FmfLdp()
+    items = system.opposite_rows(1682, 841)
+    profiles = sparse.csr_array(np.repeat(np.eye(2), 841, axis=1))
+    index = np.arange(1682 * system.factors)
+    entries = system.entries(profiles, items, np.arange(2)[:, None], np.stack([index, index]))
+    np.testing.assert_array_equal(np.clip(entries, -1, 1), [[1.0], [-1.0]] * np.ones(len(index)))
+
+
 def test_a_lambda_that_hides_the_corners_fails_loudly() -> None:
     with pytest.raises(InputError, match="smaller regularization"):
         FmfLdp(regularization=1e4).challenges()
@@ -154,7 +166,7 @@ def test_each_horizon_costs_its_number_of_reports_exactly() -> None:
         assert bound.epsilon == pytest.approx(count * 0.5)
         assert system.event(asked, population).count == count
         shuffled = scope(Vantage.SHUFFLED, horizon)
-        assert system.mechanism(shuffled, population) is None
+        assert system.mechanism(shuffled, population) == Repeated(Shuffled(0.5, 9), count)
         event = system.event(shuffled, population)
         assert (event.count, event.event.epsilon, event.event.n_users) == (count, 0.5, 9)
     assert FmfLdp().mechanism(scope(Vantage.PEERS, Horizon.TRAINING), population) is None

@@ -1,0 +1,94 @@
+"""One binary report among those of other users, seen after a shuffle."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+from scipy.special import expit
+
+from accountants.bound import check_epsilon
+from accountants.errors import InputError
+from targets.mechanisms.base import Critical, Domain
+from targets.mechanisms.one_coordinate import OneCoordinate
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffled:
+    """How many of ``n_users`` shuffled reports are +B, when all others hold -1.
+
+    Each user sends +B with probability (1 + v (e^eps - 1)/(e^eps + 1))/2 for the entry v in
+    [-1, 1]. The value is one user's entry and the output, in 0 ... n, the number of +B reports: all
+    that a shuffle leaves of binary reports, and all that matters of one-coordinate reports of
+    users at the corners (the coordinates are drawn alike by everybody). The others are fixed: a
+    lower bound on epsilon for this law is one for the shuffle, but an upper bound is not.
+    """
+
+    epsilon: float
+    n_users: int
+
+    def __post_init__(self) -> None:
+        if not 0 < check_epsilon(self.epsilon) < math.inf:
+            raise InputError(
+                f"Expected epsilon in (0, inf), got epsilon={self.epsilon!r}. Give one report's."
+            )
+        if self.n_users < 1:
+            raise InputError(
+                f"Expected n_users >= 1, got n_users={self.n_users!r}. Count the senders."
+            )
+
+    @property
+    def domain(self) -> Domain:
+        """One entry."""
+        return Domain(low=-1, high=1)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """A number."""
+        return ()
+
+    def randomize(
+        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
+    ) -> NDArray[Any]:
+        """Draw the numbers of +B reports, int64 of shape ``size``."""
+        values = self.domain.spread(value, size)
+        others = rng.binomial(self.n_users - 1, expit(-self.epsilon), size=values.shape)
+        return np.asarray(others + self._report.bits(values, rng))
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        """ln P(number of +B | value), broadcast; -inf for a number that cannot be."""
+        count, vector = np.asarray(output), self.domain.check(value)[..., None]
+        others = stats.binom(self.n_users - 1, expit(-self.epsilon))
+        return np.asarray(
+            np.logaddexp(
+                self._report.log_prob([0, 1], vector) + others.logpmf(count - 1),
+                self._report.log_prob([0, 0], vector) + others.logpmf(count),
+            )
+        )
+
+    def critical(self) -> Critical:
+        """The two corners, every number."""
+        return Critical(
+            inputs=np.array([1.0, -1.0]),
+            outputs=np.arange(self.n_users + 1),
+            exhaustive=True,
+            name_input="one user at {:+g}, all others at -1".format,
+            name_output=f"{{}} of {self.n_users} reports are +B".format,
+        )
+
+    def event(self) -> DpEvent:
+        """One shuffle of a binary report a user."""
+        from accountants.events import ShuffledDpEvent
+
+        return ShuffledDpEvent(self.epsilon, self.n_users, binary=True)
+
+    @property
+    def _report(self) -> OneCoordinate:
+        return OneCoordinate(self.epsilon, 1)
