@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from pathlib import Path
 
 from accountants.errors import InputError
@@ -16,7 +17,7 @@ def load_data(data: str) -> Interactions:
     if data in family.names():
         return _dataset(data).load()
     path = Path(data)
-    if not path.exists():
+    if not os.path.exists(path):  # unlike Path.exists: no error for a name too long
         near = difflib.get_close_matches(data, family.names(), n=1, cutoff=0.5)
         hint = f"Did you mean {near[0]}?" if near else f"Data sets: {', '.join(family.names())}."
         raise InputError(f"Expected a data set or a path, got {data!r}: not there. {hint}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import zipfile
 from dataclasses import dataclass
@@ -28,9 +29,11 @@ class Source:
     folder: str
 
     def __post_init__(self) -> None:
-        if not self.path.exists():
-            raise InputError(f"Expected a directory or an archive, got {self.path}: not there.")
-        if not self.path.is_dir() and not zipfile.is_zipfile(self.path):
+        if not os.path.exists(self.path):  # unlike Path.exists: no error for a name too long
+            raise InputError(
+                f"Expected a directory or an archive, got {self.path}: not there. Check the path."
+            )
+        if not self.path.is_dir() and not (self.path.is_file() and zipfile.is_zipfile(self.path)):
             raise InputError(
                 f"Expected a directory, .zip or .whl, got {self.path}: not a whole zip archive. "
                 "Fetch it again, or give the directory its files are in."
@@ -38,13 +41,16 @@ class Source:
 
     def holds(self, layouts: tuple[tuple[str, ...], ...]) -> bool:
         """Whether all files of one of the layouts are there, by their names alone."""
-        if self.path.is_dir():
-            names = {entry.name for entry in self.path.iterdir()}
-            if (self.path / self.folder).is_dir():
-                names |= {entry.name for entry in (self.path / self.folder).iterdir()}
-        else:
-            with zipfile.ZipFile(self.path) as archive:
-                names = {PurePosixPath(name).name for name in archive.namelist()}
+        try:
+            if self.path.is_dir():
+                names = {entry.name for entry in self.path.iterdir()}
+                if (self.path / self.folder).is_dir():
+                    names |= {entry.name for entry in (self.path / self.folder).iterdir()}
+            else:
+                with zipfile.ZipFile(self.path) as archive:
+                    names = {PurePosixPath(name).name for name in archive.namelist()}
+        except Exception as error:
+            raise self._damaged(error) from error
         return any(names >= set(layout) for layout in layouts)
 
     def pick(self, layouts: tuple[tuple[str, ...], ...]) -> dict[str, bytes]:
@@ -57,10 +63,7 @@ class Source:
         except InputError:
             raise
         except Exception as error:  # zipfile meets damage with a dozen kinds of exception
-            raise InputError(
-                f"Expected a whole archive, got {self.path}, which is damaged ({error}). "
-                "Fetch it again."
-            ) from error
+            raise self._damaged(error) from error
 
     def place(self, name: str) -> str:
         """How errors call the file ``name`` of this source."""
@@ -130,6 +133,12 @@ class Source:
         return InputError(
             f"Expected a safe archive, got {self.path} with the member "
             f"{member.orig_filename!r}: {why}. Fetch it again from its publisher."
+        )
+
+    def _damaged(self, error: Exception) -> InputError:
+        return InputError(
+            f"Expected a directory or a whole archive that can be read, got {self.path}, which is "
+            f"damaged or closed ({error}). Fetch it again."
         )
 
     def _missing(self, layouts: tuple[tuple[str, ...], ...]) -> InputError:

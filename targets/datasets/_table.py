@@ -73,7 +73,7 @@ class Table:
     def quick(self) -> NDArray[np.float64] | None:
         """The whole file in one call; None where only ``slow`` can say what is wrong with it."""
         body, separator = self._body(), self.separator
-        if not body.isascii() or b"\r" in body or b"\0" in body:
+        if not body.strip() or not body.isascii() or b"\r" in body or b"\0" in body:
             return None
         if len(separator) > 1:  # numpy splits at one character only
             if b"\t" in body:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,26 @@ def test_an_unknown_name_meets_a_near_one() -> None:
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not there"):
         load_data(str(tmp_path / "nowhere"))
+    with pytest.raises(InputError, match="not there"):
+        load_data("a" * 5000)
+
+
+def test_what_is_neither_a_file_nor_a_directory_is_refused_unread(tmp_path: Path) -> None:
+    """Reading a pipe nobody writes to, or a device without an end, would never return."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(InputError, match="not a whole zip"):
+            load_data(str(path))
+
+
+def test_an_archive_with_a_damaged_directory(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("u.data", "1")
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"PK\x01\x02", b"PK\x01\x03"))
+    with pytest.raises(InputError, match=r"a\.zip, which is damaged"):
+        load_data(str(path))
 
 
 def test_a_directory_without_data(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ def table(data: bytes, separator: str = "\t", header: str | None = None) -> Tabl
 )
 @example(data=b"1\t2\n\n3\t4\n", separator="\t")
 @example(data=b"1\t\n", separator="\t")
+@example(data=b"\n\n", separator="\t")
 @example(data=b"1e3\t2\r\n3\t4", separator="\t")
 @example(data=b"1_0::2\n", separator="::")
 @example(data=b"1\t::2\n", separator="::")
