@@ -55,7 +55,12 @@ def learn(view: View, background: Background, classifier: Classifier) -> Labels:
     with warnings.catch_warnings():
         # A fixed number of epochs is the setting, not a failure to converge.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        classifier.fit(features(condensed, background.side, known), labels)
+        # scikit-learn swallows Ctrl-C and would hand back a model trained by half.
+        warnings.filterwarnings("error", "Training interrupted", UserWarning)
+        try:
+            classifier.fit(features(condensed, background.side, known), labels)
+        except UserWarning as warning:
+            raise KeyboardInterrupt from warning
     # Block by block: the rows of all unknown users could be as large as the uploads.
     codes = [
         classifier.predict(features(condensed, background.side, unknown[start : start + _BLOCK]))

@@ -20,12 +20,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import joblib
 import threadpoolctl
 from pydantic import ValidationError
 
 from accountants.errors import AuditError
-from auditor import pieces
+from auditor import pieces, workers
 from auditor.pieces import Piece, PieceResult
 from auditor.plan import Number, Plan, Resources, make_plan, make_resources, make_target
 from auditor.progress import Observer
@@ -72,17 +71,7 @@ def audit(
         "attacks": None if attacks is None else tuple(attacks),
         "settings": settings or {},
     }
-    record = run_plan(make_plan(values), make_resources(jobs), out=out)
-    if out is not None:
-        report(record, out)
-    return record
-
-
-def report(record: Record, out: Path, *, fail_on: str = "violated") -> None:
-    """Write all reports of an audit, and drop its pieces if all of them finished."""
-    store.write(record, out, fail_on=fail_on)
-    if not record.errors:
-        shutil.rmtree(out / PIECES, ignore_errors=True)
+    return run_plan(make_plan(values), make_resources(jobs), out=out)
 
 
 def run_plan(
@@ -90,25 +79,47 @@ def run_plan(
     resources: Resources,
     *,
     out: Path | None = None,
+    fail_on: str = "violated",
     observe: Observer | None = None,
 ) -> Record:
-    """Run every piece of ``plan`` that is not already finished in ``out``; assemble the record."""
+    """Run every piece of ``plan`` not yet finished in ``out``; report there; give the record.
+
+    ``fail_on`` decides what junit.xml calls a failure. InputError if ``out`` cannot be written or
+    another audit runs in it.
+    """
     started = time.perf_counter()
     plan = plan.resolved()
     for name in plan.targets:
         make_target(name, plan).challenges()  # refuse wrong settings before any work
     interactions = load_data(plan.data)
-    if out is not None:
-        store.check_writable(out)
+    if out is None:
+        return _record(plan, interactions, resources, None, observe, started)
+    with store.held(out):
+        shelf = Shelf(out, plan, interactions)
+        record = _record(plan, interactions, resources, shelf, observe, started)
+        store.write(record, out, fail_on=fail_on)
+        if not record.errors:
+            shutil.rmtree(shelf.directory, ignore_errors=True)
+    return record
+
+
+def _record(
+    plan: Plan,
+    interactions: Interactions,
+    resources: Resources,
+    shelf: Shelf | None,
+    observe: Observer | None,
+    started: float,
+) -> Record:
+    """The record of a resolved plan, finished pieces taken from the shelf."""
     work = pieces.split(plan, plan.targets)
-    shelf = None if out is None else Shelf(out, plan, interactions)
     results: dict[Piece, PieceResult] = {}
     for piece, result in _run(work, plan, interactions, resources, shelf):
         results[piece] = result
         if observe is not None:
             observe(len(results), len(work), str(piece))
     ordered = [results[piece] for piece in work]
-    record = Record(
+    return Record(
         plan=plan.model_dump(mode="json"),
         provenance=Provenance(
             versions=_versions(),
@@ -132,7 +143,6 @@ def run_plan(
         utility=tuple(row for result in ordered for row in result.utility),
         errors=tuple(error for result in ordered for error in result.errors),
     )
-    return record
 
 
 def _run(
@@ -151,11 +161,7 @@ def _run(
         else:
             yield piece, kept
     jobs = min(resources.jobs, len(todo))
-    if jobs <= 1:
-        finished = (_timed(piece, plan, interactions) for piece in todo)
-    else:
-        parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-        finished = parallel(joblib.delayed(_timed)(piece, plan, interactions) for piece in todo)
+    finished = workers.results(_timed, ((piece, plan, interactions) for piece in todo), jobs=jobs)
     for piece, result in finished:
         if shelf is not None and not result.errors:
             shelf.put(piece, result)

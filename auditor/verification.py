@@ -82,7 +82,14 @@ def verify_ldp(
         raise InputError("Expected a finite epsilon, got epsilon=inf. Nothing can refute it.")
     check_delta(delta)
     check_confidence(confidence)
+    if seed < 0:
+        raise InputError(f"Expected a seed of at least 0, got seed={seed!r}. Give 0, say.")
     if hasattr(mechanism, "log_prob") and hasattr(mechanism, "critical"):
+        if isinstance(mechanism, type):
+            raise InputError(
+                f"Expected a mechanism, got the class {mechanism.__name__}. Make one of it: "
+                f"mechanism = {mechanism.__name__}(...), and name that."
+            )
         return _exactly(mechanism, epsilon, delta)
     if not callable(mechanism):
         raise InputError(
@@ -90,9 +97,10 @@ def verify_ldp(
             "Pass the function itself."
         )
     chosen = [0, 1] if inputs is None else list(inputs)
-    if not 2 <= len(chosen) <= _MOST_INPUTS:
+    if not 2 <= len(set(map(repr, chosen))) <= len(chosen) <= _MOST_INPUTS:
         raise InputError(
-            f"Expected 2 to {_MOST_INPUTS} inputs, got {len(chosen)}. Name the extreme ones."
+            f"Expected 2 to {_MOST_INPUTS} different inputs, got {len(set(map(repr, chosen)))} in "
+            f"a list of {len(chosen)}. Name the extreme ones."
         )
     if samples < 100:
         raise InputError(f"Expected samples of at least 100, got samples={samples!r}. Draw more.")
@@ -133,7 +141,7 @@ def _sample(
                 if sized
                 else [randomizer(value, rng) for _ in range(samples)]
             )
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InputError(
                 f"Expected outputs for the input {value!r}, got {type(error).__name__}: {error}. "
                 "Mend the callable or leave that input out."
@@ -161,7 +169,8 @@ def _takes_size(randomizer: Randomizer) -> bool:
     except (TypeError, ValueError):
         return False
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(parameter.kind in kinds for parameter in parameters) >= 3
+    third = [parameter for parameter in parameters if parameter.kind in kinds][2:3]
+    return any(p.default is inspect.Parameter.empty or p.name == "size" for p in third)
 
 
 def _outputs(drawn: Any, value: Any, samples: int) -> NDArray[Any]:

@@ -5,11 +5,13 @@ Equal records give equal bytes. Every file appears whole or not at all, and repo
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,29 @@ def check_writable(directory: Path) -> None:
                 f"Expected a file or nothing at {directory / name}, got a directory. "
                 "Remove it or give another one with --out."
             )
+
+
+@contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """Make ``directory`` and hold it for one audit; InputError if it cannot be written or is held.
+
+    Whatever ends the process lets go of it. Where the file system has no locks nothing is held.
+    """
+    check_writable(directory)
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(
+                f"Expected a directory in which no other audit runs, got {directory}. "
+                "Wait for it, or give another one with --out."
+            ) from error
+        except OSError:
+            pass
+        yield
+    finally:
+        os.close(handle)
 
 
 def _check_verdicts(record: Record, path: Path) -> None:

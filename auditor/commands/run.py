@@ -50,7 +50,7 @@ def command(
 
     from auditor.plan import make_resources
     from auditor.progress import progress
-    from auditor.runner import report, run_plan
+    from auditor.runner import run_plan
     from reports import terminal
 
     errors = Console(stderr=True)
@@ -59,12 +59,11 @@ def command(
     resources = make_resources(jobs)
     try:
         with progress(errors) as observe:
-            record = run_plan(chosen, resources, out=out, observe=observe)
+            record = run_plan(chosen, resources, out=out, fail_on=str(fail_on), observe=observe)
     except KeyboardInterrupt as error:
         raise IncompleteError(
             f"Interrupted. Finished pieces are kept in {out}; the same command resumes."
         ) from error
-    report(record, out, fail_on=str(fail_on))
     terminal.render(record, Console())
     print(f"Report: {out / 'report.html'} (also report.md, report.json, junit.xml)")
     raise typer.Exit(exit_code(record, fail_on))

@@ -65,10 +65,10 @@ def load(target: str) -> Any:
         found: Any = importlib.import_module(module_name)
         for part in path.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
+    except (Exception, SystemExit) as error:  # importing runs the module
         raise InputError(
-            f"Expected something importable, got {target!r} ({error}). Check the names, and that "
-            "the module is on the path."
+            f"Expected something importable, got {target!r} ({type(error).__name__}: {error}). "
+            "Check the names, and that the module is on the path."
         ) from error
     return found
 

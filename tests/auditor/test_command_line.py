@@ -239,6 +239,22 @@ BROKEN = {
     "inputs not JSON": (("verify", "math:sin", "--epsilon", "1", "--inputs", "a,b"), "JSON"),
     "raises": (("verify", "math:sin", "--epsilon", "1"), "TypeError"),
     "no run directory": (("report", "/nowhere"), "report.json"),
+    "seed not a number": (("run", "--seed", "x"), "'--seed'"),
+    "seed not whole": (("run", "--seed=1.5"), "got '1.5'"),
+    "unknown level": (("run", "--fail-on", "maybe"), "got 'maybe'. See `auditor run --help`"),
+    "unknown option": (("run", "--sede", "1"), "--sede"),
+    "option without a value": (("run", "--out"), "--out"),
+    "unknown command": (("rum",), "'rum'"),
+    "no target to account": (("account",), "target"),
+    "no epsilon": (("verify", "math:sin"), "--epsilon"),
+    "epsilon not a number": (("verify", "math:sin", "--epsilon", "one"), "got 'one'"),
+    "negative seed of draws": (("verify", "math:sin", "--epsilon", "1", "--seed", "-1"), "seed=-1"),
+    "relative module": (("verify", ".math:sin", "--epsilon", "1"), ".math:sin"),
+    "one input twice": (("verify", "math:sin", "--epsilon", "1", "--inputs", "[2, 2]"), "got 1 in"),
+    "mechanism's class": (
+        ("verify", "targets.mechanisms.bit_flip:BitFlip", "--epsilon", "1"),
+        "class BitFlip",
+    ),
 }
 
 
@@ -252,6 +268,33 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
     assert err.startswith("auditor: ")
     assert err.strip().count("\n") == 0
     assert said in err
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("def f(x, rng):\n    raise ValueError('one\\n\\ntwo')\n", "ValueError: one two. Mend"),
+        ("def f(x, rng):\n    raise SystemExit(7)\n", "SystemExit: 7. Mend"),
+        ("raise SystemExit(4)\n", "importable"),
+        ("raise RuntimeError('at import')\n", "RuntimeError: at import"),
+        ("def (\n", "SyntaxError"),
+    ],
+)
+def test_a_faulty_module_to_verify_is_one_line_too(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, said: str
+) -> None:
+    (tmp_path / "faulty.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "faulty", raising=False)
+    code, out, err = cli("verify", "faulty:f", "--epsilon", "1")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+def test_no_words_show_the_help(cli: Cli) -> None:
+    code, out, err = cli()
+    assert (code, err) == (2, "")
+    assert "doctor" in out
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,9 @@ def test_a_verification_has_no_truth_value() -> None:
         ({"epsilon": math.inf}, "finite"),
         ({"epsilon": 1.0, "delta": 1.0}, "delta=1"),
         ({"epsilon": 1.0, "confidence": 0.0}, "confidence=0"),
-        ({"epsilon": 1.0, "inputs": [1]}, "2 to 64 inputs"),
+        ({"epsilon": 1.0, "inputs": [1]}, "2 to 64 different inputs"),
+        ({"epsilon": 1.0, "inputs": [1, 1]}, "got 1 in a list of 2"),
+        ({"epsilon": 1.0, "seed": -1}, "seed=-1"),
         ({"epsilon": 1.0, "samples": 5}, "samples=5"),
     ],
 )
@@ -133,3 +135,20 @@ def raises(x: int, rng: Any, size: int) -> Any:
 def test_bad_callables_are_refused(randomizer: Any, match: str) -> None:
     with pytest.raises(InputError, match=match):
         verify_ldp(randomizer, epsilon=1.0, samples=1_000)
+
+
+def test_a_third_parameter_with_a_default_is_a_setting_unless_it_is_called_size() -> None:
+    def setting(x: int, rng: np.random.Generator, keep: float = 0.6) -> int:
+        return int((rng.random() < keep) == x)
+
+    def sized(x: int, rng: np.random.Generator, size: int = 1) -> np.ndarray:
+        return (rng.random(size) < 0.6) == x
+
+    for randomizer in (setting, sized):
+        found = verify_ldp(randomizer, epsilon=1.0, samples=2000)
+        assert (found.verdict, found.samples) == ("CONSISTENT", 4000)
+
+
+def test_the_class_of_a_mechanism_is_no_mechanism() -> None:
+    with pytest.raises(InputError, match="class BitFlip"):
+        verify_ldp(BitFlip, epsilon=1.0)

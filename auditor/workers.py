@@ -1,0 +1,56 @@
+"""Worker processes: calls run in parallel, and no worker outlives the process that started it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, TypeVar
+
+import joblib
+
+from accountants.errors import IncompleteError
+
+Result = TypeVar("Result")
+
+
+def results(
+    function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], *, jobs: int
+) -> Iterator[Result]:
+    """``function`` of each of ``arguments``, as they finish; in this process if ``jobs`` is 1.
+
+    IncompleteError if a worker is killed from outside, as by a system that is out of memory.
+    """
+    if jobs <= 1:
+        yield from (function(*each) for each in arguments)
+        return
+    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    try:
+        yield from parallel(
+            joblib.delayed(_in_worker)(os.getpid(), function, *each) for each in arguments
+        )
+    except BrokenProcessPool as error:
+        raise IncompleteError(
+            f"Expected {jobs} workers to finish, got one killed, perhaps for want of memory. "
+            "Use fewer with --jobs; finished pieces are kept."
+        ) from error
+
+
+def _in_worker(parent: int, function: Callable[..., Result], *arguments: Any) -> Result:
+    _follow(parent)
+    return function(*arguments)
+
+
+@functools.cache
+def _follow(parent: int) -> None:
+    """End this process within a second of its parent's end, even if that was killed."""
+
+    def wait() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()

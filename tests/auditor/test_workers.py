@@ -1,0 +1,79 @@
+"""Workers: results, faults, and no process left behind by an audit that is ended from outside."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from accountants.errors import IncompleteError
+from auditor import workers
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def die(_: int) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return 0
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_results_are_those_of_a_loop(jobs: int) -> None:
+    found = workers.results(square, ((number,) for number in range(5)), jobs=jobs)
+    assert sorted(found) == [0, 1, 4, 9, 16]
+
+
+def test_a_killed_worker_is_told_in_a_line() -> None:
+    with pytest.raises(IncompleteError, match="--jobs"):
+        list(workers.results(die, ((number,) for number in range(2)), jobs=2))
+
+
+def members(session: int) -> list[int]:
+    """The live processes of a session, from /proc."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, of, *_ = entry.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(of) == session and state != "Z":
+            found.append(int(entry.parent.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_audit_that_is_ended_leaves_no_report_and_no_process(
+    tmp_path: Path, ending: signal.Signals
+) -> None:
+    words = ["run", "--data", "synthetic", "--jobs", "2", "--out", str(tmp_path / "out")]
+    with (tmp_path / "err").open("w") as err:
+        running = subprocess.Popen(
+            [sys.executable, "-m", "auditor", *words],
+            stdout=subprocess.DEVNULL,
+            stderr=err,
+            start_new_session=True,
+        )
+    wait = time.monotonic() + 60
+    while not (tmp_path / "err").read_text().startswith("[1/"):
+        assert running.poll() is None
+        assert time.monotonic() < wait
+        time.sleep(0.05)
+    running.send_signal(ending)
+    code = running.wait(timeout=30)
+    while members(running.pid):
+        assert time.monotonic() < wait
+        time.sleep(0.1)
+    assert not (tmp_path / "out" / "report.json").exists()
+    if ending != signal.SIGKILL:
+        assert code == 3
+        said = [line for line in (tmp_path / "err").read_text().splitlines() if line[0] != "["]
+        assert len(said) == 1
+        assert "the same command resumes" in said[0]
