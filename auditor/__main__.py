@@ -1,16 +1,21 @@
 """The ``auditor`` command, also ``python -m auditor``.
 
 Exit codes: 0 nothing at the --fail-on level; 1 a finding at that level; 2 wrong usage or bad
-input; 3 the audit could not be completed, or a finding is UNSOUND.
+input; 3 the audit could not be completed, or a finding is UNSOUND. 141, as shells say it, if the
+reader of the output went away.
 """
 
 from __future__ import annotations
 
+import codecs
+import io
 import itertools
+import os
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 
 import typer
 
@@ -19,7 +24,10 @@ from auditor.commands import account, doctor, listing, report, run, verify
 
 BAD_INPUT = 2
 INCOMPLETE = 3
+CLOSED_PIPE = 141
 _TYPER_INTERRUPTED = 130
+_SPELLED = "auditor.spelled"
+_SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "−": "-", "‼": "!!", "✗": "x", "é": "e"}
 
 app = typer.Typer(
     name="auditor",
@@ -42,27 +50,46 @@ def main() -> None:
     for ending in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(ending) == signal.SIG_DFL:  # leave nohup's choice alone
             signal.signal(ending, signal.default_int_handler)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_SPELLED)
+    sys.exit(_run())
+
+
+def _run() -> int:
     try:
-        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
-        code = code if sys.argv[1:] else BAD_INPUT
-        if code == _TYPER_INTERRUPTED:
-            raise KeyboardInterrupt
+        code: int = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        print(end="", flush=True)
     except AuditError as error:
-        code = _refuse(str(error), BAD_INPUT if isinstance(error, InputError) else INCOMPLETE)
+        return _refuse(str(error), BAD_INPUT if isinstance(error, InputError) else INCOMPLETE)
     except (typer.Abort, KeyboardInterrupt):
-        code = _refuse("Interrupted.", INCOMPLETE)
+        return _refuse("Interrupted.", INCOMPLETE)
+    except (SystemExit, BrokenPipeError):  # the first is how rich and typer end on the second
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return CLOSED_PIPE
+    except OSError as error:
+        return _refuse(f"Expected to read and write, got: {error}. Mend that.", INCOMPLETE)
     except Exception as error:
         if callable(message := getattr(error, "format_message", None)):
-            code = _refuse(_usage(error, message()), BAD_INPUT)
-        else:
-            traceback.print_exc()
-            code = _refuse("a fault of ours, not yours; please report these lines.", INCOMPLETE)
-    sys.exit(code)
+            return _refuse(_usage(error, message()), BAD_INPUT)
+        traceback.print_exc()
+        return _refuse("a fault of ours, not yours; please report these lines.", INCOMPLETE)
+    if code == _TYPER_INTERRUPTED:
+        return _refuse("Interrupted.", INCOMPLETE)
+    return code if sys.argv[1:] else BAD_INPUT
 
 
 def _refuse(message: str, code: int) -> int:
-    print("auditor:", " ".join(message.split()), file=sys.stderr)
+    with suppress(OSError):
+        print("auditor:", " ".join(message.split()), file=sys.stderr, flush=True)
     return code
+
+
+def _spell(error: UnicodeError) -> tuple[str, int]:
+    """What a terminal without Unicode shows for a character it lacks."""
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    return "".join(_SPELLINGS.get(character, "?") for character in lacking), error.end
 
 
 def _usage(error: Exception, message: str) -> str:
@@ -81,6 +108,8 @@ def _given(names: Sequence[str]) -> str | None:
             return value if sign else after
     return None
 
+
+codecs.register_error(_SPELLED, _spell)
 
 if __name__ == "__main__":
     main()

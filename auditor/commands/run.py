@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -64,8 +65,13 @@ def command(
         raise IncompleteError(
             f"Interrupted. Finished pieces are kept in {out}; the same command resumes."
         ) from error
-    terminal.render(record, Console())
-    print(f"Report: {out / 'report.html'} (also report.md, report.json, junit.xml)")
+    with suppress(BrokenPipeError, SystemExit):  # all is written: a reader gone changes no verdict
+        console = Console()
+        terminal.render(record, console)
+        console.out(
+            f"Report: {out / 'report.html'} (also report.md, report.json, junit.xml)",
+            highlight=False,
+        )
     raise typer.Exit(exit_code(record, fail_on))
 
 

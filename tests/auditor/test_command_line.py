@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -402,3 +403,32 @@ def test_help_lists_every_command() -> None:
     )
     for command in ("run", "list", "account", "verify", "report", "doctor"):
         assert f" {command} " in done.stdout
+
+
+ACCOUNT = [sys.executable, "-m", "auditor", "account", "dplcf-sp"]
+
+
+def test_a_terminal_without_unicode_is_spoken_to_in_ascii() -> None:
+    done = subprocess.run(
+        ACCOUNT, capture_output=True, check=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}
+    )
+    assert b"claim <= 1" in done.stdout
+    assert b"accounted <= 1,682" in done.stdout
+    assert b"?" not in done.stdout
+
+
+def test_a_reader_that_goes_away_is_no_finding() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(ACCOUNT, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_output_that_cannot_be_written_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(ACCOUNT, stdout=full, stderr=subprocess.PIPE, check=False)
+        assert (done.returncode, done.stderr.count(b"\n")) == (3, 1)
+        assert b"No space" in done.stderr
+        assert subprocess.run([*ACCOUNT, "x"], stderr=full, check=False).returncode == 2
