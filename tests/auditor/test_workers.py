@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import operator
 import signal
 import subprocess
 import sys
@@ -15,24 +15,15 @@ from accountants.errors import IncompleteError
 from auditor import workers
 
 
-def square(number: int) -> int:
-    return number * number
-
-
-def die(_: int) -> int:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return 0
-
-
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_results_are_those_of_a_loop(jobs: int) -> None:
-    found = workers.results(square, ((number,) for number in range(5)), jobs=jobs)
+    found = workers.results(operator.mul, ((number, number) for number in range(5)), jobs=jobs)
     assert sorted(found) == [0, 1, 4, 9, 16]
 
 
 def test_a_killed_worker_is_told_in_a_line() -> None:
     with pytest.raises(IncompleteError, match="--jobs"):
-        list(workers.results(die, ((number,) for number in range(2)), jobs=2))
+        list(workers.results(signal.raise_signal, [(signal.SIGKILL,)] * 2, jobs=2))
 
 
 def members(session: int) -> list[int]:
