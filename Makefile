@@ -28,8 +28,10 @@ calibrate: $(VENV)/.ready
 
 # The CPU build of torch where the index has it as 2.13.0; otherwise whatever torch pip resolves.
 $(VENV)/.ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Expected Python 3.11 or newer, got %d.%d. Name one: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0 || true
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0 || \
+		echo "torch 2.13.0 is not to be had here; installing another, which serves as well."
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
