@@ -39,6 +39,11 @@ def members(session: int) -> list[int]:
     return found
 
 
+def heed_interrupts() -> None:
+    """Undo what a shell does to the children of a command in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_audit_that_is_ended_leaves_no_report_and_no_process(
@@ -51,6 +56,7 @@ def test_an_audit_that_is_ended_leaves_no_report_and_no_process(
             stdout=subprocess.DEVNULL,
             stderr=err,
             start_new_session=True,
+            preexec_fn=heed_interrupts,
         )
     wait = time.monotonic() + 60
     while not (tmp_path / "err").read_text().startswith("[1/"):
