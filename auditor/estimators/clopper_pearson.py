@@ -108,6 +108,10 @@ class ClopperPearson:
     is in the numerator) with the largest bound; the other half certifies that one event with two
     Clopper-Pearson limits at half the error each. Costs a factor of about two in samples against
     the best fixed event; certifies at most about ln(samples / (2 ln(4/alpha))).
+
+    Simulated at 95% with 2,000 samples a world, 5,000 runs each (``make calibrate``), the bound is
+    above the truth in 0.04% of runs without a leak, 0.02%, 0.50% and 1.34% for randomized response
+    at epsilon 0.1, 1 and 4, and 0.24% for Laplace at 1.
     """
 
     reference = "Clopper and Pearson 1934, event chosen on a separate half"
