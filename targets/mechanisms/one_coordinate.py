@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 
+LARGEST = 700.0
+"""Largest epsilon: e^-epsilon is still a normal double, so that no bit becomes impossible."""
+
+
 @dataclass(frozen=True, slots=True)
 class OneCoordinate:
     """A report of one coordinate is exactly epsilon-private, whatever the vector.
@@ -35,7 +39,11 @@ class OneCoordinate:
     dimension: int
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
+        if not check_epsilon(self.epsilon) <= LARGEST:
+            raise InputError(
+                f"Expected epsilon of at most {LARGEST:g}, got epsilon={self.epsilon!r}. Give a "
+                "smaller one: the rate e^-epsilon of the rarer bit would vanish among doubles."
+            )
         if self.dimension < 1:
             raise InputError(
                 f"Expected dimension >= 1, got dimension={self.dimension!r}. Give the length of "

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accountants.errors import InputError
-from targets.mechanisms.one_coordinate import OneCoordinate
+from targets.mechanisms.one_coordinate import LARGEST, OneCoordinate
 
 
 def printed(value: float, epsilon: float) -> float:
@@ -99,3 +99,11 @@ def test_senseless_settings_are_refused() -> None:
         OneCoordinate(1.0, 0)
     with pytest.raises(InputError, match="epsilon"):
         OneCoordinate(-1.0, 3)
+    with pytest.raises(InputError, match="at most 700, got epsilon=745"):
+        OneCoordinate(745.0, 3)
+
+
+def test_the_largest_epsilon_keeps_every_bit_possible() -> None:
+    """Beyond it the rarer bit's rate was 0 as a double, and an honest mechanism was accused."""
+    law = OneCoordinate(LARGEST, 1).log_prob([[0, 1], [0, 0]], [1.0])
+    assert law[0] - law[1] == pytest.approx(LARGEST, rel=1e-12)
