@@ -89,9 +89,9 @@ class Resources:
 def make_target(name: str, plan: Plan) -> Target:
     """The target called ``name`` with the plan's settings; PlanError on a wrong setting."""
     member = FAMILIES["targets"].member(name)
-    settings = plan.settings.get(name, {})
+    settings = dict(plan.settings.get(name, {}))
     known = {field.name: field.default for field in fields(member)}
-    for key, value in settings.items():
+    for key, value in plan.settings.get(name, {}).items():
         if key not in known:
             raise PlanError(
                 f"Expected a setting of {name} ({', '.join(known)}), got {key!r}. Rename it.",
@@ -106,6 +106,8 @@ def make_target(name: str, plan: Plan) -> Target:
                 f"Expected {kind} for {name} {key}, got {value!r}. Give one.",
                 *("settings", name, key),
             )
+        if whole:
+            settings[key] = int(value)
     try:
         target: Target = member(**settings)
     except InputError as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from accountants.errors import InputError
-from auditor.plan import Plan, amend, make_plan, make_resources, read_plan
+from auditor.plan import Plan, amend, make_plan, make_resources, make_target, read_plan
 
 
 def written(folder: Path, text: str) -> Path:
@@ -112,3 +112,8 @@ def test_equal_plans_have_equal_digests() -> None:
 def test_no_jobs_are_refused() -> None:
     with pytest.raises(InputError, match="jobs=0"):
         make_resources(0)
+
+
+def test_a_whole_number_may_be_written_with_a_point() -> None:
+    target = make_target("fmf-ldp", make_plan({"settings": {"fmf-ldp": {"reports": 10.0}}}))
+    assert isinstance(vars(target)["reports"], int)
