@@ -205,6 +205,17 @@ def test_report_renders_the_same_files_again(cli: Cli, done: Path, tmp_path: Pat
         assert (tmp_path / name).read_bytes() == (done / name).read_bytes()
 
 
+def test_report_calls_failures_what_it_is_told_to(cli: Cli, done: Path, tmp_path: Path) -> None:
+    """A claim that nothing proves is a failure at the level of unsubstantiated only."""
+    record = store.read(done)
+    sound = next(f for f in record.findings if f.target == "dplcf-sp")
+    doubtful = sound.model_copy(update={"accounted": None, "verdict": Verdict.UNSUBSTANTIATED})
+    store.write(record.model_copy(update={"findings": (doubtful,)}), tmp_path)
+    for level, failures in (("violated", 0), ("unsubstantiated", 1)):
+        assert cli("report", tmp_path, "--fail-on", level)[0] == 0
+        assert f'failures="{failures}"' in (tmp_path / "junit.xml").read_text()
+
+
 def test_fail_on_decides_the_exit_code(done: Path) -> None:
     record = store.read(done)
     assert exit_code(record, FailOn.VIOLATED) == 1
