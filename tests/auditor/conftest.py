@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from auditor.__main__ import main
+
+
+@pytest.fixture
+def cli(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Run the command in this process: (exit code, standard output, standard error)."""
+
+    def call(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["auditor", *map(str, words)])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        out, err = capsys.readouterr()
+        return int(caught.value.code or 0), out, err
+
+    return call
