@@ -26,6 +26,17 @@ class BitFlipDpEvent(DpEvent):  # type: ignore[misc]
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
+class PureDpEvent(DpEvent):  # type: ignore[misc]
+    """Any mechanism of pure ``epsilon``, of which nothing else is known or used.
+
+    Randomized response of that epsilon dominates it at every delta and in every composition
+    (Kairouz, Oh and Viswanath 2015, Theorem 3.3), so accountants charge it as that.
+    """
+
+    epsilon: float
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
 class ShuffledDpEvent(DpEvent):  # type: ignore[misc]
     """One shuffle of one report from each of ``n_users``, every report ``epsilon``-LDP.
 

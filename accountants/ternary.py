@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from dp_accounting import DpEvent, RandomizedResponseDpEvent
 
+from accountants.bound import check_epsilon
 from accountants.errors import InputError
-from accountants.events import BitFlipDpEvent
+from accountants.events import BitFlipDpEvent, PureDpEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +32,10 @@ class Ternary:
 
     @classmethod
     def of(cls, event: DpEvent) -> Ternary:
-        """Read a randomized response or a bit flip; InputError if its rates are none."""
+        """Read a randomized response, a bit flip or a pure epsilon; InputError if it is none."""
+        if isinstance(event, PureDpEvent):
+            low = math.exp(-check_epsilon(event.epsilon))
+            return cls(high=1.0 / (1.0 + low), low=low / (1.0 + low))
         if isinstance(event, RandomizedResponseDpEvent):
             noise, buckets = event.noise_parameter, event.num_buckets
             if not (0 <= noise <= 1 and buckets >= 1):

@@ -11,7 +11,7 @@ from accountants.errors import InputError
 from accountants.methods.base import Accountant
 from accountants.scope import Scope, Vantage
 from accountants.verdict import Verdict, exceeds, judge, refutes
-from auditor.exact import delta_at, exact_lower_bound
+from auditor.exact import delta_at, exact_lower_bound, has_curve
 from auditor.families import FAMILIES
 from reports.record import Finding
 from targets.mechanisms.base import Mechanism
@@ -58,8 +58,7 @@ def exact_bounds(target: Target, population: Population) -> tuple[Bound, ...]:
     found = []
     for scope, delta in asked:
         mechanism = target.mechanism(scope, population)
-        critical = None if mechanism is None else mechanism.critical()
-        if mechanism is not None and (delta == 0 or (critical and critical.exhaustive)):
+        if mechanism is not None and has_curve(mechanism, delta):
             found.append(exact_lower_bound(mechanism, scope, delta))
     return tuple(found)
 

@@ -12,7 +12,7 @@ from scipy import stats
 from accountants.bound import Bound, Side, Witness, check_delta, check_epsilon
 from accountants.errors import InputError
 from accountants.scope import Scope
-from targets.mechanisms.base import Critical, Mechanism
+from targets.mechanisms.base import Critical, Divergent, Mechanism
 
 Law = NDArray[np.float64]
 """Log-probabilities of outputs."""
@@ -21,6 +21,16 @@ Law = NDArray[np.float64]
 _ROUNDING = 2.0**-46
 # Log-probability below which an output is left out of a composition, which only lowers the bound.
 _NEGLIGIBLE = -200.0
+# An epsilon above which a curve is taken to have no end: e^epsilon leaves the doubles before.
+_LARGEST = 2.0**20
+
+
+def has_curve(mechanism: Mechanism, delta: float) -> bool:
+    """Whether ``exact_lower_bound`` has an answer at ``delta``: it always has one at 0."""
+    if delta == 0 or isinstance(mechanism, Divergent):
+        return True
+    critical = mechanism.critical()
+    return critical is not None and critical.exhaustive
 
 
 def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> Bound:
@@ -30,7 +40,7 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
     copies that may take the worst pair at once; infinite where an output is possible under one
     input and impossible under the other, or where the ratio has no bound. At delta > 0 it is the
     least epsilon at which the hockey-stick divergence of the worst pair is at most delta; this
-    needs finitely many outputs (InputError otherwise). Several copies of outputs of more than two
+    needs finitely many outputs or a mechanism that is ``Divergent`` (InputError otherwise). Several copies of outputs of more than two
     different ratios are composed on a grid from below, which may cost 0.1 of epsilon and the
     witness. The witness names the pair.
     """
@@ -60,9 +70,12 @@ def delta_at(mechanism: Mechanism, epsilon: float) -> float:
     """The least delta at which ``mechanism`` is (epsilon, delta)-private, exactly.
 
     The largest hockey-stick divergence sum(max(0, P - e^eps Q)) over ordered pairs of inputs;
-    InputError unless outputs are finitely many, and of at most two ratios for several copies.
+    InputError unless the mechanism is ``Divergent`` or its outputs are finitely many, and of at
+    most two ratios for several copies.
     """
     check_epsilon(epsilon)
+    if isinstance(mechanism, Divergent):
+        return mechanism.divergence(epsilon)
     critical, pairs = _pairs(mechanism)
     pairs = [(a, b, *_copied(p, q, critical.copies)) for a, b, p, q in pairs]
     return max(
@@ -71,7 +84,26 @@ def delta_at(mechanism: Mechanism, epsilon: float) -> float:
     )
 
 
+def _on_curve(mechanism: Divergent, scope: Scope, delta: float) -> Bound:
+    """The least epsilon on a privacy curve that is known, from below."""
+
+    def holds(epsilon: float) -> bool:
+        return mechanism.divergence(epsilon) * (1.0 - _ROUNDING) <= delta
+
+    low, high = 0.0, 0.0 if holds(0.0) else 1.0
+    while not holds(high) and high < _LARGEST:
+        low, high = high, 2.0 * high
+    if not holds(high):
+        low = math.inf
+    while math.nextafter(low, high) < high and high - low > 1e-12 * high:
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return _bound(low, scope, delta, None, "the mechanism's own curve")
+
+
 def _at_delta(mechanism: Mechanism, scope: Scope, delta: float) -> Bound:
+    if isinstance(mechanism, Divergent):
+        return _on_curve(mechanism, scope, delta)
     critical, pairs = _pairs(mechanism)
     copies = critical.copies
     if copies > 1 and any(len(_different_ratios(p, q)) > 2 for _, _, p, q in pairs):

@@ -22,14 +22,14 @@ from scipy import stats
 
 from accountants.bound import Bound, Side, check_delta
 from accountants.errors import InputError
-from accountants.events import BitFlipDpEvent, private_leaves, readable
+from accountants.events import BitFlipDpEvent, PureDpEvent, private_leaves, readable
 from accountants.loss import least_epsilon, on_grid
 from accountants.ternary import Ternary
 
 if TYPE_CHECKING:
     from accountants.scope import Scope
 
-_BITS = (RandomizedResponseDpEvent, BitFlipDpEvent)
+_BITS = (RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent)
 _READS = (*_BITS, LaplaceDpEvent, GaussianDpEvent, PoissonSampledDpEvent)
 _STEP = 1e-4
 # What one use may lose to rounding in a Fourier transform; charged as an infinite loss.
@@ -40,7 +40,7 @@ ROUNDING = 2.0**-52
 class Pld:
     """Privacy losses of composed uses add up in law (Sommer, Meiser, Mohammadi 2019).
 
-    Randomized responses and bit flips of one kind: the exact binomial law. Gaussians: the exact
+    Randomized responses, bit flips and pure epsilons of one kind: the exact binomial law. Gaussians: the exact
     curve of their joint mu (Balle and Wang 2018, Theorem 8). Mixtures and Laplace: dp-accounting's
     distributions, rounded so that they dominate, hence an upper bound.
 

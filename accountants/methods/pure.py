@@ -8,14 +8,26 @@ from typing import TYPE_CHECKING
 
 from dp_accounting import DpEvent, LaplaceDpEvent, RandomizedResponseDpEvent
 
-from accountants.bound import Bound, Side, check_delta
-from accountants.events import BitFlipDpEvent, ShuffledDpEvent, private_leaves, readable
+from accountants.bound import Bound, Side, check_delta, check_epsilon
+from accountants.events import (
+    BitFlipDpEvent,
+    PureDpEvent,
+    ShuffledDpEvent,
+    private_leaves,
+    readable,
+)
 from accountants.ternary import Ternary
 
 if TYPE_CHECKING:
     from accountants.scope import Scope
 
-_READS = (RandomizedResponseDpEvent, BitFlipDpEvent, LaplaceDpEvent, ShuffledDpEvent)
+_READS = (
+    RandomizedResponseDpEvent,
+    BitFlipDpEvent,
+    PureDpEvent,
+    LaplaceDpEvent,
+    ShuffledDpEvent,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +64,6 @@ class Pure:
 def _epsilon(leaf: DpEvent) -> float:
     if isinstance(leaf, LaplaceDpEvent):
         return 1.0 / leaf.noise_multiplier if leaf.noise_multiplier > 0 else math.inf
-    if isinstance(leaf, ShuffledDpEvent):
-        return float(leaf.epsilon)
+    if isinstance(leaf, (PureDpEvent, ShuffledDpEvent)):
+        return check_epsilon(leaf.epsilon)
     return Ternary.of(leaf).loss

@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 
 from accountants.bound import Bound, Side, check_delta
 from accountants.errors import InputError
-from accountants.events import BitFlipDpEvent, private_leaves, readable
+from accountants.events import BitFlipDpEvent, PureDpEvent, private_leaves, readable
 from accountants.ternary import Ternary
 
 if TYPE_CHECKING:
     from accountants.scope import Scope
 
+_BITS = (RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent)
 _READS = (
-    RandomizedResponseDpEvent,
-    BitFlipDpEvent,
+    *_BITS,
     LaplaceDpEvent,
     GaussianDpEvent,
     PoissonSampledDpEvent,
@@ -74,7 +74,7 @@ class Rdp:
 
 def _curve(leaf: DpEvent) -> NDArray[np.float64]:
     """Rényi divergence of one use at every order, over the worst pair."""
-    if isinstance(leaf, (RandomizedResponseDpEvent, BitFlipDpEvent)):
+    if isinstance(leaf, _BITS):
         return _ternary(Ternary.of(leaf))
     if getattr(leaf, "noise_multiplier", 1.0) <= 0:
         return np.full(len(_ORDERS), np.inf)

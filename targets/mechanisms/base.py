@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class Domain:
     """The inputs a mechanism accepts: arrays whose last axes are ``shape``, entries in a range.
 
-    ``values`` lists the entries allowed where they are finitely many; otherwise every number in
-    [low, high] is.
+    ``values`` lists the entries allowed where they are finitely many; otherwise every finite
+    number in [low, high] is. An end is infinite where the mechanism clips by itself.
     """
 
     low: float
@@ -31,6 +31,8 @@ class Domain:
     def check(self, value: ArrayLike) -> NDArray[Any]:
         """Return ``value`` as an array if it lies in the domain; InputError otherwise."""
         array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise InputError(f"Expected numbers for an input, got {value!r}. Encode it first.")
         if array.shape[array.ndim - len(self.shape) :] != self.shape:
             raise InputError(
                 f"Expected an input whose last axes are {self.shape}, got shape {array.shape}."
@@ -38,7 +40,7 @@ class Domain:
         if self.values is not None:
             inside = np.isin(array, self.values)
         else:
-            inside = (array >= self.low) & (array <= self.high)
+            inside = (array >= self.low) & (array <= self.high) & np.isfinite(array)
         if not np.all(inside):
             bad = array[~inside].flat[0]
             raise InputError(f"Expected an input in {self}, got {bad!r}. Project it first.")
@@ -131,4 +133,16 @@ class Mechanism(Protocol):
 
     def event(self) -> DpEvent:
         """The event an accountant charges for one use, dominating every pair of inputs."""
+        ...
+
+
+@runtime_checkable
+class Divergent(Protocol):
+    """A mechanism that knows its whole privacy curve, though it has infinitely many outputs."""
+
+    def divergence(self, epsilon: float) -> float:
+        """The least delta at ``epsilon`` over every ordered pair of inputs, exactly.
+
+        The largest hockey-stick divergence; it never rises with epsilon.
+        """
         ...

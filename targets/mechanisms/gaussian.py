@@ -8,12 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_ndtr
 
 from accountants.errors import InputError
 from targets.mechanisms.base import Domain
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
+
+
+def gaussian_divergence(mu: float, epsilon: float) -> float:
+    """The least delta at ``epsilon`` of unit normal laws ``mu`` apart.
+
+    Balle and Wang 2018, Theorem 8; in logs, so that neither e^eps overflows nor the tails cancel.
+    """
+    above = float(log_ndtr(mu / 2.0 - epsilon / mu))
+    below = epsilon + float(log_ndtr(-mu / 2.0 - epsilon / mu))
+    return math.exp(above) * -math.expm1(min(below - above, 0.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +74,10 @@ class Gaussian:
     def critical(self) -> None:
         """None: the log-ratio has no bound."""
         return None
+
+    def divergence(self, epsilon: float) -> float:
+        """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), for the two ends and exactly so."""
+        return gaussian_divergence((self.high - self.low) / self.sigma, epsilon)
 
     def event(self) -> DpEvent:
         """Gaussian noise at sensitivity high - low."""

@@ -71,6 +71,10 @@ class Laplace:
         ends = np.array([self.low, self.high])
         return Critical(inputs=ends, outputs=ends)
 
+    def divergence(self, epsilon: float) -> float:
+        """1 - e^((eps - epsilon of the entry)/2), for the two ends and exactly so."""
+        return -math.expm1(min(epsilon - self.epsilon, 0.0) / 2.0)
+
     def event(self) -> DpEvent:
         """Laplace noise at sensitivity high - low."""
         from dp_accounting import LaplaceDpEvent

@@ -18,7 +18,7 @@ from accountants.methods.pld import Pld
 from accountants.methods.shuffle import Shuffle
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from auditor.exact import delta_at, exact_lower_bound
-from targets.mechanisms.base import Critical
+from targets.mechanisms.base import Critical, Mechanism
 from targets.mechanisms.bit_flip import BitFlip
 from targets.mechanisms.gaussian import Gaussian
 from targets.mechanisms.identity import Identity
@@ -183,12 +183,31 @@ def test_no_epsilon_holds_for_gaussian_noise_or_none_at_all() -> None:
 
 
 @pytest.mark.parametrize(
-    "mechanism",
-    [Gaussian(sigma=1.0, low=0, high=1), Laplace(scale=1.0, low=0, high=1)],
+    "inner", [Gaussian(sigma=1.0, low=0, high=1), Laplace(scale=1.0, low=0, high=1)]
 )
-def test_densities_have_no_finite_sum_at_delta(mechanism: object) -> None:
+def test_densities_without_a_curve_have_no_finite_sum_at_delta(inner: Mechanism) -> None:
     with pytest.raises(InputError, match="finitely many outputs"):
-        exact_lower_bound(mechanism, SCOPE, 0.01)
+        exact_lower_bound(Product(inner, 2), SCOPE, 0.01)
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.01, 0.3])
+def test_curves_of_noise_meet_what_the_accountant_charges(delta: float) -> None:
+    for mechanism in (Gaussian(sigma=0.7, low=0, high=1), Laplace(scale=0.5, low=-1, high=1)):
+        shown = exact_lower_bound(mechanism, SCOPE, delta).epsilon
+        owed = Pld().bound(mechanism.event(), delta=delta, scope=SCOPE).epsilon
+        assert shown <= owed == pytest.approx(shown, abs=2e-4)
+        assert delta_at(mechanism, shown) == pytest.approx(delta, rel=1e-6)
+
+
+def test_a_curve_is_an_integral() -> None:
+    """Hockey-stick divergences by quadrature."""
+    for mechanism in (Gaussian(sigma=0.7, low=0, high=1), Laplace(scale=0.5, low=-1, high=1)):
+        low, high = mechanism.domain.low, mechanism.domain.high
+        x = np.linspace(-12, 12, 400_001)
+        p, q = (np.exp(mechanism.log_prob(x, end)) for end in (low, high))
+        for epsilon in (0.0, 0.5, 2.0):
+            area = np.trapezoid(np.maximum(p - math.exp(epsilon) * q, 0), x)
+            assert mechanism.divergence(epsilon) == pytest.approx(area, abs=1e-8)
 
 
 @given(

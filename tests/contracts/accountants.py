@@ -28,7 +28,7 @@ from scipy import optimize, stats
 
 from accountants.bound import Side
 from accountants.errors import InputError
-from accountants.events import BitFlipDpEvent, ShuffledDpEvent
+from accountants.events import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
 from accountants.methods.base import Accountant
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 
@@ -112,6 +112,7 @@ USES = {
     "five buckets": Use(RandomizedResponseDpEvent(0.4, 5)),
     "flip": Use(BitFlipDpEvent(0.7, 0.2)),
     "one-sided flip": Use(BitFlipDpEvent(1.0, 0.4), lambda n, delta: math.inf),
+    "pure": Use(PureDpEvent(1.5), response(1.5)),
     "laplace": Use(LaplaceDpEvent(2.0), laplace(2.0)),
     "gaussian": Use(GaussianDpEvent(5.0), gaussian(5.0)),
     "shuffled": Use(ShuffledDpEvent(1.0, 500)),
