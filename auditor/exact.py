@@ -40,9 +40,9 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
     copies that may take the worst pair at once; infinite where an output is possible under one
     input and impossible under the other, or where the ratio has no bound. At delta > 0 it is the
     least epsilon at which the hockey-stick divergence of the worst pair is at most delta; this
-    needs finitely many outputs or a mechanism that is ``Divergent`` (InputError otherwise). Several copies of outputs of more than two
-    different ratios are composed on a grid from below, which may cost 0.1 of epsilon and the
-    witness. The witness names the pair.
+    needs finitely many outputs or a mechanism that is ``Divergent`` (InputError otherwise).
+    Several copies of outputs of more than two different ratios are composed on a grid from below,
+    which may cost 0.1 of epsilon and the witness. The witness names the pair.
     """
     if check_delta(delta) > 0:
         return _at_delta(mechanism, scope, delta)
