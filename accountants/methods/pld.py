@@ -40,9 +40,9 @@ ROUNDING = 2.0**-52
 class Pld:
     """Privacy losses of composed uses add up in law (Sommer, Meiser, Mohammadi 2019).
 
-    Randomized responses, bit flips and pure epsilons of one kind: the exact binomial law. Gaussians: the exact
-    curve of their joint mu (Balle and Wang 2018, Theorem 8). Mixtures and Laplace: dp-accounting's
-    distributions, rounded so that they dominate, hence an upper bound.
+    Randomized responses, bit flips and pure epsilons of one kind: the exact binomial law.
+    Gaussians: the exact curve of their joint mu (Balle and Wang 2018, Theorem 8). Mixtures and
+    Laplace: dp-accounting's distributions, rounded so that they dominate, hence an upper bound.
 
     Fault of dp-accounting 0.6.0, mended here by walking the tree ourselves: its ``PLDAccountant``
     ignores the count of a repeated ``RandomizedResponseDpEvent`` (ten uses of noise 0.5 over 2
