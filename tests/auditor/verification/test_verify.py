@@ -10,7 +10,7 @@ import pytest
 
 from accountants.errors import InputError
 from accountants.verdict import Verdict
-from auditor.verification import verify_ldp
+from auditor.verification.verify import verify_ldp
 from targets.mechanisms.bit_flip import BitFlip
 from targets.mechanisms.one_coordinate import OneCoordinate
 

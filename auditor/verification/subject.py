@@ -1,0 +1,109 @@
+"""The randomizer under test, whatever its calling convention, as a source of checked outputs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountants.errors import InputError
+
+BLOCK = 1 << 18
+"""Outputs drawn at once: what bounds the memory of a verification, whatever the sample size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A randomizer that gives independent outputs for an input, drawn from a generator.
+
+    ``call`` takes (value, rng, size) if ``sized``, else (value, rng) for one output at a time.
+    """
+
+    name: str
+    call: Callable[..., Any]
+    sized: bool
+
+    @classmethod
+    def of(cls, randomizer: Any) -> Subject:
+        """Wrap a ``Mechanism`` or a callable; InputError for anything else."""
+        randomize = getattr(randomizer, "randomize", None)
+        if callable(randomize) and hasattr(randomizer, "log_prob"):
+            return cls(
+                str(randomizer), lambda value, rng, size: randomize(value, rng, (size,)), True
+            )
+        if not callable(randomizer):
+            raise InputError(
+                f"Expected a mechanism or a callable f(x, rng), got {type(randomizer).__name__}. "
+                "Pass the function itself."
+            )
+        name = getattr(randomizer, "__name__", type(randomizer).__name__)
+        return cls(name, randomizer, _takes_size(randomizer))
+
+    def answer(self, value: Any, rng: np.random.Generator, size: int) -> Any:
+        """Call it for ``size`` outputs and return what came, as it came; InputError if it raised.
+
+        A list of single answers if it takes no size.
+        """
+        try:
+            if self.sized:
+                return self.call(value, rng, size)
+            return [self.call(value, rng) for _ in range(size)]
+        except (Exception, SystemExit) as error:
+            raise InputError(
+                f"Expected outputs for the input {value!r}, got {type(error).__name__}: {error}. "
+                "Mend the callable or leave that input out."
+            ) from error
+
+    def draw(self, value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
+        """``size`` outputs for ``value``, (size, *output shape): numbers, booleans or strings.
+
+        InputError if it raised, or gave another number of outputs, ragged ones, objects or NaN.
+        """
+        return _outputs(self.answer(value, rng, size), value, size)
+
+    def blocks(
+        self, value: Any, seed: np.random.SeedSequence, samples: int
+    ) -> Iterator[NDArray[Any]]:
+        """``samples`` outputs in blocks of at most ``BLOCK``, each from a generator of its own."""
+        for start in range(0, samples, BLOCK):
+            rng = np.random.default_rng(seed.spawn(1)[0])
+            yield self.draw(value, rng, min(BLOCK, samples - start))
+
+
+def _takes_size(randomizer: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(randomizer).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    third = [parameter for parameter in parameters if parameter.kind in kinds][2:3]
+    return any(p.default is inspect.Parameter.empty or p.name == "size" for p in third)
+
+
+def _outputs(drawn: Any, value: Any, samples: int) -> NDArray[Any]:
+    try:
+        array = np.asarray(drawn)
+    except ValueError as error:
+        raise InputError(
+            f"Expected outputs of one shape for the input {value!r}, got ragged ones. "
+            "Return the same shape every time."
+        ) from error
+    if array.ndim == 0 or len(array) != samples:
+        raise InputError(
+            f"Expected {samples} outputs for the input {value!r}, got shape {array.shape}. "
+            "Return `size` outputs along the first axis."
+        )
+    if array.dtype.kind not in "biufUS":
+        raise InputError(
+            f"Expected numbers or strings for the input {value!r}, got {array.dtype.name}s. "
+            "Return an encoding of them."
+        )
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InputError(
+            f"Expected outputs without NaN for the input {value!r}, got some. Mend the callable."
+        )
+    return array
