@@ -1,7 +1,7 @@
 """What every data set must keep. Each check raises AssertionError naming what is broken.
 
 A member runs them on its ``Case``, with small files of its own layout written into a folder, or
-none where data are drawn. Outsiders can run ``check_dataset`` on their own; ``tests/specimens.py``
+none where data are drawn. Outsiders can run ``check_dataset`` on their own; ``tests/specimens/``
 holds data sets that must fail.
 """
 

@@ -2,7 +2,7 @@
 
 ``WORLDS`` are pairs of laws of scores whose true least epsilon at any delta has a closed form,
 computed here without any estimator's code. Outsiders can run ``check_estimator`` on their own;
-``tests/specimens.py`` holds estimators that must fail.
+``tests/specimens/`` holds estimators that must fail.
 
 A bound that holds at a confidence exceeds the truth in at most the remaining share of runs. Seeds
 are fixed, and a count of misses is refused at p < 1e-9.

@@ -1,7 +1,7 @@
 """What every mechanism must keep. Each check raises AssertionError naming what is broken.
 
 A member runs them on its ``Case``: the mechanism, and inputs of its domain to try. Outsiders can
-run ``check_mechanism`` on their own; ``tests/specimens.py`` holds mechanisms that must fail.
+run ``check_mechanism`` on their own; ``tests/specimens/`` holds mechanisms that must fail.
 
 Statistical checks use one fixed seed and refuse at p < 1e-9 divided by the number of inputs
 compared (Bonferroni): a sound mechanism fails one suite in a thousand million.

@@ -13,12 +13,10 @@ from auditor.estimators.base import Estimator
 from targets.datasets.base import Dataset
 from targets.mechanisms.bit_flip import BitFlip
 from tests.contracts import accountants, datasets, estimators, mechanisms
-from tests.specimens import (
-    BROKEN_ACCOUNTANTS,
-    BROKEN_DATASETS,
-    BROKEN_ESTIMATORS,
-    BROKEN_MECHANISMS,
-)
+from tests.specimens.accountants import BROKEN_ACCOUNTANTS
+from tests.specimens.datasets import BROKEN_DATASETS
+from tests.specimens.estimators import BROKEN_ESTIMATORS
+from tests.specimens.mechanisms import BROKEN_MECHANISMS
 
 BITS = np.array([0, 1])
 

@@ -1,0 +1,109 @@
+"""Deliberately broken mechanisms: a contract that passes one of them is itself broken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from dp_accounting import (
+    DpEvent,
+    RandomizedResponseDpEvent,
+)
+from numpy.typing import ArrayLike, NDArray
+
+from targets.mechanisms.base import Critical
+from targets.mechanisms.bit_flip import BitFlip
+
+Size = tuple[int, ...] | None
+
+
+class BiasedSampling(BitFlip):
+    """Flips a little more often than it says."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        return BitFlip(self.p - 0.02, self.q).randomize(value, rng, size)
+
+
+class LeakyLaw(BitFlip):
+    """Probabilities that do not sum to 1."""
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        return super().log_prob(output, value) + np.log(0.99)
+
+
+class NanLaw(BitFlip):
+    """log(0) - log(0) where an output is impossible."""
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        law = super().log_prob(output, value)
+        return np.where(np.asarray(output) == 0, np.nan, law)
+
+
+class OpenDomain(BitFlip):
+    """Accepts anything: whatever is above a half is a 1."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        return super().randomize(np.asarray(value) > 0.5, rng, size)
+
+
+class OwnGenerator(BitFlip):
+    """Ignores the generator it is given."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        return super().randomize(value, np.random.default_rng(7), size)
+
+
+class HiddenGenerator(BitFlip):
+    """Draws from the operating system instead."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        return super().randomize(value, np.random.default_rng(), size)
+
+
+class SharedNoise(BitFlip):
+    """Draws once and gives everybody the same noise."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        value = np.asarray(value)
+        u = rng.random()
+        out = np.where(value == 1, u < self.p, u < self.q)
+        self.domain.check(value)
+        return np.broadcast_to(out, value.shape if size is None else size)
+
+
+class NoSize(BitFlip):
+    """Forgets how many outputs were asked for."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        return super().randomize(value, rng)
+
+
+class BlindCritical(BitFlip):
+    """Looks at reported ones only: the trap that p/q <= e^eps suffices."""
+
+    def critical(self) -> Critical:
+        return Critical(inputs=np.array([0, 1]), outputs=np.array([1]))
+
+
+class CheapEvent(BitFlip):
+    """Charges ln(p/q), forgetting the other ratio."""
+
+    def event(self) -> DpEvent:
+        return RandomizedResponseDpEvent(2 / (1 + self.p / self.q), 2)
+
+
+BROKEN_MECHANISMS = tuple(
+    kind(0.9, 0.3)
+    for kind in (
+        BiasedSampling,
+        LeakyLaw,
+        NanLaw,
+        OpenDomain,
+        OwnGenerator,
+        HiddenGenerator,
+        SharedNoise,
+        NoSize,
+        BlindCritical,
+        CheapEvent,
+    )
+)

@@ -1,0 +1,85 @@
+"""A deliberately broken local randomizer, beside the same one done right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from targets.mechanisms.gaussian import gaussian_divergence
+
+Randomizer = Callable[..., Any]
+"""``f(x, rng, size)``, or ``f(x, rng)`` for one report at a time."""
+
+STEP = 2.0**-20
+"""Real outputs are reported in whole steps; see ``on_grid``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Specimen:
+    """One claim of (epsilon, delta), made by two callables: ``broken``, and its honest ``twin``.
+
+    ``inputs`` are to be paired up; where there is a Hypothesis ``strategy``, inputs are to be drawn
+    from it instead, and ``inputs`` are its extremes. ``truth`` is the true epsilon of the broken
+    one at delta and over these inputs, of all that a server sees of its calls, infinite where no
+    epsilon holds; ``twin_truth`` is an epsilon that the twin keeps, and exactly its own wherever
+    ``test_truths`` measures it.
+    """
+
+    name: str
+    mistake: str
+    broken: Randomizer
+    twin: Randomizer
+    epsilon: float
+    delta: float = 0.0
+    inputs: list[Any]
+    strategy: Any = None
+    truth: float = math.inf
+    twin_truth: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Innocent:
+    """A callable that looks broken and keeps its claim: ``truth`` is its true epsilon."""
+
+    name: str
+    why: str
+    randomizer: Randomizer
+    epsilon: float
+    inputs: list[Any]
+    truth: float
+
+
+def on_grid(value: ArrayLike) -> NDArray[np.float64]:
+    """Whole steps: any report may come of any input, as over the reals.
+
+    Left as doubles, sums of an input and a noise have last bits that tell the input. A step of
+    2^-20 is finer than any noise here needs and so coarse that all of its multiples are reached,
+    except in tails of mass 2^-31, which no sample shows.
+    """
+    return np.asarray(np.round(np.asarray(value, dtype=np.float64) / STEP) * STEP)
+
+
+def flip(bits: ArrayLike, epsilon: float, rng: np.random.Generator, size: Any = None) -> Any:
+    """Randomized response: every bit is kept with probability e^eps / (1 + e^eps)."""
+    return np.asarray(bits) ^ (rng.random(size) < 1.0 / (1.0 + math.exp(epsilon)))
+
+
+def rate(epsilon: float) -> float:
+    """e^eps / (1 + e^eps)."""
+    return 1.0 / (1.0 + math.exp(-epsilon))
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """The exact epsilon at delta of two unit normals ``mu`` apart."""
+    return float(brentq(lambda e: gaussian_divergence(mu, e) - delta, 0.0, 1e3))
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """How far apart two unit normals may be at (epsilon, delta)."""
+    return float(brentq(lambda mu: gaussian_divergence(mu, epsilon) - delta, 1e-6, 1e3))

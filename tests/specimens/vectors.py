@@ -1,0 +1,155 @@
+"""Reports of several entries: broken, and done right."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from tests.specimens.randomizer import Randomizer, Specimen, flip, on_grid
+
+Rng = np.random.Generator
+Vector = tuple[float, ...]
+Bits = tuple[int, ...]
+
+
+def laplace(scale: float) -> Randomizer:
+    def randomize(x: Vector, rng: Rng, size: int) -> Any:
+        return on_grid(np.asarray(x) + rng.laplace(0.0, scale, (size, len(x))))
+
+    return randomize
+
+
+def one_noise(x: Vector, rng: Rng, size: int) -> Any:
+    return on_grid(np.asarray(x) + rng.laplace(0.0, 6.0, (size, 1)))
+
+
+def touched_only(x: Vector, rng: Rng, size: int) -> Any:
+    noise = rng.laplace(0.0, 6.0, (size, len(x)))
+    return on_grid(np.asarray(x) + np.where(np.asarray(x) != 0.0, noise, 0.0))
+
+
+def own_bound(x: Vector, rng: Rng, size: int) -> Any:
+    bound = np.abs(x).max()
+    return on_grid(np.asarray(x) + rng.laplace(0.0, 4.0 * bound, (size, len(x))))
+
+
+def one_coordinate(project: bool) -> Randomizer:
+    """Minto et al. 2021, Algorithm 1, at epsilon 1: [coordinate, bit]."""
+
+    def randomize(x: Vector, rng: Rng, size: int) -> Any:
+        values = np.clip(x, -1.0, 1.0) if project else np.asarray(x)
+        chosen = rng.integers(0, len(x), size)
+        one = np.clip(0.5 + values * math.tanh(0.5) / 2.0, 0.0, 1.0)[chosen]
+        return np.stack([chosen, rng.random(size) < one], axis=1)
+
+    return randomize
+
+
+def sometimes_clear(delta: float) -> Randomizer:
+    """Eight bits, each flipped at epsilon 1/8, or sent in clear (as 2 or 3) at a rate delta."""
+
+    def randomize(x: Bits, rng: Rng, size: int) -> Any:
+        clear = rng.random((size, len(x))) < delta
+        return np.where(clear, 2 + np.asarray(x), flip(x, 1 / 8, rng, (size, len(x))))
+
+    return randomize
+
+
+def sorted_shuffle(x: Bits, rng: Rng, size: int) -> Any:
+    order = np.argsort(-np.asarray(x), kind="stable")
+    return 2 * order + flip(x, 1 / 3, rng, (size, len(x)))[:, order]
+
+
+def shuffle(x: Bits, rng: Rng, size: int) -> Any:
+    order = rng.permuted(np.tile(np.arange(len(x)), (size, 1)), axis=1)
+    return 2 * order + np.take_along_axis(flip(x, 1 / 3, rng, (size, len(x))), order, axis=1)
+
+
+def as_long_as_it_is(x: Bits, rng: Rng) -> tuple[int, ...]:
+    return tuple(int(flip(bit, 1 / 2, rng)) for bit in x)
+
+
+def padded(x: Bits, rng: Rng) -> tuple[int, ...]:
+    return as_long_as_it_is((*x, 0)[:2], rng)
+
+
+VECTORS = (
+    Specimen(
+        name="one noise for all coordinates",
+        mistake="the differences of the coordinates are those of the input",
+        broken=one_noise,
+        twin=laplace(6.0),
+        epsilon=1.0,
+        inputs=[(-1.0, -1.0, -1.0), (-1.0, 0.0, 1.0), (1.0, 1.0, 1.0)],
+        twin_truth=1.0,
+    ),
+    Specimen(
+        name="noise on touched rows only",
+        mistake="a row that was not touched is sent as an exact 0",
+        broken=touched_only,
+        twin=laplace(6.0),
+        epsilon=1.0,
+        inputs=[(-1.0, -1.0, -1.0), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (1.0, 1.0, 1.0)],
+        strategy=st.tuples(*[st.sampled_from((-1.0, 0.0, 1.0))] * 3),
+        twin_truth=1.0,
+    ),
+    Specimen(
+        name="budget not split over coordinates",
+        mistake="noise for one coordinate on each of four",
+        broken=laplace(2.0),
+        twin=laplace(8.0),
+        epsilon=1.0,
+        inputs=[(-1.0, -1.0, -1.0, -1.0), (1.0, 1.0, 1.0, 1.0)],
+        truth=4.0,
+        twin_truth=1.0,
+    ),
+    Specimen(
+        name="own maximum as the clip bound",
+        mistake="noise in proportion to the largest entry of the input itself",
+        broken=own_bound,
+        twin=laplace(4.0),
+        epsilon=1.0,
+        inputs=[(0.01, 0.01), (-1.0, -1.0), (1.0, 1.0)],
+        twin_truth=1.0,
+    ),
+    Specimen(
+        name="no projection before one coordinate",
+        mistake="entries beyond 1 make the rate of a bit 0 or 1",
+        broken=one_coordinate(project=False),
+        twin=one_coordinate(project=True),
+        epsilon=1.0,
+        inputs=[(-5.0, 0.0, 0.0), (0.0, 0.0, 0.0), (5.0, 0.0, 0.0)],
+        twin_truth=1.0,
+    ),
+    Specimen(
+        name="delta for each coordinate",
+        mistake="each of eight bits fails at the delta of the whole",
+        broken=sometimes_clear(0.01),
+        twin=sometimes_clear(0.01 / 8),
+        epsilon=1.0,
+        delta=0.01,
+        inputs=[(0,) * 8, (1,) * 8],
+        twin_truth=1.0,
+    ),
+    Specimen(
+        name="shuffled by sorting",
+        mistake="the reports leave in the order of what they report",
+        broken=sorted_shuffle,
+        twin=shuffle,
+        epsilon=1.0,
+        inputs=[(0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 1, 1)],
+        twin_truth=1.0,
+    ),
+    Specimen(
+        name="as long as the history",
+        mistake="as many bits are sent as the user has",
+        broken=as_long_as_it_is,
+        twin=padded,
+        epsilon=1.0,
+        inputs=[(1,), (0, 1)],
+        twin_truth=1.0,
+    ),
+)
