@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import json
 import math
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from accountants.errors import InputError
+
+if TYPE_CHECKING:
+    from auditor.verification import Verification
+
+FOUND = 1
+_STYLES = {
+    r"\bVIOLATED\b|\bFAILED\b": "bold red",
+    r"\bpassed\b|\bCONSISTENT\b": "green",
+    r"\bwaived\b|\bnot run\b": "yellow",
+}
 
 
 def command(
@@ -19,39 +28,58 @@ def command(
         str,
         typer.Argument(
             metavar="PACKAGE.MODULE:CALLABLE",
-            help="A mechanism, or a callable f(x, rng) or f(x, rng, size) with discrete outputs.",
+            help="A mechanism, or a callable f(x, rng) or f(x, rng, size).",
         ),
     ],
     epsilon: Annotated[float, typer.Option(help="The claimed epsilon.")],
-    inputs: Annotated[
-        str, typer.Option(help="Inputs to pair up, as a JSON list. For callables.")
-    ] = "[0, 1]",
     delta: Annotated[float, typer.Option(help="The claimed delta.")] = 0.0,
+    inputs: Annotated[
+        str | None,
+        typer.Option(
+            help="Inputs to pair up, as a JSON list; a list in it becomes an array. "
+            "Default [0, 1] for callables, the whole domain for mechanisms."
+        ),
+    ] = None,
     samples: Annotated[int, typer.Option(help="Draws per input. For callables.")] = 100_000,
     confidence: Annotated[float, typer.Option(help="Of a measured bound.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 600.0,
+    allow: Annotated[
+        list[str] | None, typer.Option(metavar="CHECK", help="Waive a failed check. Repeatable.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Confirm a local randomizer's privacy ratio, or show the pair of inputs that breaks it."""
-    from auditor.verification import verify_ldp
+    """Confirm a local randomizer's privacy ratio, or show the pair of inputs that breaks it.
 
-    found = verify_ldp(
-        load(target),
-        epsilon=epsilon,
-        inputs=_parse(inputs),
-        delta=delta,
-        samples=samples,
-        confidence=confidence,
-        seed=seed,
-    )
-    if as_json:
-        values = dataclasses.asdict(found)
-        if math.isinf(found.epsilon_lower):
-            values["epsilon_lower"] = "inf"
-        print(json.dumps(values, indent=2))
+    Exits with 1 if the ratio is VIOLATED or a check failed that is not waived.
+    """
+    from auditor.deadline import answer_within
+
+    def work() -> tuple[int, str]:
+        from auditor.verification import verify_ldp
+        from auditor.verification.waiver import unwaived
+        from auditor.verification.words import describe
+
+        found = verify_ldp(
+            load(target),
+            epsilon=epsilon,
+            delta=delta,
+            inputs=None if inputs is None else parse(inputs),
+            samples=samples,
+            confidence=confidence,
+            seed=seed,
+        )
+        waived = allow or []
+        bad = unwaived(found, waived) or found.verdict == "VIOLATED"
+        text = as_text(found) if as_json else describe(found, allow=waived)
+        return FOUND if bad else 0, text
+
+    code, text = answer_within(timeout, work)
+    if as_json or not sys.stdout.isatty():
+        print(text)
     else:
-        _show(found)
-    raise typer.Exit(1 if found.verdict == "VIOLATED" else 0)
+        _show(text)
+    raise typer.Exit(code)
 
 
 def load(target: str) -> Any:
@@ -73,30 +101,54 @@ def load(target: str) -> Any:
     return found
 
 
-def _parse(inputs: str) -> list[Any]:
+def parse(inputs: str) -> list[Any]:
+    """The inputs of a JSON list: numbers, strings and booleans as they are, lists as arrays."""
+    import numpy as np
+
     try:
-        values = json.loads(inputs)
-    except json.JSONDecodeError as error:
+        values = json.loads(inputs, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
         raise InputError(
-            f"Expected --inputs as a JSON list such as [0, 1], got {inputs!r} ({error})."
+            f"Expected --inputs as a JSON list such as [0, 1], got {inputs!r} ({error}). Quote it."
         ) from error
     if not isinstance(values, list):
-        raise InputError(f"Expected --inputs as a JSON list such as [0, 1], got {inputs!r}.")
-    return values
+        raise InputError(
+            f"Expected --inputs as a JSON list such as [0, 1], got {inputs!r}. Add the brackets."
+        )
+    try:
+        return [np.asarray(value) if isinstance(value, list) else value for value in values]
+    except ValueError as error:
+        raise InputError(
+            f"Expected every list in --inputs to be an array, got a ragged one in {inputs!r}. "
+            "Make its rows equally long."
+        ) from error
 
 
-def _show(found: Any) -> None:
-    how = (
-        "exactly"
-        if found.exact
-        else f"at {found.confidence:.4g} confidence from {found.samples} draws"
-    )
-    print(f"{found.verdict}: claimed epsilon {found.epsilon:g} at delta {found.delta:g}")
-    print(f"  epsilon is at least {found.epsilon_lower:.6g}, {how} ({found.method})")
-    witness = found.witness
-    if witness is not None:
-        print(f"  inputs   {witness.input_a}  against  {witness.input_b}")
-        print(f"  output   {witness.output}")
-        print(f"  chances  {witness.probability_a:.6g}  against  {witness.probability_b:.6g}")
-        if witness.note:
-            print(f"  note     {witness.note}")
+def as_text(found: Verification) -> str:
+    """The verification as JSON; infinite numbers as the string "inf"."""
+    import dataclasses
+
+    return json.dumps(_spelled(dataclasses.asdict(found)), indent=2, allow_nan=False)
+
+
+def _spelled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _spelled(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spelled(each) for each in value]
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _show(text: str) -> None:
+    """Colour the words that matter."""
+    from rich.console import Console
+    from rich.text import Text
+
+    shown = Text(text)
+    for pattern, style in _STYLES.items():
+        shown.highlight_regex(pattern, style)
+    Console().print(shown, soft_wrap=True)

@@ -1,0 +1,123 @@
+"""Work that may hang, in C code too, is stopped at a deadline.
+
+Foreign code runs in a child process, forked before anything heavy is imported, in a process group
+of its own: killing that group ends whatever the code started and asks nobody's consent. The child
+says nothing on standard output; its answer comes back whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe
+from typing import NoReturn
+
+from accountants.errors import AuditError, IncompleteError, InputError
+
+_LONGEST = 1e6
+_GRACE = 5.0
+"""Seconds after the deadline at which a child ends itself, should its parent have been killed."""
+
+
+def answer_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
+    """The exit code and the text that ``work`` gives, if it does so within ``seconds``.
+
+    InputError if it does not, or if its process ends without an answer; AuditErrors of ``work``
+    are raised again here. What ``work`` prints goes to standard error; it finds no standard input.
+    Where processes cannot be forked, ``work`` runs here, and at the deadline this process ends with
+    exit code 2.
+    """
+    if not 0 < seconds <= _LONGEST:
+        raise InputError(
+            f"Expected a timeout in (0, {_LONGEST:g}] seconds, got timeout={seconds!r}. "
+            "Give 600, say."
+        )
+    if not hasattr(os, "fork"):
+        return _watched(seconds, work)
+    ours, theirs = Pipe(duplex=False)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        _work(theirs, seconds, work)
+    theirs.close()
+    try:
+        answer = ours.recv_bytes() if ours.poll(seconds) else b"late"
+    except EOFError:
+        answer = b""
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        ours.close()
+    if answer == b"late":
+        raise _late(seconds)
+    if not answer:
+        raise InputError(
+            f"Expected an answer, but the process {_ended(status)}. Mend the callable."
+        )
+    kind, code, text = json.loads(answer)
+    if kind:
+        raise {"input": InputError, "audit": AuditError, "fault": IncompleteError}[kind](text)
+    return code, text
+
+
+def _work(back: Connection, seconds: float, work: Callable[[], tuple[int, str]]) -> NoReturn:
+    """In the child: send what came, and end without running anybody's farewells."""
+    try:
+        os.setpgid(0, 0)
+        signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE)
+        for caught in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGALRM):
+            signal.signal(caught, signal.SIG_DFL)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        with suppress(OSError):
+            os.dup2(2, 1)
+        sys.stdout = sys.stderr
+        try:
+            code, text = work()
+            kind = ""
+        except AuditError as error:
+            kind, code, text = "input" if isinstance(error, InputError) else "audit", 0, str(error)
+        except BaseException:
+            traceback.print_exc()
+            kind, code, text = "fault", 0, "a fault of ours, not yours; please report these lines."
+        with suppress(OSError, ValueError):
+            sys.stderr.flush()
+        back.send_bytes(json.dumps([kind, code, text]).encode())
+    finally:
+        os._exit(0)
+
+
+def _watched(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
+    def stop() -> None:
+        print("auditor:", _late(seconds), file=sys.stderr, flush=True)
+        os._exit(2)
+
+    watchdog = threading.Timer(seconds, stop)
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        return work()
+    finally:
+        watchdog.cancel()
+
+
+def _late(seconds: float) -> InputError:
+    return InputError(
+        f"Expected an answer within {seconds:g} s, got none, and stopped. Mend the callable, "
+        "lower --samples or raise --timeout."
+    )
+
+
+def _ended(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        return f"was ended by {signal.Signals(os.WTERMSIG(status)).name}"
+    return f"ended with exit code {os.waitstatus_to_exitcode(status)}"

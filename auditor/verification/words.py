@@ -1,0 +1,120 @@
+"""A verification in words, the same on the command line and in a failing test."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Collection, Iterator
+
+from accountants.bound import Witness
+from accountants.verdict import Verdict
+from auditor.verification.verification import Status, Verification
+from auditor.verification.waiver import unwaived
+from reports.words import printable
+
+_WIDTH = 100
+_LABEL = 12
+_TIGHT = 0.99
+# Beyond this exponent a ratio is written as a power of e: doubles end soon after.
+_WRITABLE = 40.0
+
+
+def describe(found: Verification, *, allow: Collection[str] = ()) -> str:
+    """Verdict, bound, witness and checks, some lines of at most 100 columns.
+
+    A failed check named in ``allow`` is marked as waived; InputError for an unknown name.
+    """
+    standing = unwaived(found, allow)
+    lines = [_headline(found, failures=len(standing))]
+    for label, text in _evidence(found):
+        lines += _entry(label, text)
+    if found.checks:
+        lines.append("checks of what a ratio does not show")
+    for check in sorted(found.checks, key=lambda check: list(_MARKS).index(check.status)):
+        waived = check.status is Status.FAILED and check not in standing
+        mark = "waived" if waived else _MARKS[check.status]
+        lines += _entry(mark, f"{check.name}: {check.reason}")
+    return "\n".join(lines)
+
+
+_MARKS = {Status.FAILED: "FAILED", Status.PASSED: "passed", Status.NOT_RUN: "not run"}
+
+
+def _headline(found: Verification, *, failures: int) -> str:
+    claim = f"epsilon {found.epsilon:g} at delta {found.delta:g}"
+    if found.verdict is Verdict.VIOLATED:
+        text = f"{claim} is refuted"
+    else:
+        text = f"{claim} is not refuted (which does not prove it)"
+    joint = "and" if found.verdict is Verdict.VIOLATED else "but"
+    failed = f", {joint} {failures} check{'s' * (failures > 1)} failed" if failures else ""
+    return f"{found.verdict}: {text}{failed}"
+
+
+def _evidence(found: Verification) -> Iterator[tuple[str, str]]:
+    yield "bound", f"epsilon is {_least(found)}{_share(found)}"
+    if found.exact:
+        yield "how", f"exactly: {found.method}"
+    else:
+        draws = f"{found.samples:,} draws" if found.samples else "draws"
+        yield "how", f"measured on {draws}, at confidence {found.confidence:.6g}: {found.method}"
+    witness = found.witness
+    if witness is None:
+        return
+    low, high = ("", "") if found.exact else ("at least ", "at most ")
+    yield "inputs", f"{witness.input_a}  against  {witness.input_b}"
+    yield "event", witness.output
+    yield (
+        "chances",
+        f"{low}{witness.probability_a:.6g}  against  {high}{witness.probability_b:.6g}",
+    )
+    yield "ratio", f"{_ratio(witness, found.delta)}, e^epsilon is {_power(found.epsilon)}"
+    if witness.note:
+        yield "note", witness.note
+
+
+def _least(found: Verification) -> str:
+    if math.isinf(found.epsilon_lower):
+        return "infinite"
+    return f"at least {found.epsilon_lower:.6g}"
+
+
+def _share(found: Verification) -> str:
+    """How much of the claim the bound is: 1 means that no smaller epsilon could be claimed."""
+    if found.epsilon == 0 or math.isinf(found.epsilon_lower):
+        return ""
+    share = found.epsilon_lower / found.epsilon
+    if found.verdict is Verdict.VIOLATED:
+        return f", {share:.4g} times the claim"
+    return f" ({'tight: ' if share >= _TIGHT else ''}{share:.4f} of epsilon)"
+
+
+def _ratio(witness: Witness, delta: float) -> str:
+    """The ratio that the claim bounds by e^epsilon: of P - delta to Q, over all copies."""
+    p, q = witness.probability_a - delta, witness.probability_b
+    if p <= 0:
+        return "none above delta"
+    if q == 0:
+        return "infinite"
+    exponent = math.log(p) - math.log(q)
+    if delta > 0:
+        return f"(P - delta) / Q = {_power(exponent)}"
+    if witness.copies > 1:
+        return f"{_power(exponent * witness.copies)} over {witness.copies} copies"
+    return _power(exponent)
+
+
+def _power(exponent: float) -> str:
+    return f"{math.exp(exponent):.6g}" if exponent < _WRITABLE else f"e^{exponent:.6g}"
+
+
+def _entry(label: str, text: str) -> list[str]:
+    """One labelled paragraph with a hanging indent."""
+    return textwrap.wrap(
+        printable(text),
+        _WIDTH,
+        initial_indent=f"  {label:<{_LABEL - 2}}",
+        subsequent_indent=" " * _LABEL,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
