@@ -1,0 +1,190 @@
+"""auditor verify: what it says, in which form, and how it exits."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from auditor.verification import Check, Status
+
+Cli = Callable[..., tuple[int, str, str]]
+
+HOMEMADE = """
+import numpy as np
+from targets.mechanisms.bit_flip import BitFlip
+
+tight = BitFlip.symmetric(1.0)
+certain = BitFlip.asymmetric(1.0)
+
+def response(x, rng, size):
+    return np.where(rng.random(size) < 0.7, x, 1 - x)
+
+def majority(x, rng, size):
+    print("a remark")
+    return response(int(x.sum() > 1), rng, size)
+
+def answers(x, rng):
+    return x if rng.random() < 0.7 else "no"
+
+def raises(x, rng, size):
+    raise ValueError("one\\n\\ntwo")
+
+def exits(x, rng, size):
+    raise SystemExit(7)
+
+def short(x, rng, size):
+    return np.zeros(size - 1)
+
+def shapes(x, rng, size):
+    return np.zeros((size, 1 + x))
+
+def nan(x, rng, size):
+    return np.full(size, np.nan)
+
+def objects(x, rng, size):
+    return [object()] * size
+
+def hangs(x, rng, size):
+    while True:
+        pass
+
+def dies(x, rng, size):
+    import os
+    os.abort()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _homemade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "homemade.py").write_text(HOMEMADE)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_a_tight_claim_exits_with_0(cli: Cli) -> None:
+    code, out, err = cli("verify", "homemade:tight", "--epsilon", "1")
+    assert (code, err) == (0, "")
+    assert out.startswith("CONSISTENT: ")
+    assert "tight: 1.0000 of epsilon" in out
+
+
+def test_a_violation_exits_with_1_and_shows_the_witness(cli: Cli) -> None:
+    code, out, _ = cli("verify", "homemade:response", "--epsilon", "0.5", "--samples", "20000")
+    assert code == 1
+    assert out.startswith("VIOLATED: ")
+    for label in ("bound", "how", "inputs", "event", "chances", "ratio"):
+        assert f"\n  {label} " in out
+
+
+def test_json_is_json_where_epsilon_is_infinite_too(cli: Cli) -> None:
+    code, out, _ = cli("verify", "homemade:certain", "--epsilon", "1", "--json")
+    found = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert (code, found["verdict"], found["epsilon_lower"]) == (1, "VIOLATED", "inf")
+    assert found["exact"] is True
+    assert found["witness"]["probability_b"] == 0.0
+    assert isinstance(found["checks"], list)
+
+
+def test_lists_of_lists_are_arrays_and_prints_do_not_spoil_json(cli: Cli) -> None:
+    words = ("--inputs", "[[0, 0, 1], [1, 1, 1]]", "--samples", "5000", "--json")
+    code, out, _ = cli("verify", "homemade:majority", "--epsilon", "0.5", *words)
+    assert code == 1
+    assert json.loads(out)["witness"]["input_a"].startswith("array([")
+
+
+def test_inputs_may_be_words(cli: Cli) -> None:
+    words = ("--inputs", '["yes", "no"]', "--samples", "2000")
+    code, out, _ = cli("verify", "homemade:answers", "--epsilon", "1", *words)
+    assert code == 1
+    assert "'no'" in out
+
+
+def test_a_failed_check_exits_with_1_unless_it_is_waived(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import dataclasses
+
+    from auditor import verification
+
+    real = verification.verify_ldp
+    failed = Check(name="a name", status=Status.FAILED, reason="Seen. Mend it.")
+    monkeypatch.setattr(
+        verification,
+        "verify_ldp",
+        lambda *a, **k: dataclasses.replace(real(*a, **k), checks=(failed,)),
+    )
+    words = ("verify", "homemade:tight", "--epsilon", "1")
+    code, out, _ = cli(*words)
+    assert (code, "FAILED    a name: Seen. Mend it." in out) == (1, True)
+    code, out, _ = cli(*words, "--allow", "a name")
+    assert (code, "waived    a name: Seen. Mend it." in out) == (0, True)
+    code, out, err = cli(*words, "--allow", "a nam")
+    assert (code, out) == (2, "")
+    assert "one of a name, got 'a nam'" in err
+
+
+BAD = {
+    "epsilon below 0": (("tight", "--epsilon", "-1"), "epsilon=-1"),
+    "epsilon NaN": (("tight", "--epsilon", "nan"), "epsilon=nan"),
+    "epsilon infinite": (("tight", "--epsilon", "inf"), "epsilon=inf"),
+    "epsilon no number": (("tight", "--epsilon", "one"), "'one'"),
+    "delta 1": (("tight", "--epsilon", "1", "--delta", "1"), "delta=1"),
+    "confidence": (("response", "--epsilon", "1", "--confidence", "95"), "confidence=95"),
+    "few samples": (("response", "--epsilon", "1", "--samples", "3"), "samples=3"),
+    "timeout": (("tight", "--epsilon", "1", "--timeout", "0"), "timeout=0"),
+    "timeout NaN": (("tight", "--epsilon", "1", "--timeout", "nan"), "timeout=nan"),
+    "inputs not JSON": (("response", "--epsilon", "1", "--inputs", "0,1"), "JSON list"),
+    "inputs no list": (("response", "--epsilon", "1", "--inputs", "1"), "Add the brackets"),
+    "inputs NaN": (("response", "--epsilon", "1", "--inputs", "[NaN, 1]"), "NaN is no JSON"),
+    "inputs too deep": (("response", "--epsilon", "1", "--inputs", "[" * 9999), "JSON list"),
+    "inputs ragged": (("response", "--epsilon", "1", "--inputs", "[[0, [1]], 1]"), "ragged"),
+    "one input": (("response", "--epsilon", "1", "--inputs", "[1]"), "2 to 64"),
+    "unknown check": (("tight", "--epsilon", "1", "--allow", "nothing"), "got 'nothing'"),
+    "no such name": (("absent", "--epsilon", "1"), "homemade:absent"),
+    "raises": (("raises", "--epsilon", "1"), "ValueError: one two"),
+    "exits": (("exits", "--epsilon", "1"), "SystemExit: 7"),
+    "another length": (("short", "--epsilon", "1"), "outputs for the input"),
+    "another shape": (("shapes", "--epsilon", "1"), "one shape"),
+    "NaN outputs": (("nan", "--epsilon", "1"), "NaN"),
+    "objects": (("objects", "--epsilon", "1"), "objects"),
+    "hangs": (("hangs", "--epsilon", "1", "--timeout", "0.5"), "within 0.5 s"),
+    "dies": (("dies", "--epsilon", "1"), "SIGABRT"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_clear_line_and_exit_code_2(
+    cli: Cli, words: tuple[str, ...], said: str
+) -> None:
+    code, out, err = cli("verify", f"homemade:{words[0]}", *words[1:])
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("auditor: ")
+    assert said in err
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc here")
+def test_an_interrupt_ends_it_and_what_it_runs(tmp_path: Path) -> None:
+    words = ["verify", "homemade:hangs", "--epsilon", "1"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "auditor", *words],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
+        deadline = time.monotonic() + 20
+        while not (started := children.read_text().split()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=20)
+    assert (running.returncode, out, err) == (3, "", "auditor: Interrupted.\n")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started[0]), 0)

@@ -1,0 +1,123 @@
+"""A verification in words: every number that is said follows from the verification."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accountants.bound import Bound, Side, Witness
+from accountants.errors import InputError
+from auditor.verification import Check, Status, Verification, verify_ldp
+from auditor.verification.verification import ONE_REPORT
+from auditor.verification.waiver import unwaived
+from auditor.verification.words import describe
+from targets.mechanisms.bit_flip import BitFlip
+from targets.mechanisms.product import Product
+
+CHECKS = (
+    Check(name="determinism", status=Status.PASSED, reason="Different seeds differ."),
+    Check(name="floating point", status=Status.FAILED, reason="Seen. Round the output."),
+    Check(name="clipping", status=Status.NOT_RUN, reason="The inputs are strings."),
+)
+
+
+def _found(epsilon: float, lower: float, **more: Any) -> Verification:
+    checks = more.pop("checks", ())
+    claimed_delta = more.get("delta", 0.0)
+    bound = Bound(epsilon=lower, side=Side.LOWER, scope=ONE_REPORT, source="a method", **more)
+    return Verification.of(bound, epsilon=epsilon, delta=claimed_delta, checks=checks)
+
+
+def _entry(text: str, label: str) -> str:
+    """What stands under ``label``, its lines joined."""
+    found = re.search(rf"^  {label} +(.*(?:\n {{12}}.*)*)", text, re.MULTILINE)
+    assert found is not None
+    return re.sub(r"\n +", " ", found[1])
+
+
+def test_a_tight_claim_is_said_to_be_tight_and_never_proved() -> None:
+    text = describe(verify_ldp(BitFlip.symmetric(1.0), epsilon=1.0))
+    assert text.startswith("CONSISTENT: epsilon 1 at delta 0 is not refuted")
+    assert "tight: 1.0000 of epsilon" in _entry(text, "bound")
+    assert _entry(text, "how").startswith("exactly")
+    loose = _entry(describe(verify_ldp(BitFlip.symmetric(1.0), epsilon=2.0)), "bound")
+    assert "(0.5000 of epsilon)" in loose
+    assert "tight" not in loose
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.05])
+def test_the_ratio_is_that_of_the_bound(delta: float) -> None:
+    flip = BitFlip(0.8, 0.3)
+    found = verify_ldp(flip, epsilon=0.5, delta=delta)
+    said = _entry(describe(found), "ratio")
+    shown = float(re.split(r"= ?|,", said)[1 if delta else 0])
+    assert math.log(shown) == pytest.approx(found.epsilon_lower, abs=1e-5)
+    assert said.endswith(f"e^epsilon is {math.exp(0.5):.6g}")
+
+
+def test_copies_multiply_the_ratio() -> None:
+    found = verify_ldp(Product(BitFlip.symmetric(1.0), 5), epsilon=1.0)
+    assert found.witness is not None
+    copies = found.witness.copies
+    shown = float(_entry(describe(found), "ratio").split()[0])
+    assert shown == pytest.approx(math.exp(5.0), rel=1e-5)
+    assert copies in (1, 5)
+
+
+def test_huge_and_infinite_numbers_are_written() -> None:
+    witness = Witness(
+        input_a="0", input_b="1", output="o", probability_a=0.5, probability_b=1e-300, copies=9
+    )
+    text = describe(_found(2000.0, 9 * math.log(0.5e300), witness=witness))
+    assert "e^6" in _entry(text, "ratio")
+    assert "e^2000" in _entry(text, "ratio")
+    text = describe(verify_ldp(BitFlip.asymmetric(1.0), epsilon=1.0))
+    assert _entry(text, "bound") == "epsilon is infinite"
+    assert _entry(text, "ratio").startswith("infinite")
+
+
+def test_a_measurement_says_its_confidence_and_draws_and_calls_limits_limits() -> None:
+    def response(x: int, rng: np.random.Generator, size: int) -> np.ndarray:
+        return np.where(rng.random(size) < 0.7, x, 1 - x)
+
+    text = describe(verify_ldp(response, epsilon=0.1, samples=20_000))
+    assert text.startswith("VIOLATED: epsilon 0.1 at delta 0 is refuted")
+    assert "40,000 draws, at confidence 0.95" in _entry(text, "how")
+    assert re.match(r"at least 0\.\d+ +against +at most 0\.\d+", _entry(text, "chances"))
+    assert "times the claim" in _entry(text, "bound")
+
+
+def test_checks_are_told_with_their_reasons_failures_first() -> None:
+    text = describe(_found(1.0, 0.5, checks=CHECKS))
+    assert text.splitlines()[0].endswith("but 1 check failed")
+    marks = [
+        line.split()[0] for line in text.splitlines() if re.match("  (FAILED|passed|not)", line)
+    ]
+    assert marks == ["FAILED", "passed", "not"]
+    assert _entry(text, "FAILED") == "floating point: Seen. Round the output."
+    both = describe(_found(1.0, 2.0, checks=CHECKS)).splitlines()[0]
+    assert both == "VIOLATED: epsilon 1 at delta 0 is refuted, and 1 check failed"
+
+
+def test_a_waived_check_is_marked_and_no_failure() -> None:
+    found = _found(1.0, 0.5, checks=CHECKS)
+    text = describe(found, allow=("floating point",))
+    assert "failed" not in text.splitlines()[0]
+    assert _entry(text, "waived").startswith("floating point")
+    assert unwaived(found, ()) == found.faults
+    assert unwaived(found, ["floating point", "clipping"]) == ()
+    with pytest.raises(InputError, match="determinism, floating point, clipping, got 'float'"):
+        unwaived(found, ["float"])
+
+
+def test_what_a_callable_gives_cannot_steer_a_terminal() -> None:
+    witness = Witness(
+        input_a="\x1b[2J", input_b="b\nc", output="o" * 300, probability_a=0.5, probability_b=0.1
+    )
+    text = describe(_found(1.0, 0.5, witness=witness))
+    assert "\x1b" not in text
+    assert _entry(text, "inputs").endswith("against  b c") or "against b c" in text
