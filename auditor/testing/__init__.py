@@ -1,0 +1,28 @@
+"""Privacy ratios in a test suite: ``assert_ldp``, the mechanism contract, and a pytest plugin.
+
+Nothing is imported until it is used: pytest loads the plugin in every project where this package
+is installed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from auditor.testing.ldp import assert_ldp
+    from auditor.verification.strategies import inputs_of
+
+__all__ = ["assert_ldp", "inputs_of"]
+
+_PLACES = {
+    "assert_ldp": "auditor.testing.ldp",
+    "inputs_of": "auditor.verification.strategies",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'auditor.testing' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_PLACES[name]), name)

@@ -1,0 +1,53 @@
+"""``assert_ldp``: a privacy ratio tested like any other property."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from auditor.verification.subject import Subject
+from auditor.verification.verification import Verification
+from auditor.verification.verify import verify_ldp
+from auditor.verification.waiver import unwaived
+from auditor.verification.words import describe
+
+
+def assert_ldp(
+    mechanism: Any,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    inputs: Any = None,
+    samples: int = 100_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+    allow: Collection[str] = (),
+) -> Verification:
+    """Fail if ``mechanism`` is shown not to be (epsilon, delta)-LDP, or if a check failed.
+
+    The arguments are those of ``auditor.verify_ldp``, and ``allow`` names checks that may fail,
+    such as ("floating point",). The AssertionError says the pair of inputs, the event, its two
+    probabilities and their ratio against e^epsilon, every check, and the call that repeats it.
+    Passing is no proof: what was not refuted is returned as a ``Verification``.
+
+    Raises InputError for arguments that ``verify_ldp`` refuses, and for an unknown check.
+    """
+    __tracebackhide__ = True
+    if isinstance(allow, str):
+        allow = (allow,)
+    settings = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "inputs": inputs,
+        "samples": samples,
+        "confidence": confidence,
+        "seed": seed,
+    }
+    found = verify_ldp(mechanism, **settings)
+    if unwaived(found, allow) or found.verdict == "VIOLATED":
+        name = Subject.of(mechanism).name
+        call = ", ".join([name, *(f"{key}={value!r}" for key, value in settings.items())])
+        raise AssertionError(
+            f"{name}\n{describe(found, allow=allow)}\nAgain: auditor.verify_ldp({call})"
+        )
+    return found

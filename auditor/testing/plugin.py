@@ -1,0 +1,39 @@
+"""The pytest plugin: the fixture ``assert_ldp``, and options that set its defaults for a run.
+
+pytest imports this file in every project, so it imports nothing else at first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from auditor.verification import Verification
+
+_OPTIONS = {
+    "samples": (int, "Draws per input of assert_ldp, where the test does not say."),
+    "confidence": (float, "Confidence of assert_ldp, where the test does not say."),
+    "seed": (int, "Seed of assert_ldp, where the test does not say."),
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --ldp-samples, --ldp-confidence and --ldp-seed."""
+    group = parser.getgroup("ldp", "local differential privacy")
+    for name, (kind, said) in _OPTIONS.items():
+        group.addoption(f"--ldp-{name}", type=kind, default=None, help=said)
+
+
+@pytest.fixture(scope="session")
+def assert_ldp(pytestconfig: pytest.Config) -> Callable[..., Verification]:
+    """``auditor.testing.assert_ldp`` with the --ldp- options of this run as its defaults."""
+    import functools
+
+    from auditor import testing
+
+    asked = {name: pytestconfig.getoption(f"--ldp-{name}") for name in _OPTIONS}
+    said: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    return functools.partial(testing.assert_ldp, **said)

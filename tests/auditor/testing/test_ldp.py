@@ -1,0 +1,69 @@
+"""assert_ldp fails with everything that is needed to see and repeat the violation."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+
+import numpy as np
+import pytest
+
+from accountants.errors import InputError
+from auditor.testing import assert_ldp, ldp
+from auditor.verification import Check, Status, Verification, verify_ldp
+from targets.mechanisms.bit_flip import BitFlip
+
+
+def response(x: int, rng: np.random.Generator, size: int) -> np.ndarray:
+    return np.where(rng.random(size) < 0.8, x, 1 - x)
+
+
+def test_what_is_not_refuted_is_returned() -> None:
+    found = assert_ldp(response, epsilon=1.5, samples=20_000)
+    assert isinstance(found, Verification)
+    assert found.verdict == "CONSISTENT"
+    assert assert_ldp(BitFlip.symmetric(1.0), epsilon=1.0).exact
+
+
+def test_a_violation_says_the_pair_the_event_and_how_to_repeat_it() -> None:
+    with pytest.raises(AssertionError) as caught:
+        assert_ldp(response, epsilon=1.0, samples=20_000, seed=7)
+    said = str(caught.value)
+    assert said.startswith("response\nVIOLATED: epsilon 1 at delta 0")
+    for label in ("bound", "how", "inputs", "event", "chances", "ratio"):
+        assert re.search(rf"^  {label} +\S", said, re.MULTILINE)
+    again = said.splitlines()[-1].removeprefix("Again: auditor.")
+    repeated = eval(again, {"verify_ldp": verify_ldp, "response": response})  # noqa: S307
+    assert f"at least {repeated.epsilon_lower:.6g}" in said
+
+
+def test_a_mechanism_is_named_by_its_parameters() -> None:
+    with pytest.raises(AssertionError, match=r"BitFlip\(p=1\.0(.|\n)*epsilon is infinite"):
+        assert_ldp(BitFlip.asymmetric(1.0), epsilon=1.0)
+
+
+def test_failed_checks_fail_unless_they_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = (
+        Check(name="floating point", status=Status.FAILED, reason="Seen. Round the output."),
+        Check(name="support", status=Status.PASSED, reason="Equal."),
+    )
+    monkeypatch.setattr(
+        ldp, "verify_ldp", lambda *a, **k: dataclasses.replace(verify_ldp(*a, **k), checks=checks)
+    )
+    with pytest.raises(AssertionError, match=r"FAILED +floating point: Seen\. Round the output"):
+        assert_ldp(response, epsilon=1.5, samples=20_000)
+    for allow in (("floating point",), "floating point", ["support", "floating point"]):
+        assert assert_ldp(response, epsilon=1.5, samples=20_000, allow=allow).faults == checks[:1]
+    with pytest.raises(AssertionError, match="VIOLATED"):
+        assert_ldp(response, epsilon=1.0, samples=20_000, allow="floating point")
+    with pytest.raises(InputError, match="floating point, support, got 'floating'"):
+        assert_ldp(response, epsilon=1.5, samples=20_000, allow=["floating"])
+
+
+def test_it_takes_what_verify_ldp_takes() -> None:
+    ours, theirs = (
+        {name: each.default for name, each in inspect.signature(call).parameters.items()}
+        for call in (assert_ldp, verify_ldp)
+    )
+    assert ours == {**theirs, "allow": ()}

@@ -1,0 +1,58 @@
+"""The pytest plugin, in projects of other people."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+THEIRS = """
+    import numpy as np
+
+    def response(x, rng, size):
+        return np.where(rng.random(size) < 0.8, x, 1 - x)
+
+    def test_sound(assert_ldp):
+        assert assert_ldp(response, epsilon=1.5).samples == 8_000
+
+    def test_said(assert_ldp):
+        assert assert_ldp(response, epsilon=1.5, samples=2_000).samples == 4_000
+
+    def test_broken(assert_ldp):
+        assert_ldp(response, epsilon=1.0)
+"""
+
+
+def test_the_fixture_needs_no_import_and_heeds_the_options(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(THEIRS)
+    words = ("--ldp-samples", "4000", "--ldp-seed", "3", "--ldp-confidence", "0.9")
+    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-W", "error", *words)
+    done.assert_outcomes(passed=2, failed=1)
+    done.stdout.fnmatch_lines(
+        [
+            "E *AssertionError: response",
+            "E *VIOLATED: epsilon 1 at delta 0 is refuted*",
+            "E *inputs *against*",
+            "E *Again: *samples=4000, confidence=0.9, seed=3)",
+        ]
+    )
+    assert "__tracebackhide__" not in done.stdout.str()
+
+
+def test_an_option_that_is_no_number_is_refused(pytester: pytest.Pytester) -> None:
+    done = pytester.runpytest_subprocess("--ldp-samples", "many")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["*--ldp-samples*many*"])
+
+
+def test_it_is_installed_once_and_imports_nothing_heavy() -> None:
+    named = [each.value for each in entry_points(group="pytest11") if "auditor" in each.value]
+    assert set(named) == {"auditor.testing.plugin"}
+    code = "import sys, pytest; before = set(sys.modules); import auditor.testing.plugin\n"
+    code += "print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["auditor", "auditor.testing", "auditor.testing.plugin"]
