@@ -118,3 +118,17 @@ def test_its_prints_go_to_standard_error_and_it_cannot_ask() -> None:
     )
     assert done.stdout == "before\n''\n"
     assert sorted(done.stderr.split()) == ["echoed", "printed"]
+
+
+def test_without_forks_a_watchdog_ends_the_process() -> None:
+    code = (
+        "import os; del os.fork\n"
+        "from auditor.deadline import answer_within\n"
+        "print(answer_within(60, lambda: (1, 'in time'))[1], flush=True)\n"
+        "def spin():\n"
+        "    while True: pass\n"
+        "answer_within(0.2, spin)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "in time\n", 1)
+    assert done.stderr.startswith("auditor: Expected an answer within 0.2 s")

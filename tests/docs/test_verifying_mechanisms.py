@@ -1,0 +1,75 @@
+"""The how-to's snippets are run, and what it prints is what they print.
+
+``python tests/docs/test_verifying_mechanisms.py`` writes today's output into the page.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "verifying-mechanisms.md"
+FILES = re.compile(r"^```python (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CONSOLE = re.compile(r"^```console\n\$ (.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SESSION = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MODULES = {"pytest": "pytest", "auditor": "auditor"}
+
+
+def _output(command: str, folder: Path) -> str:
+    """What ``command`` prints in ``folder``, where the page's files are."""
+    for name, content in FILES.findall(PAGE.read_text(encoding="utf-8")):
+        (folder / name).write_text(content, encoding="utf-8")
+    program, *words = command.split()
+    if program == "pytest":
+        words += ["-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "-m", MODULES[program], *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "80", "PYTEST_ADDOPTS": "", "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 1, done.stderr  # both show a failure
+    return done.stdout
+
+
+def _ours(output: str) -> list[str]:
+    """The lines that are not pytest's own, whose look changes from version to version."""
+    lines = output.splitlines()
+    return [line for line in lines if line.startswith("E  ")] or lines
+
+
+@pytest.mark.parametrize(("command", "shown"), CONSOLE.findall(PAGE.read_text(encoding="utf-8")))
+def test_the_page_shows_what_is_printed(command: str, shown: str, tmp_path: Path) -> None:
+    assert _ours(_output(command, tmp_path)) == _ours(shown)
+
+
+def test_the_sessions_of_the_page_are_true() -> None:
+    sessions = SESSION.findall(PAGE.read_text(encoding="utf-8"))
+    assert sessions
+    for position, session in enumerate(sessions):
+        test = doctest.DocTestParser().get_doctest(session, {}, str(position), str(PAGE), 0)
+        assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def _rewrite(folder: Path) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for command, _ in CONSOLE.findall(page):
+        output = re.sub(r" in \d+\.\d+s", "", _output(command, folder)).rstrip()
+        block = re.compile(rf"(?<=^```console\n\$ {re.escape(command)}\n).*?^```$", re.M | re.S)
+        page = block.sub(lambda _, text=output: f"{text}\n```", page)
+    PAGE.write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as made:
+        _rewrite(Path(made))
