@@ -42,6 +42,12 @@ class Specimen:
     truth: float = math.inf
     twin_truth: float
 
+    @property
+    def claim(self) -> dict[str, Any]:
+        """What ``verify_ldp`` is asked."""
+        inputs = self.inputs if self.strategy is None else self.strategy
+        return {"epsilon": self.epsilon, "delta": self.delta, "inputs": inputs}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Innocent:
@@ -53,6 +59,11 @@ class Innocent:
     epsilon: float
     inputs: list[Any]
     truth: float
+
+    @property
+    def claim(self) -> dict[str, Any]:
+        """What ``verify_ldp`` is asked."""
+        return {"epsilon": self.epsilon, "inputs": self.inputs}
 
 
 def on_grid(value: ArrayLike) -> NDArray[np.float64]:
