@@ -75,8 +75,10 @@ def _work(back: Connection, seconds: float, work: Callable[[], tuple[int, str]])
     try:
         os.setpgid(0, 0)
         signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE)
-        for caught in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGALRM):
-            signal.signal(caught, signal.SIG_DFL)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        for ending in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            if signal.getsignal(ending) != signal.SIG_IGN:
+                signal.signal(ending, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         with suppress(OSError):
             os.dup2(2, 1)

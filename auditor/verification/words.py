@@ -15,12 +15,13 @@ from reports.words import printable
 _WIDTH = 100
 _LABEL = 12
 _TIGHT = 0.99
+_LONGEST = 500
 # Beyond this exponent a ratio is written as a power of e: doubles end soon after.
 _WRITABLE = 40.0
 
 
 def describe(found: Verification, *, allow: Collection[str] = ()) -> str:
-    """Verdict, bound, witness and checks, some lines of at most 100 columns.
+    """Verdict, bound, witness and checks, in lines of 100 columns where words permit.
 
     A failed check named in ``allow`` is marked as waived; InputError for an unknown name.
     """
@@ -62,8 +63,8 @@ def _evidence(found: Verification) -> Iterator[tuple[str, str]]:
     if witness is None:
         return
     low, high = ("", "") if found.exact else ("at least ", "at most ")
-    yield "inputs", f"{witness.input_a}  against  {witness.input_b}"
-    yield "event", witness.output
+    yield "inputs", f"{_cut(witness.input_a)}  against  {_cut(witness.input_b)}"
+    yield "event", _cut(witness.output)
     yield (
         "chances",
         f"{low}{witness.probability_a:.6g}  against  {high}{witness.probability_b:.6g}",
@@ -106,6 +107,10 @@ def _ratio(witness: Witness, delta: float) -> str:
 
 def _power(exponent: float) -> str:
     return f"{math.exp(exponent):.6g}" if exponent < _WRITABLE else f"e^{exponent:.6g}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
 def _entry(label: str, text: str) -> list[str]:

@@ -49,6 +49,9 @@ def shapes(x, rng, size):
 def nan(x, rng, size):
     return np.full(size, np.nan)
 
+def warns(x, rng, size):
+    return np.log(np.full(size, -1.0))
+
 def objects(x, rng, size):
     return [object()] * size
 
@@ -167,6 +170,19 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("auditor: ")
     assert said in err
+
+
+def test_warnings_of_the_callable_do_not_crowd_the_refusal(tmp_path: Path) -> None:
+    words = ["verify", "homemade:warns", "--epsilon", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "auditor", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "NaN" in done.stderr
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc here")
