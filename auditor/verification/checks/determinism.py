@@ -1,0 +1,126 @@
+"""Another seed must give other outputs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from auditor.verification.checks.evidence import (
+    FALSE_ALARM,
+    Claim,
+    failed,
+    not_run,
+    passed,
+    words,
+)
+from auditor.verification.subject import Subject
+from auditor.verification.verification import Check
+
+NAME = "determinism"
+
+
+def determinism(
+    subject: Subject,
+    inputs: list[Any],
+    *,
+    epsilon: float,
+    delta: float,
+    draws: int,
+    seed: np.random.SeedSequence,
+) -> Check:
+    """The outputs of different seeds differ, as far as outputs differ at all.
+
+    Two batches of n outputs from two seeds that agree at every place are 2n exchangeable draws cut
+    into n equal pairs. Of all orders of those draws, the share that is so cut is n!/prod(c!) over
+    (2n)!/prod((2c)!) where each output came up c times a batch; below ``FALSE_ALARM`` over the
+    number of inputs, the check fails. Outputs that never vary, and differ between two inputs,
+    fail if the claim would make it certain that both outputs come up under either input (the output
+    of each input is learnt from one seed and counted under another).
+
+    ``draws`` is n. A randomizer that does not repeat itself under one seed has a source of its
+    own: no fault.
+    """
+    first, again, other = (
+        [
+            subject.draw(value, np.random.default_rng(child), draws)
+            for value, child in zip(inputs, seeds, strict=True)
+        ]
+        for seeds in _seeds(seed, len(inputs))
+    )
+    constant: list[int] = []
+    for place, (one, two) in enumerate(zip(first, other, strict=True)):
+        rows = one.reshape(draws, -1)
+        if np.array_equal(one, two):
+            if (rows == rows[0]).all():
+                constant.append(place)
+            elif _log_chance(rows) < math.log(FALSE_ALARM / len(inputs)):
+                return failed(
+                    NAME,
+                    f"Two seeds gave the same {draws} outputs for the input "
+                    f"{words(inputs[place])}: noise that can be foretold can be taken off. "
+                    "Draw from the generator that is passed in, and keep no answers.",
+                )
+    if constant:
+        return _constant(inputs, first, other, constant, epsilon, delta)
+    if all(np.array_equal(one, two) for one, two in zip(first, again, strict=True)):
+        return passed(NAME, "Another seed gives other outputs; the same seed, the same ones.")
+    return passed(
+        NAME,
+        "Another seed gives other outputs, and so does the same one: it draws from a source of its "
+        "own, so the seed does not reproduce it.",
+    )
+
+
+def _seeds(
+    seed: np.random.SeedSequence, inputs: int
+) -> tuple[list[np.random.SeedSequence], list[np.random.SeedSequence], list[Any]]:
+    one, two = seed.spawn(inputs), seed.spawn(inputs)
+    return one, one, two
+
+
+def _log_chance(rows: NDArray[Any]) -> float:
+    """Log of the chance that a second batch repeats the first, given the outputs of both."""
+    counts = np.unique(rows, axis=0, return_counts=True)[1]
+
+    def log_orders(members: NDArray[np.int64]) -> float:
+        return float(special.gammaln(members.sum() + 1) - special.gammaln(members + 1).sum())
+
+    return log_orders(counts) - log_orders(2 * counts)
+
+
+def _constant(
+    inputs: list[Any],
+    first: list[NDArray[Any]],
+    other: list[NDArray[Any]],
+    constant: list[int],
+    epsilon: float,
+    delta: float,
+) -> Check:
+    """Decide on inputs whose outputs never varied: ``first`` chose the event, ``other`` counts."""
+    claim = Claim(epsilon=epsilon, delta=delta, tests=len(inputs) ** 2)
+    draws = len(first[0])
+    for a in constant:
+        for b in range(len(inputs)):
+            shown = first[a][0]
+            hits, misses = (_count(other[i], shown) for i in (a, b))
+            if misses == 0 and claim.refuted(hits, draws, misses, draws):
+                return failed(
+                    NAME,
+                    f"The input {words(inputs[a])} gave {words(shown)} all {2 * draws} times, the "
+                    f"input {words(inputs[b])} never. Draw noise from the generator.",
+                )
+    return not_run(
+        NAME,
+        f"The outputs for the input {words(inputs[constant[0]])} did not vary in {draws} draws, "
+        "so a repeated seed cannot be told from a fresh one.",
+    )
+
+
+def _count(draws: NDArray[Any], shown: Any) -> int:
+    if draws.shape[1:] != np.shape(shown):
+        return 0
+    return int((draws == shown).reshape(len(draws), -1).all(axis=1).sum())

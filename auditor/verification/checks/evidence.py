@@ -1,0 +1,92 @@
+"""When a check may accuse: what was seen is impossible for an honest mechanism, or nearly so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountants.errors import InputError
+from auditor.estimators.clopper_pearson import clopper_pearson_lower, event_epsilon
+from auditor.verification.verification import Check, Status
+
+FALSE_ALARM = 1e-6
+"""The largest chance that one check accuses a mechanism that keeps its claim."""
+
+
+def passed(name: str, reason: str) -> Check:
+    """Looked, and saw nothing wrong."""
+    return Check(name=name, status=Status.PASSED, reason=reason)
+
+
+def failed(name: str, reason: str) -> Check:
+    """Saw a fault."""
+    return Check(name=name, status=Status.FAILED, reason=reason)
+
+
+def not_run(name: str, reason: str) -> Check:
+    """Could not look, or could not tell."""
+    return Check(name=name, status=Status.NOT_RUN, reason=reason)
+
+
+def words(value: Any, most: int = 60) -> str:
+    """An input or an output, as short as a sentence bears."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    text = " ".join(repr(value).split())
+    return text if len(text) <= most else text[: most - 4] + " ..."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """(epsilon, delta), held against events in ``tests`` tests that share one false-alarm chance.
+
+    Each event must have been chosen before the draws were seen on which it is counted.
+    """
+
+    epsilon: float
+    delta: float
+    tests: int
+
+    @property
+    def alpha(self) -> float:
+        """The chance that one test may err with."""
+        return FALSE_ALARM / self.tests
+
+    def certified(self, hits: int, trials: int, misses: int, others: int) -> float:
+        """Least epsilon that explains ``hits`` of ``trials``, ``misses`` of ``others``."""
+        return float(
+            event_epsilon(hits, trials, misses, others, delta=self.delta, alpha=self.alpha)
+        )
+
+    def refuted(self, hits: int, trials: int, misses: int, others: int) -> bool:
+        """Whether no mechanism that keeps the claim would show these counts."""
+        return self.certified(hits, trials, misses, others) > self.epsilon
+
+    def impossible(self, hits: int, trials: int) -> bool:
+        """Whether an event that cannot happen under the other input is too likely here."""
+        return self.share(hits, trials) > self.delta
+
+    def share(self, hits: int, trials: int) -> float:
+        """Lower confidence limit of an event's probability."""
+        return float(clopper_pearson_lower(hits, trials, self.alpha))
+
+    def reach(self, trials: int) -> float:
+        """The largest epsilon that ``trials`` draws of each of two inputs could refute."""
+        return self.certified(trials, trials, 0, trials)
+
+
+def stacked(draws: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Draws of several inputs as one array (inputs, n, *output shape).
+
+    InputError if the shapes differ, or words meet numbers.
+    """
+    shapes = sorted({array.shape for array in draws})
+    if len(shapes) != 1 or len({array.dtype.kind in "US" for array in draws}) != 1:
+        raise InputError(
+            f"Expected outputs of one shape, got {shapes}. Return the same form for every input."
+        )
+    return np.stack(draws)

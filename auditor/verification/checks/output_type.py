@@ -1,0 +1,172 @@
+"""What an answer is made of must not tell its input."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from auditor.verification.checks.evidence import Claim, failed, not_run, passed, words
+from auditor.verification.subject import Subject
+from auditor.verification.verification import Check
+
+NAME = "output type"
+_LOOKS = 48
+_COUNTED = 1 << 13
+_SIZE = 4
+_DEPTH = 4
+
+
+def output_type(
+    subject: Subject,
+    inputs: list[Any],
+    *,
+    epsilon: float,
+    delta: float,
+    seed: np.random.SeedSequence,
+) -> Check:
+    """Type, dtype, shape, keys and attributes of the raw answers do not depend on the input.
+
+    Nor do parts beside the numbers themselves: entries of tuples and dictionaries, masks, fields,
+    objects. A part that is the same in every one of a few answers for one input, and another in
+    every answer for a second input, is counted in fresh answers and fails if the claim would make
+    it certain that both come up under either input. Inputs that mix whole numbers and fractions are
+    tried as floats, for their own type is not the mechanism's fault.
+    """
+    probes = _alike(inputs)
+    children = seed.spawn(2 * len(probes))
+    looks = [
+        _parts(subject, value, child, _LOOKS)
+        for value, child in zip(probes, children, strict=False)
+    ]
+    pairs = list(itertools.combinations(range(len(probes)), 2))
+    found = [
+        (path, a, b)
+        for a, b in pairs
+        for path in sorted({*looks[a], *looks[b]})
+        if _differ(looks[a].get(path), looks[b].get(path))
+    ]
+    if not found:
+        return passed(NAME, "Answers have the same type and form for every input tried.")
+    path, a, b = found[0]
+    shown = [_most(look.get(path)) for look in (looks[a], looks[b])]
+    evidence = (
+        f"{_named(path)} {_is(shown[0])} for the input {words(probes[a])} and {_is(shown[1])} for "
+        f"{words(probes[b])}"
+    )
+    fresh = [_parts(subject, probes[i], children[len(probes) + i], _COUNTED) for i in (a, b)]
+    (hits, misses), counted = (
+        (part.get(path, Counter())[shown[0]] for part in fresh),
+        max(sum(next(iter(part.values())).values()) for part in fresh),
+    )
+    claim = Claim(epsilon=epsilon, delta=delta, tests=len(pairs))
+    if misses == 0 and claim.refuted(hits, counted, misses, counted):
+        return failed(NAME, f"{evidence}. Return the noisy numbers alone, in one form.")
+    return not_run(
+        NAME,
+        f"{evidence}, so far as seen; {counted} answers cannot tell whether a claim of {epsilon:g} "
+        "allows that.",
+    )
+
+
+def _alike(inputs: list[Any]) -> list[Any]:
+    try:
+        arrays = [np.asarray(value) for value in inputs]
+    except ValueError:
+        return inputs
+    if len({array.dtype for array in arrays}) == 1 or any(
+        a.dtype.kind not in "iuf" for a in arrays
+    ):
+        return inputs
+    return [float(a) if a.ndim == 0 else a.astype(np.float64) for a in arrays]
+
+
+_Parts = dict[str, Counter[str]]
+
+
+def _parts(subject: Subject, value: Any, seed: np.random.SeedSequence, looks: int) -> _Parts:
+    """How often each part of the answer was what, over ``looks`` answers."""
+    rng = np.random.default_rng(seed)
+    answers = (
+        (subject.answer(value, rng, _SIZE) for _ in range(looks))
+        if subject.sized
+        else subject.answer(value, rng, looks)
+    )
+    found: _Parts = {}
+    for answer in answers:
+        for path, token in _walk(answer, "", False, 0):
+            found.setdefault(path, Counter())[token] += 1
+    for counter in found.values():
+        counter[_ABSENT] = looks - counter.total()
+    return found
+
+
+_ABSENT = "absent"
+
+
+def _walk(part: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[str, str]]:
+    """Paths into an answer with what is there; values only of what is not the noisy number itself.
+
+    ``inner`` says that the part lies beside others in a record.
+    """
+    form = type(part).__name__
+    if depth > _DEPTH:
+        return
+    if isinstance(part, (list, tuple, dict)):
+        yield path, f"{form} of length {len(part)}"
+        items = part.items() if isinstance(part, dict) else enumerate(part[:64])
+        for key, child in items:
+            beside = inner or not isinstance(part, list)
+            yield from _walk(child, f"{path}[{key!r}]", beside, depth + 1)
+    elif isinstance(part, type):
+        yield path, f"class {part.__name__}"
+        return
+    elif hasattr(part, "dtype") and hasattr(part, "shape"):
+        kind = {"U": "words", "S": "bytes"}.get(getattr(part.dtype, "kind", ""), str(part.dtype))
+        yield path, f"{form} of {kind}, shape {tuple(part.shape)}"
+        if isinstance(part, (np.ndarray, np.generic)):
+            yield from _inside(np.asanyarray(part), path, inner, depth)
+    elif isinstance(part, (bool, int, float, str, bytes, type(None))):
+        yield path, form
+        if inner:
+            yield f"{path} (value)", words(part)
+    else:
+        yield path, form
+    attributes = {} if isinstance(part, np.ma.MaskedArray) else getattr(part, "__dict__", {})
+    for name, child in attributes.items():
+        yield from _walk(child, f"{path}.{name}", True, depth + 1)
+
+
+def _inside(array: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[str, str]]:
+    if isinstance(array, np.ma.MaskedArray):
+        yield f"{path}.mask", words(np.ma.getmaskarray(array).tolist())
+    if array.dtype.kind == "O":
+        for place, child in enumerate(array.ravel()[:64].tolist()):
+            yield from _walk(child, f"{path}[{place}]", inner, depth + 1)
+    elif array.dtype.names:
+        for name in array.dtype.names:
+            yield from _walk(np.asarray(array[name]), f"{path}[{name!r}]", True, depth + 1)
+    elif inner:
+        yield f"{path} (value)", words(array.tolist())
+
+
+def _differ(one: Counter[str] | None, two: Counter[str] | None) -> bool:
+    """Whether a part is always the same under either input, and another under the other."""
+    return _most(one) != _most(two) and all(
+        part is None or part[_most(part)] == part.total() for part in (one, two)
+    )
+
+
+def _most(part: Counter[str] | None) -> str:
+    return _ABSENT if part is None else part.most_common(1)[0][0]
+
+
+def _named(path: str) -> str:
+    return f"Part {path} of the answer" if path else "The answer"
+
+
+def _is(token: str) -> str:
+    return f"is {token}"

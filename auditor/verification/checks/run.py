@@ -1,0 +1,90 @@
+"""Every check on one randomizer, in one order."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountants.errors import InputError
+from auditor.verification.checks import determinism, output_type, shared_noise, support
+from auditor.verification.checks.evidence import not_run
+from auditor.verification.subject import Subject
+from auditor.verification.verification import Check
+from targets.mechanisms.base import Mechanism
+
+MOST_INPUTS = 8
+# Numbers drawn for all inputs together: what bounds time and memory.
+_NUMBERS = 1 << 18
+# Calls for all inputs together where a call gives one output and costs a microsecond or more.
+_CALLS = 1 << 15
+_REPEATED = 4096
+
+
+def run_checks(
+    subject: Subject,
+    inputs: list[Any],
+    *,
+    epsilon: float,
+    delta: float,
+    seed: np.random.SeedSequence,
+    mechanism: Mechanism | None = None,
+) -> tuple[Check, ...]:
+    """Look for what no ratio of probabilities shows; the same names in the same order always.
+
+    ``mechanism`` is the law of the subject, where it is known. At most ``MOST_INPUTS`` of the
+    inputs are tried: the first, the last and some between. A check that a randomizer gives no
+    chance to look is "not run" and says why. Each accuses a randomizer that keeps its claim with a
+    chance of at most ``FALSE_ALARM``.
+    """
+    places = np.linspace(0, len(inputs) - 1, min(len(inputs), MOST_INPUTS)).round().astype(int)
+    tried = [inputs[place] for place in places]
+    one, two, three, four = seed.spawn(4)
+
+    @functools.cache
+    def entries() -> int:
+        return max(1, int(subject.draw(tried[0], np.random.default_rng(one), 2)[0].size))
+
+    @functools.cache
+    def drawn() -> list[NDArray[Any]]:
+        most = _NUMBERS // entries() if subject.sized else min(_CALLS, _NUMBERS // entries())
+        size = max(128, most // len(tried))
+        children = one.spawn(len(tried))
+        return [
+            subject.draw(value, np.random.default_rng(child), size)
+            for value, child in zip(tried, children, strict=True)
+        ]
+
+    claim = {"epsilon": epsilon, "delta": delta}
+    checks: tuple[tuple[str, Callable[[], Check]], ...] = (
+        (
+            determinism.NAME,
+            lambda: determinism.determinism(
+                subject,
+                tried,
+                draws=max(64, min(_REPEATED, _NUMBERS // entries() // 4)),
+                seed=two,
+                **claim,
+            ),
+        ),
+        (
+            shared_noise.NAME,
+            lambda: shared_noise.shared_noise(subject, drawn(), tried, seed=three, **claim),
+        ),
+        (support.NAME, lambda: support.support(drawn(), tried, mechanism=mechanism, **claim)),
+        (
+            output_type.NAME,
+            lambda: output_type.output_type(subject, tried, seed=four, **claim),
+        ),
+    )
+    return tuple(_guarded(name, check) for name, check in checks)
+
+
+def _guarded(name: str, check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except InputError as error:
+        return not_run(name, str(error))

@@ -1,0 +1,203 @@
+"""Every output, and every entry of one, must have noise of its own."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.verification.checks.evidence import (
+    FALSE_ALARM,
+    Claim,
+    failed,
+    not_run,
+    passed,
+    stacked,
+    words,
+)
+from auditor.verification.subject import Subject
+from auditor.verification.verification import Check
+
+NAME = "shared noise"
+_CALLS = 16
+_SIZE = 64
+_ENTRIES = 64
+
+
+def shared_noise(
+    subject: Subject,
+    draws: Sequence[NDArray[Any]],
+    inputs: list[Any],
+    *,
+    epsilon: float,
+    delta: float,
+    seed: np.random.SeedSequence,
+) -> Check:
+    """Outputs of one call do not share their noise, nor do the entries of one output.
+
+    Outputs of one call, which stand for different users: ``_CALLS`` calls of ``_SIZE`` outputs are
+    exchangeable draws, so equal outputs fall into one call by chance only; see ``_repeats``.
+
+    Entries: a combination of them (a sum with weights, or an exclusive or of two-valued ones) that
+    no noise moves in the first half of ``draws`` and that differs between two inputs fails if it
+    tells them apart in the second half more often than the claim allows. A combination that is the
+    same for every input (one-hot entries sum to one) says nothing and passes. The first
+    ``_ENTRIES`` entries are looked at.
+    """
+    if subject.sized:
+        for value, child in zip(inputs, seed.spawn(len(inputs)), strict=True):
+            rng = np.random.default_rng(child)
+            calls = np.stack([subject.draw(value, rng, _SIZE) for _ in range(_CALLS)])
+            if _repeats(calls.reshape(_CALLS, _SIZE, -1), FALSE_ALARM / len(inputs)):
+                return failed(
+                    NAME,
+                    f"Outputs of one call repeat each other for the input {words(value)}, those of "
+                    "different calls do not: users share their noise, and the difference of two "
+                    "reports is bare. Draw `size` times.",
+                )
+    batch = stacked(draws)
+    if batch.ndim == 2 or batch.dtype.kind not in "biuf":
+        if subject.sized:
+            return passed(NAME, "Outputs of one call are no more alike than those of many.")
+        return not_run(NAME, "One number or word a call: there is nothing to share noise with.")
+    return _among_entries(
+        batch, inputs, Claim(epsilon=epsilon, delta=delta, tests=2 * math.comb(len(inputs), 2))
+    )
+
+
+def _repeats(calls: NDArray[Any], alpha: float) -> bool:
+    """Whether equal outputs keep to one call as they would not by chance; ``calls``: (c, n, d).
+
+    Were every draw put into one of c calls at random, each further member of a group of equal
+    outputs would join its first with chance 1/c. Calls of equal length happen then with a chance
+    that is known, by which the product is divided. Outputs of few values repeat across calls as
+    well; there, calls that are constant each, but not all the same, have chance at most
+    c / C(cn, n).
+    """
+    c, n = calls.shape[:2]
+    codes = np.unique(calls.reshape(c * n, -1), axis=0, return_inverse=True)[1].reshape(c, n)
+    if (codes == codes[:, :1]).all() and (codes != codes[0, 0]).any():
+        return True
+    groups, members = np.unique(codes, return_counts=True)
+    homes = np.unique(np.stack([codes.ravel(), np.repeat(np.arange(c), n)]), axis=1).shape[1]
+    if homes > len(groups):
+        return False
+    split = math.lgamma(c * n + 1) - c * math.lgamma(n + 1) - c * n * math.log(c)
+    return bool(-math.log(c) * int((members - 1).sum()) - split < math.log(alpha))
+
+
+def _among_entries(batch: NDArray[Any], inputs: list[Any], claim: Claim) -> Check:
+    flat = batch.reshape(*batch.shape[:2], -1)[:, :, :_ENTRIES]
+    half = flat.shape[1] // 2
+    train, test = flat[:, :half], flat[:, half:]
+    held = test.shape[1]
+    searches = [_linear]
+    if ((flat == flat.min()) | (flat == flat.max())).all():
+        searches.append(_binary)
+    suspected = ""
+    for search in searches:
+        for a, b in itertools.combinations(range(len(inputs)), 2):
+            combination = search(train, a, b)
+            if combination is None:
+                continue
+            counted = [(int(combination.points(test[i]).sum()), i) for i in (a, b)]
+            (misses, other), (hits, one) = sorted(counted)
+            evidence = (
+                f"{combination.name} of the output carries no noise: it points at the input "
+                f"{words(inputs[one])} in {hits} of {held} draws under it and in {misses} under "
+                f"{words(inputs[other])}"
+            )
+            if claim.refuted(hits, held, misses, held):
+                return failed(NAME, f"{evidence}. Draw noise for every entry by itself.")
+            suspected = suspected or evidence
+    if suspected:
+        return not_run(
+            NAME,
+            f"{suspected}; so few draws cannot tell whether a claim of {claim.epsilon:g} allows "
+            "that.",
+        )
+    return passed(
+        NAME, f"No combination of {flat.shape[2]} entries is without noise and tells the input."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Combination:
+    """A number made of the entries: on one side of a threshold it points at the first input."""
+
+    name: str
+    weights: NDArray[Any]
+    threshold: float
+    binary: bool = False
+
+    def points(self, outputs: NDArray[Any]) -> NDArray[np.bool_]:
+        if self.binary:
+            ones = (outputs > self.threshold) @ self.weights.astype(np.int64)
+            return np.asarray(ones % 2 == 1)
+        return np.asarray(outputs @ self.weights > self.threshold)
+
+
+def _named(kind: str, weights: NDArray[Any]) -> str:
+    used = np.flatnonzero(np.abs(weights) > 1e-6 * np.abs(weights).max())
+    if len(used) == 1:
+        return f"Entry {used[0]}"
+    shown = ", ".join(map(str, used[:4])) + (", ..." if len(used) > 4 else "")
+    return f"{kind} of the entries {shown}"
+
+
+def _linear(train: NDArray[Any], a: int, b: int) -> _Combination | None:
+    """The part of the difference between two inputs that no noise reaches."""
+    outputs = train[[a, b], : 4 * _ENTRIES].astype(np.float64)
+    if not np.isfinite(outputs).all() or outputs.shape[1] <= outputs.shape[2]:
+        return None
+    noise = (outputs - outputs[:, :1]).reshape(-1, outputs.shape[2])
+    scale = np.abs(noise).max(axis=0)
+    scale[scale == 0] = 1.0
+    tolerance = 1e-3 if train.dtype in (np.float16, np.float32) else 1e-7
+    strength, directions = np.linalg.svd(noise / scale, full_matrices=False)[1:]
+    quiet = directions[strength <= tolerance * max(1.0, float(strength[0]))]
+    apart = (outputs[0, 0] - outputs[1, 0]) / scale
+    still = quiet.T @ (quiet @ apart)
+    if np.abs(still).max() <= 1e3 * tolerance * max(1.0, float(np.abs(apart).max())):
+        return None
+    weights = still / scale
+    ends = outputs[:, 0] @ weights
+    return _Combination(_named("A weighted sum", weights), weights, float(ends.mean()))
+
+
+def _binary(train: NDArray[Any], a: int, b: int) -> _Combination | None:
+    """An exclusive or that no noise reaches and that differs between two inputs."""
+    middle = (float(train.min()) + float(train.max())) / 2.0
+    bits = train[[a, b]] > middle
+    places = np.uint64(1) << np.arange(bits.shape[2], dtype=np.uint64)
+    codes = (bits * places).sum(axis=2, dtype=np.uint64)
+    rows = _echelon(np.unique(codes ^ codes[:, :1]).tolist())
+    apart = int(codes[0, 0] ^ codes[1, 0])
+    for free in range(bits.shape[2]):
+        if free in rows:
+            continue
+        mask = 1 << free | sum(1 << pivot for pivot, row in rows.items() if row >> free & 1)
+        if (mask & apart).bit_count() % 2:
+            weights = np.array([mask >> place & 1 for place in range(bits.shape[2])])
+            name = _named("An exclusive or", weights)
+            return _Combination(name, weights, middle, binary=True)
+    return None
+
+
+def _echelon(vectors: list[int]) -> dict[int, int]:
+    """A basis over the field of two elements, each row the only one with its pivot's bit."""
+    rows: dict[int, int] = {}
+    for vector in vectors:
+        for pivot, row in rows.items():
+            if vector >> pivot & 1:
+                vector ^= row
+        if vector:
+            top = vector.bit_length() - 1
+            rows = {p: row ^ vector if row >> top & 1 else row for p, row in rows.items()}
+            rows[top] = vector
+    return rows

@@ -1,0 +1,146 @@
+"""Every output must be possible under every input."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.verification.checks.evidence import Claim, failed, not_run, passed, stacked, words
+from auditor.verification.verification import Check
+from targets.mechanisms.base import Mechanism
+
+NAME = "support"
+_REMEDY = "Give every output a positive probability under every input; clip before the noise."
+_ENTRIES = 64
+# Draws that the law is asked about: a log-probability may cost more than a draw.
+_ASKED = 4096
+
+
+def support(
+    draws: Sequence[NDArray[Any]],
+    inputs: list[Any],
+    *,
+    epsilon: float,
+    delta: float,
+    mechanism: Mechanism | None = None,
+) -> Check:
+    """No output that is possible under one input is impossible under another, beyond delta.
+
+    ``draws`` holds n outputs for each input. With ``mechanism``, its law is asked: a critical
+    output, or one drawn, of probability zero under the other input. Otherwise the first half of
+    the draws chooses three events a pair of inputs (outputs that came up often, outputs that came
+    up at all, numbers beyond the range seen; each never seen under the other input) and the second
+    half must show none of the event under the other input and more under this one than the claim
+    lets pass. All events share one ``FALSE_ALARM``.
+    """
+    if mechanism is not None:
+        return _by_law(draws, inputs, delta, mechanism)
+    pairs = list(itertools.permutations(range(len(inputs)), 2))
+    claim = Claim(epsilon=epsilon, delta=delta, tests=3 * len(pairs))
+    batch = stacked(draws)
+    half = batch.shape[1] // 2
+    if epsilon > claim.reach(half):
+        return not_run(
+            NAME,
+            f"{2 * half} draws cannot tell an impossible output from one that a claim of "
+            f"{epsilon:g} allows to be rare.",
+        )
+    codes, outcomes = _codes(batch)
+    train, test = codes[:, :half], codes[:, half:]
+    counts = [np.bincount(row, minlength=len(outcomes)) for row in train]
+    ranges = _ranges(batch[:, :half])
+    for a, b in pairs:
+        unseen = counts[b] == 0
+        # Under a claim that holds, an output seen this often is sure to show under the other input.
+        often = counts[a] > 20.0 * math.exp(min(epsilon, 700.0))
+        for chosen in (unseen & often, unseen & (counts[a] > 0)):
+            hits, misses = (int(chosen[test[i]].sum()) for i in (a, b))
+            if misses == 0 and claim.refuted(hits, half, 0, half):
+                example = words(outcomes[int(np.argmax(np.where(chosen, counts[a], 0)))])
+                return _failed(inputs, a, b, hits, half, f"outputs such as {example}")
+        if ranges is not None:
+            low, high = ranges[0][b], ranges[1][b]
+            hits, misses = (_beyond(batch[i, half:], low, high) for i in (a, b))
+            if misses == 0 and claim.refuted(hits, half, 0, half):
+                where = f"outputs outside of {_interval(low, high)}"
+                return _failed(inputs, a, b, hits, half, where)
+    return passed(
+        NAME, f"No output in {2 * half} draws an input gave away which input it cannot come from."
+    )
+
+
+def _failed(inputs: list[Any], a: int, b: int, hits: int, half: int, event: str) -> Check:
+    return failed(
+        NAME,
+        f"The input {words(inputs[a])} gave {event} {hits} times in {half} draws, the input "
+        f"{words(inputs[b])} never in as many: seen there, they rule it out. {_REMEDY}",
+    )
+
+
+def _codes(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Every output as the place of its equals in a list of different outputs, (inputs, n)."""
+    rows = batch.reshape(batch.shape[0] * batch.shape[1], -1)
+    if rows.shape[1] == 1:
+        outcomes, codes = np.unique(rows[:, 0], return_inverse=True)
+    else:
+        whole = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1])))
+        first, codes = np.unique(whole[:, 0], return_index=True, return_inverse=True)[1:]
+        outcomes = rows[first]
+    return codes.reshape(batch.shape[:2]).astype(np.int64), outcomes
+
+
+def _ranges(batch: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Least and largest value of every entry for each input; None for words and long vectors."""
+    if batch.dtype.kind not in "iuf" or math.prod(batch.shape[2:]) > _ENTRIES:
+        return None
+    return batch.min(axis=1), batch.max(axis=1)
+
+
+def _beyond(outputs: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> int:
+    outside = (outputs < low) | (outputs > high)
+    return int(outside.reshape(len(outputs), -1).any(axis=1).sum())
+
+
+def _interval(low: NDArray[Any], high: NDArray[Any]) -> str:
+    if low.ndim == 0:
+        return f"[{low:.6g}, {high:.6g}]"
+    return f"[{np.min(low):.6g}, {np.max(high):.6g}] (each entry by its own range)"
+
+
+def _by_law(
+    draws: Sequence[NDArray[Any]], inputs: list[Any], delta: float, mechanism: Mechanism
+) -> Check:
+    critical = mechanism.critical()
+    if critical is not None:
+        laws = (critical.part or mechanism).log_prob(
+            critical.outputs[None], critical.inputs[:, None]
+        )
+        for a, b in itertools.permutations(range(len(laws)), 2):
+            only = np.isfinite(laws[a]) & np.isneginf(laws[b])
+            if np.exp(laws[a][only]).sum() > delta if critical.exhaustive else only.any() > delta:
+                output = critical.name_output(critical.outputs[int(np.argmax(only))])
+                return failed(
+                    NAME,
+                    f"By its law the output {output} is possible for the input "
+                    f"{critical.name_input(critical.inputs[a])} and impossible for "
+                    f"{critical.name_input(critical.inputs[b])}. {_REMEDY}",
+                )
+    pairs = list(itertools.permutations(range(len(inputs)), 2))
+    claim = Claim(epsilon=0.0, delta=delta, tests=len(pairs))
+    for a, b in pairs:
+        asked = np.asarray(draws[a])[:_ASKED]
+        own, law = (mechanism.log_prob(asked, inputs[i]) for i in (a, b))
+        only = np.isfinite(own) & np.isneginf(law)
+        if claim.impossible(int(only.sum()), len(only)):
+            return failed(
+                NAME,
+                f"The input {words(inputs[a])} gave outputs such as "
+                f"{words(asked[int(np.argmax(only))])}, {int(only.sum())} in {len(only)} draws, "
+                f"which the law calls impossible for {words(inputs[b])}. {_REMEDY}",
+            )
+    return passed(NAME, "By its law every output seen is possible under every input tried.")
