@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from accountants.errors import InputError
+from targets.mechanisms._additive import Laplacian, check_positive, check_range
 from targets.mechanisms.base import Critical, Domain
 
 if TYPE_CHECKING:
@@ -17,12 +17,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Laplace:
+class Laplace(Laplacian):
     """Noise of scale b on an entry in [low, high]: epsilon = (high - low)/b, and exactly so.
 
-    Elementwise over arrays of any shape: every entry is an input of its own. The law is the ideal
-    one over the reals; outputs are doubles, whose low-order bits can say more than the law does
-    (Mironov 2012), which no bound here covers.
+    Elementwise over arrays of any shape: every entry is an input of its own. The range counts, not
+    its half: a scale of delta/eps for entries clipped to [-delta, delta] is the trap, and 2 eps.
     Source: Dwork, McSherry, Nissim and Smith 2006.
     """
 
@@ -31,13 +30,8 @@ class Laplace:
     high: float
 
     def __post_init__(self) -> None:
-        if not 0 < self.scale < math.inf:
-            raise InputError(f"Expected scale > 0, got scale={self.scale!r}. Give a finite number.")
-        if not -math.inf < self.low < self.high < math.inf:
-            raise InputError(
-                f"Expected finite low < high, got low={self.low!r}, high={self.high!r}. "
-                "Clip the values first."
-            )
+        check_positive(scale=self.scale)
+        check_range(self.low, self.high)
 
     @property
     def epsilon(self) -> float:
@@ -54,17 +48,14 @@ class Laplace:
         """One number."""
         return ()
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
-        """Add noise, float64 of shape ``size``."""
-        values = self.domain.spread(value, size)
-        return values + rng.laplace(0.0, self.scale, values.shape)
+    @property
+    def noise_scale(self) -> float:
+        """b."""
+        return self.scale
 
-    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Log-density of ``output`` given ``value``, broadcast."""
-        distance = np.abs(np.asarray(output, dtype=np.float64) - self.domain.check(value))
-        return np.asarray(-distance / self.scale - math.log(2.0 * self.scale))
+    def center(self, value: NDArray[Any]) -> NDArray[Any]:
+        """The entry."""
+        return value
 
     def critical(self) -> Critical:
         """The two ends, as inputs and as outputs: beyond them the ratio stays the same."""

@@ -1,0 +1,91 @@
+"""Any real input, clipped to what the mechanism inside accepts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from accountants.errors import InputError
+from targets.mechanisms.base import Critical, Divergent, Domain, Mechanism
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Clipped:
+    """Every entry is clipped to [low, high] of the mechanism inside: its law and its epsilon.
+
+    Clipping reaches every input of the inner domain and no other, so that the worst pair is the
+    inner one and nothing is lost or gained. It must come before the noise and its bounds must not
+    depend on the data: clipped after the noise, an input is not bounded at all. "Laplace noise
+    with clipping" (eq. 12 of Zhang et al.; FedNews) is ``Clipped(Product(Laplace(...), d))``:
+    private per coordinate at epsilon, while the user sends all d of them and spends d epsilon.
+
+    Inputs are any real numbers, (*batch, *inner domain shape). A mechanism that knows its curve
+    is still ``Divergent`` when clipped.
+    """
+
+    mechanism: Mechanism
+
+    def __new__(cls, mechanism: Mechanism) -> Self:
+        """One that is ``Divergent`` if ``mechanism`` is."""
+        return object.__new__(_Curved if isinstance(mechanism, Divergent) else cls)  # type: ignore[return-value]
+
+    def __getnewargs__(self) -> tuple[Mechanism]:
+        return (self.mechanism,)
+
+    def __post_init__(self) -> None:
+        inner = self.mechanism.domain
+        if inner.values is not None or math.inf in (-inner.low, inner.high):
+            raise InputError(
+                f"Expected a mechanism on an interval, got one on {inner}. Clip nothing else."
+            )
+
+    @property
+    def domain(self) -> Domain:
+        """Every real number."""
+        return replace(self.mechanism.domain, low=-math.inf, high=math.inf)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """The inner one."""
+        return self.mechanism.output_shape
+
+    def randomize(
+        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
+    ) -> NDArray[Any]:
+        """Clip, then draw."""
+        return self.mechanism.randomize(self._clip(value), rng, size)
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        """The inner law of the clipped value."""
+        return self.mechanism.log_prob(output, self._clip(value))
+
+    def critical(self) -> Critical | None:
+        """The inner sets: every input is clipped to one of that domain."""
+        return self.mechanism.critical()
+
+    def event(self) -> DpEvent:
+        """The inner event."""
+        return self.mechanism.event()
+
+    def _clip(self, value: ArrayLike) -> NDArray[Any]:
+        inner = self.mechanism.domain
+        return np.asarray(np.clip(self.domain.check(value), inner.low, inner.high))
+
+
+class _Curved(Clipped):
+    """A clipped mechanism whose inner one knows its curve."""
+
+    __slots__ = ()
+    __qualname__ = "Clipped"
+
+    def divergence(self, epsilon: float) -> float:
+        """The inner curve."""
+        assert isinstance(self.mechanism, Divergent)
+        return self.mechanism.divergence(epsilon)

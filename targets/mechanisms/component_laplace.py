@@ -1,0 +1,122 @@
+"""An upload of several components, each with Laplace noise for a budget of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountants.bound import check_epsilon
+from accountants.errors import InputError
+from targets.mechanisms._additive import Laplacian, check_count, check_positive
+from targets.mechanisms.base import Critical, Domain
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A named run of ``size`` coordinates, each of which may spend ``epsilon``."""
+
+    name: str
+    size: int
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        check_count(size=self.size)
+        check_positive(epsilon=check_epsilon(self.epsilon))
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentLaplace(Laplacian):
+    """Clipped to [-c, c] with noise of scale 2c/eps_i: eps_i a coordinate, their sum an upload.
+
+    Elementwise clipping bounds a coordinate to a range of 2c, so a scale of c/eps_i would spend
+    2 eps_i. And the budget is that of one coordinate: a user sends all of them, any of which may
+    depend on the same secret, so the upload spends ``epsilon`` = sum of size_i eps_i, exactly:
+    opposite corners of the box attain it. The noise covers every row of an item table; on touched
+    rows only, an untouched row would read exactly as broadcast and tell with certainty that it was
+    not touched.
+    Source: Zhang et al., Algorithm 2 and eq. 11-12 (noise factor 2 delta/p(theta), delta = c).
+
+    Inputs and outputs are the components laid end to end, (*batch, total size).
+    """
+
+    components: tuple[Component, ...]
+    clip: float
+
+    def __post_init__(self) -> None:
+        check_positive(clip=self.clip)
+        names = [component.name for component in self.components]
+        if not names or len(set(names)) < len(names):
+            raise InputError(f"Expected components of different names, got {names}. Rename them.")
+
+    @classmethod
+    def adaptive(
+        cls, sizes: Mapping[str, int], *, epsilon_min: float, epsilon_max: float, clip: float
+    ) -> Self:
+        """Budgets in equal steps from ``epsilon_min`` to ``epsilon_max``, in this order.
+
+        Eq. 11 with l = 0, 1, 2, 3 for user, item, MLP 1, MLP 2. Section 5.7 of the paper gives
+        others (30, 60, 40, 50): for those, name the components one by one.
+        """
+        budgets = np.linspace(epsilon_min, epsilon_max, len(sizes)).tolist()
+        named = zip(sizes.items(), budgets, strict=True)
+        return cls(tuple(Component(name, size, epsilon) for (name, size), epsilon in named), clip)
+
+    @property
+    def epsilon_per_coordinate(self) -> dict[str, float]:
+        """What one coordinate of each component spends: the paper's epsilon_i."""
+        return {component.name: component.epsilon for component in self.components}
+
+    @property
+    def epsilon(self) -> float:
+        """What one upload spends: the sum over all coordinates."""
+        return math.fsum(component.size * component.epsilon for component in self.components)
+
+    @property
+    def domain(self) -> Domain:
+        """Every real vector."""
+        return Domain(low=-math.inf, high=math.inf, shape=self.output_shape)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """(total size,)."""
+        return (sum(component.size for component in self.components),)
+
+    @property
+    def noise_scale(self) -> NDArray[np.float64]:
+        """2c/eps_i, an entry a coordinate."""
+        sizes = [component.size for component in self.components]
+        return np.repeat([2.0 * self.clip / c.epsilon for c in self.components], sizes)
+
+    def center(self, value: NDArray[Any]) -> NDArray[Any]:
+        """The vector, clipped elementwise."""
+        return np.asarray(np.clip(value, -self.clip, self.clip))
+
+    def split(self, upload: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Views of the components of an upload, (*batch, size) each."""
+        ends = np.cumsum([component.size for component in self.components])[:-1]
+        parts = np.split(upload, ends, axis=-1)
+        return {c.name: part for c, part in zip(self.components, parts, strict=True)}
+
+    def critical(self) -> Critical:
+        """The two opposite corners, as inputs and as outputs."""
+        corners = np.full((2, *self.output_shape), self.clip) * [[1.0], [-1.0]]
+        return Critical(inputs=corners, outputs=corners)
+
+    def event(self) -> DpEvent:
+        """Laplace noise for every coordinate of every component."""
+        from dp_accounting import ComposedDpEvent, LaplaceDpEvent, SelfComposedDpEvent
+
+        return ComposedDpEvent(
+            [
+                SelfComposedDpEvent(LaplaceDpEvent(1.0 / component.epsilon), component.size)
+                for component in self.components
+            ]
+        )
