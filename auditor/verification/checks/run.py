@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountants.errors import InputError
-from auditor.verification.checks import determinism, output_type, shared_noise, support
+from auditor.verification.checks import (
+    determinism,
+    floating_point,
+    output_type,
+    shared_noise,
+    support,
+)
 from auditor.verification.checks.evidence import not_run
 from auditor.verification.subject import Subject
 from auditor.verification.verification import Check
@@ -42,7 +48,7 @@ def run_checks(
     """
     places = np.linspace(0, len(inputs) - 1, min(len(inputs), MOST_INPUTS)).round().astype(int)
     tried = [inputs[place] for place in places]
-    one, two, three, four = seed.spawn(4)
+    one, two, three, four, five = seed.spawn(5)
 
     @functools.cache
     def entries() -> int:
@@ -78,6 +84,10 @@ def run_checks(
         (
             output_type.NAME,
             lambda: output_type.output_type(subject, tried, seed=four, **claim),
+        ),
+        (
+            floating_point.NAME,
+            lambda: floating_point.floating_point(subject, drawn(), tried, seed=five, **claim),
         ),
     )
     return tuple(_guarded(name, check) for name, check in checks)

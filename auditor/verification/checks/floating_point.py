@@ -1,0 +1,171 @@
+"""The low-order bits of a double must not tell what was added to the noise."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.verification.checks.evidence import Claim, failed, not_run, passed, stacked, words
+from auditor.verification.checks.one_uniform import BITS, OneUniform
+from auditor.verification.subject import Subject
+from auditor.verification.verification import Check
+
+NAME = "floating point"
+_REMEDY = (
+    "Round the output (the sum, not the noise) to a grid much coarser than the noise's own steps, "
+    "or use a discrete or snapped mechanism: DiscreteLaplace, DiscreteGaussian, SnappedLaplace of "
+    "targets.mechanisms."
+)
+# Least draws, numbers and ordered pairs for the exact answer; fewer if a call gives one output.
+_INVERTED = (96, 936, 6)
+_INVERTED_SLOWLY = (96, 96, 2)
+# A cell counts as avoided where this many draws were to be expected in it.
+_EXPECTED = 20.0
+_ENTRIES = 16
+
+
+def floating_point(
+    subject: Subject,
+    draws: Sequence[NDArray[Any]],
+    inputs: list[Any],
+    *,
+    epsilon: float,
+    delta: float,
+    seed: np.random.SeedSequence,
+) -> Check:
+    """No output in floating point tells by its low-order bits what it cannot have come from.
+
+    Noise in doubles takes some doubles only, and adding a value to it keeps or rounds away bits by
+    the sizes of both, so that the set of possible sums depends on the value (Mironov 2012, "On
+    significance of the least significant bits for differential privacy").
+
+    Exactly, for samplers of the ``OneUniform`` kind, such as ``value + rng.laplace()``: the share
+    of one input's outputs that no uniform at all makes of another input. An output of that kind is
+    proof, so a share whose lower confidence limit is above delta refutes any epsilon.
+
+    As a black box: one half of ``draws`` chooses cells (sign, exponent and lowest set bit of a
+    number) that come up under one input and never under another, though numbers of their sign
+    and exponent do, ``_EXPECTED`` times as many as needed; the other half counts them. Fails if
+    the claim would make it certain that they come up under both.
+
+    Not seen: inputs so near that their bits differ by chance only, under a sampler that cannot be
+    inverted. numpy's ziggurat makes nearly every double between its 256 strips, so a Gaussian gives
+    itself away by the lowest set bit alone.
+    """
+    batch = stacked(draws)
+    if batch.dtype.kind != "f":
+        return passed(NAME, f"Outputs are not in floating point, but of {batch.dtype.name}.")
+    least, numbers, most = _INVERTED if subject.sized else _INVERTED_SLOWLY
+    shape = batch.shape[2:]
+    size = max(least, numbers // max(1, math.prod(shape)))
+    pairs = [p for c in itertools.combinations(range(len(inputs)), 2) for p in (c, c[::-1])]
+    claim = Claim(epsilon=epsilon, delta=delta, tests=len(pairs) + most)
+    rng = np.random.default_rng(seed)
+    sampler = OneUniform.recognise(subject, inputs, shape, rng)
+    shares = []
+    for a, b in pairs[:most] if sampler else ():
+        assert sampler is not None
+        outputs = sampler.outputs(inputs[a], rng.integers(1, 1 << BITS, (size, *shape)))
+        reachable = sampler.reachable(inputs[b], outputs)
+        if reachable is None:
+            break
+        hits = int((~reachable.reshape(size, -1)).any(axis=1).sum())
+        shares.append(hits / size)
+        if claim.impossible(hits, size):
+            return _failed(
+                inputs[a],
+                inputs[b],
+                claim.share(hits, size),
+                f"({hits} of {size} draws; its sampler was inverted exactly)",
+                outputs[~reachable][0],
+            )
+    suspected = ""
+    cells, sizes, codes = _cells(batch)
+    half = codes.shape[1] // 2
+    train = [np.bincount(row.ravel(), minlength=len(cells)) for row in codes[:, :half]]
+    alike = [np.bincount(sizes, weights=row)[sizes] for row in train]
+    for a, b in pairs:
+        avoided = (train[b] == 0) & (train[a] * alike[b] >= _EXPECTED * np.maximum(alike[a], 1))
+        seen, other = (avoided[codes[i, half:]].any(axis=1) for i in (a, b))
+        hits, misses, held = int(seen.sum()), int(other.sum()), len(seen)
+        example = batch[a, half + int(np.argmax(seen))].ravel()
+        shown = example[int(np.argmax(avoided[codes[a, half + int(np.argmax(seen))]]))]
+        if claim.refuted(hits, held, misses, held):
+            return _failed(
+                inputs[a],
+                inputs[b],
+                claim.share(hits, held),
+                f"(by sign, exponent and lowest set bit: {hits} of {held} draws against {misses})",
+                shown,
+            )
+        if misses == 0 and hits >= _EXPECTED:
+            suspected = suspected or (
+                f"{hits} of {held} outputs for {words(inputs[a])} have low-order bits never seen "
+                f"under {words(inputs[b])}, such as {_hex(shown)}; so few draws cannot refute a "
+                f"claim of {epsilon:g} by that. {_REMEDY}"
+            )
+    if suspected:
+        return not_run(NAME, suspected)
+    return passed(NAME, _seen(batch, shares))
+
+
+def _failed(one: Any, other: Any, share: float, how: str, example: Any) -> Check:
+    return failed(
+        NAME,
+        f"At least {share:.1%} of the outputs for the input {words(one)} cannot come from "
+        f"{words(other)} {how}: an adversary who sees one, such as {_hex(example)}, decides with "
+        f"certainty. {_REMEDY}",
+    )
+
+
+def _hex(number: Any) -> str:
+    return f"{float(number)!r} ({float(number).hex()})"
+
+
+def _cells(
+    batch: NDArray[Any],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Cells of sign, exponent and lowest set bit: which, of which size, and that of each number.
+
+    A size is a sign and an exponent (of one entry of the output); codes are (inputs, n, entries).
+    """
+    numbers = batch.reshape(*batch.shape[:2], -1)[:, :, :_ENTRIES].astype(np.float64)
+    mantissa, exponent = np.frexp(numbers)
+    lowest = _lowest(np.where(np.isfinite(mantissa), mantissa, 0.0))
+    size = (exponent.astype(np.int64) + 1100) * 2 + np.signbit(numbers)
+    size = size * _ENTRIES + np.arange(numbers.shape[2])
+    cells, codes = np.unique(size * 64 + lowest, return_inverse=True)
+    sizes = np.unique(cells // 64, return_inverse=True)[1]
+    return cells, sizes.astype(np.int64), codes.reshape(numbers.shape).astype(np.int64)
+
+
+def _lowest(mantissa: NDArray[np.float64]) -> NDArray[np.int64]:
+    """How far down the lowest set bit lies, 1 for one half, ..., ``BITS``; 0 for zero."""
+    whole = np.ldexp(mantissa, BITS).astype(np.int64)
+    place = np.frexp((whole & -whole).astype(np.float64))[1]
+    return np.where(whole == 0, 0, BITS + 1 - place).astype(np.int64)
+
+
+def _seen(batch: NDArray[Any], shares: list[float]) -> str:
+    """In words what was looked at and not found wanting."""
+    numbers = batch[np.isfinite(batch) & (batch != 0)].astype(np.float64)
+    how = (
+        f"Every output tried can come from every input ({len(shares)} pairs, sampler inverted)."
+        if shares and max(shares) == 0
+        else "No low-order bits were seen under one input only."
+    )
+    mantissa, exponent = np.frexp(numbers)
+    grid = int((exponent - _lowest(mantissa)).min(initial=0))
+    if int(exponent.max(initial=0)) - grid < BITS - 4:
+        return f"Outputs lie on a grid of 2^{grid} for all inputs. {how}"
+    if shares:
+        return how
+    return (
+        f"{how} Outputs use all bits of a double and the sampler could not be inverted, so nearer "
+        "inputs may still be told apart."
+    )

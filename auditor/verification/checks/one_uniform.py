@@ -1,0 +1,137 @@
+"""Samplers that turn one uniform double into one output can be inverted, exactly."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.verification.subject import Subject
+
+Uniforms = NDArray[np.int64]
+"""Uniform doubles in (0, 1) as multiples of 2^-53: all that numpy's generators ever give."""
+
+BITS = 53
+_WORDS = 624
+_BATCH = _WORDS // 2
+_ENTRIES = 32
+# Uniforms on either side of the inverse that are tried, should rounding break the order there.
+_NEIGHBOURS = 8
+_DISORDER = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class OneUniform:
+    """A randomizer whose k-th number is a monotone function of the k-th uniform it draws.
+
+    Inversion of a distribution function is of this kind, and so are numpy's ``laplace``,
+    ``logistic``, ``gumbel`` and ``uniform`` with anything monotone done to them; numpy's
+    ``normal`` (ziggurat) and torch's samplers are not. Which uniforms an output could come from is
+    then found by bisection, and the randomizer itself is the judge: it is run on a generator whose
+    state is set so that the wanted uniforms come next, so no formula, order of operations or
+    mathematical library is assumed.
+    """
+
+    subject: Subject
+    rises: bool
+
+    @classmethod
+    def recognise(
+        cls,
+        subject: Subject,
+        inputs: list[Any],
+        shape: tuple[int, ...],
+        rng: np.random.Generator,
+    ) -> OneUniform | None:
+        """The sampler behind ``subject`` if, for every input, it passes for one of this kind.
+
+        One output has ``shape``, at most ``_ENTRIES`` numbers. It must take two words of a Mersenne
+        twister a number, give the same numbers in another order for uniforms in another order, and
+        rise (or fall) with them throughout.
+        """
+        number = _BATCH // math.prod(shape) if math.prod(shape) <= _ENTRIES else 0
+        uniforms = np.sort(rng.integers(1, 1 << BITS, (number, *shape)), axis=0)
+        order = rng.permuted(np.broadcast_to(_column(number, shape), uniforms.shape), axis=0)
+        directions = set()
+        for value in inputs if number else ():
+            outputs, words = _run(subject, value, uniforms)
+            if words != 2 * uniforms.size or outputs.shape != uniforms.shape:
+                return None
+            shuffled = _run(subject, value, np.take_along_axis(uniforms, order, axis=0))[0]
+            if not np.array_equal(shuffled, np.take_along_axis(outputs, order, axis=0)):
+                return None
+            steps = np.diff(outputs.astype(np.float64), axis=0)
+            if not ((steps >= 0).all() or (steps <= 0).all()):
+                return None
+            directions.add(bool((steps >= 0).all()))
+        return cls(subject, directions.pop()) if len(directions) == 1 else None
+
+    def outputs(self, value: Any, uniforms: Uniforms) -> NDArray[np.float64]:
+        """The outputs for ``value`` that these uniforms make, of the same shape (n, *shape)."""
+        batch = _BATCH // math.prod(uniforms.shape[1:])
+        parts = [
+            _run(self.subject, value, uniforms[start : start + batch])[0]
+            for start in range(0, len(uniforms), batch)
+        ]
+        return np.concatenate(parts).astype(np.float64)
+
+    def reachable(self, value: Any, outputs: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+        """Whether some uniform makes each number of ``outputs``, (n, *shape), for ``value``.
+
+        Bisection over all 2^53 uniforms finds where the outputs pass the wanted one; the uniforms
+        around are tried one by one. None if the sampler does not keep its order there.
+        """
+        low = np.ones(outputs.shape, dtype=np.int64)
+        high = np.full(outputs.shape, (1 << BITS) - 1)
+        while (low < high).any():
+            middle = (low + high) // 2
+            short = self._ordered(value, middle) < (outputs if self.rises else -outputs)
+            low, high = np.where(short, middle + 1, low), np.where(short, high, middle)
+        steps = np.arange(-_NEIGHBOURS, _NEIGHBOURS + 1)
+        around = np.clip(np.add.outer(steps, low), 1, (1 << BITS) - 1)
+        found = self._ordered(value, around.reshape(-1, *outputs.shape[1:])).reshape(around.shape)
+        if (np.diff(found, axis=0) < 0).any(axis=0).mean() > _DISORDER:
+            return None
+        return np.asarray((found == (outputs if self.rises else -outputs)).any(axis=0))
+
+    def _ordered(self, value: Any, uniforms: Uniforms) -> NDArray[np.float64]:
+        made = self.outputs(value, uniforms)
+        return made if self.rises else -made
+
+
+def _column(number: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    return np.arange(number).reshape(number, *(1,) * len(shape))
+
+
+def _run(subject: Subject, value: Any, uniforms: Uniforms) -> tuple[NDArray[Any], int]:
+    """Outputs when these uniforms, at most ``_BATCH``, are drawn; and how many words were taken."""
+    words = np.zeros(_WORDS, dtype=np.uint32)
+    used = words[: 2 * uniforms.size]
+    used[0::2] = ((uniforms >> 26) << 5).ravel()
+    used[1::2] = ((uniforms & ((1 << 26) - 1)) << 6).ravel()
+    twister = np.random.MT19937(0)
+    twister.state = {
+        "bit_generator": "MT19937",
+        "state": {"key": _untempered(words), "pos": 0},
+    }
+    outputs = subject.draw(value, np.random.Generator(twister), len(uniforms))
+    return outputs, int(twister.state["state"]["pos"])
+
+
+def _untempered(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """States of a Mersenne twister that it tempers into ``words`` (Matsumoto and Nishimura 1998).
+
+    Each step of the tempering is undone by repeating it, as it leaves the bits it reads from.
+    """
+    state = words ^ (words >> np.uint32(18))
+    state ^= (state << np.uint32(15)) & np.uint32(0xEFC60000)
+    wanted = state
+    for _ in range(4):
+        state = wanted ^ ((state << np.uint32(7)) & np.uint32(0x9D2C5680))
+    wanted = state
+    for _ in range(2):
+        state = wanted ^ (state >> np.uint32(11))
+    return state
