@@ -34,16 +34,16 @@ def _entries(domain: Domain) -> SearchStrategy[Any]:
     from hypothesis import strategies as st
 
     if domain.values is not None:
-        return st.sampled_from([_plain(value) for value in domain.values])
+        return st.sampled_from([plain(value) for value in domain.values])
     low, high = (end if math.isfinite(end) else None for end in (domain.low, domain.high))
     marks = {0.0, 1.0, -1.0, domain.low, domain.high}
     inside = [m for m in marks if domain.low <= m <= domain.high and math.isfinite(m)]
     return st.one_of(
-        st.sampled_from(sorted(inside, key=lambda mark: (abs(mark), mark < 0))).map(_plain),
+        st.sampled_from(sorted(inside, key=lambda mark: (abs(mark), mark < 0))).map(plain),
         st.floats(low, high, allow_nan=False, allow_infinity=False),
     )
 
 
-def _plain(value: float) -> int | float:
+def plain(value: float) -> int | float:
     """A whole number as an int: witnesses are read by people."""
     return int(value) if float(value).is_integer() and abs(value) < 2**53 else float(value)

@@ -1,0 +1,195 @@
+"""What verification needs of a randomizer that says its own probabilities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountants.errors import InputError
+from auditor.verification.subject import Subject
+from targets.mechanisms.base import Critical, Divergent, Domain, plainly
+
+if TYPE_CHECKING:
+    from targets.mechanisms.base import Mechanism
+
+# Entries of an input or output beyond which the adding up of copies is taken on trust.
+_LARGEST = 1 << 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Density:
+    """A callable that claims a law: ``sample`` draws, ``log_prob`` says how probable it was.
+
+    ``sample`` takes (value, rng) or (value, rng, size); ``log_prob`` takes (output, value) and
+    gives the log of the probability, or of the density, of one output or of many along the first
+    axis. ``domain`` says which inputs there are; without it, inputs must be given.
+    """
+
+    sample: Callable[..., Any]
+    log_prob: Callable[[Any, Any], Any]
+    domain: Domain | None = None
+
+    def __call__(self, value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
+        """``size`` draws along the first axis."""
+        return Subject.of(self.sample).draw(value, rng, size)
+
+    def __str__(self) -> str:
+        return str(getattr(self.sample, "__name__", type(self.sample).__name__))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Law:
+    """A sampler with the probabilities it claims, whatever else it knows of itself.
+
+    ``critical`` is where the largest log-ratio is said to be, so far as ``density`` confirms it;
+    ``unbounded`` that it is said to be nowhere; ``divergent`` the privacy curve, where known.
+    """
+
+    name: str
+    subject: Subject
+    density: Callable[[Any, Any], Any]
+    domain: Domain | None = None
+    critical: Critical | None = None
+    unbounded: bool = False
+    divergent: Divergent | None = None
+
+    @classmethod
+    def of(cls, thing: Any) -> Law:
+        """The law of a ``Mechanism``, a ``Density``, or anything with a sampler and ``log_prob``.
+
+        InputError for anything else.
+        """
+        if isinstance(thing, Law):
+            return thing
+        density = getattr(thing, "log_prob", None)
+        if not callable(density) or isinstance(thing, type):
+            raise InputError(
+                f"Expected a sampler with log_prob(output, value), got {thing!r}. Wrap the two as "
+                "Density(sample=..., log_prob=...), or leave the probabilities to be measured."
+            )
+        subject, domain = Subject.of(thing), getattr(thing, "domain", None)
+        law = cls(
+            name=subject.name,
+            subject=subject,
+            density=density,
+            domain=domain if isinstance(domain, Domain) else None,
+            divergent=thing if isinstance(thing, Divergent) else None,
+        )
+        if not callable(getattr(thing, "critical", None)):
+            return law
+        critical = thing.critical()
+        return replace(
+            law,
+            critical=None if critical is None else _confirmed(thing, law, critical),
+            unbounded=critical is None,
+        )
+
+    def log_prob(self, outputs: NDArray[Any], value: Any) -> NDArray[np.float64]:
+        """Log-probabilities (n,) of ``outputs`` (n, *output shape) that were drawn.
+
+        InputError if it raises, or gives NaN, +inf or another shape.
+        """
+        try:
+            found = self._ask(outputs, value)
+        except Exception as error:
+            raise InputError(
+                f"Expected log-probabilities of outputs for the input {value!r}, got "
+                f"{type(error).__name__}: {error}. Mend log_prob."
+            ) from error
+        wrong = np.flatnonzero(np.isnan(found) | np.isposinf(found))
+        if len(wrong):
+            raise InputError(
+                f"Expected log-probabilities below infinity, got {found[wrong[0]]} for the output "
+                f"{in_words(outputs[wrong[0]])} under the input {in_words(value)}. Mend log_prob."
+            )
+        return found
+
+    def guess(self, outputs: NDArray[Any], value: Any) -> NDArray[np.float64]:
+        """The same for outputs that nobody drew: NaN where it has no answer."""
+        try:
+            found = self._ask(outputs, value)
+        except Exception:
+            found = np.array([self._answer(output, value) for output in outputs])
+        return np.where(np.isposinf(found), np.nan, found)
+
+    def check(self, value: Any) -> Any:
+        """Return ``value`` if it is one input of the domain; InputError otherwise."""
+        if self.domain is not None:
+            shape = self.domain.check(value).shape
+            if shape != self.domain.shape:
+                raise InputError(
+                    f"Expected one input of shape {self.domain.shape}, got shape {shape}. "
+                    "Give the inputs one by one."
+                )
+        return value
+
+    def draw(self, value: Any, size: int, seed: int) -> NDArray[Any]:
+        """``size`` draws, the same ones for the same ``seed``."""
+        return self.subject.draw(value, np.random.default_rng(seed), size)
+
+    def _ask(self, outputs: NDArray[Any], value: Any) -> NDArray[np.float64]:
+        with np.errstate(all="ignore"):
+            found = np.asarray(self.density(outputs, value), dtype=np.float64)
+            if found.shape != (len(outputs),):
+                found = np.array([float(self.density(output, value)) for output in outputs])
+        return found
+
+    def _answer(self, output: Any, value: Any) -> float:
+        try:
+            return float(self._ask(np.asarray(output)[None], value)[0])
+        except Exception:
+            return math.nan
+
+
+def in_words(value: Any) -> str:
+    """An input or an output, read by people."""
+    array = np.asarray(value)
+    return plainly(value) if array.dtype.kind in "biuf" else str(array.tolist())
+
+
+def _confirmed(mechanism: Mechanism, law: Law, critical: Critical) -> Critical | None:
+    """``critical`` so far as the mechanism's own law bears it out, None if it does not.
+
+    Copies must be such: the log-probability of the whole is the sum over its parts. Outputs are
+    exhaustive only if they differ and their probabilities sum to 1.
+    """
+    part = critical.part or mechanism
+    try:
+        with np.errstate(all="ignore"):
+            table = np.asarray(part.log_prob(critical.outputs[None], critical.inputs[:, None]))
+            if critical.part is not None and not _adds_up(mechanism, part, critical, table):
+                return None
+        if critical.part is None and law.domain is not None:
+            law.domain.check(critical.inputs)
+    except Exception:
+        return None
+    if np.isnan(table).any() or np.isposinf(table).any():
+        return None
+    different = len(np.unique(critical.outputs, axis=0)) == len(critical.outputs)
+    sums = different and np.allclose(np.exp(table).sum(axis=1), 1.0, rtol=1e-9)
+    return replace(critical, exhaustive=critical.exhaustive and bool(sums))
+
+
+def _adds_up(
+    mechanism: Mechanism, part: Mechanism, critical: Critical, table: NDArray[np.float64]
+) -> bool:
+    """Whether the whole's law at ``copies`` critical outputs is the sum of the part's."""
+    copies, inner = critical.copies, part.output_shape
+    if mechanism.output_shape[len(mechanism.output_shape) - len(inner) :] != inner:
+        return False
+    if copies != math.prod(mechanism.output_shape[: len(mechanism.output_shape) - len(inner)]):
+        return False
+    if max(math.prod(mechanism.output_shape), math.prod(mechanism.domain.shape)) > _LARGEST:
+        return True
+    chosen = np.random.default_rng(copies).integers(0, len(critical.outputs), size=(2, copies))
+    outputs = critical.outputs[chosen].reshape(2, *mechanism.output_shape)
+    for value, row in zip(critical.inputs, table, strict=True):
+        whole = mechanism.log_prob(outputs, np.broadcast_to(value, mechanism.domain.shape))
+        if not np.allclose(whole, row[chosen].sum(axis=1), rtol=1e-9, atol=1e-9):
+            return False
+    return True

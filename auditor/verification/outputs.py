@@ -1,0 +1,186 @@
+"""Outputs at which a law's ratio is worth a look: drawn ones, and what may lie beyond the draws."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.verification.law import Law
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+_DRAWS = 256
+_SHOWN_INPUTS = 16
+_MOST = 1 << 14
+_REACH = 2.0 ** np.arange(-6, 12.5, 0.5)
+_STEPS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 256.0, 4096.0])
+# Beyond, whole numbers leave int64.
+_FARTHEST = 2.0**62
+# How far probabilities may sum from 1 by rounding.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs:
+    """What draws under some inputs show of a law's outputs.
+
+    ``seen`` holds the different ones, (k, *output shape). ``symbols``: they are names, bits or few
+    numbers that are no whole ones, so that only combinations of those seen can be. ``whole`` marks
+    the entries that are whole numbers. ``continuous``: no output comes twice, and so these are
+    densities.
+    """
+
+    seen: NDArray[Any]
+    symbols: bool
+    whole: NDArray[np.bool_]
+    continuous: bool
+    centre: NDArray[np.float64]
+    spread: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, law: Law, inputs: list[Any], seed: int) -> Outputs:
+        """Draw under the first of ``inputs`` and look."""
+        drawn = np.concatenate([law.draw(value, _DRAWS, seed) for value in inputs[:_SHOWN_INPUTS]])
+        seen = np.unique(drawn, axis=0)
+        numbers = drawn.dtype.kind in "iuf"
+        with np.errstate(invalid="ignore"):
+            whole = np.all(drawn == np.rint(drawn), axis=0) if numbers else None
+        whole = np.asarray(np.zeros(drawn.shape[1:], dtype=bool) if whole is None else whole)
+        few = len(seen) <= len(drawn) // 4
+        finite = np.where(np.isfinite(drawn), drawn, 0.0).astype(float) if numbers else None
+        shape = drawn.shape[1:]
+        low, high = (
+            (np.zeros(shape), np.ones(shape))
+            if finite is None
+            else (finite.min(axis=0), finite.max(axis=0))
+        )
+        return cls(
+            seen=seen,
+            symbols=not numbers or (few and not whole.all()),
+            whole=whole,
+            continuous=numbers and not few and not whole.all(),
+            centre=np.asarray((low + high) / 2.0),
+            spread=np.asarray(np.where(high > low, high - low, 1.0)),
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one output."""
+        return self.seen.shape[1:]
+
+    def all_of(self, law: Law, inputs: list[Any]) -> NDArray[Any] | None:
+        """Every output there is, (m, *shape), if they are so few that it can be told; else None.
+
+        Their probabilities sum to 1 under each of ``inputs``, within rounding, and no whole number
+        next to or far from them is possible.
+        """
+        if self.continuous:
+            return None
+        critical = law.critical
+        told = critical is not None and critical.exhaustive and critical.part is None
+        outputs = critical.outputs if critical is not None and told else self.box()
+        tables = [law.guess(outputs, value) for value in inputs]
+        if not all(np.allclose(np.exp(row).sum(), 1.0, rtol=_ROUNDING) for row in tables):
+            return None
+        possible = np.any([np.isfinite(row) for row in tables], axis=0)
+        if not self.symbols and not told:
+            beyond = self._beyond()
+            if any(np.isfinite(law.guess(beyond, value)).any() for value in inputs):
+                return None
+        return outputs[possible]
+
+    def around(self, drawn_a: NDArray[Any], drawn_b: NDArray[Any], a: Any, b: Any) -> NDArray[Any]:
+        """Outputs nobody drew, on the way from one input's outputs to the other's, and far beyond.
+
+        Ordered pairs matter: steps lead away from ``b`` beyond ``a`` and the other way.
+        """
+        if self.symbols:
+            return self._alike(a, b)
+        ends = [(np.median(drawn_a, axis=0), np.median(drawn_b, axis=0))]
+        if self._fits(a) and self._fits(b):
+            ends.append((np.asarray(a, dtype=float), np.asarray(b, dtype=float)))
+        tall = (-1, *(1,) * len(self.shape))
+        steps, reach = _STEPS.reshape(tall), _REACH.reshape(tall) * self.spread
+        parts = [self.centre + reach, self.centre - reach]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for one, other in ends:
+                apart, ahead = steps * (one - other), np.sign(one - other) * reach
+                parts += [one + apart, other - apart, one + ahead, other - ahead]
+        outputs = np.concatenate(parts)
+        inside = np.abs(outputs.reshape(len(outputs), -1)) < _FARTHEST
+        return self._rounded(outputs[inside.all(axis=1)])
+
+    def strategy(self) -> SearchStrategy[Any]:
+        """Any output, as far as the draws tell: numbers near and far, or those seen."""
+        from hypothesis import strategies as st
+        from hypothesis.extra import numpy as hnp
+
+        if self.symbols:
+            return st.sampled_from(by_simplicity(self.seen))
+        reach = min(_FARTHEST, float(np.max(np.abs(self.centre) + _REACH[-1] * self.spread)))
+        if self.whole.all():
+            whole = st.integers(-math.ceil(reach), math.ceil(reach))
+            if not self.shape:
+                return whole
+            return hnp.arrays(np.int64, self.shape, elements=whole, fill=whole)
+        entries = st.floats(-reach, reach)
+        if not self.shape:
+            return entries
+        return hnp.arrays(np.float64, self.shape, elements=entries, fill=entries).map(
+            lambda output: self._rounded(output)
+        )
+
+    def _fits(self, value: Any) -> bool:
+        array = np.asarray(value)
+        return array.shape == self.shape and array.dtype.kind in "biuf"
+
+    def _alike(self, a: Any, b: Any) -> NDArray[Any]:
+        if self.seen.dtype.kind != "b":
+            return self.seen
+        more = [np.asarray(v).astype(bool) for v in (a, b) if self._fits(v)]
+        more += [~output for output in more]
+        plain = [np.zeros(self.shape, dtype=bool), np.ones(self.shape, dtype=bool)]
+        return np.stack([*more, *plain])
+
+    def _rounded(self, outputs: NDArray[Any]) -> NDArray[Any]:
+        rounded = np.where(self.whole, np.rint(outputs), outputs)
+        return rounded.astype(np.int64) if self.whole.all() else rounded
+
+    def box(self) -> NDArray[Any]:
+        """Those seen, and all combinations of their entries and whole numbers between, if few."""
+        flat = self.seen.reshape(len(self.seen), -1)
+        columns = [np.unique(column) for column in flat.T]
+        if not self.symbols:
+            spans = [
+                np.arange(column[0], column[-1] + 1) if column[-1] - column[0] < _MOST else column
+                for column in columns
+            ]
+            columns = [span.astype(flat.dtype) for span in spans]
+        if math.prod(map(len, columns)) > _MOST:
+            return self.seen
+        mesh = np.stack(np.meshgrid(*columns, indexing="ij"), axis=-1)
+        return mesh.reshape(-1, *self.shape)
+
+    def _beyond(self) -> NDArray[Any]:
+        """Outputs that would be possible if some entry could leave the range that was seen."""
+        flat = self.seen.reshape(len(self.seen), -1).astype(float)
+        low, high = flat.min(axis=0), flat.max(axis=0)
+        steps = np.array([1.0, 2.0, 3.0, 10.0, 100.0])[:, None]
+        ends = np.concatenate([high + steps, low - steps, high + steps * (high - low + 1.0)])
+        rows = np.repeat(flat[:1], ends.size, axis=0)
+        columns = np.tile(np.arange(flat.shape[1]), len(ends))
+        rows[np.arange(ends.size), columns] = ends.ravel()
+        return self._rounded(rows.reshape(-1, *self.shape))
+
+
+def by_simplicity(outputs: NDArray[Any]) -> list[Any]:
+    """Those of the smallest entries first; names as they come."""
+    if outputs.dtype.kind not in "biuf":
+        return list(outputs)
+    sizes = np.abs(outputs.reshape(len(outputs), -1).astype(float)).sum(axis=1)
+    return list(outputs[np.argsort(sizes, kind="stable")])

@@ -1,0 +1,100 @@
+"""The inputs among which a ratio is searched: all of a finite domain, a list, or a strategy."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accountants.errors import InputError
+from auditor.verification.law import Law, in_words
+from auditor.verification.steering import worst
+from auditor.verification.strategies import inputs_of, plain
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+    from targets.mechanisms.base import Domain
+
+_MOST_LISTED = 4096
+_SHOWN = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """Inputs of a law: ``strategy`` draws them, ``listed`` are all of them where that is known.
+
+    ``shown`` are a few, to learn from what the outputs are like. ``given`` says that the user
+    named them.
+    """
+
+    strategy: SearchStrategy[Any]
+    listed: list[Any] | None
+    shown: list[Any]
+    given: bool
+
+    @classmethod
+    def of(cls, law: Law, inputs: Iterable[Any] | SearchStrategy[Any] | None, seed: int) -> Space:
+        """The inputs given, or those of the law's domain; InputError if there are none."""
+        from hypothesis import strategies as st
+
+        listed: list[Any] | None = None
+        if inputs is None:
+            if law.domain is None:
+                raise InputError(
+                    f"Expected inputs for {law.name}, whose domain is not known, got none. Give a "
+                    "list of inputs or a Hypothesis strategy."
+                )
+            strategy = inputs_of(law.domain)
+            listed = _enumerated(law.domain)
+        elif isinstance(inputs, st.SearchStrategy):
+            strategy = inputs
+        else:
+            listed = list(inputs)
+        if listed is not None:
+            for value in listed:
+                law.check(value)
+            if len(listed) < 2:
+                raise InputError(f"Expected at least 2 inputs, got {len(listed)}. Name a pair.")
+            strategy = st.sampled_from(listed)
+            step = max(1, len(listed) // _SHOWN)
+            shown = [*listed[::step][: _SHOWN - 1], listed[-1]]
+        else:
+            shown = _some(law, strategy, seed)
+        return cls(strategy=strategy, listed=listed, shown=shown, given=inputs is not None)
+
+    @property
+    def size(self) -> int:
+        """Entries of one input."""
+        return int(np.size(self.shown[0]))
+
+
+def _some(law: Law, strategy: SearchStrategy[Any], seed: int) -> list[Any]:
+    """Different examples of a strategy, checked against the domain."""
+    seen: dict[str, Any] = {}
+
+    def look(value: Any) -> float:
+        seen.setdefault(in_words(law.check(value)), value)
+        return 0.0
+
+    worst(strategy, look, seed=seed, examples=2 * _SHOWN)
+    if len(seen) < 2:
+        raise InputError(
+            f"Expected a strategy of at least 2 different inputs, got {list(seen)}. Widen it."
+        )
+    return list(seen.values())[:_SHOWN]
+
+
+def _enumerated(domain: Domain) -> list[Any] | None:
+    """Every input of a domain of few, the plainest first; None if they are many."""
+    size = math.prod(domain.shape)
+    if domain.values is None or size > 32 or len(domain.values) ** size > _MOST_LISTED:
+        return None
+    values = [plain(value) for value in domain.values]
+    if not domain.shape:
+        return values
+    return [np.array(v).reshape(domain.shape) for v in itertools.product(values, repeat=size)]
