@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from accountants.errors import InputError
 from auditor.verification.checks import (
+    clipping,
     determinism,
     floating_point,
     output_type,
@@ -48,7 +49,7 @@ def run_checks(
     """
     places = np.linspace(0, len(inputs) - 1, min(len(inputs), MOST_INPUTS)).round().astype(int)
     tried = [inputs[place] for place in places]
-    one, two, three, four, five = seed.spawn(5)
+    one, two, three, four, five, six = seed.spawn(6)
 
     @functools.cache
     def entries() -> int:
@@ -85,6 +86,7 @@ def run_checks(
             output_type.NAME,
             lambda: output_type.output_type(subject, tried, seed=four, **claim),
         ),
+        (clipping.NAME, lambda: clipping.clipping(subject, tried, seed=six)),
         (
             floating_point.NAME,
             lambda: floating_point.floating_point(subject, drawn(), tried, seed=five, **claim),
