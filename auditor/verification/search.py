@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ def exact_search(
     scope: Scope,
     epsilon: float,
     delta: float,
-    inputs: list[Any] | SearchStrategy[Any] | None,
+    inputs: Iterable[Any] | SearchStrategy[Any] | None,
     seed: np.random.SeedSequence,
 ) -> Bound:
     """No epsilon below this one holds at ``delta``, by the probabilities that ``mechanism`` claims.

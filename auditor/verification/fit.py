@@ -1,0 +1,261 @@
+"""Whether a sampler follows the law it claims: exact tests, which an honest one hardly fails."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from accountants.errors import InputError
+from auditor.verification.integral import edges_around, integrate
+from auditor.verification.law import Law, in_words
+from auditor.verification.subject import Subject
+from auditor.verification.verification import Check, Status
+
+NAME = "fit to the claimed law"
+LEVEL = 1e-6
+"""The chance that an honest sampler fails, over all inputs and all tests."""
+_CELLS, _ATOMS, _BLOCKS = 64, 256, 32
+_MOST_ENTRIES, _FEWEST = 1 << 22, 1000
+_MOST_INPUTS, _ALL_PAIRS = 12, 6
+# How far a numerical integral over the whole line may be from 1.
+_MASS, _ROUNDING = 1e-5, 1e-9
+# Log-ratios closer than this, relative to log-probabilities, are taken as equal.
+_DIGIT = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """Events with their claimed probabilities, at least and at most, and how often they came."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    count: NDArray[np.int64]
+    trials: NDArray[np.int64]
+    words: Callable[[int], str]
+    where: str
+
+    def p_values(self) -> NDArray[np.float64]:
+        """Exact two-sided binomial p-values: twice the smaller tail."""
+        over = stats.binom.sf(self.count - 1, self.trials, np.clip(self.high, 0.0, 1.0))
+        under = stats.binom.cdf(self.count, self.trials, np.clip(self.low, 0.0, 1.0))
+        return np.minimum(1.0, 2.0 * np.minimum(over, under))
+
+
+class _Misfit(Exception):
+    """Something that no honest law and sampler show, whatever the number of draws."""
+
+
+def check_fit(
+    subject: Subject, law: Law, inputs: list[Any], *, samples: int, seed: np.random.SeedSequence
+) -> Check:
+    """``subject``'s outputs follow ``law.log_prob``: an honest sampler fails one time in 10^6.
+
+    For discrete outputs and for numbers, the counts of cells and of all cells up to each (as
+    Kolmogorov and Smirnov's statistic does) against the claimed masses; densities are integrated,
+    and must integrate to 1. For any outputs, vectors too, the claimed log-ratio of two inputs must
+    be calibrated: if a fair coin chose the input, the first one is behind an output y with
+    probability 1/(1 + e^-llr(y)). An output drawn that the law calls impossible fails outright.
+
+    All tests are exact binomial tests, for chi-square with 5 expected is wrong by a factor of
+    hundreds at p-values as small as these. ``samples`` are drawn for each of ``inputs``, at most
+    12 of them; cells are chosen on one half and counted on the other.
+    """
+    chosen = inputs[:_MOST_INPUTS]
+    *seeds, coins = seed.spawn(len(chosen) + 1)
+    drawn = [
+        subject.draw(value, np.random.default_rng(child), _size(subject, value, samples))
+        for value, child in zip(chosen, seeds, strict=True)
+    ]
+    try:
+        own = [law.log_prob(outputs, value) for outputs, value in zip(drawn, chosen, strict=True)]
+        parts = [
+            _of_input(law, value, outputs, log)
+            for value, outputs, log in zip(chosen, drawn, own, strict=True)
+        ]
+        rng = np.random.default_rng(coins)
+        tests = [test for part in parts for test in part]
+        tests += [_calibration(law, chosen, drawn, own, i, j, rng) for i, j in _pairs(len(chosen))]
+    except (_Misfit, InputError) as misfit:
+        return Check(name=NAME, status=Status.FAILED, reason=str(misfit))
+    count = sum(len(test.count) for test in tests)
+    if not count:
+        reason = "Expected at least 2 inputs for vectors of numbers, got one."
+        return Check(name=NAME, status=Status.NOT_RUN, reason=reason)
+    values = [test.p_values() for test in tests]
+    worst = min(range(len(tests)), key=lambda i: values[i].min(initial=1.0))
+    test, k = tests[worst], int(values[worst].argmin())
+    least = float(values[worst][k])
+    if least > LEVEL / count:
+        return Check(
+            name=NAME,
+            status=Status.PASSED,
+            reason=(
+                f"{count} exact tests on {len(chosen)} inputs, {len(drawn[0])} draws of each: the "
+                f"least p-value is {least:.2g}."
+            ),
+        )
+    expected = (test.low[k] + test.high[k]) / 2.0 * test.trials[k]
+    return Check(
+        name=NAME,
+        status=Status.FAILED,
+        reason=(
+            f"{test.where}, {test.words(k)} came {test.count[k]} times in {test.trials[k]} draws, "
+            f"and the claimed law expects {expected:.6g} (p = {least:.1g}). The ratio of this law "
+            "says nothing about this sampler: mend one of them."
+        ),
+    )
+
+
+def _of_input(law: Law, value: Any, drawn: NDArray[Any], log: NDArray[np.float64]) -> list[_Test]:
+    """Tests of the draws of one input: of cells, and of all cells up to each."""
+    where = f"Under the input {in_words(value)}"
+    impossible = np.flatnonzero(np.isneginf(log))
+    if len(impossible):
+        raise _Misfit(
+            f"{where}, the output {in_words(drawn[impossible[0]])} was drawn, which the claimed "
+            "law calls impossible. Mend log_prob or the sampler."
+        )
+    half = len(drawn) // 2
+    seen, first, came = np.unique(drawn[:half], axis=0, return_index=True, return_counts=True)
+    whole = drawn.dtype.kind != "f" or bool(np.all(drawn == np.rint(drawn)))
+    repeated = np.flatnonzero(came >= max(3, half // 1000))
+    discrete = whole or came[repeated].sum() > 0.999 * half
+    if not discrete and drawn.ndim > 1:
+        return []
+    atoms = repeated[np.argsort(-came[repeated], kind="stable")][:_ATOMS]
+    atoms = atoms if drawn.ndim > 1 or drawn.dtype.kind in "US" else np.sort(atoms)
+    mass = np.exp(log[:half][first[atoms]])
+    if mass.sum() > 1.0 + _ROUNDING:
+        raise _Misfit(
+            f"{where}, the claimed probabilities of {len(atoms)} outputs that were drawn sum to "
+            f"{mass.sum():.6g}, which is above 1. Mend log_prob: they may be densities of a "
+            "sampler whose outputs repeat."
+        )
+    fresh = drawn[half:]
+    count = _counts(seen[atoms], fresh)
+    names = [f"the output {in_words(seen[k])}" for k in atoms]
+    low = high = mass
+    if not discrete:
+        rest = drawn[:half][~np.isin(drawn[:half], seen[atoms])]
+        edges, low, high = _intervals(law, value, rest, where, float(mass.sum()))
+        inside = fresh[~np.isin(fresh, seen[atoms])]
+        cells = np.bincount(np.searchsorted(edges, inside, side="right"), minlength=len(edges) + 1)
+        ends = [-np.inf, *edges, np.inf]
+        names += [f"an output in [{a:.6g}, {b:.6g})" for a, b in itertools.pairwise(ends)]
+        low, high = np.concatenate([mass, low]), np.concatenate([mass, high])
+        count = np.concatenate([count, cells])
+    sums = [f"one of the {k + 1} cells up to {name}" for k, name in enumerate(names)]
+    trials = np.full(2 * len(count), len(fresh))
+    return [
+        _Test(
+            np.concatenate([low, np.cumsum(low)]),
+            np.concatenate([high, np.cumsum(high)]),
+            np.concatenate([count, np.cumsum(count)]),
+            trials,
+            [*names, *sums].__getitem__,
+            where,
+        )
+    ]
+
+
+def _counts(outputs: NDArray[Any], drawn: NDArray[Any]) -> NDArray[np.int64]:
+    """How often each of ``outputs``, all different, was drawn."""
+    if not len(outputs):
+        return np.zeros(0, dtype=np.int64)
+    _, codes = np.unique(np.concatenate([outputs, drawn]), axis=0, return_inverse=True)
+    codes = codes.ravel()
+    return np.bincount(codes, minlength=codes.max() + 1)[codes[: len(outputs)]] - 1
+
+
+def _intervals(
+    law: Law, value: Any, drawn: NDArray[Any], where: str, atoms: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Edges between quantiles of ``drawn``, and the least and most mass of every interval.
+
+    A misfit if the density, with the mass of ``atoms``, is not 1 in all.
+    """
+    numbers = drawn[np.isfinite(drawn)].astype(np.float64)
+    edges: NDArray[np.float64] = np.unique(np.quantile(numbers, np.linspace(0.0, 1.0, _CELLS + 1)[1:-1]))
+    grid = np.union1d(edges_around(numbers), edges)
+    inputs = [float(value)] if np.ndim(value) == 0 and np.isreal(value) else []
+    grid = np.union1d(grid, inputs)
+    cells = integrate(lambda x: np.exp(law.guess(x, value))[None], grid)
+    doubt = float(cells.doubt[0]) + _MASS
+    total = float(cells.masses.sum()) + atoms
+    if not abs(total - 1.0) <= doubt:
+        raise _Misfit(
+            f"{where}, the claimed density integrates to {total:.6g}, not to 1. Mend the "
+            "normaliser of log_prob."
+        )
+    owner = np.searchsorted(edges, grid[:-1], side="right")[cells.cell]
+    mass = np.bincount(owner, weights=cells.masses[0], minlength=len(edges) + 1)
+    return edges, np.asarray(np.maximum(mass - doubt, 0.0)), np.asarray(mass + doubt)
+
+
+def _calibration(
+    law: Law,
+    inputs: list[Any],
+    drawn: list[NDArray[Any]],
+    own: list[NDArray[np.float64]],
+    i: int,
+    j: int,
+    rng: np.random.Generator,
+) -> _Test:
+    """How often the i-th input is behind an output, against what the claimed log-ratios say.
+
+    Outputs are sorted by their log-ratio; the tests are on blocks of them, and on all beyond each
+    of some ranks at either end. Given the outputs, the inputs behind them are independent with
+    probabilities 1/(1 + e^-llr); their number has lighter tails than the binomial of the mean
+    probability (Hoeffding 1956, Theorem 4), so a binomial p-value holds.
+    """
+    n = len(drawn[i])
+    heads = min(n, int(rng.binomial(2 * n - 12 * math.isqrt(n), 0.5)))
+    tails = min(n, 2 * n - 12 * math.isqrt(n) - heads)
+    one, other = drawn[i][:heads], drawn[j][:tails]
+    ratios = np.concatenate(
+        [
+            own[i][:heads] - law.log_prob(one, inputs[j]),
+            law.log_prob(other, inputs[i]) - own[j][:tails],
+        ]
+    )
+    # Outputs of one ratio must stand in an order that knows nothing of the inputs behind them; and
+    # nor must rounding order them, for the last bits of an output do know (Mironov 2012).
+    digit = _DIGIT * max(1.0, float(np.median(np.abs(own[i]))))
+    order = rng.permutation(len(ratios))
+    order = order[np.argsort(np.rint(ratios[order] / digit), kind="stable")]
+    first = np.concatenate([[0], np.cumsum(order < heads)])
+    chance = np.concatenate([[0.0], np.cumsum(special.expit(ratios[order]))])
+    total = len(order)
+    blocks = np.linspace(0, total, _BLOCKS + 1).astype(np.int64)
+    ranks = np.array([total >> k for k in range(1, max(2, total.bit_length() - 3))])
+    starts = np.concatenate([blocks[:-1], 0 * ranks, total - ranks, [0]])
+    ends = np.concatenate([blocks[1:], ranks, 0 * ranks + total, [total]])
+    trials = ends - starts
+    mean = (chance[ends] - chance[starts]) / trials
+    a, b = in_words(inputs[i]), in_words(inputs[j])
+
+    def words(k: int) -> str:
+        low, high = ratios[order[starts[k]]], ratios[order[ends[k] - 1]]
+        return f"outputs of log-ratio {low:.4g} to {high:.4g} are of the first input and"
+
+    return _Test(mean, mean, first[ends] - first[starts], trials, words, f"Of {a} against {b}")
+
+
+def _pairs(inputs: int) -> list[tuple[int, int]]:
+    """All pairs of few inputs; of many, each with the next."""
+    if inputs <= _ALL_PAIRS:
+        return list(itertools.combinations(range(inputs), 2))
+    return [(i, (i + 1) % inputs) for i in range(inputs)]
+
+
+def _size(subject: Subject, value: Any, samples: int) -> int:
+    """Draws that fit in memory."""
+    entries = int(subject.draw(value, np.random.default_rng(0), 1)[0].size)
+    return max(_FEWEST, min(samples, _MOST_ENTRIES // max(1, entries)))

@@ -1,0 +1,72 @@
+"""The pair of inputs of a black box that is worth measuring: Hypothesis looks for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accountants.errors import InputError
+from accountants.verdict import exceeds
+from auditor.verification.law import in_words
+from auditor.verification.sampled import sampled_lower_bound
+from auditor.verification.steering import simplest, worst
+from auditor.verification.subject import Subject
+from auditor.verification.verification import ONE_REPORT
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+_SAMPLES, _EXAMPLES, _MOST_PAIRS = 4000, 60, 200
+
+
+def pair_from(
+    subject: Subject,
+    strategy: SearchStrategy[Any],
+    *,
+    epsilon: float,
+    delta: float,
+    seed: np.random.SeedSequence,
+) -> list[Any]:
+    """Two inputs to be measured on fresh draws: these showed the largest epsilon on a few.
+
+    Pairs of ``strategy`` are scored by a lower bound from 4,000 draws each, steered towards a
+    larger one; if it exceeds the claim, the simplest pair is returned that shows half of the
+    excess. The search chooses and proves nothing: its draws must not count. At most 200 pairs are
+    measured. InputError for a strategy without two different inputs.
+    """
+    from hypothesis import strategies as st
+
+    entropy = int(seed.generate_state(1)[0])
+    scores: dict[str, float] = {}
+
+    def score(pair: tuple[Any, Any]) -> float:
+        names = [f"{type(value).__name__} {in_words(value)}" for value in pair]
+        if names[0] == names[1]:
+            return -1.0
+        key = " | ".join(names)
+        if key not in scores:
+            if len(scores) >= _MOST_PAIRS:
+                return -1.0
+            scores[key] = sampled_lower_bound(
+                subject,
+                list(pair),
+                scope=ONE_REPORT,
+                delta=delta,
+                samples=_SAMPLES,
+                confidence=0.95,
+                seed=np.random.SeedSequence(entropy),
+            ).epsilon
+        return scores[key]
+
+    pairs = st.tuples(strategy, strategy)
+    found, pair = worst(pairs, score, seed=entropy, examples=_EXAMPLES)
+    if found < 0:
+        raise InputError(
+            "Expected a strategy of at least 2 different inputs, got none or one. Widen it."
+        )
+    if exceeds(found, epsilon):
+        above = (epsilon + found) / 2.0
+        plain = simplest(pairs, score, above=above, seed=entropy, examples=_EXAMPLES)
+        pair = pair if plain is None else plain
+    return list(pair)
