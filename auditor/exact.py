@@ -58,8 +58,8 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
         input_a=critical.name_input(critical.inputs[a]),
         input_b=critical.name_input(critical.inputs[b]),
         output=critical.name_output(critical.outputs[output]),
-        probability_a=math.exp(laws[a, output]),
-        probability_b=math.exp(laws[b, output]),
+        probability_a=_plain(laws[a, output]),
+        probability_b=_plain(laws[b, output]),
         copies=critical.copies,
         note=_note(critical, laws[b, output]),
     )
@@ -201,6 +201,12 @@ def _ratio(log_p: Law, log_q: Law) -> Law:
 def _log(p: Law) -> Law:
     with np.errstate(divide="ignore"):
         return np.log(p)
+
+
+def _plain(log_p: float) -> float:
+    """e^log_p; infinite for a density beyond the doubles, as long vectors have."""
+    with np.errstate(over="ignore"):
+        return float(np.exp(log_p))
 
 
 def _laws(mechanism: Mechanism, critical: Critical) -> Law:

@@ -141,8 +141,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
     Noise of sigma = sensitivity / mu is (epsilon, delta)-private, and no smaller one is. The curve
     rises with mu from 0 to 1, so it is bisected down to neighbouring doubles, from below. The
-    textbook's sigma = sqrt(2 ln(1.25/delta)) / epsilon is proved for epsilon < 1 only, and wrong
-    for large ones; below 1 it is larger than need be.
+    textbook's sigma = sensitivity sqrt(2 ln(1.25/delta)) / epsilon is proved for epsilon < 1, where
+    it is larger than need be, and false for large ones (from 8.42 on at delta 1e-5).
     Source: Balle and Wang 2018, Algorithm 1 (the problem it solves, not its steps).
     """
     if not 0.0 < delta < 1.0:

@@ -69,7 +69,7 @@ class EmbeddingGaussian(Normal):
     @property
     def sensitivity(self) -> float:
         """The largest over all embeddings: 2 R^(3/2), or 2 sqrt(2) R^(3/2) jointly."""
-        return 2.0 * self.bound**1.5 * (math.sqrt(2.0) if self.joint else 1.0)
+        return 2.0 * self.bound * math.sqrt(self.bound * (2.0 if self.joint else 1.0))
 
     @property
     def mu(self) -> float:

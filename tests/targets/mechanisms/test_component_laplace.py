@@ -1,0 +1,101 @@
+"""Uploads of components with budgets of their own."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import ComposedDpEvent, LaplaceDpEvent, SelfComposedDpEvent
+
+from accountants.errors import InputError
+from accountants.methods.pure import Pure
+from auditor.exact import exact_lower_bound
+from targets.mechanisms.component_laplace import Component, ComponentLaplace
+from targets.mechanisms.laplace import Laplace
+from tests.contracts.mechanisms import SCOPE
+
+SMALL = ComponentLaplace((Component("user", 1, 0.3), Component("item", 3, 0.6)), clip=0.5)
+
+
+def test_a_coordinate_costs_its_budget_and_an_upload_the_sum() -> None:
+    assert SMALL.epsilon_per_coordinate == {"user": 0.3, "item": 0.6}
+    assert SMALL.epsilon == pytest.approx(0.3 + 3 * 0.6)
+    for position, epsilon in enumerate([0.3, 0.6, 0.6, 0.6]):
+        x, y = np.zeros(4), np.zeros(4)
+        x[position], y[position] = 0.5, -0.5
+        ratio = SMALL.log_prob(x, x) - SMALL.log_prob(x, y)
+        assert ratio == pytest.approx(epsilon)
+
+
+def test_no_pair_of_corners_beats_the_sum_and_opposite_ones_attain_it() -> None:
+    corners = np.array(list(itertools.product([-0.5, 0.5], repeat=4)))
+    table = SMALL.log_prob(corners[:, None], corners)
+    assert (table[:, :, None] - table[:, None]).max() == pytest.approx(SMALL.epsilon)
+    assert exact_lower_bound(SMALL, SCOPE).epsilon == pytest.approx(SMALL.epsilon)
+    assert Pure().bound(SMALL.event(), delta=0.0, scope=SCOPE).epsilon == pytest.approx(
+        SMALL.epsilon
+    )
+
+
+def test_half_the_scale_is_twice_the_budget() -> None:
+    """The trap: clip/epsilon instead of 2 clip/epsilon."""
+    trap = Laplace(scale=0.5 / 0.3, low=-0.5, high=0.5)
+    assert trap.epsilon == pytest.approx(2 * 0.3)
+    np.testing.assert_allclose(SMALL.noise_scale, [1 / 0.3, 1 / 0.6, 1 / 0.6, 1 / 0.6])
+
+
+def test_the_papers_uploads_spend_what_their_size_says() -> None:
+    """d = 64: W1, W2 and b at 30 a coordinate; the item table of ML-100K at 60."""
+    assert ComponentLaplace((Component("user", 2 * 64**2 + 64, 30.0),), 0.5).epsilon == 247_680
+    table = ComponentLaplace((Component("item", 64 * 1682, 60.0),), 0.5)
+    assert exact_lower_bound(table, SCOPE).epsilon == pytest.approx(6_458_880)
+
+
+def test_equation_11_spaces_the_budgets_evenly_unlike_section_5_7() -> None:
+    sizes = {"user": 2, "item": 3, "mlp1": 1, "mlp2": 1}
+    apm = ComponentLaplace.adaptive(sizes, epsilon_min=30.0, epsilon_max=60.0, clip=0.5)
+    assert list(apm.epsilon_per_coordinate.values()) == [30.0, 40.0, 50.0, 60.0]
+    assert list(apm.epsilon_per_coordinate.values()) != [30.0, 60.0, 40.0, 50.0]
+    # The noise factor 0.033 of the fixed baseline is a budget of 30 at clip 0.5.
+    assert apm.noise_scale[0] == pytest.approx(0.033, abs=5e-4)
+    assert apm.event() == ComposedDpEvent(
+        [
+            SelfComposedDpEvent(LaplaceDpEvent(1 / 30), 2),
+            SelfComposedDpEvent(LaplaceDpEvent(1 / 40), 3),
+            SelfComposedDpEvent(LaplaceDpEvent(1 / 50), 1),
+            SelfComposedDpEvent(LaplaceDpEvent(1 / 60), 1),
+        ]
+    )
+
+
+def test_components_are_found_again_in_an_upload() -> None:
+    parts = SMALL.split(np.arange(8.0).reshape(2, 4))
+    np.testing.assert_array_equal(parts["user"], [[0], [4]])
+    np.testing.assert_array_equal(parts["item"], [[1, 2, 3], [5, 6, 7]])
+
+
+def test_noise_on_touched_rows_only_tells_which_rows_were_touched() -> None:
+    rng, update = np.random.default_rng(1), np.array([0.2, 0.0, 0.4, 0.0])
+    everywhere = SMALL.randomize(update, rng, (1000,))
+    assert (everywhere != 0).all()
+    assert np.isfinite(SMALL.log_prob(everywhere, 0 * update)).all()
+    touched = update + np.where(update != 0, everywhere - update, 0.0)
+    assert ((touched != 0) == (update != 0)).all()
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, math.nan, math.inf])
+def test_senseless_budgets_are_refused(wrong: float) -> None:
+    with pytest.raises(InputError, match="epsilon"):
+        Component("user", 1, wrong)
+    with pytest.raises(InputError, match="clip"):
+        ComponentLaplace(SMALL.components, wrong)
+
+
+def test_senseless_components_are_refused() -> None:
+    with pytest.raises(InputError, match="size >= 1"):
+        Component("user", 0, 1.0)
+    for parts in ((), (Component("a", 1, 1.0), Component("a", 2, 1.0))):
+        with pytest.raises(InputError, match="different names"):
+            ComponentLaplace(parts, 0.5)

@@ -1,0 +1,151 @@
+"""Noise replacement: the law of all that the server sees, and the claim that it violates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.optimize import brentq
+
+from accountants.errors import InputError
+from targets.mechanisms._additive import gaussian_divergence
+from targets.mechanisms.noise_replacement import NoiseReplacement
+
+
+def build(
+    n: int = 10, omega: float = 0.3, masked: int = 10, replaced: int = 10, *, ratio: float = 1.0
+) -> NoiseReplacement:
+    return NoiseReplacement(
+        sigma=ratio * 2.0,
+        sensitivity=2.0,
+        n_users=n,
+        omega=omega,
+        masked=masked,
+        replaced=replaced,
+    )
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> NoiseReplacement:
+    n = draw(st.integers(2, 12))
+    omega = draw(st.floats(0.05, 0.9))
+    masked = draw(st.integers(math.floor((1 - omega) * n) + 1, n))
+    run = build(n, omega, masked, draw(st.integers(0, masked)))
+    return replace(run, repaired=draw(st.booleans()))
+
+
+def covariance(run: NoiseReplacement) -> np.ndarray:
+    """Of [S, R_1, ...] in units of sigma^2, from the noises of every user one by one."""
+    m, k, dropped = run.masked, run.replaced, 1 - run.omega
+    zeta1, zeta2 = 1 / (dropped * run.n_users), 1 / m
+    table = np.zeros((1 + k, 1 + k))
+    table[0, 0] = m * zeta1
+    if run.repaired:
+        np.fill_diagonal(table[1:, 1:], zeta1 - zeta2)
+        table[0, 1:] = table[1:, 0] = -(zeta1 - zeta2)
+    else:
+        np.fill_diagonal(table[1:, 1:], zeta1 + zeta2)
+        table[0, 1:] = table[1:, 0] = -zeta1
+    return table
+
+
+@given(runs())
+def test_the_variance_left_is_what_the_covariance_leaves(run: NoiseReplacement) -> None:
+    """1/v is the first entry of the inverse: the information of all messages on S's mean."""
+    assert 1 / np.linalg.inv(covariance(run))[0, 0] == pytest.approx(run.variance)
+
+
+@given(runs())
+def test_the_variance_is_the_ledgers_formula(run: NoiseReplacement) -> None:
+    a, b, omega = run.masked / run.n_users, run.replaced / run.masked, run.omega
+    ledger = a * (b / (1 - omega + a) + (1 - b) / (1 - omega))
+    assert replace(run, repaired=False).variance == pytest.approx(ledger)
+    assert replace(run, repaired=True).variance == pytest.approx(run.claimed_variance)
+    assert run.claimed_variance >= 1 - 1e-12
+
+
+@given(runs())
+def test_the_claimed_variance_is_that_of_the_last_sum(run: NoiseReplacement) -> None:
+    ones = np.ones(1 + run.replaced)
+    assert ones @ covariance(run) @ ones == pytest.approx(run.claimed_variance)
+
+
+@given(runs().filter(lambda run: run.replaced > 0))
+def test_single_messages_say_no_more_than_their_sum(run: NoiseReplacement) -> None:
+    summing = np.zeros((2, 1 + run.replaced))
+    summing[0, 0], summing[1, 1:] = 1.0, 1.0
+    table = summing @ covariance(run) @ summing.T
+    assert 1 / np.linalg.inv(table)[0, 0] == pytest.approx(run.variance)
+
+
+@given(runs(), st.integers(0, 2**32 - 1))
+def test_the_density_is_the_joint_normal_one(run: NoiseReplacement, seed: int) -> None:
+    out = run.randomize([0.0, 1.3], np.random.default_rng(seed))
+    slow = [
+        stats.multivariate_normal.logpdf(y - g * np.eye(len(y))[0], cov=run.sigma**2 * table)
+        for y, g in zip(out, [0.0, 1.3], strict=True)
+        for table in [covariance(run)]
+    ]
+    np.testing.assert_allclose(run.log_prob(out, [0.0, 1.3]), slow, rtol=1e-8, atol=1e-8)
+
+
+@given(st.floats(0.01, 0.99), st.integers(1, 40))
+def test_without_dropout_less_noise_is_left_than_claimed(omega: float, n: int) -> None:
+    run = build(n, omega, n, n)
+    assert run.variance == pytest.approx(1 / (2 - omega))
+    assert run.mu > run.claimed_mu
+    assert replace(run, repaired=True).mu == pytest.approx(run.claimed_mu)
+
+
+def epsilon(mu: float, delta: float = 1e-5) -> float:
+    return float(brentq(lambda e: gaussian_divergence(mu, e) - delta, 0.0, 100.0))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "omega", "claimed", "true"),
+    [(1, 0.3, 17.86, 25.40), (1, 0.6, 17.86, 22.29), (5, 0.3, 2.59, 3.51), (5, 0.6, 2.59, 3.14)],
+)
+def test_ten_iterations_cost_more_than_claimed(
+    ratio: float, omega: float, claimed: float, true: float
+) -> None:
+    """T fresh iterations at sigma/sensitivity = ratio, delta = 1e-5: mu grows by sqrt(T)."""
+    run, rounds = build(omega=omega, ratio=ratio), math.sqrt(10)
+    assert epsilon(rounds * run.claimed_mu) == pytest.approx(claimed, abs=0.005)
+    assert epsilon(rounds * run.mu) == pytest.approx(true, abs=0.005)
+    from_table = math.sqrt(np.linalg.inv(covariance(run))[0, 0]) / ratio
+    assert epsilon(rounds * from_table) == pytest.approx(true, abs=0.005)
+    assert epsilon(rounds * replace(run, repaired=True).mu) == pytest.approx(claimed, abs=0.005)
+
+
+def test_the_best_statistic_of_a_simulated_run_tells_more_than_the_last_sum() -> None:
+    """Variances of S + c R and of S + R over 10^5 runs, against v and the claim."""
+    run, n = build(omega=0.3, masked=9, replaced=7), 100_000
+    out = run.randomize(0.0, np.random.default_rng(1), (n,)) / run.sigma
+    c = run.zeta1 / (run.zeta1 + run.zeta2)
+    for known, variance in ((c, run.variance), (1.0, run.claimed_variance)):
+        seen = (out[:, 0] + known * out[:, 1:].sum(axis=1)).var() * n / variance
+        assert 1e-9 < stats.chi2.cdf(seen, n - 1) < 1 - 1e-9
+    assert run.variance < 1 < run.claimed_variance
+
+
+def test_with_few_survivors_the_protocol_halts() -> None:
+    with pytest.raises(InputError, match="halts"):
+        build(masked=7, replaced=7)
+    with pytest.raises(InputError, match="halts"):
+        build(masked=0, replaced=0)
+
+
+def test_senseless_settings_are_refused() -> None:
+    for masked, replaced in ((8, 9), (11, 9), (8, -1)):
+        with pytest.raises(InputError, match="survived"):
+            build(masked=masked, replaced=replaced)
+    for omega in (-0.1, 1.0, math.nan):
+        with pytest.raises(InputError, match="omega"):
+            build(omega=omega)
+    with pytest.raises(InputError, match="sigma"):
+        build(ratio=0.0)
