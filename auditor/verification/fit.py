@@ -182,7 +182,8 @@ def _intervals(
     A misfit if the density, with the mass of ``atoms``, is not 1 in all.
     """
     numbers = drawn[np.isfinite(drawn)].astype(np.float64)
-    edges: NDArray[np.float64] = np.unique(np.quantile(numbers, np.linspace(0.0, 1.0, _CELLS + 1)[1:-1]))
+    inner = np.linspace(0.0, 1.0, _CELLS + 1)[1:-1]
+    edges: NDArray[np.float64] = np.unique(np.quantile(numbers, inner))
     grid = np.union1d(edges_around(numbers), edges)
     inputs = [float(value)] if np.ndim(value) == 0 and np.isreal(value) else []
     grid = np.union1d(grid, inputs)

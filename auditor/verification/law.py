@@ -46,10 +46,11 @@ class Density:
 class Law:
     """A sampler with the probabilities it claims, whatever else it knows of itself.
 
-    ``critical`` is where the largest log-ratio is said to be, so far as ``density`` confirms it;
+    ``thing`` is what it was made of. ``critical`` is where the largest log-ratio is said to be, so far as ``density`` confirms it;
     ``unbounded`` that it is said to be nowhere; ``divergent`` the privacy curve, where known.
     """
 
+    thing: Any
     name: str
     subject: Subject
     density: Callable[[Any, Any], Any]
@@ -74,6 +75,7 @@ class Law:
             )
         subject, domain = Subject.of(thing), getattr(thing, "domain", None)
         law = cls(
+            thing=thing,
             name=subject.name,
             subject=subject,
             density=density,

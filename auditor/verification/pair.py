@@ -17,7 +17,7 @@ from auditor.verification.verification import ONE_REPORT
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-_SAMPLES, _EXAMPLES, _MOST_PAIRS = 4000, 60, 200
+_SAMPLES, _EXAMPLES, _MOST_PAIRS = 4000, 60, 120
 
 
 def pair_from(
@@ -32,7 +32,7 @@ def pair_from(
 
     Pairs of ``strategy`` are scored by a lower bound from 4,000 draws each, steered towards a
     larger one; if it exceeds the claim, the simplest pair is returned that shows half of the
-    excess. The search chooses and proves nothing: its draws must not count. At most 200 pairs are
+    excess. The search chooses and proves nothing: its draws must not count. At most 120 pairs are
     measured. InputError for a strategy without two different inputs.
     """
     from hypothesis import strategies as st

@@ -62,7 +62,7 @@ def exact_search(
         few = delta == 0 or len(space.listed) <= _MOST_PAIRED
         if few and len(space.listed) * len(every) <= _MOST_ENTRIES:
             return _exhaustive(law, space, every, scope, epsilon, delta)
-    known = None if space.given else _known(mechanism, law, scope, delta)
+    known = None if space.given else _known(law, scope, delta)
     if delta > 0:
         game = Divergence(
             law=law, outputs=outputs, every=every, scope=scope, delta=delta, seed=entropy
@@ -193,14 +193,14 @@ def _first_pair(laws: NDArray[np.float64], limit: float) -> tuple[int, int] | No
     return None
 
 
-def _known(mechanism: Any, law: Law, scope: Scope, delta: float) -> Bound | None:
+def _known(law: Law, scope: Scope, delta: float) -> Bound | None:
     """What the mechanism's own curve or its critical sets say, so far as its law confirms them."""
     critical = law.critical
     if delta > 0 and law.divergent is None and (critical is None or not critical.exhaustive):
         return None
     if delta == 0 and critical is None:
         return None
-    return exact_lower_bound(mechanism, scope, delta)
+    return exact_lower_bound(law.thing, scope, delta)
 
 
 def _larger(known: Bound | None, found: Bound) -> Bound:

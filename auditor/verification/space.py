@@ -64,7 +64,7 @@ class Space:
             step = max(1, len(listed) // _SHOWN)
             shown = [*listed[::step][: _SHOWN - 1], listed[-1]]
         else:
-            shown = _some(law, strategy, seed)
+            shown = _some(law, strategy, seed, inputs is None)
         return cls(strategy=strategy, listed=listed, shown=shown, given=inputs is not None)
 
     @property
@@ -73,9 +73,12 @@ class Space:
         return int(np.size(self.shown[0]))
 
 
-def _some(law: Law, strategy: SearchStrategy[Any], seed: int) -> list[Any]:
-    """Different examples of a strategy, checked against the domain."""
+def _some(law: Law, strategy: SearchStrategy[Any], seed: int, whole: bool) -> list[Any]:
+    """Different inputs of a strategy, checked; of the ``whole`` domain, critical ones first."""
+    critical = law.critical
     seen: dict[str, Any] = {}
+    if whole and critical is not None and critical.part is None:
+        seen = {in_words(value): value for value in critical.inputs[:4]}
 
     def look(value: Any) -> float:
         seen.setdefault(in_words(law.check(value)), value)
