@@ -349,11 +349,9 @@ def _opendp(dp: ModuleType) -> tuple[Case, ...]:
         rows.append(case("make_canonical_noise", singly(canonical), claimed, delta=delta))
     for scale in (2.0, 0.5):
         best = dp.m.make_noisy_max(*scores, dp.max_divergence(), scale=scale)
-        gumbel = dp.m.make_report_noisy_max_gumbel(*scores, scale=scale)
         two = dp.m.make_noisy_top_k(*scores, dp.max_divergence(), k=2, scale=scale)
         for name, measurement in (
             ("make_noisy_max", best),
-            ("make_report_noisy_max_gumbel", gumbel),
             ("make_noisy_top_k", two),
         ):
             rows.append(
