@@ -8,28 +8,40 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from accountants.bound import check_confidence, check_delta, check_epsilon
+from accountants.bound import Bound, check_confidence, check_delta, check_epsilon
 from accountants.errors import InputError
-from auditor.exact import exact_lower_bound
+from auditor.verification.checks.run import run_checks
+from auditor.verification.fit import check_fit
+from auditor.verification.law import Law
+from auditor.verification.pair import pair_from
 from auditor.verification.sampled import sampled_lower_bound
+from auditor.verification.search import exact_search
+from auditor.verification.space import Space
 from auditor.verification.subject import Subject
-from auditor.verification.verification import ONE_REPORT, Verification
+from auditor.verification.verification import ONE_REPORT, Check, Status, Verification
 
 if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+    from auditor.verification.law import Density
     from targets.mechanisms.base import Mechanism
 
 Randomizer = Callable[..., Any]
 
 MOST_INPUTS = 64
+SIZED_SAMPLES = 1_000_000
+"""Default draws per input of a callable that draws many at once."""
+SINGLE_SAMPLES = 100_000
+"""Default draws per input of a callable that draws one at a time."""
 
 
 def verify_ldp(
-    mechanism: Mechanism | Randomizer,
+    mechanism: Mechanism | Density | Randomizer,
     *,
     epsilon: float,
     delta: float = 0.0,
-    inputs: Sequence[Any] | None = None,
-    samples: int = 100_000,
+    inputs: Sequence[Any] | SearchStrategy[Any] | None = None,
+    samples: int | None = None,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Verification:
@@ -37,14 +49,17 @@ def verify_ldp(
 
     Parameters
     ----------
-    mechanism : a ``Mechanism`` (its law is known: the answer is exact), or a callable
-        ``f(x, rng)`` or ``f(x, rng, size)`` with discrete outputs (the answer is a lower bound that
-        holds at ``confidence``).
-    inputs : the inputs to pair up, for a callable; at least two, at most 64. Default 0 and 1.
-    samples : draws per input, for a callable.
+    mechanism : something that knows its probabilities (a ``Mechanism``, a ``Density``, or anything
+        with ``log_prob(output, value)``), whose sampler is first tested against them and whose
+        ratio is then searched, exactly; or a callable ``f(x, rng)`` or ``f(x, rng, size)``, of
+        which the answer is a lower bound that holds at ``confidence``.
+    inputs : the inputs to pair up (at least two, at most 64), or a Hypothesis strategy for them.
+        Default: the whole domain where there is one, else 0 and 1.
+    samples : draws per input that is measured. Default 1,000,000, or 100,000 if they come one by
+        one; they are streamed, so memory does not grow with them.
 
-    Raises InputError for a bad number, an input outside the domain, or outputs that look
-    continuous.
+    Raises InputError for a bad number, an input outside the domain, and a callable that raises or
+    gives something else than ``size`` numbers or words.
     """
     if math.isinf(check_epsilon(epsilon)):
         raise InputError("Expected a finite epsilon, got epsilon=inf. Nothing can refute it.")
@@ -52,33 +67,70 @@ def verify_ldp(
     check_confidence(confidence)
     if seed < 0:
         raise InputError(f"Expected a seed of at least 0, got seed={seed!r}. Give 0, say.")
-    if hasattr(mechanism, "log_prob") and hasattr(mechanism, "critical"):
-        if isinstance(mechanism, type):
-            raise InputError(
-                f"Expected a mechanism, got the class {mechanism.__name__}. Make one of it: "
-                f"mechanism = {mechanism.__name__}(...), and name that."
-            )
-        return Verification.of(
-            exact_lower_bound(cast("Mechanism", mechanism), ONE_REPORT, delta),
-            epsilon=epsilon,
-            delta=delta,
+    if samples is not None and samples < 100:
+        raise InputError(f"Expected samples of at least 100, got samples={samples!r}. Draw more.")
+    if isinstance(mechanism, type):
+        raise InputError(
+            f"Expected a mechanism, got the class {mechanism.__name__}. Make one of it: "
+            f"mechanism = {mechanism.__name__}(...), and name that."
         )
     subject = Subject.of(mechanism)
-    chosen = [0, 1] if inputs is None else list(inputs)
+    draws = samples or (SIZED_SAMPLES if subject.sized else SINGLE_SAMPLES)
+    search, measure, look, fit = np.random.SeedSequence(seed).spawn(4)
+
+    def measured(chosen: list[Any]) -> Bound:
+        return sampled_lower_bound(
+            subject,
+            chosen,
+            scope=ONE_REPORT,
+            delta=delta,
+            samples=draws,
+            confidence=confidence,
+            seed=measure,
+        )
+
+    given = _given(inputs)
+    fits: tuple[Check, ...] = ()
+    law = None
+    if hasattr(mechanism, "log_prob"):
+        law = Law.of(mechanism)
+        chosen = Space.of(law, given, seed).shown
+        fits = (check_fit(subject, law, chosen, samples=draws, seed=fit),)
+    elif given is None or isinstance(given, list):
+        chosen = _listed(given)
+    else:
+        chosen = pair_from(subject, given, epsilon=epsilon, delta=delta, seed=search)
+    if law is None or fits[0].status is Status.FAILED:  # a law that does not fit says nothing
+        bound = measured(chosen)
+    else:
+        bound = exact_search(
+            law, scope=ONE_REPORT, epsilon=epsilon, delta=delta, inputs=given, seed=search
+        )
+    checks = run_checks(
+        subject,
+        chosen,
+        epsilon=epsilon,
+        delta=delta,
+        seed=look,
+        mechanism=cast("Mechanism", mechanism) if law else None,
+    )
+    return Verification.of(bound, epsilon=epsilon, delta=delta, checks=(*fits, *checks))
+
+
+def _given(
+    inputs: Sequence[Any] | SearchStrategy[Any] | None,
+) -> list[Any] | SearchStrategy[Any] | None:
+    """A strategy as it is, without importing Hypothesis to see that something is none."""
+    if inputs is None or hasattr(inputs, "example"):
+        return cast("SearchStrategy[Any] | None", inputs)
+    return list(inputs)
+
+
+def _listed(inputs: list[Any] | None) -> list[Any]:
+    chosen = [0, 1] if inputs is None else inputs
     if not 2 <= len(set(map(repr, chosen))) <= len(chosen) <= MOST_INPUTS:
         raise InputError(
             f"Expected 2 to {MOST_INPUTS} different inputs, got {len(set(map(repr, chosen)))} in "
             f"a list of {len(chosen)}. Name the extreme ones."
         )
-    if samples < 100:
-        raise InputError(f"Expected samples of at least 100, got samples={samples!r}. Draw more.")
-    bound = sampled_lower_bound(
-        subject,
-        chosen,
-        scope=ONE_REPORT,
-        delta=delta,
-        samples=samples,
-        confidence=confidence,
-        seed=np.random.SeedSequence(seed),
-    )
-    return Verification.of(bound, epsilon=epsilon, delta=delta)
+    return chosen
