@@ -22,7 +22,7 @@ _REMEDY = (
     "targets.mechanisms."
 )
 # Least draws, numbers and ordered pairs for the exact answer; fewer if a call gives one output.
-_INVERTED = (96, 936, 6)
+_INVERTED = (96, 624, 4)
 _INVERTED_SLOWLY = (96, 96, 2)
 # A cell counts as avoided where this many draws were to be expected in it.
 _EXPECTED = 20.0
@@ -45,13 +45,14 @@ def floating_point(
     significance of the least significant bits for differential privacy").
 
     Exactly, for samplers of the ``OneUniform`` kind, such as ``value + rng.laplace()``: the share
-    of one input's outputs that no uniform at all makes of another input. An output of that kind is
-    proof, so a share whose lower confidence limit is above delta refutes any epsilon.
+    of one input's outputs that no uniform at all makes of another input, though some make smaller
+    and larger ones. Such an output is proof, so a share whose lower confidence limit is above delta
+    refutes any epsilon.
 
     As a black box: one half of ``draws`` chooses cells (sign, exponent and lowest set bit of a
     number) that come up under one input and never under another, though numbers of their sign
-    and exponent do, ``_EXPECTED`` times as many as needed; the other half counts them. Fails if
-    the claim would make it certain that they come up under both.
+    and exponent do, so often that ``_EXPECTED`` were due; the other half counts them. Fails if the
+    counts refute the claim. Numbers that repeat are left to the ratio.
 
     Not seen: inputs so near that their bits differ by chance only, under a sampler that cannot be
     inverted. numpy's ziggurat makes nearly every double between its 256 strips, so a Gaussian gives
@@ -71,18 +72,18 @@ def floating_point(
     for a, b in pairs[:most] if sampler else ():
         assert sampler is not None
         outputs = sampler.outputs(inputs[a], rng.integers(1, 1 << BITS, (size, *shape)))
-        reachable = sampler.reachable(inputs[b], outputs)
-        if reachable is None:
+        skipped = sampler.skips(inputs[b], outputs)
+        if skipped is None:
             break
-        hits = int((~reachable.reshape(size, -1)).any(axis=1).sum())
+        hits = int(skipped.reshape(size, -1).any(axis=1).sum())
         shares.append(hits / size)
         if claim.impossible(hits, size):
             return _failed(
                 inputs[a],
-                inputs[b],
                 claim.share(hits, size),
-                f"({hits} of {size} draws; its sampler was inverted exactly)",
-                outputs[~reachable][0],
+                f"cannot come from {words(inputs[b])} ({hits} of {size} draws, found by inverting "
+                "its sampler exactly)",
+                outputs[skipped][0],
             )
     suspected = ""
     cells, sizes, codes = _cells(batch)
@@ -91,6 +92,8 @@ def floating_point(
     alike = [np.bincount(sizes, weights=row)[sizes] for row in train]
     for a, b in pairs:
         avoided = (train[b] == 0) & (train[a] * alike[b] >= _EXPECTED * np.maximum(alike[a], 1))
+        if not avoided.any() or _repeat(batch[a, :half], avoided[codes[a, :half]]):
+            continue
         seen, other = (avoided[codes[i, half:]].any(axis=1) for i in (a, b))
         hits, misses, held = int(seen.sum()), int(other.sum()), len(seen)
         example = batch[a, half + int(np.argmax(seen))].ravel()
@@ -98,9 +101,9 @@ def floating_point(
         if claim.refuted(hits, held, misses, held):
             return _failed(
                 inputs[a],
-                inputs[b],
                 claim.share(hits, held),
-                f"(by sign, exponent and lowest set bit: {hits} of {held} draws against {misses})",
+                f"have low-order bits of which {words(inputs[b])} gave {misses} in {held} draws "
+                f"(by sign, exponent and lowest set bit; {hits} draws here)",
                 shown,
             )
         if misses == 0 and hits >= _EXPECTED:
@@ -114,12 +117,17 @@ def floating_point(
     return passed(NAME, _seen(batch, shares))
 
 
-def _failed(one: Any, other: Any, share: float, how: str, example: Any) -> Check:
+def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
+    """Whether the numbers ``chosen`` are few ones again and again."""
+    numbers = outputs.reshape(len(outputs), -1)[:, : chosen.shape[1]][chosen]
+    return 2 * len(np.unique(numbers)) < len(numbers)
+
+
+def _failed(one: Any, share: float, how: str, example: Any) -> Check:
     return failed(
         NAME,
-        f"At least {share:.1%} of the outputs for the input {words(one)} cannot come from "
-        f"{words(other)} {how}: an adversary who sees one, such as {_hex(example)}, decides with "
-        f"certainty. {_REMEDY}",
+        f"At least {share:.1%} of the outputs for the input {words(one)} {how}: an adversary who "
+        f"sees one, such as {_hex(example)}, decides with certainty. {_REMEDY}",
     )
 
 

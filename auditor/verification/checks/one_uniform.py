@@ -76,26 +76,33 @@ class OneUniform:
             _run(self.subject, value, uniforms[start : start + batch])[0]
             for start in range(0, len(uniforms), batch)
         ]
-        return np.concatenate(parts).astype(np.float64)
+        return np.concatenate([np.empty((0, *uniforms.shape[1:])), *parts])
 
-    def reachable(self, value: Any, outputs: NDArray[np.float64]) -> NDArray[np.bool_] | None:
-        """Whether some uniform makes each number of ``outputs``, (n, *shape), for ``value``.
+    def skips(self, value: Any, outputs: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+        """Whether no uniform makes a number of ``outputs``, (n, *shape), though some lie around it.
 
-        Bisection over all 2^53 uniforms finds where the outputs pass the wanted one; the uniforms
-        around are tried one by one. None if the sampler does not keep its order there.
+        Bisection over all 2^53 uniforms finds where the outputs for ``value`` pass the number; the
+        uniforms there are tried one by one. None if the sampler does not keep its order there.
         """
+        wanted = outputs if self.rises else -outputs
         low = np.ones(outputs.shape, dtype=np.int64)
         high = np.full(outputs.shape, (1 << BITS) - 1)
-        while (low < high).any():
-            middle = (low + high) // 2
-            short = self._ordered(value, middle) < (outputs if self.rises else -outputs)
-            low, high = np.where(short, middle + 1, low), np.where(short, high, middle)
+        least, most = self._ordered(value, low), self._ordered(value, high)
+        inside = (least < wanted) & (wanted < most)
+        while (open_ := (inside & (low < high)).reshape(len(low), -1).any(axis=1)).any():
+            middle = (low[open_] + high[open_]) // 2
+            made = self._ordered(value, middle)
+            low[open_] = np.where(made < wanted[open_], middle + 1, low[open_])
+            high[open_] = np.where(made < wanted[open_], high[open_], middle)
+            inside[open_] &= made != wanted[open_]
+        rows = inside.reshape(len(low), -1).any(axis=1)
         steps = np.arange(-_NEIGHBOURS, _NEIGHBOURS + 1)
-        around = np.clip(np.add.outer(steps, low), 1, (1 << BITS) - 1)
+        around = np.clip(np.add.outer(steps, low[rows]), 1, (1 << BITS) - 1)
         found = self._ordered(value, around.reshape(-1, *outputs.shape[1:])).reshape(around.shape)
-        if (np.diff(found, axis=0) < 0).any(axis=0).mean() > _DISORDER:
+        if rows.any() and (np.diff(found, axis=0) < 0).any(axis=0).mean() > _DISORDER:
             return None
-        return np.asarray((found == (outputs if self.rises else -outputs)).any(axis=0))
+        inside[rows] &= (found != wanted[rows]).all(axis=0)
+        return inside
 
     def _ordered(self, value: Any, uniforms: Uniforms) -> NDArray[np.float64]:
         made = self.outputs(value, uniforms)

@@ -19,9 +19,9 @@ from auditor.verification.checks import (
     support,
 )
 from auditor.verification.checks.evidence import not_run
+from auditor.verification.law import Law
 from auditor.verification.subject import Subject
 from auditor.verification.verification import Check
-from targets.mechanisms.base import Mechanism
 
 MOST_INPUTS = 8
 # Numbers drawn for all inputs together: what bounds time and memory.
@@ -38,13 +38,13 @@ def run_checks(
     epsilon: float,
     delta: float,
     seed: np.random.SeedSequence,
-    mechanism: Mechanism | None = None,
+    mechanism: Any = None,
 ) -> tuple[Check, ...]:
     """Look for what no ratio of probabilities shows; the same names in the same order always.
 
-    ``mechanism`` is the law of the subject, where it is known. At most ``MOST_INPUTS`` of the
-    inputs are tried: the first, the last and some between. A check that a randomizer gives no
-    chance to look is "not run" and says why. Each accuses a randomizer that keeps its claim with a
+    ``mechanism`` is what the subject was made of, where that knows its law (see ``Law.of``). At
+    most ``MOST_INPUTS`` of the inputs are tried: the first, the last and some between. A check that
+    a randomizer gives no chance to look is "not run" and says why. Each accuses a randomizer that keeps its claim with a
     chance of at most ``FALSE_ALARM``.
     """
     places = np.linspace(0, len(inputs) - 1, min(len(inputs), MOST_INPUTS)).round().astype(int)
@@ -56,7 +56,13 @@ def run_checks(
         return max(1, int(subject.draw(tried[0], np.random.default_rng(one), 2)[0].size))
 
     @functools.cache
+    def shared() -> Check | None:
+        return shared_noise.shared_in_call(subject, tried, seed=three)
+
+    @functools.cache
     def drawn() -> list[NDArray[Any]]:
+        if shared():
+            raise InputError("Expected independent outputs, but those of one call share noise.")
         most = _NUMBERS // entries() if subject.sized else min(_CALLS, _NUMBERS // entries())
         size = max(128, most // len(tried))
         children = one.spawn(len(tried))
@@ -65,6 +71,7 @@ def run_checks(
             for value, child in zip(tried, children, strict=True)
         ]
 
+    law = None if mechanism is None else Law.of(mechanism)
     claim = {"epsilon": epsilon, "delta": delta}
     checks: tuple[tuple[str, Callable[[], Check]], ...] = (
         (
@@ -79,9 +86,11 @@ def run_checks(
         ),
         (
             shared_noise.NAME,
-            lambda: shared_noise.shared_noise(subject, drawn(), tried, seed=three, **claim),
+            lambda: (
+                shared() or shared_noise.shared_noise(drawn(), tried, sized=subject.sized, **claim)
+            ),
         ),
-        (support.NAME, lambda: support.support(drawn(), tried, mechanism=mechanism, **claim)),
+        (support.NAME, lambda: support.support(drawn(), tried, law=law, **claim)),
         (
             output_type.NAME,
             lambda: output_type.output_type(subject, tried, seed=four, **claim),

@@ -29,25 +29,13 @@ _SIZE = 64
 _ENTRIES = 64
 
 
-def shared_noise(
-    subject: Subject,
-    draws: Sequence[NDArray[Any]],
-    inputs: list[Any],
-    *,
-    epsilon: float,
-    delta: float,
-    seed: np.random.SeedSequence,
-) -> Check:
-    """Outputs of one call do not share their noise, nor do the entries of one output.
+def shared_in_call(
+    subject: Subject, inputs: list[Any], *, seed: np.random.SeedSequence
+) -> Check | None:
+    """Outputs of one call, which stand for different users, do not share their noise.
 
-    Outputs of one call, which stand for different users: ``_CALLS`` calls of ``_SIZE`` outputs are
-    exchangeable draws, so equal outputs fall into one call by chance only; see ``_repeats``.
-
-    Entries: a combination of them (a sum with weights, or an exclusive or of two-valued ones) that
-    no noise moves in the first half of ``draws`` and that differs between two inputs fails if it
-    tells them apart in the second half more often than the claim allows. A combination that is the
-    same for every input (one-hot entries sum to one) says nothing and passes. The first
-    ``_ENTRIES`` entries are looked at.
+    ``_CALLS`` calls of ``_SIZE`` outputs are exchangeable draws, so equal outputs fall into one
+    call by chance only; see ``_repeats``. None if nothing is wrong with them.
     """
     if subject.sized:
         for value, child in zip(inputs, seed.spawn(len(inputs)), strict=True):
@@ -60,9 +48,23 @@ def shared_noise(
                     "different calls do not: users share their noise, and the difference of two "
                     "reports is bare. Draw `size` times.",
                 )
+    return None
+
+
+def shared_noise(
+    draws: Sequence[NDArray[Any]], inputs: list[Any], *, epsilon: float, delta: float, sized: bool
+) -> Check:
+    """The entries of one output do not share their noise.
+
+    A combination of entries (a sum with weights, or an exclusive or of two-valued ones) that no
+    noise moves in the first half of ``draws`` and that differs between two inputs fails if it tells
+    them apart in the second half more often than the claim allows. A combination that is the same
+    for every input (one-hot entries sum to one) says nothing and passes. The first ``_ENTRIES``
+    entries are looked at. ``sized`` says that calls of many outputs were looked at already.
+    """
     batch = stacked(draws)
     if batch.ndim == 2 or batch.dtype.kind not in "biuf":
-        if subject.sized:
+        if sized:
             return passed(NAME, "Outputs of one call are no more alike than those of many.")
         return not_run(NAME, "One number or word a call: there is nothing to share noise with.")
     return _among_entries(

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.verification.checks.evidence import Claim, failed, not_run, passed, stacked, words
+from auditor.verification.law import Law
 from auditor.verification.verification import Check
-from targets.mechanisms.base import Mechanism
 
 NAME = "support"
 _REMEDY = "Give every output a positive probability under every input; clip before the noise."
@@ -27,19 +27,19 @@ def support(
     *,
     epsilon: float,
     delta: float,
-    mechanism: Mechanism | None = None,
+    law: Law | None = None,
 ) -> Check:
     """No output that is possible under one input is impossible under another, beyond delta.
 
-    ``draws`` holds n outputs for each input. With ``mechanism``, its law is asked: a critical
+    ``draws`` holds n outputs for each input. With ``law``, that is asked: for a critical
     output, or one drawn, of probability zero under the other input. Otherwise the first half of
     the draws chooses three events a pair of inputs (outputs that came up often, outputs that came
     up at all, numbers beyond the range seen; each never seen under the other input) and the second
     half must show none of the event under the other input and more under this one than the claim
     lets pass. All events share one ``FALSE_ALARM``.
     """
-    if mechanism is not None:
-        return _by_law(draws, inputs, delta, mechanism)
+    if law is not None:
+        return _by_law(draws, inputs, delta, law)
     pairs = list(itertools.permutations(range(len(inputs)), 2))
     claim = Claim(epsilon=epsilon, delta=delta, tests=3 * len(pairs))
     batch = stacked(draws)
@@ -112,17 +112,15 @@ def _interval(low: NDArray[Any], high: NDArray[Any]) -> str:
     return f"[{np.min(low):.6g}, {np.max(high):.6g}] (each entry by its own range)"
 
 
-def _by_law(
-    draws: Sequence[NDArray[Any]], inputs: list[Any], delta: float, mechanism: Mechanism
-) -> Check:
-    critical = mechanism.critical()
+def _by_law(draws: Sequence[NDArray[Any]], inputs: list[Any], delta: float, law: Law) -> Check:
+    critical = law.critical
     if critical is not None:
-        laws = (critical.part or mechanism).log_prob(
-            critical.outputs[None], critical.inputs[:, None]
-        )
-        for a, b in itertools.permutations(range(len(laws)), 2):
-            only = np.isfinite(laws[a]) & np.isneginf(laws[b])
-            if np.exp(laws[a][only]).sum() > delta if critical.exhaustive else only.any() > delta:
+        ask = law.log_prob if critical.part is None else critical.part.log_prob
+        table = np.stack([ask(critical.outputs, value) for value in critical.inputs])
+        for a, b in itertools.permutations(range(len(table)), 2):
+            only = np.isfinite(table[a]) & np.isneginf(table[b])
+            reached = np.exp(table[a][only]).sum() if critical.exhaustive else float(only.any())
+            if reached > delta and (critical.exhaustive or delta == 0):
                 output = critical.name_output(critical.outputs[int(np.argmax(only))])
                 return failed(
                     NAME,
@@ -134,8 +132,8 @@ def _by_law(
     claim = Claim(epsilon=0.0, delta=delta, tests=len(pairs))
     for a, b in pairs:
         asked = np.asarray(draws[a])[:_ASKED]
-        own, law = (mechanism.log_prob(asked, inputs[i]) for i in (a, b))
-        only = np.isfinite(own) & np.isneginf(law)
+        own, other = (law.log_prob(asked, inputs[i]) for i in (a, b))
+        only = np.isfinite(own) & np.isneginf(other)
         if claim.impossible(int(only.sum()), len(only)):
             return failed(
                 NAME,
