@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 import auditor
 from accountants.verdict import Verdict
@@ -143,6 +144,36 @@ def _diffprivlib(dp: ModuleType) -> tuple[Case, ...]:
             setting="5 candidates, utility 4 - abs(x - y), sensitivity 4",
         )
 
+    def objective(epsilon: float) -> Case:
+        """Vector used locally: one record's logistic loss, its released minimiser the output."""
+        vector = dp.Vector(epsilon=epsilon, function_sensitivity=0.25, dimension=1, alpha=1.0)
+
+        def call(label: float, rng: np.random.Generator, size: int) -> NDArray[Any]:
+            mechanism = vector.copy()
+            mechanism._rng = _Seeded(int(rng.integers(2**32)))
+            noise, beyond = np.empty(size), 0.0
+            for k in range(size):
+                released = mechanism.randomise(lambda w: (0.0, np.zeros(1)))
+                noise[k] = released(np.zeros(1))[1][0]
+                beyond = released(np.ones(1))[1][0] - noise[k]
+            high = (np.abs(noise) + 1.0) / (1.0 + beyond)
+            low = -high
+            for _ in range(60):
+                w = (low + high) / 2.0
+                rising = (1.0 + beyond) * w + noise - label * special.expit(-label * w) > 0.0
+                low, high = np.where(rising, low, w), np.where(rising, w, high)
+            return np.round(low * 2.0**20) / 2.0**20
+
+        return Case(
+            library="diffprivlib",
+            name="Vector",
+            call=call,
+            epsilon=epsilon,
+            inputs=(-1.0, 1.0),
+            samples=20_000,
+            setting="1 record, logistic loss, alpha=1, minimiser to 2^-20",
+        )
+
     distances = [["a", "b", 1.0], ["a", "c", 2.0], ["b", "c", 1.0]]
     tree = [["a", "b"], ["c", "d"]]
     bounded: dict[str, Any] = {"sensitivity": 1.0, "lower": 0.0, "upper": 1.0}
@@ -174,6 +205,7 @@ def _diffprivlib(dp: ModuleType) -> tuple[Case, ...]:
             case("GeometricFolded", epsilon, lower=0, upper=4, sensitivity=4, inputs=(0, 4)),
             case("LaplaceBoundedNoise", epsilon, delta=1e-2, sensitivity=1.0),
             case("GaussianAnalytic", epsilon, delta=1e-3, sensitivity=1.0),
+            objective(epsilon),
             case("GaussianDiscrete", epsilon, delta=1e-3, inputs=(0, 1)),
         ]
     rows += [
