@@ -22,7 +22,8 @@ NAME = "fit to the claimed law"
 LEVEL = 1e-6
 """The chance that an honest sampler fails, over all inputs and all tests."""
 _CELLS, _ATOMS, _BLOCKS = 64, 256, 32
-_MOST_ENTRIES, _FEWEST = 1 << 22, 1000
+# Numbers drawn in all, and draws of each input however large they are.
+_MOST_ENTRIES, _FEWEST = 1 << 23, 1000
 _MOST_INPUTS, _ALL_PAIRS = 12, 6
 # How far a numerical integral over the whole line may be from 1.
 _MASS, _ROUNDING = 1e-5, 1e-9
@@ -65,12 +66,14 @@ def check_fit(
 
     All tests are exact binomial tests, for chi-square with 5 expected is wrong by a factor of
     hundreds at p-values as small as these. ``samples`` are drawn for each of ``inputs``, at most
-    12 of them; cells are chosen on one half and counted on the other.
+    12 of them (fewer of large outputs); cells are chosen on one half and counted on the other.
     """
     chosen = inputs[:_MOST_INPUTS]
     *seeds, coins = seed.spawn(len(chosen) + 1)
+    entries = len(chosen) * subject.draw(chosen[0], np.random.default_rng(coins), 1).size
+    size = max(_FEWEST, min(samples, _MOST_ENTRIES // max(1, entries)))
     drawn = [
-        subject.draw(value, np.random.default_rng(child), _size(subject, value, samples))
+        subject.draw(value, np.random.default_rng(child), size)
         for value, child in zip(chosen, seeds, strict=True)
     ]
     try:
@@ -254,9 +257,3 @@ def _pairs(inputs: int) -> list[tuple[int, int]]:
     if inputs <= _ALL_PAIRS:
         return list(itertools.combinations(range(inputs), 2))
     return [(i, (i + 1) % inputs) for i in range(inputs)]
-
-
-def _size(subject: Subject, value: Any, samples: int) -> int:
-    """Draws that fit in memory."""
-    entries = int(subject.draw(value, np.random.default_rng(0), 1)[0].size)
-    return max(_FEWEST, min(samples, _MOST_ENTRIES // max(1, entries)))

@@ -46,8 +46,9 @@ class Density:
 class Law:
     """A sampler with the probabilities it claims, whatever else it knows of itself.
 
-    ``thing`` is what it was made of. ``critical`` is where the largest log-ratio is said to be, so far as ``density`` confirms it;
-    ``unbounded`` that it is said to be nowhere; ``divergent`` the privacy curve, where known.
+    ``thing`` is what it was made of. ``critical`` is where the largest log-ratio is said to be, so
+    far as ``density`` confirms it; ``unbounded`` that it is said to be nowhere; ``divergent`` the
+    privacy curve, where known.
     """
 
     thing: Any

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MOST_PAIRED = 64
 _MOST_ENTRIES, _MOST_PAIRS = 1 << 22, 2016
 # Hypothesis examples: at most so many, fewer for large inputs and outputs.
-_EXAMPLES, _EXAMPLES_AT_DELTA, _FEWEST, _WORK = 300, 60, 30, 1 << 22
+_EXAMPLES, _EXAMPLES_AT_DELTA, _FEWEST, _WORK = 300, 60, 30, 1 << 18
 
 
 def exact_search(
@@ -218,10 +218,13 @@ def _larger(known: Bound | None, found: Bound) -> Bound:
 
 
 def _pairs(space: Space) -> list[tuple[Any, Any]]:
-    """All pairs of the inputs listed, if they are few enough to be looked at one by one."""
+    """All pairs of the inputs listed, if they are few enough; and the two ends of a domain."""
     listed = space.listed or []
     few = len(listed) * (len(listed) - 1) // 2 <= _MOST_PAIRS
-    return list(itertools.combinations(listed, 2)) if few else []
+    return [
+        *itertools.combinations(listed if few else [], 2),
+        *itertools.combinations(space.ends, 2),
+    ]
 
 
 def _plainest(game: Ratio, found: Found, above: float, seed: int) -> Found:

@@ -28,13 +28,14 @@ _SHOWN = 16
 class Space:
     """Inputs of a law: ``strategy`` draws them, ``listed`` are all of them where that is known.
 
-    ``shown`` are a few, to learn from what the outputs are like. ``given`` says that the user
-    named them.
+    ``shown`` are a few, to learn from what the outputs are like; ``ends`` the least and the
+    greatest of a domain, where finite. ``given`` says that the user named them.
     """
 
     strategy: SearchStrategy[Any]
     listed: list[Any] | None
     shown: list[Any]
+    ends: list[Any]
     given: bool
 
     @classmethod
@@ -43,29 +44,30 @@ class Space:
         from hypothesis import strategies as st
 
         listed: list[Any] | None = None
+        ends: list[Any] = []
         if inputs is None:
             if law.domain is None:
                 raise InputError(
                     f"Expected inputs for {law.name}, whose domain is not known, got none. Give a "
                     "list of inputs or a Hypothesis strategy."
                 )
-            strategy = inputs_of(law.domain)
-            listed = _enumerated(law.domain)
+            strategy, listed = inputs_of(law.domain), _enumerated(law.domain)
+            ends = _ends(law.domain)
         elif isinstance(inputs, st.SearchStrategy):
             strategy = inputs
         else:
-            listed = list(inputs)
-        if listed is not None:
-            for value in listed:
-                law.check(value)
+            listed = [law.check(value) for value in inputs]
             if len(listed) < 2:
                 raise InputError(f"Expected at least 2 inputs, got {len(listed)}. Name a pair.")
             strategy = st.sampled_from(listed)
+        if listed is not None:
             step = max(1, len(listed) // _SHOWN)
             shown = [*listed[::step][: _SHOWN - 1], listed[-1]]
         else:
             shown = _some(law, strategy, seed, inputs is None)
-        return cls(strategy=strategy, listed=listed, shown=shown, given=inputs is not None)
+        return cls(
+            strategy=strategy, listed=listed, shown=shown, ends=ends, given=inputs is not None
+        )
 
     @property
     def size(self) -> int:
@@ -90,6 +92,12 @@ def _some(law: Law, strategy: SearchStrategy[Any], seed: int, whole: bool) -> li
             f"Expected a strategy of at least 2 different inputs, got {list(seen)}. Widen it."
         )
     return list(seen.values())[:_SHOWN]
+
+
+def _ends(domain: Domain) -> list[Any]:
+    """The inputs of least and of greatest entries, as far as they are finite."""
+    ends = [end for end in (domain.low, domain.high) if math.isfinite(end)]
+    return [np.full(domain.shape, end) if domain.shape else plain(end) for end in ends]
 
 
 def _enumerated(domain: Domain) -> list[Any] | None:
