@@ -41,7 +41,12 @@ def command(
             "Default [0, 1] for callables, the whole domain for mechanisms."
         ),
     ] = None,
-    samples: Annotated[int, typer.Option(help="Draws per input. For callables.")] = 100_000,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            help="Draws per input that is measured. Default 1000000, or 100000 if one by one."
+        ),
+    ] = None,
     confidence: Annotated[float, typer.Option(help="Of a measured bound.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
     timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 600.0,

@@ -18,7 +18,7 @@ def assert_ldp(
     epsilon: float,
     delta: float = 0.0,
     inputs: Any = None,
-    samples: int = 100_000,
+    samples: int | None = None,
     confidence: float = 0.95,
     seed: int = 0,
     allow: Collection[str] = (),
@@ -35,7 +35,7 @@ def assert_ldp(
     __tracebackhide__ = True
     if isinstance(allow, str):
         allow = (allow,)
-    settings = {
+    settings: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
         "inputs": inputs,

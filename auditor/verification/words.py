@@ -62,14 +62,15 @@ def _evidence(found: Verification) -> Iterator[tuple[str, str]]:
     witness = found.witness
     if witness is None:
         return
-    low, high = ("", "") if found.exact else ("at least ", "at most ")
     yield "inputs", f"{_cut(witness.input_a)}  against  {_cut(witness.input_b)}"
     yield "event", _cut(witness.output)
-    yield (
-        "chances",
-        f"{low}{witness.probability_a:.6g}  against  {high}{witness.probability_b:.6g}",
+    yield "chances", f"{witness.probability_a:.6g}  against  {witness.probability_b:.6g}"
+    sure = (
+        ""
+        if found.exact
+        else f" as seen, at least {_power(found.epsilon_lower)} at this confidence"
     )
-    yield "ratio", f"{_ratio(witness, found.delta)}, e^epsilon is {_power(found.epsilon)}"
+    yield "ratio", f"{_ratio(witness, found.delta)}{sure}; e^epsilon is {_power(found.epsilon)}"
     if witness.note:
         yield "note", witness.note
 

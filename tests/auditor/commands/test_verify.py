@@ -72,7 +72,7 @@ def _homemade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_tight_claim_exits_with_0(cli: Cli) -> None:
-    code, out, err = cli("verify", "homemade:tight", "--epsilon", "1")
+    code, out, err = cli("verify", "homemade:tight", "--epsilon", "1", "--samples", "1000")
     assert (code, err) == (0, "")
     assert out.startswith("CONSISTENT: ")
     assert "tight: 1.0000 of epsilon" in out
@@ -87,7 +87,9 @@ def test_a_violation_exits_with_1_and_shows_the_witness(cli: Cli) -> None:
 
 
 def test_json_is_json_where_epsilon_is_infinite_too(cli: Cli) -> None:
-    code, out, _ = cli("verify", "homemade:certain", "--epsilon", "1", "--json")
+    code, out, _ = cli(
+        "verify", "homemade:certain", "--epsilon", "1", "--samples", "1000", "--json"
+    )
     found = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     assert (code, found["verdict"], found["epsilon_lower"]) == (1, "VIOLATED", "inf")
     assert found["exact"] is True
@@ -123,7 +125,7 @@ def test_a_failed_check_exits_with_1_unless_it_is_waived(
         "verify_ldp",
         lambda *a, **k: dataclasses.replace(real(*a, **k), checks=(failed,)),
     )
-    words = ("verify", "homemade:tight", "--epsilon", "1")
+    words = ("verify", "homemade:tight", "--epsilon", "1", "--samples", "500")
     code, out, _ = cli(*words)
     assert (code, "FAILED    a name: Seen. Mend it." in out) == (1, True)
     code, out, _ = cli(*words, "--allow", "a name")
@@ -149,7 +151,12 @@ BAD = {
     "inputs too deep": (("response", "--epsilon", "1", "--inputs", "[" * 9999), "JSON list"),
     "inputs ragged": (("response", "--epsilon", "1", "--inputs", "[[0, [1]], 1]"), "ragged"),
     "one input": (("response", "--epsilon", "1", "--inputs", "[1]"), "2 to 64"),
-    "unknown check": (("tight", "--epsilon", "1", "--allow", "nothing"), "got 'nothing'"),
+    "input out of the domain": (("tight", "--epsilon", "1", "--inputs", "[0, 5]"), "input in {0, 1}"),
+    "inputs of another shape": (("tight", "--epsilon", "1", "--inputs", "[[0], [1]]"), "shape"),
+    "unknown check": (
+        ("tight", "--epsilon", "1", "--samples", "500", "--allow", "nothing"),
+        "got 'nothing'",
+    ),
     "no such name": (("absent", "--epsilon", "1"), "homemade:absent"),
     "raises": (("raises", "--epsilon", "1"), "ValueError: one two"),
     "exits": (("exits", "--epsilon", "1"), "SystemExit: 7"),

@@ -16,7 +16,6 @@ from auditor.verification.verification import ONE_REPORT
 from auditor.verification.waiver import unwaived
 from auditor.verification.words import describe
 from targets.mechanisms.bit_flip import BitFlip
-from targets.mechanisms.product import Product
 
 CHECKS = (
     Check(name="determinism", status=Status.PASSED, reason="Different seeds differ."),
@@ -40,11 +39,11 @@ def _entry(text: str, label: str) -> str:
 
 
 def test_a_tight_claim_is_said_to_be_tight_and_never_proved() -> None:
-    text = describe(verify_ldp(BitFlip.symmetric(1.0), epsilon=1.0))
+    text = describe(verify_ldp(BitFlip.symmetric(1.0), epsilon=1.0, samples=1000))
     assert text.startswith("CONSISTENT: epsilon 1 at delta 0 is not refuted")
     assert "tight: 1.0000 of epsilon" in _entry(text, "bound")
     assert _entry(text, "how").startswith("exactly")
-    loose = _entry(describe(verify_ldp(BitFlip.symmetric(1.0), epsilon=2.0)), "bound")
+    loose = _entry(describe(verify_ldp(BitFlip.symmetric(1.0), epsilon=2.0, samples=1000)), "bound")
     assert "(0.5000 of epsilon)" in loose
     assert "tight" not in loose
 
@@ -52,20 +51,19 @@ def test_a_tight_claim_is_said_to_be_tight_and_never_proved() -> None:
 @pytest.mark.parametrize("delta", [0.0, 0.05])
 def test_the_ratio_is_that_of_the_bound(delta: float) -> None:
     flip = BitFlip(0.8, 0.3)
-    found = verify_ldp(flip, epsilon=0.5, delta=delta)
+    found = verify_ldp(flip, epsilon=0.5, delta=delta, samples=1000)
     said = _entry(describe(found), "ratio")
-    shown = float(re.split(r"= ?|,", said)[1 if delta else 0])
+    shown = float(re.split(r"= ?|;", said)[1 if delta else 0])
     assert math.log(shown) == pytest.approx(found.epsilon_lower, abs=1e-5)
     assert said.endswith(f"e^epsilon is {math.exp(0.5):.6g}")
 
 
 def test_copies_multiply_the_ratio() -> None:
-    found = verify_ldp(Product(BitFlip.symmetric(1.0), 5), epsilon=1.0)
-    assert found.witness is not None
-    copies = found.witness.copies
-    shown = float(_entry(describe(found), "ratio").split()[0])
-    assert shown == pytest.approx(math.exp(5.0), rel=1e-5)
-    assert copies in (1, 5)
+    witness = Witness(
+        input_a="0", input_b="1", output="o", probability_a=0.5, probability_b=0.25, copies=5
+    )
+    text = describe(_found(1.0, 5 * math.log(2), witness=witness))
+    assert _entry(text, "ratio").startswith("32 over 5 copies; ")
 
 
 def test_huge_and_infinite_numbers_are_written() -> None:
@@ -75,19 +73,22 @@ def test_huge_and_infinite_numbers_are_written() -> None:
     text = describe(_found(2000.0, 9 * math.log(0.5e300), witness=witness))
     assert "e^6" in _entry(text, "ratio")
     assert "e^2000" in _entry(text, "ratio")
-    text = describe(verify_ldp(BitFlip.asymmetric(1.0), epsilon=1.0))
+    text = describe(verify_ldp(BitFlip.asymmetric(1.0), epsilon=1.0, samples=1000))
     assert _entry(text, "bound") == "epsilon is infinite"
     assert _entry(text, "ratio").startswith("infinite")
 
 
-def test_a_measurement_says_its_confidence_and_draws_and_calls_limits_limits() -> None:
+def test_a_measurement_says_its_confidence_and_draws_and_what_is_sure() -> None:
     def response(x: int, rng: np.random.Generator, size: int) -> np.ndarray:
         return np.where(rng.random(size) < 0.7, x, 1 - x)
 
-    text = describe(verify_ldp(response, epsilon=0.1, samples=20_000))
+    found = verify_ldp(response, epsilon=0.1, samples=20_000)
+    text = describe(found)
     assert text.startswith("VIOLATED: epsilon 0.1 at delta 0 is refuted")
-    assert "40,000 draws, at confidence 0.95" in _entry(text, "how")
-    assert re.match(r"at least 0\.\d+ +against +at most 0\.\d+", _entry(text, "chances"))
+    assert found.samples is not None
+    assert f"{found.samples:,} draws, at confidence 0.95" in _entry(text, "how")
+    sure = f" as seen, at least {math.exp(found.epsilon_lower):.6g} at this confidence; "
+    assert sure in _entry(text, "ratio")
     assert "times the claim" in _entry(text, "bound")
 
 
