@@ -58,10 +58,10 @@ def guess_probability(epsilon: float, delta: float = 0.0) -> float:
 class Witness:
     """The pair of inputs and the output (or event) that show a lower bound.
 
-    ``probability_a`` and ``probability_b`` are the probabilities (or densities, or for a measured
-    bound the confidence limits of the probabilities) of ``output`` on either input. ``copies`` is
-    the number of independent reports or coordinates that take this pair at once: the log-ratio
-    adds up over them.
+    ``probability_a`` and ``probability_b`` are the probabilities (or densities; for a measured
+    bound the confidence limits or the shares seen, as ``note`` says) of ``output`` on either input.
+    ``copies`` is the number of independent reports or coordinates that take this pair at once: the
+    log-ratio adds up over them.
     """
 
     input_a: str

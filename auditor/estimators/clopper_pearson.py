@@ -14,10 +14,12 @@ from accountants.errors import InputError
 from accountants.scope import Scope
 
 
-def clopper_pearson_lower(successes: ArrayLike, trials: int, alpha: float) -> NDArray[np.float64]:
+def clopper_pearson_lower(
+    successes: ArrayLike, trials: ArrayLike, alpha: float
+) -> NDArray[np.float64]:
     """Exact lower confidence limit of a proportion at level 1 - alpha."""
     k = np.asarray(successes, dtype=np.float64)
-    limit = special.betaincinv(np.maximum(k, 1), trials - k + 1, alpha)
+    limit = special.betaincinv(np.maximum(k, 1), np.asarray(trials) - k + 1, alpha)
     return np.where(k > 0, limit, 0.0)
 
 

@@ -1,0 +1,131 @@
+"""A rule that guesses the input from the output: cuts of a statistic, a guess in each part."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from auditor.guesses import foreseen_epsilon, revealable
+
+FIRST, NEITHER, SECOND = 1, 0, -1
+# Statistics of more different values than this are cut at quantiles, not between the values.
+_MOST_VALUES = 4096
+# Values closer than this share of their size are one: their difference is rounding.
+_ROUNDING = 1e-9
+_FEW_CUTS = 4
+# Taken as seen once more than it was, so that what the pilot never saw is not thought impossible.
+_UNSEEN = 1.0
+_CAUTION = 2.0
+
+
+class Statistic(Protocol):
+    """A number for each output, chosen before the outputs that count were drawn."""
+
+    def of(self, outputs: NDArray[Any]) -> NDArray[Any]:
+        """Outputs (n, *shape) to numbers (n,)."""
+        ...
+
+    def words(self, low: float, high: float) -> str:
+        """The outputs whose statistic is in [low, high), in words."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """Guesses by ``table`` (FIRST, NEITHER or SECOND) in the parts into which ``cuts`` divide.
+
+    ``cuts`` (m,) increase; part i of m + 1 is [cuts[i-1], cuts[i]).
+    """
+
+    statistic: Statistic
+    cuts: NDArray[np.float64]
+    table: NDArray[np.int8]
+
+    def count(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
+        """How many outputs are guessed to be of the first input, and of the second: (2,)."""
+        parts = histogram(self.statistic.of(outputs), self.cuts)
+        return np.array([parts[self.table == FIRST].sum(), parts[self.table == SECOND].sum()])
+
+    def words(self, side: int) -> str:
+        """The outputs on which ``side`` is guessed, in words."""
+        ends = np.concatenate([[-np.inf], self.cuts, [np.inf]])
+        inside = np.concatenate([[False], self.table == side, [False]])
+        starts = np.flatnonzero(inside[1:] & ~inside[:-1])
+        stops = np.flatnonzero(~inside[1:] & inside[:-1])
+        spoken = [
+            self.statistic.words(float(ends[i]), float(ends[j]))
+            for i, j in zip(starts[:5], stops[:5], strict=True)
+        ]
+        more = f", or {len(starts) - 5} parts more" if len(starts) > 5 else ""
+        return " or ".join(spoken) + more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen:
+    """A rule and the bound it is expected to show: ``epsilon`` orders candidates, no more."""
+
+    epsilon: float
+    guess: Guess | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stake:
+    """What a rule is chosen for: ``draws`` to come, at ``delta``, with error ``alpha``."""
+
+    draws: int
+    delta: float
+    alpha: float
+
+    def foresee(
+        self, right: NDArray[np.float64], wrong: NDArray[np.float64], seen: int, *, both: bool
+    ) -> NDArray[np.float64]:
+        """The bound to expect from a rule that was right and wrong so often in ``seen`` draws."""
+        revealed, alpha = revealable(self.draws, both=both, delta=self.delta, alpha=self.alpha)
+        scale = self.draws / seen
+        z = float(special.ndtri(1 - alpha)) + _CAUTION * math.sqrt(scale)
+        return foreseen_epsilon(right * scale, (wrong + _UNSEEN) * scale, revealed, z)
+
+
+def histogram(values: NDArray[Any], cuts: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Counts of ``values`` in the parts between ``cuts``: (len(cuts) + 1,)."""
+    if len(cuts) > _FEW_CUTS:
+        parts = np.searchsorted(cuts, values, side="right")
+        return np.bincount(parts, minlength=len(cuts) + 1)
+    if values.dtype.kind == "b":
+        values = values.view(np.uint8)
+    whole = values.dtype.kind in "iu"
+    beyond = [
+        len(values),
+        *(int(np.count_nonzero(values >= (math.ceil(cut) if whole else cut))) for cut in cuts),
+        0,
+    ]
+    counts = np.array(beyond, dtype=np.int64)
+    return counts[:-1] - counts[1:]
+
+
+def cuts_between(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Cuts that tell the values apart if they are few, or quantiles, dense in both tails."""
+    different = np.unique(values).astype(np.float64)
+    finite = different[np.isfinite(different)]
+    gaps = np.diff(finite)
+    apart = gaps > _ROUNDING * np.maximum(np.abs(finite[1:]), np.abs(finite[:-1]))
+    if np.count_nonzero(apart) < _MOST_VALUES:
+        cuts = (finite[:-1] + gaps / 2)[apart]
+    else:
+        ordered = np.sort(values)
+        n = len(ordered)
+        tail = np.unique(np.geomspace(1, n / 16, 48).astype(np.int64))
+        ranks = np.concatenate([tail, np.linspace(n / 16, n - n / 16, 64).astype(int), n - tail])
+        common = different[np.unique(values, return_counts=True)[1] > n / 64]
+        cuts = np.concatenate([ordered[ranks], common, np.nextafter(common, np.inf)])
+        cuts = np.unique(cuts[np.isfinite(cuts)]).astype(np.float64)
+    if len(finite) == 0:
+        return np.zeros(1)
+    beyond = [finite[-1] + max(1.0, abs(finite[-1]))] if different[-1] == np.inf else []
+    before = [finite[0] - max(1.0, abs(finite[0]))] if different[0] == -np.inf else []
+    return np.concatenate([before, cuts, beyond])

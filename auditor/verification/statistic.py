@@ -1,0 +1,121 @@
+"""Numbers that an output is boiled down to, before a rule cuts them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.verification.guess import cuts_between
+
+Values = NDArray[Any]
+# So few whole numbers are told apart by comparing with each.
+_FEW = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A function of a numeric output that has a name of its own: a coordinate, a sum."""
+
+    name: str
+    compute: Callable[[Values], Values]
+
+    def of(self, outputs: Values) -> Values:
+        """Outputs (n, *shape) to numbers (n,)."""
+        return self.compute(outputs.reshape(len(outputs), -1))
+
+    def words(self, low: float, high: float) -> str:
+        """An interval, in words."""
+        if np.isinf(low):
+            return f"{self.name} < {high:.6g}"
+        return (
+            f"{self.name} >= {low:.6g}"
+            if np.isinf(high)
+            else (f"{low:.6g} <= {self.name} < {high:.6g}")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Which of the outcomes seen in a pilot an output is; -1 for any other.
+
+    ``marks`` holds for each entry of an output what tells its values apart: the values themselves,
+    sorted, or for floats cuts between them, so that an error of rounding makes no other outcome.
+    An outcome's key is the sum of its entries' positions times ``weights``, modulo 2^64; two
+    outcomes of one key would be one to the rule, which stays valid.
+    """
+
+    marks: tuple[Values, ...]
+    weights: NDArray[np.uint64]
+    keys: NDArray[np.uint64]
+    shown: tuple[str, ...]
+
+    @classmethod
+    def seen(cls, outputs: Values) -> Outcome:
+        """The outcomes among ``outputs``."""
+        flat = outputs.reshape(len(outputs), -1)
+        marks = tuple(cuts_between(c) if c.dtype.kind == "f" else np.unique(c) for c in flat.T)
+        rng = np.random.default_rng(0)
+        weights = rng.integers(2**62, size=len(marks), dtype=np.uint64) * np.uint64(2)
+        weights += np.uint64(1)
+        keys, where = np.unique(_keys(flat, marks, weights), return_index=True)
+        rows = flat[where] if outputs.ndim > 1 else flat[where, 0]
+        return cls(marks, weights, keys, tuple(str(row.tolist()) for row in rows))
+
+    def of(self, outputs: Values) -> Values:
+        """Outputs (n, *shape) to positions (n,) among the outcomes seen."""
+        flat = outputs.reshape(len(outputs), -1)
+        if len(self.marks) == 1 and self.marks[0].dtype == flat.dtype and len(self.keys) <= _FEW:
+            return self._one_of_few(flat[:, 0])
+        if self.marks[0].dtype.kind in "US":
+            flat = flat.astype(str)
+        keys = _keys(flat, self.marks, self.weights)
+        found = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        known = self.keys[found] == keys
+        for column, mark in zip(flat.T, self.marks, strict=True):
+            if mark.dtype.kind != "f":
+                known &= mark[np.minimum(np.searchsorted(mark, column), len(mark) - 1)] == column
+        return np.where(known, found, -1)
+
+    def _one_of_few(self, column: Values) -> Values:
+        positions = np.full(len(column), -1, dtype=np.int8)
+        keys = _keys(self.marks[0][:, None], self.marks, self.weights)
+        for value, position in zip(
+            self.marks[0], np.searchsorted(self.keys, keys).tolist(), strict=True
+        ):
+            positions += (column == value).view(np.int8) * np.int8(position + 1)
+        return positions
+
+    def words(self, low: float, high: float) -> str:
+        """The outcomes with positions in an interval, by name."""
+        start = 0 if np.isinf(low) else max(0, math.ceil(low))
+        names = self.shown[start : None if np.isinf(high) else max(0, math.ceil(high))]
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        other = " or an output that no pilot saw" if np.isinf(low) else ""
+        return f"output in {{{', '.join(names[:5])}{more}}}{other}"
+
+
+def _keys(
+    flat: Values, marks: tuple[Values, ...], weights: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    keys = np.zeros(len(flat), dtype=np.uint64)
+    for column, mark, weight in zip(flat.T, marks, weights, strict=True):
+        keys += np.searchsorted(mark, column, side="left").astype(np.uint64) * weight
+    return keys
+
+
+def plain_numbers(width: int) -> list[Number]:
+    """Statistics of outputs of so many entries that need no pilot: the number itself, or sums."""
+    if width == 1:
+        return [Number("output", lambda x: x[:, 0])]
+    return [
+        Number("sum of the output", lambda x: x.sum(axis=1)),
+        Number("sum of |output|", lambda x: np.abs(x).sum(axis=1)),
+        Number("largest entry", lambda x: x.max(axis=1)),
+        Number("smallest entry", lambda x: x.min(axis=1)),
+        Number("number of entries that are not 0", lambda x: np.count_nonzero(x, axis=1)),
+    ]
