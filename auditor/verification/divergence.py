@@ -17,7 +17,7 @@ from auditor.verification.law import Law, in_words
 from auditor.verification.outputs import Outputs
 from auditor.verification.table import Table
 
-_DRAWS = 2048
+_DRAWS, _FINE = 2048, 1025
 _TOLERANCE = 1e-9
 
 
@@ -60,7 +60,10 @@ class Divergence:
 
     def _integrated(self, a: Any, b: Any) -> Bound:
         drawn = np.concatenate([self.law.draw(value, _DRAWS, self.seed) for value in (a, b)])
-        edges = edges_around(drawn[np.isfinite(drawn)].astype(np.float64))
+        drawn = drawn[np.isfinite(drawn)].astype(np.float64)
+        low, high = drawn.min(), drawn.max()
+        fine = np.linspace(low - (high - low) / 2, high + (high - low) / 2, _FINE)
+        edges = np.union1d(edges_around(drawn), fine)
         inputs = [float(v) for v in (a, b) if np.ndim(v) == 0 and np.isreal(v)]
         cells = integrate(
             lambda x: np.exp(np.stack([self.law.guess(x, value) for value in (a, b)])),

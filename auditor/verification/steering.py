@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,9 @@ def worst(
 ) -> tuple[float, Any]:
     """The largest score among ``examples`` examples steered towards it, and its example.
 
-    (-inf, None) if the strategy gives nothing. Equal seeds see equal examples; nothing is kept
-    between calls. An AuditError of ``score`` is raised.
+    (-inf, None) if the strategy gives nothing. Equal seeds see equal examples, as long as the same
+    modules are loaded (Hypothesis tries constants of the user's code); nothing is kept between
+    calls. An AuditError of ``score`` is raised.
     """
     best: tuple[float, Any] = (-float("inf"), None)
 
@@ -52,7 +54,7 @@ def _find(
     seed: int,
     examples: int,
 ) -> Any | None:
-    from hypothesis import Phase, Verbosity, find, settings, target
+    from hypothesis import Phase, Verbosity, currently_in_test_context, find, settings, target
     from hypothesis.errors import NoSuchExample, Unsatisfiable
 
     errors: list[AuditError] = []
@@ -75,10 +77,19 @@ def _find(
         phases=(Phase.generate, Phase.target, Phase.shrink),
         verbosity=Verbosity.quiet,
     )
-    try:
-        found = find(strategy, condition, settings=quiet, random=Random(seed))
-    except (NoSuchExample, Unsatisfiable):
-        found = None
+
+    def search() -> Any | None:
+        try:
+            return find(strategy, condition, settings=quiet, random=Random(seed))
+        except (NoSuchExample, Unsatisfiable):
+            return None
+
+    if currently_in_test_context():
+        # Hypothesis refuses a search inside the test of a user; a thread has a context of its own.
+        with ThreadPoolExecutor(1) as thread:
+            found = thread.submit(search).result()
+    else:
+        found = search()
     if errors:
         raise errors[0]
     return found

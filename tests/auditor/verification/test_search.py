@@ -1,0 +1,418 @@
+"""exact_search: exhaustive where it can be, steered and shrunk where not, never above the truth."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from accountants.bound import Bound
+from accountants.errors import InputError
+from accountants.verdict import exceeds
+from auditor.exact import exact_lower_bound
+from auditor.verification.law import Density
+from auditor.verification.search import exact_search
+from auditor.verification.verification import ONE_REPORT
+from targets.mechanisms.base import Critical, Domain
+from targets.mechanisms.bit_flip import BitFlip
+from targets.mechanisms.gaussian import Gaussian, gaussian_divergence
+from targets.mechanisms.laplace import Laplace
+from targets.mechanisms.one_coordinate import OneCoordinate
+from targets.mechanisms.product import Product
+from targets.mechanisms.repeated import Repeated
+from targets.mechanisms.shuffled import Shuffled
+
+FEW = settings(max_examples=25, deadline=None, database=None, derandomize=True)
+UNIT = Domain(low=0, high=1)
+
+
+def search(
+    mechanism: Any, epsilon: float, delta: float = 0.0, inputs: Any = None, seed: int = 0
+) -> Bound:
+    return exact_search(
+        mechanism,
+        scope=ONE_REPORT,
+        epsilon=epsilon,
+        delta=delta,
+        inputs=inputs,
+        seed=np.random.SeedSequence(seed),
+    )
+
+
+def additive(log_density: Any, noise: Any, domain: Domain | None = UNIT) -> Density:
+    """Noise on a number: the two functions that a third party has."""
+    return Density(
+        sample=lambda x, rng, size: x + noise(rng, size),
+        log_prob=lambda y, x: log_density(np.asarray(y, dtype=float) - x),
+        domain=domain,
+    )
+
+
+def laplace(scale: float, domain: Domain | None = UNIT) -> Density:
+    return additive(
+        lambda z: -np.abs(z) / scale - math.log(2 * scale),
+        lambda rng, size: rng.laplace(0, scale, size),
+        domain,
+    )
+
+
+def gaussian(sigma: float) -> Density:
+    return additive(
+        lambda z: -0.5 * (z / sigma) ** 2 - math.log(sigma * math.sqrt(2 * math.pi)),
+        lambda rng, size: rng.normal(0, sigma, size),
+    )
+
+
+def table(laws: NDArray[np.float64]) -> Density:
+    """Rows of probabilities: the input is a row, the output a column."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(laws)
+
+    def log_prob(output: Any, value: Any) -> Any:
+        column = np.asarray(output)
+        inside = (column >= 0) & (column < laws.shape[1])
+        return np.where(inside, logs[int(value), np.where(inside, column, 0)], -np.inf)
+
+    return Density(
+        sample=lambda x, rng, size: rng.choice(laws.shape[1], size, p=laws[int(x)]),
+        log_prob=log_prob,
+        domain=Domain(low=0, high=len(laws) - 1, values=tuple(map(float, range(len(laws))))),
+    )
+
+
+def hockey_stick(p: NDArray[np.float64], q: NDArray[np.float64], epsilon: float) -> float:
+    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
+
+
+@st.composite
+def laws(draw: st.DrawFn) -> NDArray[np.float64]:
+    shape = draw(st.tuples(st.integers(2, 4), st.integers(2, 5)))
+    weights = draw(
+        st.lists(st.integers(0, 20), min_size=math.prod(shape), max_size=math.prod(shape))
+    )
+    rows = np.array(weights, dtype=float).reshape(shape)
+    assume((rows.sum(axis=1) > 0).all())
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+@given(laws())
+@FEW
+def test_few_inputs_and_outputs_are_searched_exhaustively(rows: NDArray[np.float64]) -> None:
+    found = search(table(rows), 0.5)
+    pairs = list(itertools.permutations(rows, 2))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        truth = max(np.nanmax(np.where(p > 0, np.log(p / q), 0.0)) for p, q in pairs)
+    assert found.epsilon == pytest.approx(truth, abs=1e-9)
+    assert "exhaustive" in found.source
+    witness = found.witness
+    assert witness is not None
+    assert witness.probability_a == pytest.approx(rows[int(witness.input_a), int(witness.output)])
+    assert witness.probability_b == pytest.approx(rows[int(witness.input_b), int(witness.output)])
+
+
+@given(laws(), st.sampled_from([0.01, 0.2]))
+@FEW
+def test_at_a_delta_the_epsilon_is_where_the_divergence_meets_it(
+    rows: NDArray[np.float64], delta: float
+) -> None:
+    found = search(table(rows), 0.5, delta).epsilon
+    pairs = list(itertools.permutations(rows, 2))
+    if math.isfinite(found):
+        assert max(hockey_stick(p, q, found) for p, q in pairs) <= delta * (1 + 1e-6)
+    if found > 1e-6:
+        below = min(found, 500.0) - 1e-6
+        assert max(hockey_stick(p, q, below) for p, q in pairs) > delta * (1 - 1e-6)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        BitFlip(0.7, 0.2),
+        Product(BitFlip(0.8, 0.3), 3),
+        OneCoordinate(2.5, 3),
+        Shuffled(1.0, 4),
+        Repeated(BitFlip.symmetric(1.0), 3),
+        Laplace(scale=0.7, low=-1, high=2),
+        Product(Laplace(scale=2.0, low=-1, high=1), 20),
+    ],
+    ids=str,
+)
+def test_no_search_beats_the_critical_sets_of_honest_mechanisms(mechanism: Any) -> None:
+    known = exact_lower_bound(mechanism, ONE_REPORT).epsilon
+    found = search(mechanism, known)
+    assert found.epsilon == pytest.approx(known, rel=1e-9)
+    assert not exceeds(found.epsilon, known)
+
+
+@given(
+    low=st.floats(-1e6, 1e6),
+    width=st.floats(1e-3, 1e6),
+    epsilon=st.floats(0.01, 50.0),
+)
+@settings(FEW, max_examples=10)
+def test_a_claim_that_holds_with_equality_is_tight_and_not_refuted(
+    low: float, width: float, epsilon: float
+) -> None:
+    domain = Domain(low=low, high=low + width)
+    found = search(laplace(width / epsilon, domain), epsilon)
+    assert not exceeds(found.epsilon, epsilon + 1e-9)
+    assert found.epsilon > 0.999 * epsilon * ((domain.high - domain.low) / width)
+
+
+def test_a_broken_claim_is_shrunk_to_the_simplest_pair() -> None:
+    found = search(laplace(0.5, Domain(low=-7, high=9)), 1.0)
+    assert found.epsilon == pytest.approx(32.0)
+    witness = found.witness
+    assert witness is not None
+    assert {witness.input_a, witness.input_b} == {"0", "1"}
+    assert witness.output in {"0", "1"}
+    assert math.log(witness.probability_a / witness.probability_b) > 1.0
+    assert "the largest is that of" in witness.note
+
+
+class BlindCritical(BitFlip):
+    def critical(self) -> Critical:
+        return Critical(inputs=np.array([0, 1]), outputs=np.array([1]))
+
+
+class BoastfulCopies(BitFlip):
+    """Says that ten copies see its worst pair, and answers once."""
+
+    def critical(self) -> Critical:
+        return replace(super().critical(), copies=10, part=BitFlip(self.p, self.q))
+
+
+class TwiceCounted(BitFlip):
+    """Lists its outputs twice, which doubles every divergence."""
+
+    def critical(self) -> Critical:
+        return replace(super().critical(), outputs=np.array([0, 1, 0, 1]))
+
+
+@pytest.mark.parametrize("kind", [BlindCritical, BoastfulCopies, TwiceCounted])
+@pytest.mark.parametrize("delta", [0.0, 0.05])
+def test_wrong_critical_sets_neither_hide_nor_invent(kind: Any, delta: float) -> None:
+    truth = exact_lower_bound(BitFlip(0.9, 0.3), ONE_REPORT, delta).epsilon
+    assert search(kind(0.9, 0.3), 1.0, delta).epsilon == pytest.approx(truth)
+
+
+class OutsideCritical(Laplace):
+    """Its critical inputs lie outside its domain, where it promises nothing."""
+
+    def critical(self) -> Critical:
+        ends = np.array([10 * self.low, 10 * self.high])
+        return Critical(inputs=ends, outputs=ends)
+
+    def log_prob(self, output: Any, value: Any) -> Any:
+        return stats.laplace(np.asarray(value), self.scale).logpdf(output)
+
+
+class LazyCritical(Laplace):
+    """None, for its author did not know: that is no proof of an infinite epsilon."""
+
+    def critical(self) -> Any:
+        return None
+
+
+@pytest.mark.parametrize("kind", [OutsideCritical, LazyCritical])
+def test_critical_sets_that_the_law_does_not_confirm_are_not_believed(kind: Any) -> None:
+    found = search(kind(scale=1.0, low=-1.0, high=1.0), 1.9)
+    assert found.epsilon == pytest.approx(2.0)
+
+
+def test_a_ratio_that_grows_without_bound_is_infinite_whatever_is_claimed() -> None:
+    for claim in (0.5, 1000.0):
+        assert math.isinf(search(Gaussian(sigma=1.0, low=0, high=1), claim).epsilon)
+    assert search(gaussian(1.0), 5.0).epsilon > 20.0  # says nothing of itself: found, far out
+
+
+def test_an_output_impossible_under_one_input_is_infinite() -> None:
+    def within(z: Any) -> Any:
+        return np.where(np.abs(z) <= 2.0, -math.log(4.0), -np.inf)
+
+    cut = additive(within, lambda rng, size: rng.uniform(-2, 2, size))
+    found = search(cut, 10.0)
+    assert math.isinf(found.epsilon)
+    assert found.witness is not None
+    assert found.witness.probability_b == 0.0
+
+
+def test_logs_of_densities_that_underflow_are_no_impossible_outputs() -> None:
+    """log(exp(-800)) is -inf by rounding: the epsilon is 70 all the same, and claimed."""
+
+    def underflows(z: Any) -> Any:
+        with np.errstate(divide="ignore"):
+            return np.log(np.exp(-np.abs(z) * 70.0) * 35.0)
+
+    mechanism = additive(underflows, lambda rng, size: rng.laplace(0, 1 / 70.0, size))
+    found = search(mechanism, 70.0)
+    assert found.epsilon == pytest.approx(70.0)
+    assert not exceeds(found.epsilon, 70.0)
+
+
+def vector_laplace(length: int, scale: float) -> Density:
+    def log_prob(y: Any, x: Any) -> Any:
+        return -np.abs(np.asarray(y) - x).sum(axis=-1) / scale - length * math.log(2 * scale)
+
+    return Density(
+        sample=lambda x, rng, size: x + rng.laplace(0, scale, (size, length)),
+        log_prob=log_prob,
+        domain=Domain(low=0, high=1, shape=(length,)),
+    )
+
+
+def test_rounding_of_large_log_probabilities_refutes_nothing() -> None:
+    found = search(vector_laplace(300, 1e-40), 300e40)
+    assert not exceeds(found.epsilon, 300e40)
+    assert search(vector_laplace(300, 0.7), 300 / 0.7).epsilon == pytest.approx(300 / 0.7)
+
+
+def test_entries_that_share_a_budget_of_one_are_caught() -> None:
+    found = search(vector_laplace(4, 1.0), 1.0)
+    assert found.epsilon == pytest.approx(4.0)
+    witness = found.witness
+    assert witness is not None
+    assert math.log(witness.probability_a / witness.probability_b) > 1.0
+
+
+@dataclass(frozen=True)
+class OnIntegers:
+    """Whole-number noise from a log-weight, normalised over [-400, 400]."""
+
+    log_weight: Any
+    domain = Domain(low=0, high=3, values=(0.0, 1.0, 2.0, 3.0))
+
+    @cached_property
+    def _logs(self) -> NDArray[np.float64]:
+        logs = np.array([self.log_weight(k) for k in range(-400, 401)], dtype=float)
+        return np.asarray(logs - special.logsumexp(logs))
+
+    def __call__(self, value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
+        p = np.exp(self._logs)
+        return int(value) + rng.choice(np.arange(-400, 401), size, p=p / p.sum())
+
+    def log_prob(self, output: Any, value: Any) -> NDArray[np.float64]:
+        k = np.asarray(output) - int(value)
+        inside = np.abs(k) <= 400
+        return np.where(inside, self._logs[np.where(inside, k, 0) + 400], -np.inf)
+
+
+def test_whole_numbers_without_end_are_not_called_exhausted() -> None:
+    """Nearly all mass is seen, but the worst ratio of a discrete Gaussian is in its tail."""
+    found = search(OnIntegers(lambda k: -0.5 * k * k), 12.0)
+    assert "exhaustive" not in found.source
+    assert found.epsilon > 12.0
+    even = search(OnIntegers(lambda k: -0.5 * abs(int(k))), 1.5)
+    assert even.epsilon == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-2])
+@pytest.mark.parametrize("sigma", [0.5, 3.0])
+def test_densities_without_a_curve_are_integrated_from_below(sigma: float, delta: float) -> None:
+    found = search(gaussian(sigma), 100.0, delta).epsilon
+    assert gaussian_divergence(1 / sigma, found) >= delta * (1 - 1e-9)
+    assert gaussian_divergence(1 / sigma, found + 1e-3) < delta
+    truth = 2.0 + 2.0 * math.log1p(-delta)
+    assert truth - 1e-4 < search(laplace(0.5), 9.0, delta).epsilon <= truth + 1e-9
+
+
+class ModestCurve(Gaussian):
+    """Its curve is that of half the distance."""
+
+    def divergence(self, epsilon: float) -> float:
+        return gaussian_divergence((self.high - self.low) / self.sigma / 2, epsilon)
+
+
+def test_a_curve_that_is_too_low_hides_nothing() -> None:
+    honest, modest = (kind(sigma=1.0, low=0, high=1) for kind in (Gaussian, ModestCurve))
+    found = search(modest, 3.0, 1e-5)
+    assert found.epsilon == pytest.approx(search(honest, 3.0, 1e-5).epsilon, abs=1e-3)
+    assert found.witness is not None
+
+
+def test_discrete_outputs_without_end_have_a_divergence_from_below() -> None:
+    found = search(OnIntegers(lambda k: -0.5 * abs(int(k))), 1.5, 0.01).epsilon
+    p = np.exp(-0.5 * np.abs(np.arange(-100, 101)))
+    p, q = p / p.sum(), np.roll(p / p.sum(), 3)
+    assert hockey_stick(p, q, found) >= 0.01 * (1 - 1e-6)
+    assert hockey_stick(p, q, found + 0.02) < 0.01
+
+
+def test_what_has_no_answer_is_refused_with_a_remedy() -> None:
+    with pytest.raises(InputError, match="give the curve"):
+        search(vector_laplace(3, 1.0), 1.0, 0.01)
+    with pytest.raises(InputError, match="Expected inputs"):
+        search(laplace(1.0, domain=None), 1.0)
+    with pytest.raises(InputError, match="log_prob"):
+        search(lambda x, rng, size: rng.random(size), 1.0)
+    doubled = additive(
+        lambda z: stats.laplace.logpdf(z) + math.log(2.0), lambda rng, size: rng.laplace(0, 1, size)
+    )
+    with pytest.raises(InputError, match="normaliser"):
+        search(doubled, 1.0, 0.01)
+
+
+def test_inputs_are_checked_against_the_domain() -> None:
+    flip, noise = BitFlip(0.9, 0.3), Laplace(scale=1.0, low=-1, high=1)
+    for mechanism, inputs in (
+        (flip, [0, 2]),
+        (noise, [0.0, 1.5]),
+        (noise, [[0.0, 0.5], [1.0, 1.0]]),
+        (noise, st.floats(0.0, 3.0)),
+        (noise, [0.5]),
+        (noise, []),
+        (noise, st.just(0.5)),
+        (flip, ["yes", "no"]),
+    ):
+        with pytest.raises(InputError, match="Expected"):
+            search(mechanism, 1.0, inputs=inputs)
+
+
+def test_inputs_given_confine_the_search() -> None:
+    noise = Laplace(scale=1.0, low=-5, high=5)
+    assert search(noise, 9.0, inputs=[0.0, 0.25, 1.0]).epsilon == pytest.approx(1.0)
+    assert search(noise, 9.0, inputs=st.floats(1.0, 3.0)).epsilon == pytest.approx(2.0)
+    assert search(noise, 9.0, 0.01, inputs=[0.0, 1.0]).epsilon < 1.0
+    given_none = search(laplace(1.0, domain=None), 9.0, inputs=[0.0, 2.0])
+    assert given_none.epsilon == pytest.approx(2.0)
+
+
+def test_a_law_that_gives_nan_where_it_draws_is_refused() -> None:
+    broken = additive(
+        lambda z: np.where(z > 0, np.nan, stats.laplace.logpdf(z)),
+        lambda rng, size: rng.laplace(0, 1, size),
+    )
+    with pytest.raises(InputError, match="nan"):
+        search(broken, 1.0)
+
+
+def test_words_as_outputs_and_one_output_at_a_time() -> None:
+    def one(x: int, rng: np.random.Generator) -> str:
+        return "yes" if (rng.random() < 0.8) == bool(x) else "no"
+
+    def log_prob(output: Any, value: Any) -> float:
+        return math.log(0.8 if (str(output) == "yes") == bool(value) else 0.2)
+
+    found = search(Density(sample=one, log_prob=log_prob), 1.0, inputs=[0, 1])
+    assert found.epsilon == pytest.approx(math.log(4.0))
+    assert "exhaustive" in found.source
+
+
+def test_equal_seeds_give_equal_answers() -> None:
+    first, again = (search(laplace(0.3), 1.0, seed=4) for _ in range(2))
+    assert first == again
+
+
+@given(st.floats(1.0, 2.0))
+@settings(FEW, max_examples=3)
+def test_it_runs_inside_a_test_of_the_users_own(scale: float) -> None:
+    assert search(laplace(scale), 1.0).epsilon == pytest.approx(1.0 / scale)
