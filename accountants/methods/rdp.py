@@ -15,6 +15,7 @@ from dp_accounting import (
     PoissonSampledDpEvent,
     RandomizedResponseDpEvent,
     SampledWithoutReplacementDpEvent,
+    ZCDpEvent,
 )
 from dp_accounting.rdp import RdpAccountant, compute_epsilon
 from numpy.typing import NDArray
@@ -34,6 +35,7 @@ _READS = (
     GaussianDpEvent,
     PoissonSampledDpEvent,
     SampledWithoutReplacementDpEvent,
+    ZCDpEvent,
 )
 # dp-accounting's default orders, and larger and smaller ones for weak and strong noise.
 _ORDERS: NDArray[np.float64] = np.concatenate(
@@ -45,8 +47,8 @@ _ORDERS: NDArray[np.float64] = np.concatenate(
 class Rdp:
     """Rényi divergences of every order add up (Mironov 2017, Proposition 1).
 
-    Curves of Laplace, Gaussian and sampled Gaussian leaves are dp-accounting's, taken one use at
-    a time; counts are multiplied here. Curves of randomized response and bit flips follow from
+    Curves of Laplace, Gaussian, sampled Gaussian and zCDP leaves are dp-accounting's, taken one use
+    at a time; counts are multiplied here. Curves of randomized response and bit flips follow from
     their dominating pair. Conversion: Canonne, Kamath and Steinke 2020, Proposition 12.
     """
 

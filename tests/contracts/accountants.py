@@ -23,6 +23,7 @@ from dp_accounting import (
     RandomizedResponseDpEvent,
     SelfComposedDpEvent,
     UnsupportedDpEvent,
+    ZCDpEvent,
 )
 from scipy import optimize, stats
 
@@ -115,6 +116,7 @@ USES = {
     "pure": Use(PureDpEvent(1.5), response(1.5)),
     "laplace": Use(LaplaceDpEvent(2.0), laplace(2.0)),
     "gaussian": Use(GaussianDpEvent(5.0), gaussian(5.0)),
+    "zcdp": Use(ZCDpEvent(0.02)),
     "shuffled": Use(ShuffledDpEvent(1.0, 500)),
     "shuffled bits": Use(ShuffledDpEvent(1.0, 500, True)),
     "one in the shuffle": Use(ShuffledDpEvent(1.0, 1), response(1.0)),

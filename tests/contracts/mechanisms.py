@@ -27,17 +27,28 @@ from targets.mechanisms.base import Divergent, Mechanism
 from targets.mechanisms.bit_flip import BitFlip
 from targets.mechanisms.clipped import Clipped
 from targets.mechanisms.component_laplace import Component, ComponentLaplace
+from targets.mechanisms.discrete_gaussian import DiscreteGaussian
+from targets.mechanisms.discrete_laplace import DiscreteLaplace
+from targets.mechanisms.duchi import Duchi
 from targets.mechanisms.embedding_gaussian import EmbeddingGaussian
 from targets.mechanisms.gaussian import Gaussian
+from targets.mechanisms.hybrid import Hybrid
 from targets.mechanisms.identity import Identity
+from targets.mechanisms.k_ary import KAry
 from targets.mechanisms.laplace import Laplace
 from targets.mechanisms.noise_replacement import NoiseReplacement
 from targets.mechanisms.objective_perturbation import ObjectivePerturbation
 from targets.mechanisms.one_coordinate import OneCoordinate
+from targets.mechanisms.optimal_unary import OptimalUnary
+from targets.mechanisms.piecewise import Piecewise
+from targets.mechanisms.post_processed import PostProcessed
 from targets.mechanisms.private_average import PrivateAverage
 from targets.mechanisms.product import Product
 from targets.mechanisms.repeated import Repeated
 from targets.mechanisms.shuffled import Shuffled
+from targets.mechanisms.shuffled_reports import ShuffledReports
+from targets.mechanisms.snapped_laplace import SnappedLaplace
+from targets.mechanisms.symmetric_unary import SymmetricUnary
 from targets.mechanisms.vector_gaussian import VectorGaussian
 
 SCOPE = Scope(
@@ -57,12 +68,17 @@ class Case:
     For densities, ``cdf(outputs, value)`` makes every output uniform on the unit cube, of the
     outputs' shape: entry by entry the cumulative law given the entries before it, worked out
     without ``log_prob``. The inputs of a ``Divergent`` mechanism hold its worst pair.
+
+    Where the law is constant on pieces of the line for all ``inputs``, ``outputs`` has one of each
+    piece: ``edges`` are the pieces' ends, and ``sizes`` their lengths, or 1 for an atom.
     """
 
     mechanism: Mechanism
     inputs: NDArray[Any]
     outputs: NDArray[Any] | None
     cdf: Callable[[NDArray[Any], float], NDArray[Any]] | None = None
+    edges: NDArray[Any] | None = None
+    sizes: NDArray[Any] | float = 1.0
 
 
 def _tuples(length: int) -> NDArray[np.int64]:
@@ -122,8 +138,92 @@ def _replacements() -> tuple[Case, ...]:
     return tuple(Case(kind, np.array([0.0, 0.4, 1.5]), None, _joint_normal(kind)) for kind in kinds)
 
 
+_UNIT = np.array([-1.0, -0.3, 0.0, 0.5, 1.0])
+
+
+def _on_pieces(mechanism: Piecewise | Hybrid, atoms: tuple[float, ...] = ()) -> Case:
+    """The pieces between the ends of the intervals of all inputs, by the paper's formulas."""
+    half = math.exp(mechanism.epsilon / 2.0)
+    reach = (half + 1.0) / (half - 1.0)
+    ends = np.sort(np.add.outer([1.0 - reach, reach - 1.0], (reach + 1.0) * _UNIT).ravel() / 2.0)
+    atoms = np.array(atoms)
+    ends = ends[np.diff(ends, prepend=-np.inf) > 1e-9]
+    edges = np.sort(np.concatenate([ends, atoms, np.nextafter(atoms, np.inf)]))
+    is_atom = np.isin(edges[:-1], atoms)
+    outputs = np.where(is_atom, edges[:-1], (edges[1:] + edges[:-1]) / 2.0)
+    return Case(
+        mechanism, _UNIT, outputs, edges=edges, sizes=np.where(is_atom, 1.0, np.diff(edges))
+    )
+
+
+def _sum(bits: NDArray[Any]) -> NDArray[Any]:
+    return bits.sum(axis=-1)
+
+
+def _parity(category: NDArray[Any]) -> NDArray[Any]:
+    return np.stack([category % 2, np.ones_like(category)], axis=-1)
+
+
+def _counts(kinds: int, n_users: int) -> NDArray[Any]:
+    """All ways to share users out over kinds."""
+    ways = itertools.product(range(n_users + 1), repeat=kinds)
+    return np.array([way for way in ways if sum(way) == n_users])
+
+
+# Beyond the papers: categories, bounded numbers, noise on grids, combinators.
+_FURTHER: dict[str, tuple[Case, ...]] = {
+    "k-ary": (
+        Case(KAry(1.0, 5), np.arange(5), np.arange(5)),
+        Case(KAry(4.0, 2), _BITS, _BITS),
+    ),
+    "symmetric-unary": (Case(SymmetricUnary(1.5, 4), np.arange(4), _tuples(4)),),
+    "optimal-unary": (Case(OptimalUnary(1.5, 4), np.arange(4), _tuples(4)),),
+    "duchi": tuple(
+        Case(Duchi(epsilon), _UNIT, np.array([1.0, -1.0]) * Duchi(epsilon).magnitude)
+        for epsilon in (0.3, 4.0)
+    ),
+    "piecewise": (_on_pieces(Piecewise(0.3)), _on_pieces(Piecewise(4.0))),
+    "hybrid": (
+        Case(Hybrid(0.5), _UNIT, np.array([1.0, -1.0]) * Duchi(0.5).magnitude),
+        _on_pieces(Hybrid(2.0), (-Duchi(2.0).magnitude, Duchi(2.0).magnitude)),
+    ),
+    "discrete-laplace": (
+        Case(DiscreteLaplace(scale=1.3, low=-1, high=2), _NUMBERS, np.arange(-60.0, 61)),
+        Case(
+            DiscreteLaplace(scale=0.7, low=-1, high=2, step=0.25),
+            _NUMBERS,
+            np.arange(-120, 121) / 4,
+        ),
+    ),
+    "discrete-gaussian": (
+        Case(DiscreteGaussian(sigma=1.5, low=-1, high=2), _NUMBERS, np.arange(-40.0, 41)),
+        Case(
+            DiscreteGaussian(sigma=0.9, low=-1, high=2, step=0.25), _NUMBERS, np.arange(-80, 81) / 4
+        ),
+    ),
+    "snapped-laplace": tuple(
+        Case(
+            SnappedLaplace(scale=scale, low=-1, high=2, bound=bound),
+            _NUMBERS,
+            np.arange(-64, 65) * grid,
+        )
+        for scale, bound, grid in ((0.7, 20.0, 1.0), (0.25, 2.0, 0.25), (2.5, 4.0, 4.0))
+    ),
+    "post-processed": (
+        Case(PostProcessed(Product(BitFlip(0.8, 0.3), 3), _sum), _tuples(3), np.arange(4)),
+        Case(PostProcessed(KAry(1.5, 5), _parity), np.arange(5), np.array([[0, 1], [1, 1]])),
+        Case(PostProcessed(OptimalUnary(1.0, 3), _sum), np.arange(3), np.arange(4)),
+    ),
+    "shuffled-reports": (
+        Case(ShuffledReports(KAry(1.5, 3), (0, 2, 2)), np.arange(3), _counts(3, 4)),
+        Case(ShuffledReports(BitFlip(0.8, 0.3), (0, 0, 1)), _BITS, _counts(2, 4)),
+        Case(ShuffledReports(Product(BitFlip(0.8, 0.3), 2), ((0, 1),)), _tuples(2), _counts(4, 2)),
+        Case(ShuffledReports(KAry(1.5, 3), ()), np.arange(3), _counts(3, 1)),
+    ),
+}
+
 # At least one case a member of the family; test_mechanisms.py checks that none is forgotten.
-CASES: dict[str, tuple[Case, ...]] = {
+CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
     "bit-flip": tuple(
         Case(flip, _BITS, _BITS)
         for flip in (
@@ -321,7 +421,7 @@ def check_probabilities(case: Case) -> None:
         return
     table = case.mechanism.log_prob(case.outputs[None], case.inputs[:, None])
     assert not np.isnan(table).any(), "log_prob gave NaN"
-    np.testing.assert_allclose(np.exp(table).sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose((np.exp(table) * case.sizes).sum(axis=1), 1.0, rtol=1e-12)
 
 
 def check_density(case: Case) -> None:
@@ -376,18 +476,32 @@ def _fit(case: Case, value: Any, sample: NDArray[Any]) -> float:
             signs = np.random.default_rng(8).choice([-1.0, 1.0], (uniform.shape[1], 3))
             columns += list(stats.norm.cdf(stats.norm.ppf(uniform) @ signs / len(signs) ** 0.5).T)
         return min(1.0, len(columns) * min(stats.kstest(c, "uniform").pvalue for c in columns))
-    flat = case.outputs.reshape(len(case.outputs), -1).astype(np.int64)
-    weights = (flat.max() + 1) ** np.arange(flat.shape[1])
-    codes, seen = flat @ weights, sample.reshape(len(sample), -1).astype(np.int64) @ weights
+    codes, seen = _codes(case, sample)
     assert np.isin(seen, codes).all(), f"an impossible output was drawn for input {value}"
     counts = np.array([(seen == code).sum() for code in codes])
-    expected = np.exp(case.mechanism.log_prob(case.outputs, value)) * len(sample)
+    law = np.exp(case.mechanism.log_prob(case.outputs, value)) * case.sizes
+    expected = law * len(sample)
     assert not counts[expected == 0].any(), f"an impossible output was drawn for input {value}"
+    rare = expected < 5.0
+    if rare.any():
+        counts, expected = (np.r_[kept[~rare], kept[rare].sum()] for kept in (counts, expected))
     possible = expected > 0
     if possible.sum() < 2:
         return 1.0
     counts, expected = counts[possible], expected[possible]
     return float(stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue)
+
+
+def _codes(case: Case, sample: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """A number for each output of the case, and for each of the sample."""
+    assert case.outputs is not None
+    if case.edges is not None:
+        return np.arange(len(case.outputs)), np.searchsorted(case.edges, sample, side="right") - 1
+    flat, drawn = case.outputs.reshape(len(case.outputs), -1), sample.reshape(len(sample), -1)
+    if flat.shape[1] == 1:
+        return flat[:, 0], drawn[:, 0]
+    weights = (int(flat.max()) + 1) ** np.arange(flat.shape[1])
+    return flat.astype(np.int64) @ weights, drawn.astype(np.int64) @ weights
 
 
 def check_critical(case: Case) -> None:

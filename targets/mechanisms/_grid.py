@@ -1,0 +1,85 @@
+"""Whole numbers of steps of noise on a number that is rounded to whole steps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from accountants.errors import InputError
+from targets.mechanisms.base import Domain
+
+_FARTHEST = 2.0**52
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnGrid:
+    """The nearest multiple of ``step`` to an entry in [low, high], moved by random steps.
+
+    ``step`` is a power of two, so that doubles hold every multiple exactly. The entry is rounded
+    first (ties to even), which is the same for all inputs and needs no noise to hide it; the
+    sensitivity is that of the rounded ends. Elementwise over arrays of any shape.
+    """
+
+    low: float
+    high: float
+    step: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (0 < self.step < math.inf and math.frexp(self.step)[0] == 0.5):
+            raise InputError(
+                f"Expected a power of two for the step, got step={self.step!r}. "
+                "Give 1, 0.5, 2**-10 or the like: doubles hold its multiples exactly."
+            )
+        farthest = max(abs(self.low), abs(self.high)) / self.step
+        if not (self.low < self.high and farthest <= _FARTHEST and self.width >= 1):
+            raise InputError(
+                f"Expected low < high, a step apart and at most 2^52 steps from 0, got "
+                f"low={self.low!r}, high={self.high!r}, step={self.step!r}. Change the step."
+            )
+
+    @property
+    def width(self) -> int:
+        """The sensitivity: how many steps the rounded ends are apart."""
+        return round(self.high / self.step) - round(self.low / self.step)
+
+    @property
+    def domain(self) -> Domain:
+        """[low, high]."""
+        return Domain(low=self.low, high=self.high)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """One number, a multiple of the step."""
+        return ()
+
+    def randomize(
+        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
+    ) -> NDArray[Any]:
+        """Draw multiples of the step, float64 of shape ``size``."""
+        values = self.domain.spread(value, size)
+        steps = self._noise(rng, values.size).reshape(values.shape)
+        return np.asarray((np.rint(values / self.step) + steps) * self.step)
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        """ln P(output | value), broadcast; -inf for what is no multiple of the step."""
+        steps = np.asarray(output, dtype=np.float64) / self.step
+        noise = steps - np.rint(self.domain.check(value) / self.step)
+        return np.where(steps == np.rint(steps), self._log_mass(noise), -np.inf)
+
+    def _noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+        raise NotImplementedError
+
+    def _log_mass(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def _check_noise(self, name: str, noise: float, least: float, most: float) -> None:
+        """InputError unless ``noise`` is from ``least`` to ``most`` steps."""
+        if not least <= noise / self.step <= most:
+            raise InputError(
+                f"Expected {name} of {least:g} to {most:g} steps, got {name}={noise!r} with a step "
+                f"of {self.step:g}. Change the step."
+            )

@@ -1,0 +1,91 @@
+"""One number in [-1, 1], reported as one of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from targets.mechanisms._coins import bernoulli
+from targets.mechanisms._rates import check_rate_epsilon, flip_rate
+from targets.mechanisms.base import Critical, Domain
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+LEAST = 1e-9
+"""Smallest epsilon: below, the estimate's noise of 2/epsilon leaves nothing to report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duchi:
+    """+B with 1/2 + x (e^eps - 1)/(2 (e^eps + 1)), else -B; B = (e^eps + 1)/(e^eps - 1).
+
+    Exactly epsilon-private, attained by x = 1 against x = -1, and unbiased: the mean output is x.
+    It is the one-coordinate report (``OneCoordinate``) of a vector of one entry. Drawn as a corner,
+    +1 with (1 + x)/2, whose sign is flipped at 1/(e^eps + 1), rounded up: the epsilon of the number
+    stored is never above ``epsilon``, and no rounding of x makes an output impossible.
+    Source: Duchi, Jordan and Wainwright 2018; Wang et al. 2019, Algorithm 1.
+
+    Elementwise over arrays of any shape; outputs are float64.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        check_rate_epsilon(self.epsilon, LEAST)
+
+    @property
+    def flip(self) -> float:
+        """The rate at which a corner's sign is flipped."""
+        return flip_rate(self.epsilon)
+
+    @property
+    def magnitude(self) -> float:
+        """B."""
+        return 1.0 / (1.0 - 2.0 * self.flip)
+
+    @property
+    def domain(self) -> Domain:
+        """[-1, 1]."""
+        return Domain(low=-1, high=1)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """One number."""
+        return ()
+
+    def randomize(
+        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
+    ) -> NDArray[Any]:
+        """Draw reports, float64 of shape ``size``."""
+        share = (1.0 + self.domain.spread(value, size)) / 2.0
+        plus = (rng.random(share.shape) < share) ^ bernoulli(self.flip, rng, share.shape)
+        return np.where(plus, self.magnitude, -self.magnitude)
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        """ln P(output | value), broadcast; -inf for what is neither +B nor -B."""
+        out = np.asarray(output, dtype=np.float64)
+        share = (1.0 + np.sign(out) * self.domain.check(value)) / 2.0
+        rate = share * (1.0 - self.flip) + (1.0 - share) * self.flip
+        return np.where(np.abs(out) == self.magnitude, np.log(rate), -np.inf)
+
+    def estimate(self, output: ArrayLike) -> NDArray[np.float64]:
+        """The output itself: its mean is the input."""
+        return np.asarray(output, dtype=np.float64)
+
+    def critical(self) -> Critical:
+        """The two ends, both outputs."""
+        return Critical(
+            inputs=np.array([1.0, -1.0]),
+            outputs=np.array([self.magnitude, -self.magnitude]),
+            exhaustive=True,
+        )
+
+    def event(self) -> DpEvent:
+        """Randomized response over two buckets, between the two ends."""
+        from dp_accounting import RandomizedResponseDpEvent
+
+        return RandomizedResponseDpEvent(2.0 * self.flip, 2)

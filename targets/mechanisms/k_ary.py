@@ -1,0 +1,100 @@
+"""One of k categories, kept or replaced: generalised randomized response."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from targets.mechanisms._categories import categories_domain, check_categories, one_hot
+from targets.mechanisms._coins import bernoulli
+from targets.mechanisms._rates import check_rate_epsilon, share_of_noise
+from targets.mechanisms.base import Critical, Domain
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, slots=True)
+class KAry:
+    """The true category with e^eps/(e^eps + k - 1), any other one with 1/(e^eps + k - 1).
+
+    Exactly epsilon-private: the report says the truth e^eps times as likely as any other input
+    would. It is drawn as randomized response: with probability ``noise`` = k/(e^eps + k - 1) a
+    uniform category, else the truth; ``noise`` is rounded up, so that the epsilon of the number
+    stored is never above ``epsilon``.
+    Source: Kairouz, Bonawitz and Ramage 2016 (k-RR); Wang et al. 2017 (direct encoding).
+
+    Elementwise over arrays of any shape; inputs and outputs are whole numbers 0 ... k - 1.
+    """
+
+    epsilon: float
+    categories: int
+
+    def __post_init__(self) -> None:
+        check_rate_epsilon(self.epsilon)
+        check_categories(self.categories)
+
+    @property
+    def noise(self) -> float:
+        """Probability that the report is drawn without looking at the input."""
+        return share_of_noise(self.epsilon, self.categories)
+
+    @property
+    def domain(self) -> Domain:
+        """One category."""
+        return categories_domain(self.categories)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """One category."""
+        return ()
+
+    def randomize(
+        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
+    ) -> NDArray[Any]:
+        """Draw reports, int64 of shape ``size``, exactly by the law."""
+        values = self.domain.spread(value, size)
+        lost = bernoulli(self.noise, rng, values.shape)
+        out = values.astype(np.int64)
+        out[lost] = rng.integers(0, self.categories, np.count_nonzero(lost))
+        return out
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        """ln P(output | value), broadcast; -inf for what is no category."""
+        out, values = np.asarray(output), self.domain.check(value)
+        possible = (out >= 0) & (out < self.categories) & (out == np.rint(out))
+        false = math.log(self.noise) - math.log(self.categories)
+        true = math.log1p(-self.noise * (1.0 - 1.0 / self.categories))
+        return np.where(possible, np.where(out == values, true, false), -np.inf)
+
+    def estimate(self, output: ArrayLike) -> NDArray[np.float64]:
+        """What a report adds to the estimated count of every category, (..., k): unbiased.
+
+        The mean over a report's law is 1 at the true category and 0 elsewhere. Infinite at
+        epsilon 0, where a report says nothing.
+        """
+        with np.errstate(divide="ignore"):
+            return np.asarray(
+                (one_hot(output, self.categories) - self.noise / self.categories)
+                / np.float64(1.0 - self.noise)
+            )
+
+    def critical(self) -> Critical:
+        """Two categories, every report: all pairs are alike."""
+        return Critical(
+            inputs=np.array([0, 1]),
+            outputs=np.arange(self.categories),
+            exhaustive=True,
+            name_input="true category {}".format,
+            name_output="reported category {}".format,
+        )
+
+    def event(self) -> DpEvent:
+        """Randomized response over k buckets, which is what it is."""
+        from dp_accounting import RandomizedResponseDpEvent
+
+        return RandomizedResponseDpEvent(self.noise, self.categories)

@@ -1,0 +1,148 @@
+"""Laplace noise whose low-order bits, which would tell the input, are never drawn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from accountants.errors import InputError
+from targets.mechanisms._coins import exponential_coin, geometric
+from targets.mechanisms.base import Critical, Domain
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+_FINE = 2**20
+_DIGITS = 2**30
+_MOST_STEPS = 2**16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnappedLaplace:
+    """An entry plus Laplace noise, rounded to multiples of a power of two, clamped to +-bound.
+
+    The grid is the least power of two that is at least ``scale``. Rounding and clamping forget, so
+    epsilon is at most (high - low)/scale; it is that exactly where the clamp leaves an output on
+    either side of [low, high], and ``epsilon`` is exact anyway.
+    Source: Mironov 2012, section 5.2. There the noise is a double's logarithm, which costs a little
+    more epsilon (Theorem 1 there); here the rounded sum is drawn from its own law instead, by
+    comparing whole numbers: it stays in the cell of the entry, or leaves it on one side and goes
+    on by a geometric number of cells. So the law below is that of the sampler, exactly.
+
+    The entry is first rounded to 2^-20 of the grid and ``scale`` up to 2^-30 of it, so that whole
+    numbers hold both. Elementwise over arrays of any shape; outputs are float64.
+    """
+
+    scale: float
+    low: float
+    high: float
+    bound: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.scale < math.inf:
+            raise InputError(f"Expected scale > 0, got scale={self.scale!r}. Give a finite number.")
+        if not -self.bound <= self.low < self.high <= self.bound:
+            raise InputError(
+                f"Expected -bound <= low < high <= bound, got low={self.low!r}, "
+                f"high={self.high!r}, bound={self.bound!r}. Widen the bound."
+            )
+        if not self.bound / self.grid <= _MOST_STEPS:
+            raise InputError(
+                f"Expected a bound of at most {_MOST_STEPS} steps of {self.grid:g}, got "
+                f"bound={self.bound!r}. Noise of this scale does not go so far: lower it."
+            )
+
+    @property
+    def grid(self) -> float:
+        """The step of the outputs."""
+        mantissa, exponent = math.frexp(self.scale)
+        return math.ldexp(1.0, exponent - (mantissa == 0.5))
+
+    @property
+    def epsilon(self) -> float:
+        """The exact epsilon of one entry: the largest log-ratio over all outputs."""
+        critical = self.critical()
+        first, second = self.log_prob(critical.outputs, critical.inputs[:, None])
+        return float(np.abs(first - second).max())
+
+    @property
+    def domain(self) -> Domain:
+        """[low, high]."""
+        return Domain(low=self.low, high=self.high)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """One number, a multiple of the grid."""
+        return ()
+
+    def randomize(
+        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
+    ) -> NDArray[Any]:
+        """Draw multiples of the grid, float64 of shape ``size``, exactly by the law."""
+        values = self.domain.spread(value, size)
+        cell, offset = (part.ravel() for part in self._cell(values))
+        side = 2 * rng.integers(0, 2, values.size) - 1
+        gap = (_FINE // 2 - side * offset) * _DIGITS
+        left = exponential_coin(gap, _FINE * self._scale.numerator, rng, values.size)
+        steps = 1 + geometric(self._scale / _DIGITS, rng, int(left.sum()))
+        cell[left] += side[left] * steps
+        out = np.clip(cell, -self._most, self._most) * self.grid
+        return np.asarray(out.reshape(values.shape))
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        """ln P(output | value), broadcast; -inf for what is no multiple of the grid in +-bound."""
+        out = np.asarray(output, dtype=np.float64) / self.grid
+        cell, offset = self._cell(self.domain.check(value))
+        rate = _DIGITS / float(self._scale)
+        at, moved = offset / _FINE, out - cell
+        side = np.where(moved < 0, -1.0, 1.0)
+        # ln P(as far as this output or farther, on its side).
+        beyond = math.log(0.5) - (np.abs(moved) - 0.5 - side * at) * rate
+        last = np.abs(out) == self._most
+        away = beyond + np.where(last, 0.0, math.log(-math.expm1(-rate)))
+        leaves = sum(
+            np.where(way * cell < self._most, 0.5 * np.exp(-(0.5 - way * at) * rate), 0.0)
+            for way in (-1, 1)
+        )
+        stays = np.log1p(-leaves)
+        possible = (out == np.rint(out)) & (np.abs(out) <= self._most)
+        return np.where(possible, np.where(moved == 0, stays, away), -np.inf)
+
+    def critical(self) -> Critical:
+        """The two ends, every output.
+
+        The law is log-concave in the distance, so the outputs of larger ratio are those on one
+        side, and the ends differ the most in what they give to one side.
+        """
+        return Critical(
+            inputs=np.array([self.low, self.high]),
+            outputs=np.arange(-self._most, self._most + 1) * self.grid,
+            exhaustive=True,
+        )
+
+    def event(self) -> DpEvent:
+        """Any mechanism of this epsilon."""
+        from accountants.events import PureDpEvent
+
+        return PureDpEvent(self.epsilon)
+
+    @property
+    def _scale(self) -> Fraction:
+        """``scale`` in parts of 2^-30 of the grid, a whole number, rounded up."""
+        return Fraction(math.ceil(Fraction(self.scale) / Fraction(self.grid) * _DIGITS))
+
+    @property
+    def _most(self) -> int:
+        """The largest output, in steps of the grid."""
+        return math.ceil(self.bound / self.grid)
+
+    def _cell(self, value: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The nearest multiple of the grid, and how far the entry is from it in 2^-20 of it."""
+        fine = np.asarray(np.rint(value / self.grid * _FINE), dtype=np.int64)
+        cell = (fine + _FINE // 2) // _FINE
+        return cell, fine - cell * _FINE
