@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from auditor.verification import verify_ldp
+from targets.mechanisms.bit_flip import BitFlip
+
 PAGE = Path(__file__).parents[2] / "docs" / "verifying-mechanisms.md"
 FILES = re.compile(r"^```python (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CONSOLE = re.compile(r"^```console\n\$ (.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -57,6 +60,13 @@ def test_the_sessions_of_the_page_are_true() -> None:
     for position, session in enumerate(sessions):
         test = doctest.DocTestParser().get_doctest(session, {}, str(position), str(PAGE), 0)
         assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def test_the_page_explains_every_check() -> None:
+    found = verify_ldp(BitFlip.symmetric(1.0), epsilon=1.0, samples=500)
+    table = PAGE.read_text(encoding="utf-8").partition("| check |")[2].partition("\n\n")[0]
+    explained = re.findall(r"^\| ([a-z ]+) \|", table, re.MULTILINE)
+    assert sorted(explained) == sorted(check.name for check in found.checks)
 
 
 def _rewrite(folder: Path) -> None:
