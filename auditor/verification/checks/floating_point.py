@@ -54,9 +54,8 @@ def floating_point(
     and exponent do, so often that ``_EXPECTED`` were due; the other half counts them. Fails if the
     counts refute the claim. Numbers that repeat are left to the ratio.
 
-    Not seen: inputs so near that their bits differ by chance only, under a sampler that cannot be
-    inverted. numpy's ziggurat makes nearly every double between its 256 strips, so a Gaussian gives
-    itself away by the lowest set bit alone.
+    Not seen: inputs so near that only the choice of doubles differs, not their lowest set bits,
+    under a sampler that cannot be inverted, as numpy's ``normal`` and torch's noise.
     """
     batch = stacked(draws)
     if batch.dtype.kind != "f":
@@ -163,7 +162,7 @@ def _seen(batch: NDArray[Any], shares: list[float]) -> str:
     """In words what was looked at and not found wanting."""
     numbers = batch[np.isfinite(batch) & (batch != 0)].astype(np.float64)
     how = (
-        f"Every output tried can come from every input ({len(shares)} pairs, sampler inverted)."
+        f"The sampler, inverted, leaves out no output tried ({len(shares)} pairs of inputs)."
         if shares and max(shares) == 0
         else "No low-order bits were seen under one input only."
     )

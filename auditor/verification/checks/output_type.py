@@ -17,7 +17,6 @@ NAME = "output type"
 _LOOKS = 48
 _COUNTED = 1 << 13
 _SEVERAL = 3
-_SIZE = 4
 _DEPTH = 4
 
 
@@ -34,8 +33,9 @@ def output_type(
     Nor do parts beside the numbers themselves: entries of tuples and dictionaries, masks, fields,
     objects; nor, where the types of answers vary, type and value together. What a part was several
     times in a few answers for one input and never for another is counted in fresh answers, and
-    fails if the counts refute the claim. Inputs that mix whole numbers and fractions are tried as
-    floats, for their own type is not the mechanism's fault.
+    fails if the counts refute the claim. Answers are of one output each, for the type of several in
+    one array says of all of them what the claim says of one. Inputs that mix whole numbers and
+    fractions are tried as floats, for their own type is not the mechanism's fault.
     """
     probes = _alike(inputs)
     children = seed.spawn(2 * len(probes))
@@ -58,15 +58,16 @@ def output_type(
         return passed(NAME, "Answers have the same type and form for every input tried.")
     fresh = [_parts(subject, probes[i], children[len(probes) + i], _COUNTED) for i in (a, b)]
     hits, misses = (sum(part[path][token] for token in chosen) for part in fresh)
+    usual = fresh[1][path].most_common(1)[0][0]
     evidence = (
         f"{f'Part {path} of the answer' if path else 'The answer'} is {' or '.join(chosen[:3])} in "
         f"{hits} of {_COUNTED} answers for the input {words(probes[a])}, and in {misses} for "
-        f"{words(probes[b])}"
+        f"{words(probes[b])}, where it is mostly {usual}"
     )
     if Claim(epsilon=epsilon, delta=delta, tests=1).refuted(hits, _COUNTED, misses, _COUNTED):
         return failed(NAME, f"{evidence}. Return the noisy numbers alone, in one form.")
     if misses:
-        return passed(NAME, f"{evidence}, which a claim of {epsilon:g} allows.")
+        return passed(NAME, f"{evidence}, as a claim of {epsilon:g} allows.")
     return not_run(NAME, f"{evidence}: too few to tell whether a claim of {epsilon:g} allows it.")
 
 
@@ -89,7 +90,7 @@ def _parts(subject: Subject, value: Any, seed: np.random.SeedSequence, looks: in
     """How often each part of the answer was what, over ``looks`` answers."""
     rng = np.random.default_rng(seed)
     answers = (
-        (subject.answer(value, rng, _SIZE) for _ in range(looks))
+        (subject.answer(value, rng, 1) for _ in range(looks))
         if subject.sized
         else subject.answer(value, rng, looks)
     )

@@ -44,8 +44,8 @@ def run_checks(
 
     ``mechanism`` is what the subject was made of, where that knows its law (see ``Law.of``). At
     most ``MOST_INPUTS`` of the inputs are tried: the first, the last and some between. A check that
-    a randomizer gives no chance to look is "not run" and says why. Each accuses a randomizer that keeps its claim with a
-    chance of at most ``FALSE_ALARM``.
+    a randomizer gives no chance to look is "not run" and says why. Each accuses a
+    randomizer that keeps its claim with a chance of at most ``FALSE_ALARM``.
     """
     places = np.linspace(0, len(inputs) - 1, min(len(inputs), MOST_INPUTS)).round().astype(int)
     tried = [inputs[place] for place in places]
@@ -71,6 +71,7 @@ def run_checks(
             for value, child in zip(tried, children, strict=True)
         ]
 
+    repeated = _REPEATED if subject.sized else _REPEATED // 4
     law = None if mechanism is None else Law.of(mechanism)
     claim = {"epsilon": epsilon, "delta": delta}
     checks: tuple[tuple[str, Callable[[], Check]], ...] = (
@@ -79,7 +80,7 @@ def run_checks(
             lambda: determinism.determinism(
                 subject,
                 tried,
-                draws=max(64, min(_REPEATED, _NUMBERS // entries() // 4)),
+                draws=max(64, min(repeated, _NUMBERS // entries() // 4)),
                 seed=two,
                 **claim,
             ),

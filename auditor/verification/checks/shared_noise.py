@@ -160,12 +160,12 @@ def _linear(train: NDArray[Any], a: int, b: int) -> _Combination | None:
     noise = (outputs - outputs[:, :1]).reshape(-1, outputs.shape[2])
     scale = np.abs(noise).max(axis=0)
     scale[scale == 0] = 1.0
-    tolerance = 1e-3 if train.dtype in (np.float16, np.float32) else 1e-7
+    tolerance = 1e-4 if train.dtype == np.float32 else 1e-7
     strength, directions = np.linalg.svd(noise / scale, full_matrices=False)[1:]
     quiet = directions[strength <= tolerance * max(1.0, float(strength[0]))]
     apart = (outputs[0, 0] - outputs[1, 0]) / scale
     still = quiet.T @ (quiet @ apart)
-    if np.abs(still).max() <= 1e3 * tolerance * max(1.0, float(np.abs(apart).max())):
+    if np.abs(still).max() <= 10.0 * tolerance * max(1.0, float(np.abs(apart).max())):
         return None
     weights = still / scale
     ends = outputs[:, 0] @ weights

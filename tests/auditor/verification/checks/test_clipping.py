@@ -1,0 +1,134 @@
+"""Bounds and noise that follow the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accountants.errors import InputError
+from auditor.verification.checks.clipping import clipping
+from auditor.verification.subject import Subject
+from auditor.verification.verification import Check, Status
+from targets.mechanisms.laplace import Laplace
+
+Rng = np.random.Generator
+NUMBERS = (0.0, 1.0)
+VECTORS = (np.zeros(5), np.array([1.0, 0.5, 0.2, -0.5, -1.0]))
+
+
+def look(f: Any, inputs: Any = NUMBERS) -> Check:
+    return clipping(Subject.of(f), list(inputs), seed=np.random.SeedSequence(0))
+
+
+def noise(x: Any, rng: Rng, size: int, scale: float = 1.0) -> Any:
+    return np.asarray(x) + rng.laplace(0.0, scale, (size, *np.shape(x)))
+
+
+def median_bound(x: Any, rng: Rng, size: int) -> Any:
+    bound = np.median(np.abs(x))
+    return noise(np.clip(x, -bound, bound), rng, size)
+
+
+@pytest.mark.parametrize(
+    ("f", "inputs"),
+    [
+        (lambda x, rng, size: noise(x, rng, size, max(abs(x), 1e-9)), NUMBERS),
+        (lambda x, rng, size: noise(x, rng, size, max(abs(x), 1.0)), NUMBERS),
+        (lambda x, rng, size: noise(x, rng, size, max(1.0, np.abs(x).max())), VECTORS),
+        (median_bound, VECTORS),
+    ],
+    ids=["noise", "noise beyond a floor", "largest entry", "median"],
+)
+def test_what_follows_the_data_is_found(f: Any, inputs: Any) -> None:
+    assert look(f, inputs).status is Status.FAILED
+
+
+@pytest.mark.parametrize(
+    ("f", "inputs"),
+    [
+        (lambda x, rng, size: noise(np.clip(x, 0, 1), rng, size), NUMBERS),
+        (lambda x, rng, size: noise(np.clip(x, -2, 2), rng, size), NUMBERS),
+        (lambda x, rng, size: noise(np.tanh(x), rng, size), NUMBERS),
+        (lambda x, rng, size: noise(x / max(1.0, np.linalg.norm(x)), rng, size), VECTORS),
+    ],
+    ids=["clip", "wider clip", "squashed", "norm"],
+)
+def test_fixed_bounds_pass(f: Any, inputs: Any) -> None:
+    found = look(f, inputs)
+    assert found.status is Status.PASSED
+    assert "one place" in found.reason
+
+
+def refuses(x: float, rng: Rng, size: int) -> Any:
+    if abs(x) > 1:
+        raise ValueError("out of range")
+    return noise(x, rng, size)
+
+
+def test_refusing_passes() -> None:
+    assert "refuses" in look(refuses).reason
+    assert look(refuses).status is Status.PASSED
+    assert look(Laplace(scale=1.0, low=0.0, high=1.0)).status is Status.PASSED
+
+
+def piecewise(epsilon: float, swap: bool) -> Any:
+    """Wang et al. 2019, Algorithm 2, which takes anything and means [-1, 1]."""
+    e = np.exp(epsilon / 2)
+    c = (e + 1) / (e - 1)
+
+    def f(x: float, rng: Rng, size: int) -> Any:
+        left = (c + 1) / 2 * x - (c - 1) / 2
+        u, w = rng.random(size), rng.random(size) * (c + 1)
+        if swap:
+            lower = rng.random(size) < (left + c) / (c + 1)
+            tails = np.where(lower, u * (left + c) - c, left + c - 1 + u * (1 - left))
+        else:
+            tails = np.where(w < left + c, w - c, w - c + (c - 1))
+        return np.where(rng.random(size) < e / (e + 1), left + u * (c - 1), tails)
+
+    return f
+
+
+def duchi(x: float, rng: Rng, size: int) -> Any:
+    bound = (np.e + 1) / (np.e - 1)
+    return np.where(rng.random(size) < 0.5 + x / bound / 2, bound, -bound)
+
+
+def rejecting(scale: float) -> Any:
+    """Laplace drawn again until it lies in [0, 1]: at 64 it would never end."""
+
+    def f(x: float, rng: Rng) -> float:
+        while not 0.0 <= (y := x + rng.laplace(0.0, scale)) <= 1.0:
+            pass
+        return float(y)
+
+    return f
+
+
+@pytest.mark.parametrize(
+    ("f", "inputs"),
+    [
+        *[(piecewise(e, swap), (-1.0, 1.0)) for e in (0.1, 1.0, 4.0) for swap in (False, True)],
+        (duchi, (-1.0, 1.0)),
+        (lambda x, rng, size: np.where(rng.random(size) < 0.7, x, -x), (-1.0, 1.0)),
+        (lambda x, rng, size: np.where(rng.random(size) < 0.7, x, 1 - x), NUMBERS),
+        (rejecting(1.0), NUMBERS),
+        (rejecting(0.02), NUMBERS),
+        (lambda x, rng, size: x * np.exp(rng.laplace(size=size)), (1.0, 2.0)),
+        (noise, NUMBERS),
+        (noise, VECTORS),
+        (lambda x, rng, size: noise(x, rng, size, 1000.0), NUMBERS),
+        (lambda x, rng, size: x + np.random.default_rng().laplace(size=size), NUMBERS),
+        (noise, (0, 1)),
+        (lambda x, rng, size: np.full(size, x), ("a", "b")),
+    ],
+)
+def test_bounded_and_linear_ones_are_not_accused(f: Any, inputs: Any) -> None:
+    assert look(f, inputs).status is Status.NOT_RUN
+
+
+def test_outputs_unlike_the_input_are_refused() -> None:
+    with pytest.raises(InputError, match="shape of an input"):
+        look(lambda x, rng, size: rng.laplace(x, 1.0, (size, 2)))

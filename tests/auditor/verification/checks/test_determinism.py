@@ -1,0 +1,108 @@
+"""Another seed must give other outputs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auditor.verification.checks.determinism import _log_chance, determinism
+from auditor.verification.subject import Subject
+from auditor.verification.verification import Check, Status
+
+Rng = np.random.Generator
+
+
+def look(f: Any, inputs: Any = (0, 1), epsilon: float = 1.0) -> Check:
+    return determinism(
+        Subject.of(f),
+        list(inputs),
+        epsilon=epsilon,
+        delta=0.0,
+        draws=1024,
+        seed=np.random.SeedSequence(0),
+    )
+
+
+def response(epsilon: float) -> Any:
+    keep = 1.0 / (1.0 + math.exp(-epsilon))
+    return lambda x, rng, size: np.where(rng.random(size) < keep, x, 1 - x)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, rng, size: x + np.random.default_rng(0).laplace(size=size),
+        lambda x, rng, size: x + np.random.default_rng(x).laplace(size=size),
+        lambda x, rng, size: x ^ (np.random.default_rng(x + 5).random(size) < 0.3),
+        lambda x, rng: x + np.random.default_rng(0).laplace(),
+        lambda x, rng, size: np.full(size, x),
+        lambda x, rng: x,
+        lambda x, rng: "yes" if x else "no",
+    ],
+    ids=["one seed", "seed by input", "bits", "one a call", "identity", "clear", "words"],
+)
+def test_noise_that_can_be_foretold_is_found(f: Any) -> None:
+    assert look(f).status is Status.FAILED
+
+
+def test_memoised_answers_are_found() -> None:
+    kept: dict[tuple[int, int], Any] = {}
+
+    def memoised(x: int, rng: Rng, size: int) -> Any:
+        return kept.setdefault((x, size), x + rng.laplace(size=size))
+
+    assert look(memoised).status is Status.FAILED
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        response(1.0),
+        lambda x, rng, size: x + rng.laplace(size=size),
+        lambda x, rng: x + rng.geometric(0.5) - rng.geometric(0.5),
+        lambda x, rng, size: np.stack([rng.integers(0, 3, size), rng.integers(0, 2, size)], 1),
+    ],
+    ids=["response", "laplace", "geometric", "vector"],
+)
+def test_honest_ones_pass(f: Any) -> None:
+    found = look(f)
+    assert found.status is Status.PASSED
+    assert "source of its own" not in found.reason
+
+
+def test_a_source_of_its_own_is_no_fault() -> None:
+    found = look(lambda x, rng, size: x + np.random.default_rng().laplace(size=size))
+    assert found.status is Status.PASSED
+    assert "does not reproduce" in found.reason
+
+
+def test_rare_outputs_are_no_proof() -> None:
+    """At epsilon 20 nobody sees a lie; at 6 a lie or two, whose places agree now and then."""
+    assert look(response(20.0), epsilon=20.0).status is Status.NOT_RUN
+    for seed in range(100):
+        found = determinism(
+            Subject.of(response(6.0)),
+            [0, 1],
+            epsilon=6.0,
+            delta=0.0,
+            draws=64,
+            seed=np.random.SeedSequence(seed),
+        )
+        assert found.status is not Status.FAILED
+
+
+def test_constants_that_say_nothing_are_no_fault() -> None:
+    assert look(lambda x, rng, size: np.zeros(size)).status is Status.NOT_RUN
+
+
+def test_chance_by_counting_all_orders() -> None:
+    """Of all ways to lay out the draws of two batches, the share in which they are equal."""
+    rows = np.array([[0], [1], [1], [2]])
+    pool = [0, 1, 1, 2] * 2
+    orders = set(itertools.permutations(pool))
+    equal = sum(order[:4] == order[4:] for order in orders)
+    assert math.exp(_log_chance(rows)) == pytest.approx(equal / len(orders))

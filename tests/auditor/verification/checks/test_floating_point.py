@@ -1,0 +1,226 @@
+"""Low-order bits: what they give away, and what an honest grid does not."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auditor.verification.checks.floating_point import floating_point
+from auditor.verification.subject import Subject
+from auditor.verification.verification import Check, Status
+
+Rng = np.random.Generator
+PAIRS = [(0.0, 1.0), (1.0, 1.5), (0.1, 0.3)]
+
+
+def look(
+    f: Any, inputs: Any, epsilon: float = 1.0, delta: float = 0.0, draws: int = 1 << 15
+) -> Check:
+    subject, inputs = Subject.of(f), list(inputs)
+    drawn = [subject.draw(x, np.random.default_rng(i), draws) for i, x in enumerate(inputs)]
+    return floating_point(
+        subject, drawn, inputs, epsilon=epsilon, delta=delta, seed=np.random.SeedSequence(1)
+    )
+
+
+def numpy_laplace(x: float, rng: Rng, size: int) -> Any:
+    return x + rng.laplace(0.0, 1.0, size)
+
+
+def laplace_at(x: float, rng: Rng, size: int) -> Any:
+    return rng.laplace(x, 1.0, size)
+
+
+def wide_laplace(x: float, rng: Rng, size: int) -> Any:
+    return x + rng.laplace(0.0, 1000.0, size)
+
+
+def by_hand(x: float, rng: Rng, size: int) -> Any:
+    u = rng.random(size) - 0.5
+    return x - np.sign(u) * np.log1p(-2.0 * np.abs(u))
+
+
+def scipy_laplace(x: float, rng: Rng, size: int) -> Any:
+    from scipy import stats
+
+    return stats.laplace.rvs(x, 1.0, size, random_state=rng)
+
+
+def numpy_normal(x: float, rng: Rng, size: int) -> Any:
+    return x + rng.normal(0.0, 2.0, size)
+
+
+def torch_laplace(x: float, rng: Rng, size: int) -> Any:
+    import torch
+
+    torch.manual_seed(int(rng.integers(1 << 62)))
+    return (x + torch.distributions.Laplace(0.0, 1.0).sample((size,))).numpy()
+
+
+def torch_normal(x: float, rng: Rng, size: int) -> Any:
+    import torch
+
+    torch.manual_seed(int(rng.integers(1 << 62)))
+    return (x + 2.0 * torch.randn(size)).numpy()
+
+
+def piecewise(x: float, rng: Rng, size: int) -> Any:
+    """Wang et al. 2019, Algorithm 2, at epsilon 1, in plain doubles."""
+    e = np.exp(0.5)
+    c = (e + 1) / (e - 1)
+    left = (c + 1) / 2 * x - (c - 1) / 2
+    u, w = rng.random(size), rng.random(size) * (c + 1)
+    tails = np.where(w < left + c, w - c, w - c + (c - 1))
+    return np.where(rng.random(size) < e / (e + 1), left + u * (c - 1), tails)
+
+
+def rounded(x: float, rng: Rng, size: int) -> Any:
+    return np.round((x + rng.laplace(0.0, 1.0, size)) * 2.0**20) * 2.0**-20
+
+
+def rounded_noise(x: float, rng: Rng, size: int) -> Any:
+    return x + np.round(rng.laplace(0.0, 1.0, size) * 2.0**20) * 2.0**-20
+
+
+@pytest.mark.parametrize("inputs", PAIRS)
+@pytest.mark.parametrize("f", [numpy_laplace, laplace_at, scipy_laplace, by_hand])
+def test_laplace_in_doubles_is_refuted_by_inversion(f: Any, inputs: Any) -> None:
+    found = look(f, inputs)
+    assert found.status is Status.FAILED
+    assert "inverting" in found.reason
+
+
+def test_a_large_sensitivity_changes_nothing() -> None:
+    assert look(wide_laplace, (0.0, 1000.0)).status is Status.FAILED
+    assert look(lambda x, rng, size: x + rng.normal(0.0, 2e3, size), (0.0, 1e3)).status is (
+        Status.FAILED
+    )
+
+
+def test_outputs_beyond_the_range_are_no_matter_of_bits() -> None:
+    assert look(numpy_laplace, (0.0, 1000.0)).status is Status.PASSED
+
+
+@pytest.mark.parametrize("inputs", PAIRS)
+@pytest.mark.parametrize("f", [numpy_normal, torch_laplace, torch_normal])
+def test_other_noise_is_refuted_by_its_lowest_bits(f: Any, inputs: Any) -> None:
+    found = look(f, inputs, delta=1e-5)
+    assert found.status is Status.FAILED
+    assert "lowest set bit" in found.reason
+
+
+def test_inversion_sees_inputs_that_only_differ_in_the_last_place() -> None:
+    """Black-box bits do not: a Gaussian at such inputs passes, and the reason says so."""
+    inputs = (0.0, 2.0**-30)
+    assert look(numpy_laplace, inputs).status is Status.FAILED
+    passed = look(numpy_normal, inputs)
+    assert passed.status is Status.PASSED
+    assert "could not be inverted" in passed.reason
+
+
+def test_bounded_mechanisms_leak_as_well() -> None:
+    found = look(piecewise, (0.0, 1.0))
+    assert found.status is Status.FAILED
+
+
+def test_the_remedy_helps_and_half_of_it_does_not() -> None:
+    for inputs in PAIRS:
+        found = look(rounded, inputs)
+        assert found.status is Status.PASSED
+        assert "grid of 2^-20" in found.reason
+    assert look(rounded_noise, (0.0, 1.0)).status is Status.PASSED
+    assert look(rounded_noise, (0.1, 0.3)).status is Status.FAILED
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, rng, size: x + rng.geometric(0.5, size) - rng.geometric(0.5, size),
+        lambda x, rng, size: x + (rng.geometric(0.5, size) - 1.0 * rng.geometric(0.5, size)),
+        lambda x, rng, size: (rng.random(size) < 0.7) == bool(x),
+        lambda x, rng, size: np.where(rng.random(size) < 0.7, x, 1.0 - x),
+        lambda x, rng, size: np.where((rng.random(size) < 0.7) == bool(x), "yes", "no"),
+        lambda x, rng, size: np.where(rng.random(size) < 0.7, x, 1 - x).astype(np.float32),
+        lambda x, rng, size: rng.laplace(0.0, 1.0, size),
+        lambda x, rng, size: np.clip(rounded(x, rng, size), -1.0, 2.0),
+    ],
+    ids=["integers", "whole", "booleans", "floats", "words", "float32", "no input", "clamped"],
+)
+def test_honest_outputs_pass(f: Any) -> None:
+    assert look(f, (0, 1)).status is Status.PASSED
+
+
+def test_the_example_is_proof() -> None:
+    """The output it names is no sum of 1 and the noise of any of 40,000 uniforms around.
+
+    By numpy's formula: ln(u + u) below one half and -ln(2 - u - u) above, in this order, for 2 - u
+    is rounded there, and by the C library's logarithm, from which np.log differs in the last bit.
+    """
+    found = look(numpy_laplace, (0.0, 1.0))
+    hexadecimal = re.search(r"\((-?0x[^)]*)\)", found.reason)
+    assert hexadecimal is not None
+    example = float.fromhex(hexadecimal[1])
+    assert repr(example) in found.reason
+    tail = math.exp(-abs(example - 1.0)) / 2.0
+    around = int((tail if example < 1.0 else 1.0 - tail) * 2.0**53)
+    u = np.arange(around - 20_000, around + 20_000) * 2.0**-53
+    sign, inside = np.where(u < 0.5, 1.0, -1.0), np.where(u < 0.5, u + u, 2.0 - u - u)
+    sums = 1.0 + sign * np.array([math.log(v) for v in inside.tolist()])
+    assert sums.min() < example < sums.max()
+    assert example not in sums
+
+
+def test_share_is_a_confidence_limit() -> None:
+    """Of fresh outputs under 0, more than the share named cannot come from 1.
+
+    Independent count: outputs below 1/2 that are no multiples of 2^-53, which 1 + noise is there.
+    """
+    found = look(numpy_laplace, (0.0, 1.0))
+    share = re.search(r"At least ([\d.]+)%", found.reason)
+    assert share is not None
+    fresh = numpy_laplace(0.0, np.random.default_rng(9), 100_000)
+    sure = (np.abs(fresh) < 0.5) & (np.ldexp(fresh, 53) % 1.0 != 0)
+    assert 0.2 < sure.mean() < float(share[1]) / 100.0 < 0.9
+
+
+def test_a_large_claim_is_refuted_by_proof_and_not_by_counting() -> None:
+    """No uniform at all is an infinite epsilon; 'never in 16,384 draws' is at most about 7."""
+    assert look(numpy_laplace, (0.0, 1.0), epsilon=30.0).status is Status.FAILED
+    found = look(numpy_normal, (0.0, 1.0), epsilon=30.0, delta=1e-5)
+    assert found.status is Status.NOT_RUN
+    assert "cannot refute" in found.reason
+
+
+def test_delta_may_pay_for_it() -> None:
+    assert look(numpy_laplace, (0.0, 1.0), delta=0.95).status is not Status.FAILED
+
+
+def test_vectors() -> None:
+    def vector(x: Any, rng: Rng, size: int) -> Any:
+        return np.asarray(x) + rng.laplace(0.0, 1.0, (size, 3))
+
+    assert look(vector, ([0.0, 0.0, 0.0], [0.0, 1.0, 0.0])).status is Status.FAILED
+    honest = look(
+        lambda x, rng, size: np.round(vector(x, rng, size) * 1024.0) / 1024.0,
+        ([0.0, 0.0, 0.0], [0.0, 1.0, 0.0]),
+    )
+    assert honest.status is Status.PASSED
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ideal_laws_are_not_accused(seed: int) -> None:
+    """Continuous outputs of one law: whatever cells are chosen, the other half has them."""
+
+    def f(x: Any, rng: Rng, size: int) -> Any:
+        return rng.normal(size=size) * (1.0 + 1e-9 * x)
+
+    subject = Subject.of(f)
+    drawn = [subject.draw(x, np.random.default_rng([seed, x]), 4096) for x in (0, 1)]
+    found = floating_point(
+        subject, drawn, [0, 1], epsilon=0.0, delta=0.0, seed=np.random.SeedSequence(seed)
+    )
+    assert found.status is Status.PASSED

@@ -1,0 +1,95 @@
+"""All checks together: names, order, seeds, and what is not run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auditor.verification.checks.run import run_checks
+from auditor.verification.subject import Subject
+from auditor.verification.verification import Check, Status
+from targets.mechanisms.bit_flip import BitFlip
+from targets.mechanisms.one_coordinate import OneCoordinate
+
+Rng = np.random.Generator
+NAMES = ["determinism", "shared noise", "support", "output type", "clipping", "floating point"]
+
+
+def look(f: Any, inputs: Any = (0, 1), epsilon: float = 1.0, **more: Any) -> tuple[Check, ...]:
+    return run_checks(
+        Subject.of(f),
+        list(inputs),
+        epsilon=epsilon,
+        delta=0.0,
+        seed=np.random.SeedSequence(4),
+        **more,
+    )
+
+
+def response(x: int, rng: Rng, size: int) -> Any:
+    return np.where(rng.random(size) < 1.0 / (1.0 + np.exp(-1.0)), x, 1 - x)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        response,
+        lambda x, rng: {"value": x},
+        lambda x, rng, size: np.full(size, rng.random()),
+        lambda x, rng, size: np.full(size, np.nan),
+        lambda x, rng, size: rng.random((size, x + 1)),
+    ],
+)
+def test_names_and_order_never_change(f: Any) -> None:
+    assert [check.name for check in look(f)] == NAMES
+
+
+def test_honest_callables_and_mechanisms_pass() -> None:
+    for checks in (
+        look(response),
+        look(BitFlip.symmetric(1.0), mechanism=BitFlip.symmetric(1.0)),
+        look(
+            OneCoordinate(epsilon=1.0, dimension=3),
+            [[1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]],
+            mechanism=OneCoordinate(epsilon=1.0, dimension=3),
+        ),
+    ):
+        assert not [check for check in checks if check.status is Status.FAILED]
+
+
+def test_each_fault_is_found_under_its_name() -> None:
+    found = look(lambda x, rng, size: np.full(size, x + rng.laplace()))
+    by_name = {check.name: check for check in found}
+    assert by_name["shared noise"].status is Status.FAILED
+    assert by_name["support"].status is Status.NOT_RUN
+    assert "share noise" in by_name["support"].reason
+    failed = [c.name for c in look(lambda x, rng, size: x + rng.laplace(size=size))
+              if c.status is Status.FAILED]  # fmt: skip
+    assert failed == ["floating point"]
+
+
+def test_unreadable_outputs_are_told_and_do_not_raise() -> None:
+    checks = look(lambda x, rng, size: np.full(size, np.nan))
+    assert all(check.status is not Status.FAILED for check in checks)
+    assert "NaN" in checks[0].reason
+
+
+def test_one_seed_gives_one_answer() -> None:
+    def f(x: float, rng: Rng, size: int) -> Any:
+        return x + rng.normal(size=size)
+
+    assert look(f, (0.0, 1.0)) == look(f, (0.0, 1.0))
+
+
+def test_many_inputs_and_long_vectors_stay_small() -> None:
+    drawn = 0
+
+    def f(x: Any, rng: Rng, size: int) -> Any:
+        nonlocal drawn
+        drawn += size * np.size(x)
+        return np.asarray(x) + rng.integers(-5, 5, (size, np.size(x)))
+
+    look(f, [np.full(2000, i) for i in range(60)])
+    assert drawn < 1 << 25

@@ -1,0 +1,143 @@
+"""Noise that outputs of one call, or entries of one output, have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auditor.verification.checks.shared_noise import _echelon, shared_in_call, shared_noise
+from auditor.verification.subject import Subject
+from auditor.verification.verification import Check, Status
+
+Rng = np.random.Generator
+VECTORS = [[0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]
+BITS = [[0, 0, 1], [1, 0, 1], [1, 1, 1]]
+
+
+def in_call(f: Any, inputs: Any = (0, 1), seed: int = 0) -> Check | None:
+    return shared_in_call(Subject.of(f), list(inputs), seed=np.random.SeedSequence(seed))
+
+
+def entries(f: Any, inputs: Any, epsilon: float = 1.0) -> Check:
+    drawn = [f(x, np.random.default_rng(i), 8192) for i, x in enumerate(inputs)]
+    return shared_noise(drawn, list(inputs), epsilon=epsilon, delta=0.0, sized=True)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, rng, size: np.full(size, x + rng.laplace()),
+        lambda x, rng, size: np.full(size, x ^ (rng.random() < 0.3)),
+        lambda x, rng, size: np.tile(x + rng.laplace(size=(size + 1) // 2), 2)[:size],
+        lambda x, rng, size: np.tile(x + rng.laplace(size=3), (size, 1)),
+    ],
+    ids=["one number", "one bit", "every other", "one vector"],
+)
+def test_noise_of_a_call_is_found(f: Any) -> None:
+    found = in_call(f)
+    assert found is not None
+    assert found.status is Status.FAILED
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, rng, size: x + rng.laplace(size=size),
+        lambda x, rng, size: x ^ (rng.random(size) < 0.3),
+        lambda x, rng, size: x ^ (rng.random(size) < 1e-3),
+        lambda x, rng, size: rng.integers(0, 1 << 12, size),
+        lambda x, rng, size: np.zeros(size),
+        lambda x, rng, size: np.round(x + rng.laplace(size=size), 2),
+    ],
+    ids=["laplace", "bit", "rare bit", "birthdays", "constant", "rounded"],
+)
+def test_honest_calls_are_not_accused(f: Any) -> None:
+    assert all(in_call(f, seed=seed) is None for seed in range(30))
+
+
+def additive(*shape: Any) -> Any:
+    def f(x: Any, rng: Rng, size: int) -> Any:
+        return np.asarray(x) + rng.laplace(0.0, 2.0, (size, *shape))
+
+    return f
+
+
+def weighted(x: Any, rng: Rng, size: int) -> Any:
+    noise = rng.laplace(0.0, 2.0, (size, 2))
+    return np.asarray(x) + np.stack([noise[:, 0], noise[:, 1], 2 * noise[:, 0] - noise[:, 1]], 1)
+
+
+def some_bits(x: Any, rng: Rng, size: int) -> Any:
+    flips = rng.random((size, 2)) < 0.3
+    return np.asarray(x) ^ np.concatenate([flips, flips[:, :1] ^ flips[:, 1:]], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("f", "inputs", "word"),
+    [
+        (additive(1), VECTORS, "weighted sum"),
+        (weighted, VECTORS, "weighted sum"),
+        (lambda x, rng, size: np.float32(additive(1)(x, rng, size)), VECTORS, "weighted sum"),
+        (lambda x, rng, size: np.asarray(x) + [0, 1, 1] * rng.laplace(0.0, 2.0, (size, 3)),
+         VECTORS, "Entry 0"),
+        (lambda x, rng, size: np.asarray(x) ^ (rng.random((size, 1)) < 0.3), BITS, "exclusive or"),
+        (some_bits, BITS, "exclusive or of the entries 0, 1, 2"),
+    ],
+    ids=["one for all", "dependent", "single", "bare entry", "one flip", "dependent flips"],
+)  # fmt: skip
+def test_noise_of_entries_is_found(f: Any, inputs: Any, word: str) -> None:
+    found = entries(f, inputs)
+    assert found.status is Status.FAILED
+    assert word in found.reason
+
+
+def one_hot(x: int, rng: Rng, size: int) -> Any:
+    return np.eye(4)[np.where(rng.random(size) < 0.4, x, rng.integers(0, 4, size))]
+
+
+def index_and_bit(x: Any, rng: Rng, size: int) -> Any:
+    index = rng.integers(0, 3, size)
+    bit = rng.random(size) < np.where(np.asarray(x)[index] > 0, 0.7, 0.3)
+    return np.stack([index, bit], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("f", "inputs"),
+    [
+        (additive(3), VECTORS),
+        (lambda x, rng, size: np.asarray(x) + rng.laplace(0, [1e-6, 1.0, 1e6], (size, 3)),
+         [[0.0, 0.0, 0.0], [1e-7, 0.1, 1e5]]),
+        (one_hot, [0, 1, 2, 3]),
+        (index_and_bit, VECTORS),
+        (lambda x, rng, size: np.asarray(x) ^ (rng.random((size, 3)) < 0.3), BITS),
+        (lambda x, rng, size: np.repeat(rng.random((size, 1)) < 0.5 + 0.1 * x, 3, axis=1), [0, 1]),
+        (lambda x, rng, size: np.eye(2)[(rng.random(size) < 0.3) ^ x], [0, 1]),
+    ],
+    ids=["laplace", "scales", "one-hot", "index and bit", "flips", "said thrice", "two-hot"],
+)  # fmt: skip
+def test_honest_vectors_pass(f: Any, inputs: Any) -> None:
+    assert entries(f, inputs).status is Status.PASSED
+
+
+def test_a_large_claim_is_left_open() -> None:
+    assert entries(additive(1), VECTORS, epsilon=30.0).status is Status.NOT_RUN
+
+
+@given(st.lists(st.integers(0, 255), max_size=12))
+@settings(deadline=None, max_examples=100)
+def test_echelon_spans_what_it_is_given(vectors: list[int]) -> None:
+    rows = _echelon(vectors)
+    span = {0}
+    for row in rows.values():
+        span |= {row ^ other for other in span}
+    assert len(span) == 2 ** len(rows)
+    closure = {0}
+    for vector in vectors:
+        closure |= {vector ^ other for other in closure}
+    assert span == closure
+    for pivot in rows:
+        assert sum(row >> pivot & 1 for row in rows.values()) == 1

@@ -1,0 +1,107 @@
+"""Outputs that are possible under one input only."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auditor.verification.checks.support import support
+from auditor.verification.law import Density, Law
+from auditor.verification.verification import Check, Status
+from targets.mechanisms.bit_flip import BitFlip
+from targets.mechanisms.laplace import Laplace
+
+Rng = np.random.Generator
+
+
+def look(f: Any, epsilon: float = 1.0, delta: float = 0.0, seed: int = 0) -> Check:
+    drawn = [f(x, np.random.default_rng([seed, x]), 1 << 15) for x in (0, 1)]
+    return support(drawn, [0, 1], epsilon=epsilon, delta=delta)
+
+
+def by_law(thing: Any, inputs: Any = (0, 1), delta: float = 0.0) -> Check:
+    law = Law.of(thing)
+    drawn = [law.draw(x, 1000, 1) for x in inputs]
+    return support(drawn, list(inputs), epsilon=1.0, delta=delta, law=law)
+
+
+def never_lies(x: int, rng: Rng, size: int) -> Any:
+    return np.where(x == 1, 1, rng.random(size) < 0.3)
+
+
+@pytest.mark.parametrize(
+    ("f", "word"),
+    [
+        (never_lies, "such as 0"),
+        (lambda x, rng, size: x + rng.geometric(0.5, size), "such as 1"),
+        (lambda x, rng, size: x + np.clip(rng.laplace(size=size), -3, 3), "such as"),
+        (lambda x, rng, size: x + rng.uniform(-3, 3, size), "outside of"),
+        (lambda x, rng, size: 0.1234567 * x + np.round(rng.laplace(size=size), 5), "such as"),
+        (lambda x, rng, size: np.stack([rng.laplace(size=size), x + rng.uniform(-3, 3, size)], 1),
+         "outside of"),
+        (lambda x, rng, size: np.where(rng.random(size) < 0.1, ["no", "yes"][x], "-"), "such as"),
+    ],
+    ids=["never lies", "one-sided", "clipped noise", "uniform", "off grid", "one entry", "words"],
+)  # fmt: skip
+def test_impossible_outputs_are_found(f: Any, word: str) -> None:
+    found = look(f)
+    assert found.status is Status.FAILED
+    assert word in found.reason
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, rng, size: np.where(rng.random(size) < 0.7, x, 1 - x),
+        lambda x, rng, size: x + rng.laplace(size=size),
+        lambda x, rng, size: np.clip(x + rng.laplace(size=size), -1, 2),
+        lambda x, rng, size: x + rng.geometric(0.6, size) - rng.geometric(0.6, size),
+        lambda x, rng, size: x + rng.laplace(0.0, 2.0, (size, 2)),
+        lambda x, rng, size: rng.standard_cauchy(size) * np.exp(x),
+    ],
+    ids=["response", "laplace", "clamped", "geometric", "vector", "cauchy"],
+)
+def test_honest_supports_pass(f: Any) -> None:
+    assert all(look(f, seed=seed).status is Status.PASSED for seed in range(5))
+
+
+def test_rare_is_not_impossible() -> None:
+    """At epsilon 9 a lie is rarer than the draws: a large claim allows that, a small one not."""
+
+    def f(x: int, rng: Rng, size: int) -> Any:
+        return np.where(rng.random(size) < 1e-9, 1 - x, x)
+
+    assert look(f, epsilon=20.0).status is Status.NOT_RUN
+    assert look(f, epsilon=3.0).status is Status.FAILED
+
+
+def test_delta_pays_for_what_is_impossible() -> None:
+    def f(x: int, rng: Rng, size: int) -> Any:
+        return np.where(rng.random(size) < 0.05, x + 1, 0)
+
+    assert look(f).status is Status.FAILED
+    assert look(f, delta=0.05).status is Status.PASSED
+
+
+def test_by_law() -> None:
+    assert by_law(BitFlip.symmetric(1.0)).status is Status.PASSED
+    assert by_law(Laplace(scale=1.0, low=0, high=1)).status is Status.PASSED
+    broken = by_law(BitFlip.asymmetric(1.0))
+    assert broken.status is Status.FAILED
+    assert "By its law" in broken.reason
+    assert by_law(BitFlip.asymmetric(1.0), delta=1 - math.exp(-1)).status is Status.PASSED
+
+
+def test_by_a_density_alone() -> None:
+    def log_prob(output: Any, value: Any) -> Any:
+        inside = np.abs(np.asarray(output) - value) <= 2.0
+        return np.where(inside, -math.log(4.0), -np.inf)
+
+    found = by_law(
+        Density(sample=lambda x, rng, size: x + rng.uniform(-2, 2, size), log_prob=log_prob)
+    )
+    assert found.status is Status.FAILED
+    assert "the law calls impossible" in found.reason
