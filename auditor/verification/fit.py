@@ -194,6 +194,12 @@ def _intervals(
     doubt = float(cells.doubt[0]) + _MASS
     total = float(cells.masses.sum()) + atoms
     if not abs(total - 1.0) <= doubt:
+        if atoms:
+            raise _Misfit(
+                f"{where}, some outputs repeat: with exp(log_prob) as their probabilities, "
+                f"{atoms:.6g} in all, the claimed law comes to {total:.6g}, not to 1. Outputs that "
+                "repeat follow no density: mend the sampler or log_prob."
+            )
         raise _Misfit(
             f"{where}, the claimed density integrates to {total:.6g}, not to 1. Mend the "
             "normaliser of log_prob."

@@ -158,7 +158,7 @@ def test_no_search_beats_the_critical_sets_of_honest_mechanisms(mechanism: Any) 
     width=st.floats(1e-3, 1e6),
     epsilon=st.floats(0.01, 50.0),
 )
-@settings(FEW, max_examples=10)
+@settings(FEW, max_examples=4)
 def test_a_claim_that_holds_with_equality_is_tight_and_not_refuted(
     low: float, width: float, epsilon: float
 ) -> None:
@@ -271,9 +271,9 @@ def vector_laplace(length: int, scale: float) -> Density:
 
 
 def test_rounding_of_large_log_probabilities_refutes_nothing() -> None:
-    found = search(vector_laplace(300, 1e-40), 300e40)
-    assert not exceeds(found.epsilon, 300e40)
-    assert search(vector_laplace(300, 0.7), 300 / 0.7).epsilon == pytest.approx(300 / 0.7)
+    found = search(vector_laplace(60, 1e-40), 60e40)
+    assert not exceeds(found.epsilon, 60e40)
+    assert search(vector_laplace(60, 0.7), 60 / 0.7).epsilon == pytest.approx(60 / 0.7)
 
 
 def test_entries_that_share_a_budget_of_one_are_caught() -> None:
@@ -413,6 +413,6 @@ def test_equal_seeds_give_equal_answers() -> None:
 
 
 @given(st.floats(1.0, 2.0))
-@settings(FEW, max_examples=3)
+@settings(FEW, max_examples=2)
 def test_it_runs_inside_a_test_of_the_users_own(scale: float) -> None:
     assert search(laplace(scale), 1.0).epsilon == pytest.approx(1.0 / scale)

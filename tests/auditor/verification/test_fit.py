@@ -1,0 +1,213 @@
+"""check_fit: honest samplers pass, wrong ones are named with the worst cell, at an exact level."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import auditor.verification.fit as fit
+from accountants.errors import InputError
+from auditor.verification.fit import check_fit
+from auditor.verification.law import Density, Law
+from auditor.verification.verification import Check, Status
+from targets.mechanisms.bit_flip import BitFlip
+from targets.mechanisms.gaussian import Gaussian
+from targets.mechanisms.laplace import Laplace
+from targets.mechanisms.one_coordinate import OneCoordinate
+from targets.mechanisms.product import Product
+from targets.mechanisms.shuffled import Shuffled
+
+NUMBERS = [0.0, 0.3, 1.0]
+
+
+def check(thing: Any, inputs: list[Any], samples: int = 40_000, seed: int = 0) -> Check:
+    law = Law.of(thing)
+    return check_fit(law.subject, law, inputs, samples=samples, seed=np.random.SeedSequence(seed))
+
+
+def log_laplace(z: Any) -> Any:
+    return -np.abs(z) - math.log(2.0)
+
+
+def additive(noise: Any, log_density: Any = log_laplace) -> Density:
+    return Density(
+        sample=lambda x, rng, size: x + noise(rng, size),
+        log_prob=lambda y, x: log_density(np.asarray(y, dtype=float) - x),
+    )
+
+
+def of_vectors(noise: Any, length: int = 3) -> Density:
+    """Claims independent Laplace noise of scale 1 on every entry."""
+    return Density(
+        sample=lambda x, rng, size: x + noise(rng, (size, length)),
+        log_prob=lambda y, x: log_laplace(np.asarray(y) - x).sum(axis=-1),
+    )
+
+
+VECTORS = [np.zeros(3), np.ones(3), np.array([0.0, 0.5, -0.5])]
+
+
+def plain(rng: np.random.Generator, size: Any) -> Any:
+    return rng.laplace(0.0, 1.0, size)
+
+
+def clipped(top: float) -> Density:
+    """Laplace noise, then clipped to [-1, top]: numbers between, and an atom at either end."""
+
+    def log_prob(y: Any, x: Any) -> Any:
+        ends = (stats.laplace.logcdf(-1.0 - x), stats.laplace.logsf(2.0 - x))
+        inside = np.where(np.abs(np.asarray(y) - 0.5) < 1.5, log_laplace(y - x), -np.inf)
+        return np.where(y == -1.0, ends[0], np.where(y == 2.0, ends[1], inside))
+
+    return Density(
+        sample=lambda x, rng, size: np.clip(x + rng.laplace(0, 1, size), -1.0, top),
+        log_prob=log_prob,
+    )
+
+
+HONEST: dict[str, tuple[Any, list[Any]]] = {
+    "bits": (BitFlip(0.9, 0.3), [0, 1]),
+    "rare bits": (BitFlip(0.003, 0.001), [0, 1]),
+    "certain bits": (BitFlip(1.0, 0.0), [0, 1]),
+    "numbers": (Laplace(scale=0.7, low=0, high=1), NUMBERS),
+    "normal numbers": (Gaussian(sigma=1.5, low=0, high=1), NUMBERS),
+    "reports": (OneCoordinate(2.5, 3), [np.ones(3), -np.ones(3), np.array([0.5, 0.0, -1.0])]),
+    "many outputs": (Shuffled(1.0, 400), [-1.0, 1.0]),
+    "bit vectors": (Product(BitFlip(0.8, 0.3), 3), [np.zeros(3), np.array([0, 1, 1])]),
+    "vectors": (of_vectors(plain), VECTORS),
+    "float32": (additive(lambda r, n: r.laplace(0, 1, n).astype(np.float32)), NUMBERS),
+    "clipped": (clipped(2.0), NUMBERS),
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_samplers_pass(name: str) -> None:
+    thing, inputs = HONEST[name]
+    for seed in range(3):
+        found = check(thing, inputs, seed=seed)
+        assert found.status is Status.PASSED, found.reason
+
+
+def _no_tail(rng: np.random.Generator, size: Any) -> Any:
+    draws = rng.laplace(0.0, 1.0, size)
+    return np.where(np.abs(draws) > 5.0, 0.0, draws)
+
+
+def _redrawn(rng: np.random.Generator, size: Any) -> Any:
+    draws = rng.laplace(0.0, 1.0, size)
+    return np.where(np.abs(draws) > 4.0, rng.laplace(0.0, 1.0, size), draws)
+
+
+class Biased(BitFlip):
+    def randomize(self, value: Any, rng: np.random.Generator, size: Any = None) -> Any:
+        return BitFlip(self.p - 0.02, self.q).randomize(value, rng, size)
+
+
+class Leaky(BitFlip):
+    def log_prob(self, output: Any, value: Any) -> Any:
+        return super().log_prob(output, value) + math.log(0.99)
+
+
+class Impossible(BitFlip):
+    """One time in a thousand it sends the bit as it is, which its law excludes for a 0."""
+
+    def randomize(self, value: Any, rng: np.random.Generator, size: Any = None) -> Any:
+        return np.where(rng.random(size) < 1e-3, 1, super().randomize(value, rng, size))
+
+
+BROKEN: dict[str, tuple[Any, list[Any], str]] = {
+    "a bit flipped too often": (Biased(0.9, 0.3), [0, 1], "input 1, the output"),
+    "probabilities below 1 in all": (Leaky(0.9, 0.3), [0, 1], "came 20000 times in 20000"),
+    "an impossible output": (Impossible(0.5, 0.0), [0, 1], "impossible"),
+    "a tenth less noise": (additive(lambda r, n: r.laplace(0, 0.9, n)), NUMBERS, "an output in"),
+    "a tail set to zero": (additive(_no_tail), NUMBERS, "some outputs repeat"),
+    "a tail drawn again": (additive(_redrawn), NUMBERS, "came"),
+    "a normaliser off by 1%": (
+        additive(plain, lambda z: log_laplace(z) + math.log(1.01)),
+        NUMBERS,
+        r"integrates to 1\.01",
+    ),
+    "rounded outputs of a density": (
+        additive(lambda r, n: np.round(r.laplace(0, 1, n), 1)),
+        [0.0, 0.1],
+        "above 1",
+    ),
+    "one input treated alone": (
+        Density(
+            sample=lambda x, rng, size: x + rng.laplace(0, 0.5 if x == 1.0 else 1.0, size),
+            log_prob=lambda y, x: log_laplace(y - x),
+        ),
+        NUMBERS,
+        "input 1",
+    ),
+    "noise shared by entries": (
+        of_vectors(lambda r, size: np.repeat(r.laplace(0, 1, (size[0], 1)), size[1], axis=1)),
+        VECTORS,
+        "log-ratio",
+    ),
+    "vectors with less noise": (
+        of_vectors(lambda r, size: r.laplace(0, 0.9, size)),
+        VECTORS,
+        "log-ratio",
+    ),
+    "another clip": (clipped(1.9), NUMBERS, "some outputs repeat"),
+    "nan": (
+        additive(plain, lambda z: np.where(z > 0, np.nan, log_laplace(z))),
+        NUMBERS,
+        "got nan",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_ones_fail_and_the_worst_cell_is_named(name: str) -> None:
+    thing, inputs, words = BROKEN[name]
+    found = check(thing, inputs)
+    assert found.status is Status.FAILED
+    assert re.search(words, found.reason), found.reason
+
+
+def test_chi_square_at_5_expected_is_no_test_at_this_level() -> None:
+    """Its p-value is too small by more than a hundred where an honest cell of 5 expected counts
+    19: that is why the tests here are binomial, and theirs is the true one."""
+    cells, expected, count = 10_000, 5.0, 20
+    true = stats.binom.sf(count - 1, 50_000, expected / 50_000)
+    chi_square = stats.chi2.sf((count - expected) ** 2 / expected, 1)
+    assert true > 100 * chi_square
+    test = fit._Test(
+        *2 * (np.full(cells, 1e-4),),
+        np.full(cells, count),
+        np.full(cells, 50_000),
+        str,
+        "",
+    )
+    np.testing.assert_allclose(test.p_values(), 2 * true)
+
+
+def test_the_level_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a level of 20%, honest samplers fail at most so often: one bound for all the tests."""
+    monkeypatch.setattr(fit, "LEVEL", 0.2)
+    runs = [
+        check(HONEST[name][0], HONEST[name][1][:2], samples=2000, seed=seed).status
+        for name in ("bits", "numbers", "vectors")
+        for seed in range(40)
+    ]
+    failed = runs.count(Status.FAILED)
+    assert stats.binom.sf(failed - 1, len(runs), 0.2) > 1e-3
+
+
+def test_a_single_input_of_vectors_cannot_be_tested() -> None:
+    assert check(of_vectors(plain), VECTORS[:1]).status is Status.NOT_RUN
+
+
+def test_a_sampler_that_raises_is_an_error_of_input() -> None:
+    def fails(x: Any, rng: Any, size: int) -> Any:
+        raise ZeroDivisionError("oh")
+
+    with pytest.raises(InputError, match="ZeroDivisionError"):
+        check(Density(sample=fails, log_prob=lambda y, x: y), [0, 1])
