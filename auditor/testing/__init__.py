@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from auditor.testing.ldp import assert_ldp
+    from auditor.testing.mechanisms import Case, check_mechanism
     from auditor.verification.strategies import inputs_of
 
-__all__ = ["assert_ldp", "inputs_of"]
+__all__ = ["Case", "assert_ldp", "check_mechanism", "inputs_of"]
 
 _PLACES = {
+    "Case": "auditor.testing.mechanisms",
     "assert_ldp": "auditor.testing.ldp",
+    "check_mechanism": "auditor.testing.mechanisms",
     "inputs_of": "auditor.verification.strategies",
 }
 

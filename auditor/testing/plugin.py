@@ -13,6 +13,8 @@ import pytest
 if TYPE_CHECKING:
     from auditor.verification import Verification
 
+pytest.register_assert_rewrite("auditor.testing.mechanisms")  # its asserts are for people to read
+
 _OPTIONS = {
     "samples": (int, "Draws per input of assert_ldp, where the test does not say."),
     "confidence": (float, "Confidence of assert_ldp, where the test does not say."),
