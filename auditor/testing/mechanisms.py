@@ -254,7 +254,7 @@ def check_event(case: Case) -> None:
         for accountant in readers:
             owed = accountant.bound(event, delta=delta, scope=ONE_REPORT).epsilon
             assert owed >= shown - 1e-9, (
-                f"at delta {delta}, {accountant} charges {owed} and {shown} is shown"
+                f"at delta {delta:g}, {accountant} charges {owed:.6g} and {shown:.6g} is shown"
             )
 
 

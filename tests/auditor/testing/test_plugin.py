@@ -56,3 +56,23 @@ def test_it_is_installed_once_and_imports_nothing_heavy() -> None:
     code += "print(*sorted(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["auditor", "auditor.testing", "auditor.testing.plugin"]
+
+
+def test_a_broken_contract_says_what_was_compared(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import numpy as np
+        from auditor.testing import Case, check_mechanism
+        from targets.mechanisms.bit_flip import BitFlip
+
+        class NoSize(BitFlip):
+            def randomize(self, value, rng, size=None):
+                return super().randomize(value, rng)
+
+        def test_contract():
+            bits = np.array([0, 1])
+            check_mechanism(Case(BitFlip(0.9, 0.3), bits, bits))
+            check_mechanism(Case(NoSize(0.9, 0.3), bits, bits))
+    """)
+    done = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["E *assert () == (4, 5)*"])
