@@ -49,8 +49,9 @@ class OneUniform:
         """The sampler behind ``subject`` if, for every input, it passes for one of this kind.
 
         One output has ``shape``, at most ``_ENTRIES`` numbers. It must take two words of a Mersenne
-        twister a number, give the same numbers in another order for uniforms in another order, and
-        rise (or fall) with them throughout.
+        twister a number, as a uniform double does, whatever the bits that the double drops (else it
+        knows more uniforms than these), give the same numbers in another order for uniforms in
+        another order, and rise (or fall) with them throughout.
         """
         number = _BATCH // math.prod(shape) if math.prod(shape) <= _ENTRIES else 0
         uniforms = np.sort(rng.integers(1, 1 << BITS, (number, *shape)), axis=0)
@@ -59,6 +60,8 @@ class OneUniform:
         for value in inputs if number else ():
             outputs, words = _run(subject, value, uniforms)
             if words != 2 * uniforms.size or outputs.shape != uniforms.shape:
+                return None
+            if not np.array_equal(outputs, _run(subject, value, uniforms, dropped=~0)[0]):
                 return None
             shuffled = _run(subject, value, np.take_along_axis(uniforms, order, axis=0))[0]
             if not np.array_equal(shuffled, np.take_along_axis(outputs, order, axis=0)):
@@ -113,12 +116,17 @@ def _column(number: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
     return np.arange(number).reshape(number, *(1,) * len(shape))
 
 
-def _run(subject: Subject, value: Any, uniforms: Uniforms) -> tuple[NDArray[Any], int]:
-    """Outputs when these uniforms, at most ``_BATCH``, are drawn; and how many words were taken."""
+def _run(
+    subject: Subject, value: Any, uniforms: Uniforms, dropped: int = 0
+) -> tuple[NDArray[Any], int]:
+    """Outputs when these uniforms, at most ``_BATCH``, are drawn; and how many words were taken.
+
+    A uniform is 27 high bits of one word and 26 of the next; the others are those of ``dropped``.
+    """
     words = np.zeros(_WORDS, dtype=np.uint32)
     used = words[: 2 * uniforms.size]
-    used[0::2] = ((uniforms >> 26) << 5).ravel()
-    used[1::2] = ((uniforms & ((1 << 26) - 1)) << 6).ravel()
+    used[0::2] = ((uniforms >> 26) << 5).ravel() | dropped & 31
+    used[1::2] = ((uniforms & ((1 << 26) - 1)) << 6).ravel() | dropped & 63
     twister = np.random.MT19937(0)
     twister.state = {
         "bit_generator": "MT19937",

@@ -12,6 +12,9 @@ import pytest
 from auditor.verification.checks.floating_point import floating_point
 from auditor.verification.subject import Subject
 from auditor.verification.verification import Check, Status
+from targets.mechanisms.discrete_laplace import DiscreteLaplace
+from targets.mechanisms.laplace import Laplace
+from targets.mechanisms.snapped_laplace import SnappedLaplace
 
 Rng = np.random.Generator
 PAIRS = [(0.0, 1.0), (1.0, 1.5), (0.1, 0.3)]
@@ -185,6 +188,19 @@ def test_share_is_a_confidence_limit() -> None:
     fresh = numpy_laplace(0.0, np.random.default_rng(9), 100_000)
     sure = (np.abs(fresh) < 0.5) & (np.ldexp(fresh, 53) % 1.0 != 0)
     assert 0.2 < sure.mean() < float(share[1]) / 100.0 < 0.9
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "clean"),
+    [
+        (Laplace(scale=1.0, low=0.0, high=1.0), False),
+        (DiscreteLaplace(scale=1.0, low=0.0, high=1.0, step=2.0**-10), True),
+        (SnappedLaplace(scale=1.0, low=0.0, high=1.0, bound=20.0), True),
+    ],
+)
+def test_the_mechanisms_it_offers_are_clean(mechanism: Any, clean: bool) -> None:
+    found = look(mechanism, (0.0, 1.0), epsilon=1.2)
+    assert found.status is (Status.PASSED if clean else Status.FAILED)
 
 
 def test_a_large_claim_is_refuted_by_proof_and_not_by_counting() -> None:

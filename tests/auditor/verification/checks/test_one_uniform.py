@@ -127,8 +127,9 @@ def test_our_own_laplace_is_recognised() -> None:
         lambda x, rng, size: x + np.cumsum(rng.random(size)),
         lambda x, rng, size: x + np.random.default_rng().laplace(size=size),
         lambda x, rng, size: x + (rng.random(size) - 0.5) ** 2,
+        lambda x, rng, size: x + np.log(rng.integers(1 << 64, size=size, dtype="u8") / 2.0**64),
     ],
-    ids=["ziggurat", "exponential", "two uniforms", "chained", "own source", "not monotone"],
+    ids=["ziggurat", "exponential", "two", "chained", "own source", "not monotone", "64 bits"],
 )
 def test_other_samplers_are_not_taken_for_it(other: Any) -> None:
     assert sampler(other, [0.0, 1.0]) is None
