@@ -14,7 +14,7 @@ from accountants.errors import InputError
 from accountants.scope import Scope
 from auditor.verification.integral import AGREEMENT, edges_around, integrate
 from auditor.verification.law import Law, in_words
-from auditor.verification.outputs import Outputs
+from auditor.verification.outputs import Outputs, sums_to_one
 from auditor.verification.table import Table
 
 _DRAWS, _FINE = 2048, 1025
@@ -54,6 +54,9 @@ class Divergence:
             return self._integrated(a, b)
         outputs = self._discrete(a, b) if self.every is None else self.every
         laws = np.stack([self.law.guess(outputs, value) for value in (a, b)])
+        if self.every is not None and not sums_to_one(laws):
+            outputs = self._discrete(a, b)
+            laws = np.stack([self.law.guess(outputs, value) for value in (a, b)])
         laws = np.where(np.isnan(laws).any(axis=0), -np.inf, laws)
         self._check_mass(np.exp(laws).sum(axis=1), a, b)
         return self._table(laws, a, b, lambda k: in_words(outputs[k])).bound(self.scope, self.delta)

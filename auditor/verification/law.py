@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,10 @@ class Law:
         )
         if not callable(getattr(thing, "critical", None)):
             return law
-        critical = thing.critical()
+        try:
+            critical = thing.critical()
+        except Exception:
+            return law
         return replace(
             law,
             critical=None if critical is None else _confirmed(thing, law, critical),
@@ -153,6 +156,13 @@ def in_words(value: Any) -> str:
     """An input or an output, read by people."""
     array = np.asarray(value)
     return plainly(value) if array.dtype.kind in "biuf" else str(array.tolist())
+
+
+def identity(value: Any) -> Hashable:
+    """What tells one input from another, to the last bit and by its type."""
+    array = np.asarray(value)
+    bits: Hashable = repr(value) if array.dtype.kind == "O" else array.tobytes()
+    return type(value).__name__, array.dtype.str, array.shape, bits
 
 
 def _confirmed(mechanism: Mechanism, law: Law, critical: Critical) -> Critical | None:

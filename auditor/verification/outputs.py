@@ -84,10 +84,10 @@ class Outputs:
         critical = law.critical
         told = critical is not None and critical.exhaustive and critical.part is None
         outputs = critical.outputs if critical is not None and told else self.box()
-        tables = [law.guess(outputs, value) for value in inputs]
-        if not all(np.allclose(np.exp(row).sum(), 1.0, rtol=_ROUNDING) for row in tables):
+        table = np.stack([law.guess(outputs, value) for value in inputs])
+        if not sums_to_one(table):
             return None
-        possible = np.any([np.isfinite(row) for row in tables], axis=0)
+        possible = np.isfinite(table).any(axis=0)
         if not self.symbols and not told:
             beyond = self._beyond()
             if any(np.isfinite(law.guess(beyond, value)).any() for value in inputs):
@@ -176,6 +176,12 @@ class Outputs:
         columns = np.tile(np.arange(flat.shape[1]), len(ends))
         rows[np.arange(ends.size), columns] = ends.ravel()
         return self._rounded(rows.reshape(-1, *self.shape))
+
+
+def sums_to_one(laws: NDArray[np.float64]) -> bool:
+    """Whether the probabilities of every row are 1 in all, within rounding."""
+    with np.errstate(over="ignore"):
+        return bool(np.allclose(np.exp(laws).sum(axis=1), 1.0, rtol=_ROUNDING, atol=0.0))
 
 
 def by_simplicity(outputs: NDArray[Any]) -> list[Any]:

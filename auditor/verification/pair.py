@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from accountants.errors import InputError
 from accountants.verdict import exceeds
-from auditor.verification.law import in_words
+from auditor.verification.law import identity
 from auditor.verification.sampled import sampled_lower_bound
 from auditor.verification.steering import simplest, worst
 from auditor.verification.subject import Subject
@@ -38,13 +39,12 @@ def pair_from(
     from hypothesis import strategies as st
 
     entropy = int(seed.generate_state(1)[0])
-    scores: dict[str, float] = {}
+    scores: dict[Hashable, float] = {}
 
     def score(pair: tuple[Any, Any]) -> float:
-        names = [f"{type(value).__name__} {in_words(value)}" for value in pair]
-        if names[0] == names[1]:
+        key = identity(pair[0]), identity(pair[1])
+        if key[0] == key[1]:
             return -1.0
-        key = " | ".join(names)
         if key not in scores:
             if len(scores) >= _MOST_PAIRS:
                 return -1.0

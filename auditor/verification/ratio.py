@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from accountants.bound import Witness
 from auditor.verification.law import Law, in_words
-from auditor.verification.outputs import Outputs, by_simplicity
+from auditor.verification.outputs import Outputs, by_simplicity, sums_to_one
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -63,7 +63,9 @@ class Ratio:
     def best(self, a: Any, b: Any, output: Any = None) -> Found:
         """The largest ratio of the pair, either way, over outputs drawn, beyond, and ``output``."""
         if self.every is not None:
-            return self._largest(a, b, self.every, self._laws(self.every, a, b), None)
+            laws = self._laws(self.every, a, b)
+            if sums_to_one(laws):
+                return self._largest(a, b, self.every, laws, None)
         draws = max(4, min(_DRAWS, _ENTRIES // max(1, math.prod(self.outputs.shape))))
         one, other = (self.law.draw(value, draws, self.seed) for value in (a, b))
         drawn = np.concatenate([one, other])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from accountants.scope import Scope
 from accountants.verdict import exceeds
 from auditor.exact import exact_lower_bound
 from auditor.verification.divergence import Divergence
-from auditor.verification.law import Law, in_words
+from auditor.verification.law import Law, identity, in_words
 from auditor.verification.outputs import Outputs
 from auditor.verification.ratio import Found, Ratio
 from auditor.verification.space import Space
@@ -118,10 +118,10 @@ def _at_zero(game: Ratio, space: Space, scope: Scope, seed: int) -> Bound:
 def _at_delta(game: Divergence, space: Space, epsilon: float, seed: int) -> Bound:
     from hypothesis import strategies as st
 
-    seen: dict[str, Bound] = {}
+    seen: dict[Hashable, Bound] = {}
 
     def bound(a: Any, b: Any) -> Bound:
-        key = f"{in_words(game.law.check(a))}|{in_words(game.law.check(b))}"
+        key = identity(game.law.check(a)), identity(game.law.check(b))
         if key not in seen:
             seen[key] = game.bound(a, b)
         return seen[key]

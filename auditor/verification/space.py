@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from accountants.errors import InputError
-from auditor.verification.law import Law, in_words
+from auditor.verification.law import Law, identity, in_words
 from auditor.verification.steering import worst
 from auditor.verification.strategies import inputs_of, plain
 
@@ -78,18 +78,19 @@ class Space:
 def _some(law: Law, strategy: SearchStrategy[Any], seed: int, whole: bool) -> list[Any]:
     """Different inputs of a strategy, checked; of the ``whole`` domain, critical ones first."""
     critical = law.critical
-    seen: dict[str, Any] = {}
+    seen: dict[Hashable, Any] = {}
     if whole and critical is not None and critical.part is None:
-        seen = {in_words(value): value for value in critical.inputs[:4]}
+        seen = {identity(value): value for value in critical.inputs[:4]}
 
     def look(value: Any) -> float:
-        seen.setdefault(in_words(law.check(value)), value)
+        seen.setdefault(identity(law.check(value)), value)
         return 0.0
 
     worst(strategy, look, seed=seed, examples=2 * _SHOWN)
     if len(seen) < 2:
         raise InputError(
-            f"Expected a strategy of at least 2 different inputs, got {list(seen)}. Widen it."
+            "Expected a strategy of at least 2 different inputs, got "
+            f"{[in_words(value) for value in seen.values()]}. Widen it."
         )
     return list(seen.values())[:_SHOWN]
 

@@ -191,6 +191,11 @@ class BoastfulCopies(BitFlip):
         return replace(super().critical(), copies=10, part=BitFlip(self.p, self.q))
 
 
+class FailingCritical(BitFlip):
+    def critical(self) -> Critical:
+        raise RuntimeError("not today")
+
+
 class TwiceCounted(BitFlip):
     """Lists its outputs twice, which doubles every divergence."""
 
@@ -198,7 +203,7 @@ class TwiceCounted(BitFlip):
         return replace(super().critical(), outputs=np.array([0, 1, 0, 1]))
 
 
-@pytest.mark.parametrize("kind", [BlindCritical, BoastfulCopies, TwiceCounted])
+@pytest.mark.parametrize("kind", [BlindCritical, BoastfulCopies, FailingCritical, TwiceCounted])
 @pytest.mark.parametrize("delta", [0.0, 0.05])
 def test_wrong_critical_sets_neither_hide_nor_invent(kind: Any, delta: float) -> None:
     truth = exact_lower_bound(BitFlip(0.9, 0.3), ONE_REPORT, delta).epsilon
@@ -345,6 +350,18 @@ def test_discrete_outputs_without_end_have_a_divergence_from_below() -> None:
     p, q = p / p.sum(), np.roll(p / p.sum(), 3)
     assert hockey_stick(p, q, found) >= 0.01 * (1 - 1e-6)
     assert hockey_stick(p, q, found + 0.02) < 0.01
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.05])
+def test_outputs_that_move_with_the_input_are_not_taken_for_all(delta: float) -> None:
+    """Three outputs an input, others for every other input: whichever is drawn is known again."""
+
+    def log_prob(output: Any, value: Any) -> Any:
+        return np.where(np.abs(np.asarray(output) - value) <= 1, -math.log(3.0), -np.inf)
+
+    moved = Density(sample=lambda x, rng, size: x + rng.integers(-1, 2, size), log_prob=log_prob)
+    found = search(moved, 5.0, delta, inputs=st.integers(-(10**6), 10**6))
+    assert math.isinf(found.epsilon)
 
 
 def test_what_has_no_answer_is_refused_with_a_remedy() -> None:
