@@ -1,0 +1,182 @@
+"""Duchi, Piecewise and Hybrid: one number in [-1, 1]."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize
+
+from accountants.errors import InputError
+from auditor.exact import exact_lower_bound
+from targets.mechanisms import piecewise
+from targets.mechanisms.duchi import Duchi
+from targets.mechanisms.hybrid import THRESHOLD, Hybrid
+from targets.mechanisms.one_coordinate import OneCoordinate
+from targets.mechanisms.piecewise import Piecewise
+from tests.contracts.mechanisms import SCOPE
+
+Numeric = Duchi | Piecewise | Hybrid
+INPUTS = np.array([-1.0, -0.4, 0.0, 0.25, 1.0])
+
+
+def moments(mechanism: Numeric, value: float) -> tuple[float, float, float]:
+    """Total probability, mean and second moment, from log_prob over pieces and atoms."""
+    epsilon = mechanism.epsilon
+    total = np.zeros(3)
+    if not isinstance(mechanism, Piecewise):
+        atoms = np.array([1.0, -1.0]) * Duchi(epsilon).magnitude
+        law = np.exp(mechanism.log_prob(atoms, value))
+        total += law @ np.stack([atoms**0, atoms, atoms**2], axis=-1)
+    if not isinstance(mechanism, Duchi):
+        half = math.exp(epsilon / 2)
+        reach = (half + 1) / (half - 1)
+        low = ((reach + 1) * value - (reach - 1)) / 2
+        ends = np.array([-reach, low, low + reach - 1, reach])
+        # A point off the middle, where no atom of a hybrid lies.
+        inside = 0.49 * ends[1:] + 0.51 * ends[:-1]
+        with np.errstate(invalid="ignore"):
+            density = np.where(np.diff(ends) > 1e-9, np.exp(mechanism.log_prob(inside, value)), 0.0)
+        total += [density @ np.diff(ends ** (n + 1)) / (n + 1) for n in range(3)]
+    return tuple(total)
+
+
+def piecewise_variance(epsilon: float, value: float) -> float:
+    """Wang et al. 2019, Lemma 1."""
+    half = math.exp(epsilon / 2)
+    return value**2 / (half - 1) + (half + 3) / (3 * (half - 1) ** 2)
+
+
+def duchi_variance(epsilon: float, value: float) -> float:
+    grown = math.exp(epsilon)
+    return ((grown + 1) / (grown - 1)) ** 2 - value**2
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.6, 1.0, 4.0, 12.0])
+@pytest.mark.parametrize("value", INPUTS)
+@pytest.mark.parametrize("kind", [Duchi, Piecewise, Hybrid])
+def test_the_mean_is_the_input_and_the_variance_the_published_one(
+    kind: type[Numeric], value: float, epsilon: float
+) -> None:
+    mechanism = kind(epsilon)
+    total, mean, second = moments(mechanism, value)
+    share = {Duchi: 0.0, Piecewise: 1.0}.get(kind, getattr(mechanism, "share", 0.0))
+    published = share * piecewise_variance(epsilon, value)
+    published += (1 - share) * duchi_variance(epsilon, value)
+    assert total == pytest.approx(1.0, rel=1e-12)
+    assert mean == pytest.approx(value, abs=1e-10)
+    assert second - mean**2 == pytest.approx(published, rel=1e-9)
+
+
+def test_estimates_are_the_outputs() -> None:
+    for kind in (Duchi, Piecewise, Hybrid):
+        np.testing.assert_array_equal(kind(1.0).estimate([1.0, -2.0]), [1.0, -2.0])
+
+
+def test_duchi_is_the_report_of_one_coordinate() -> None:
+    for epsilon in (0.3, 2.0, 300.0):
+        mine, vectors = Duchi(epsilon), INPUTS[:, None]
+        law = mine.log_prob(np.array([1, -1]) * mine.magnitude, vectors)
+        other = OneCoordinate(epsilon, 1).log_prob([[0, 1], [0, 0]], vectors[:, None])
+        np.testing.assert_allclose(law, other, rtol=1e-12)
+        assert mine.magnitude == pytest.approx(OneCoordinate(epsilon, 1).magnitude)
+
+
+@given(st.floats(1e-3, 40), st.lists(st.floats(-1, 1), min_size=2, max_size=2))
+def test_the_worst_ratio_is_epsilon_and_no_pair_beats_it(epsilon: float, pair: list[float]) -> None:
+    for mechanism in (Duchi(epsilon), Piecewise(epsilon), Hybrid(epsilon)):
+        shown = exact_lower_bound(mechanism, SCOPE).epsilon
+        assert shown == pytest.approx(epsilon, rel=1e-11)
+        drawn = mechanism.randomize(pair, np.random.default_rng(1), (20, 2))
+        ratio = mechanism.log_prob(drawn, pair[0]) - mechanism.log_prob(drawn, pair[1])
+        assert np.abs(ratio).max() <= shown + 1e-12 * max(1.0, shown)
+
+
+@given(st.floats(1e-9, 40))
+def test_the_numbers_stored_keep_epsilon(epsilon: float) -> None:
+    """The ratio of two cells' probabilities, to 100 digits; of a corner's rates for Duchi."""
+    with localcontext() as context:
+        context.prec = 100
+        limit = Decimal(epsilon).exp()
+        mechanism, cells = Piecewise(epsilon), Decimal(piecewise._CELLS)
+        noise = Decimal(mechanism.noise)
+        assert 1 + (1 - noise) * cells / (mechanism._near * noise) <= limit
+        flip = Decimal(Duchi(epsilon).flip)
+        assert (1 - flip) / flip <= limit
+
+
+@pytest.mark.parametrize("kind", [Piecewise, Hybrid])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 7.0])
+def test_curves_are_those_of_the_laws_on_the_pieces(kind: type[Numeric], epsilon: float) -> None:
+    """Summed over fine cells of the line and the atoms, for the two ends and another pair."""
+    mechanism, half = kind(epsilon), math.exp(epsilon / 2)
+    reach = (half + 1) / (half - 1)
+    # The pieces of -1, 1 and 0.5 between them, and where the law of the hybrid has atoms.
+    ends = np.sort(
+        [x * (reach + 1) / 2 + s * (reach - 1) / 2 for x in (-1, 0.5, 1) for s in (-1, 1)]
+    )
+    outputs, sizes = 0.49 * ends[1:] + 0.51 * ends[:-1], np.diff(ends)
+    if kind is Hybrid:
+        outputs = np.append(outputs, np.array([1.0, -1.0]) * Duchi(epsilon).magnitude)
+        sizes = np.append(sizes, [1.0, 1.0])
+    low, other, high = np.exp(mechanism.log_prob(outputs, [[-1.0], [0.5], [1.0]]))
+    for limit in (0.0, 0.3 * epsilon, 0.9 * epsilon, epsilon):
+        slow = np.maximum(low - math.exp(limit) * high, 0.0) @ sizes
+        assert mechanism.divergence(limit) == pytest.approx(slow, rel=1e-9, abs=1e-12)
+        closer = np.maximum(high - math.exp(limit) * other, 0.0) @ sizes
+        assert closer <= slow + 1e-12
+
+
+def test_the_printed_sampler_reaches_doubles_that_name_the_input_and_ours_does_not() -> None:
+    """l(x) + (C - 1) u: nearly every report is one that the other input cannot give."""
+    mechanism, rng = Piecewise(1.0), np.random.default_rng(4)
+    half = math.exp(0.5)
+    reach = (half + 1) / (half - 1)
+
+    def reachable(output: np.ndarray, value: float) -> np.ndarray:
+        low = (reach + 1) / 2 * value - (reach - 1) / 2
+        u = np.rint((output - low) / (reach - 1) * 2.0**53) * 2.0**-53
+        near = u[:, None] + np.arange(-4, 5) * 2.0**-53
+        return ((low + (reach - 1) * near) == output[:, None]).any(axis=1)
+
+    low = (reach + 1) / 2 * 0.1 - (reach - 1) / 2
+    naive = low + (reach - 1) * rng.random(10_000)
+    naive = naive[naive > (reach + 1) / 2 * 0.13 - (reach - 1) / 2]
+    assert reachable(naive, 0.1).all()
+    assert not reachable(naive, 0.13).all()
+    drawn = mechanism.randomize([0.1, 0.13], rng, (10_000, 2))
+    cells = np.rint((drawn / mechanism.magnitude * piecewise._CELLS + piecewise._CELLS - 1) / 2)
+    np.testing.assert_array_equal(mechanism._middle(cells), drawn)
+    assert np.isfinite(mechanism.log_prob(drawn[:, 0], 0.13)).all()
+
+
+def test_the_threshold_is_where_piecewise_starts_to_win() -> None:
+    root = optimize.brentq(lambda e: piecewise_variance(e, 0) - duchi_variance(e, 0), 0.1, 2.0)
+    assert pytest.approx(root, rel=1e-9) == THRESHOLD
+    assert Hybrid(THRESHOLD).share == 0.0
+    assert Hybrid(0.62).share == pytest.approx(1 - math.exp(-0.31))
+
+
+@pytest.mark.parametrize("epsilon", [0.7, 2.0])
+def test_the_hybrids_variance_does_not_depend_on_the_input(epsilon: float) -> None:
+    variances = [moments(Hybrid(epsilon), x)[2] - x**2 for x in INPUTS]
+    np.testing.assert_allclose(variances, variances[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf])
+@pytest.mark.parametrize("kind", [Duchi, Piecewise, Hybrid])
+def test_an_epsilon_of_which_no_estimate_is_left_is_refused(
+    kind: type[Numeric], epsilon: float
+) -> None:
+    with pytest.raises(InputError, match="epsilon"):
+        kind(epsilon)
+
+
+def test_what_cannot_be_reported_has_no_probability() -> None:
+    assert np.isneginf(Duchi(1.0).log_prob([0.0, 1.0], 0.5)).all()
+    assert np.isneginf(Piecewise(1.0).log_prob([-9.0, 9.0], 0.5)).all()
+    assert np.isneginf(Hybrid(0.3).log_prob(0.0, 0.5))
