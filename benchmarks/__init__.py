@@ -1,7 +1,7 @@
 """Side-by-side timings: what a user would write against what the project does, in the same run.
 
-Each module has ``measure() -> tuple[Row, ...]``. ``python -m benchmarks [MODULE ...]`` runs them
-and writes RESULTS.md.
+Each module with ``measure() -> tuple[Row, ...]`` is one: ``python -m benchmarks [MODULE ...]`` runs
+them and writes RESULTS.md. ``python -m benchmarks.other_mechanisms`` writes a table of its own.
 """
 
 from __future__ import annotations

@@ -44,7 +44,9 @@ def machine() -> str:
 
 
 def main() -> None:
-    known = [m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name != "__main__"]
+    names = [m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name != "__main__"]
+    modules = {name: importlib.import_module(f"benchmarks.{name}") for name in names}
+    known = [name for name, module in modules.items() if hasattr(module, "measure")]
     wanted = sys.argv[1:] or known
     unknown = sorted(set(wanted) - set(known))
     if unknown:
@@ -55,7 +57,7 @@ def main() -> None:
         "Best wall-clock time of several turns; the ratio is against the first row of the job.",
     ]
     for name in wanted:
-        module = importlib.import_module(f"benchmarks.{name}")
+        module = modules[name]
         parts += [f"## {name}", (module.__doc__ or "").strip(), table(module.measure())]
         print("\n\n".join(parts[-3:]), flush=True)
     if wanted == known:

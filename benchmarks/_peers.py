@@ -1,0 +1,91 @@
+"""Other packages' lower bounds on epsilon, each on scores (n,) of two worlds, at 95%.
+
+Every way is what its documentation offers for such scores, higher scores meaning the first world.
+A package that is not installed is named with what to install; dp-sniper and dp-auditorium are not
+on the package index, and the wheel of tensorflow-privacy 0.9 has no lower bound in it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Scores = NDArray[np.float64]
+ERROR = 0.05
+
+PACKAGES = {"jax_privacy": "jax_privacy.auditing", "opake-auditing": "opake.auditing"}
+MISSING = {
+    "tensorflow-privacy": "the wheel of 0.9.0 has no lower bound in it",
+    "dp-sniper": "not on the package index",
+    "dp-auditorium": "not on the package index",
+}
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One way of one package; ``bound(first, second, delta)`` is None where it has no answer."""
+
+    name: str
+    bound: Callable[[Scores, Scores, float], float | None]
+
+
+def peers() -> tuple[tuple[Peer, ...], dict[str, str]]:
+    """The ways of the packages that are installed, and why the others are absent."""
+    found: list[Peer] = []
+    absent = dict(MISSING)
+    logging.getLogger("absl").setLevel(logging.ERROR)
+    for package, ways in (("jax_privacy", _jax_privacy), ("opake-auditing", _opake)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                module = importlib.import_module(PACKAGES[package])
+        except ImportError as error:
+            absent[package] = f"not installed ({error}): pip install {package}"
+            continue
+        version = metadata.version(package)
+        found += [Peer(f"{package} {version}, {way}", call) for way, call in ways(module).items()]
+    return tuple(found), absent
+
+
+def _jax_privacy(module: Any) -> dict[str, Callable[[Scores, Scores, float], float | None]]:
+    def auditor(first: Scores, second: Scores) -> Any:
+        return module.CanaryScoreAuditor(first, second)
+
+    return {
+        "Clopper-Pearson, default": lambda first, second, delta: auditor(
+            first, second
+        ).epsilon_clopper_pearson(ERROR, delta),
+        "Clopper-Pearson, split, two-sided": lambda first, second, delta: auditor(
+            first, second
+        ).epsilon_clopper_pearson(
+            ERROR, delta, one_sided=False, threshold_strategy=module.Split(seed=0)
+        ),
+        "Gaussian DP": lambda first, second, delta: (
+            auditor(first, second).epsilon_from_gdp(ERROR, delta) if delta else None
+        ),
+    }
+
+
+def _opake(module: Any) -> dict[str, Callable[[Scores, Scores, float], float | None]]:
+    types = importlib.import_module("opake.auditing.types")
+
+    def one_run(first: Scores, second: Scores) -> Any:
+        number = np.arange(len(first) + len(second))
+        drawn = number < len(first)
+        flips = types.CoinFlip(len(number), number, drawn, number[drawn], number[~drawn])
+        scores = module.canary_scores(np.concatenate([first, second]), canary_indices=number)
+        return module.one_run(scores, coin_flip=flips)
+
+    return {
+        "one run, epsilon-delta": lambda first, second, delta: (
+            one_run(first, second).eps_delta().epsilon_at(delta=delta, significance=ERROR)
+        ),
+    }
