@@ -15,6 +15,7 @@ from scipy import special, stats
 from accountants.errors import InputError
 from auditor.verification.integral import edges_around, integrate
 from auditor.verification.law import Law, in_words
+from auditor.verification.outputs import step_of
 from auditor.verification.subject import Subject
 from auditor.verification.verification import Check, Status
 
@@ -127,9 +128,9 @@ def _of_input(law: Law, value: Any, drawn: NDArray[Any], log: NDArray[np.float64
         )
     half = len(drawn) // 2
     seen, first, came = np.unique(drawn[:half], axis=0, return_index=True, return_counts=True)
-    whole = drawn.dtype.kind != "f" or bool(np.all(drawn == np.rint(drawn)))
     repeated = np.flatnonzero(came >= max(3, half // 1000))
-    discrete = whole or came[repeated].sum() > 0.999 * half
+    rare = half - int(came[repeated].sum())
+    discrete = rare >= 2 * np.count_nonzero(came == 1) or _is_grid(law, value, drawn[:half])
     if not discrete and drawn.ndim > 1:
         return []
     atoms = repeated[np.argsort(-came[repeated], kind="stable")][:_ATOMS]
@@ -166,6 +167,17 @@ def _of_input(law: Law, value: Any, drawn: NDArray[Any], log: NDArray[np.float64
             where,
         )
     ]
+
+
+def _is_grid(law: Law, value: Any, drawn: NDArray[Any]) -> bool:
+    """Whether outputs are names, whole numbers or a grid, or nothing is possible between them."""
+    if drawn.dtype.kind != "f" or np.all(drawn == np.rint(drawn)):
+        return True
+    if drawn.ndim > 1:
+        return False
+    some = np.unique(drawn[np.isfinite(drawn)])
+    middle = (some[1:] + some[:-1])[:: max(1, len(some) // 256)] / 2.0
+    return step_of(some) > 0 or not np.isfinite(law.guess(middle, value)).mean() > 0.5
 
 
 def _counts(outputs: NDArray[Any], drawn: NDArray[Any]) -> NDArray[np.int64]:

@@ -19,6 +19,9 @@ _SHOWN_INPUTS = 16
 _MOST = 1 << 14
 _REACH = 2.0 ** np.arange(-6, 12.5, 0.5)
 _STEPS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 256.0, 4096.0])
+# A grid needs so many different values, and at most so many steps between them; entries of vectors
+# that are looked at for one.
+_FEWEST_ON_GRID, _FINEST, _GRIDS = 9, 2.0**22, 64
 # Beyond, whole numbers leave int64.
 _FARTHEST = 2.0**62
 # How far probabilities may sum from 1 by rounding.
@@ -29,15 +32,16 @@ _ROUNDING = 1e-9
 class Outputs:
     """What draws under some inputs show of a law's outputs.
 
-    ``seen`` holds the different ones, (k, *output shape). ``symbols``: they are names, bits or few
-    numbers that are no whole ones, so that only combinations of those seen can be. ``whole`` marks
-    the entries that are whole numbers. ``continuous``: no output comes twice, and so these are
-    densities.
+    ``seen`` holds the different ones, (k, *output shape). ``step`` is how far apart the values of
+    an entry are (1 for whole numbers), 0 where they lie on no grid; all are ``origin`` and steps.
+    ``symbols``: they are names, bits or few numbers on no grid, so that only combinations of those
+    seen can be. ``continuous``: no output comes twice, and so these are densities.
     """
 
     seen: NDArray[Any]
     symbols: bool
-    whole: NDArray[np.bool_]
+    step: NDArray[np.float64]
+    origin: NDArray[np.float64]
     continuous: bool
     centre: NDArray[np.float64]
     spread: NDArray[np.float64]
@@ -46,24 +50,26 @@ class Outputs:
     def of(cls, law: Law, inputs: list[Any], seed: int) -> Outputs:
         """Draw under the first of ``inputs`` and look."""
         drawn = np.concatenate([law.draw(value, _DRAWS, seed) for value in inputs[:_SHOWN_INPUTS]])
-        seen = np.unique(drawn, axis=0)
+        seen, shape = np.unique(drawn, axis=0), drawn.shape[1:]
         numbers = drawn.dtype.kind in "iuf"
-        with np.errstate(invalid="ignore"):
-            whole = np.all(drawn == np.rint(drawn), axis=0) if numbers else None
-        whole = np.asarray(np.zeros(drawn.shape[1:], dtype=bool) if whole is None else whole)
-        few = len(seen) <= len(drawn) // 4
-        finite = np.where(np.isfinite(drawn), drawn, 0.0).astype(float) if numbers else None
-        shape = drawn.shape[1:]
-        low, high = (
-            (np.zeros(shape), np.ones(shape))
-            if finite is None
-            else (finite.min(axis=0), finite.max(axis=0))
+        values = (
+            np.where(np.isfinite(drawn), drawn, 0).astype(float)
+            if numbers
+            else np.zeros((1, *shape))
         )
+        low, high = values.min(axis=0), values.max(axis=0)
+        flat = values.reshape(len(values), -1)
+        step = np.all(flat == np.rint(flat), axis=0).astype(float)
+        for entry in np.flatnonzero(step == 0)[:_GRIDS]:
+            step[entry] = step_of(flat[:, entry])
+        step = step.reshape(shape)
+        few, grid = len(seen) <= len(drawn) // 4, bool(np.all(step > 0))
         return cls(
             seen=seen,
-            symbols=not numbers or (few and not whole.all()),
-            whole=whole,
-            continuous=numbers and not few and not whole.all(),
+            symbols=not numbers or (few and not grid),
+            step=step,
+            origin=np.asarray(np.where(step == np.rint(step), 0.0, low)),
+            continuous=numbers and not few and not grid,
             centre=np.asarray((low + high) / 2.0),
             spread=np.asarray(np.where(high > low, high - low, 1.0)),
         )
@@ -76,8 +82,8 @@ class Outputs:
     def all_of(self, law: Law, inputs: list[Any]) -> NDArray[Any] | None:
         """Every output there is, (m, *shape), if they are so few that it can be told; else None.
 
-        Their probabilities sum to 1 under each of ``inputs``, within rounding, and no whole number
-        next to or far from them is possible.
+        Their probabilities sum to 1 under each of ``inputs``, within rounding, and no number
+        next to or far from them on their grid is possible.
         """
         if self.continuous:
             return None
@@ -123,17 +129,15 @@ class Outputs:
         if self.symbols:
             return st.sampled_from(by_simplicity(self.seen))
         reach = min(_FARTHEST, float(np.max(np.abs(self.centre) + _REACH[-1] * self.spread)))
-        if self.whole.all():
+        if self.seen.dtype.kind in "iu":
             whole = st.integers(-math.ceil(reach), math.ceil(reach))
             if not self.shape:
                 return whole
             return hnp.arrays(np.int64, self.shape, elements=whole, fill=whole)
         entries = st.floats(-reach, reach)
         if not self.shape:
-            return entries
-        return hnp.arrays(np.float64, self.shape, elements=entries, fill=entries).map(
-            lambda output: self._rounded(output)
-        )
+            return entries.map(lambda output: float(self._rounded(np.array(output))))
+        return hnp.arrays(np.float64, self.shape, elements=entries, fill=entries).map(self._rounded)
 
     def _fits(self, value: Any) -> bool:
         array = np.asarray(value)
@@ -148,19 +152,22 @@ class Outputs:
         return np.stack([*more, *plain])
 
     def _rounded(self, outputs: NDArray[Any]) -> NDArray[Any]:
-        rounded = np.where(self.whole, np.rint(outputs), outputs)
-        return rounded.astype(np.int64) if self.whole.all() else rounded
+        step = np.where(self.step > 0, self.step, 1.0)
+        grid = self.origin + np.rint((outputs - self.origin) / step) * step
+        rounded = np.where(self.step > 0, grid, outputs)
+        return rounded.astype(np.int64) if self.seen.dtype.kind in "iu" else rounded
 
     def box(self) -> NDArray[Any]:
-        """Those seen, and all combinations of their entries and whole numbers between, if few."""
+        """Those seen, and all combinations of their entries and what is between, if few."""
         flat = self.seen.reshape(len(self.seen), -1)
         columns = [np.unique(column) for column in flat.T]
         if not self.symbols:
-            spans = [
-                np.arange(column[0], column[-1] + 1) if column[-1] - column[0] < _MOST else column
-                for column in columns
+            columns = [
+                _between(column, step, origin).astype(flat.dtype)
+                for column, step, origin in zip(
+                    columns, self.step.ravel(), self.origin.ravel(), strict=True
+                )
             ]
-            columns = [span.astype(flat.dtype) for span in spans]
         if math.prod(map(len, columns)) > _MOST:
             return self.seen
         mesh = np.stack(np.meshgrid(*columns, indexing="ij"), axis=-1)
@@ -170,12 +177,34 @@ class Outputs:
         """Outputs that would be possible if some entry could leave the range that was seen."""
         flat = self.seen.reshape(len(self.seen), -1).astype(float)
         low, high = flat.min(axis=0), flat.max(axis=0)
-        steps = np.array([1.0, 2.0, 3.0, 10.0, 100.0])[:, None]
-        ends = np.concatenate([high + steps, low - steps, high + steps * (high - low + 1.0)])
+        many = np.array([1.0, 2.0, 3.0, 10.0, 100.0])[:, None]
+        steps = many * self.step.ravel()
+        ends = np.concatenate([high + steps, low - steps, high + many * (high - low) + steps])
         rows = np.repeat(flat[:1], ends.size, axis=0)
         columns = np.tile(np.arange(flat.shape[1]), len(ends))
         rows[np.arange(ends.size), columns] = ends.ravel()
         return self._rounded(rows.reshape(-1, *self.shape))
+
+
+def step_of(values: NDArray[np.float64]) -> float:
+    """The distance of numbers (n,) that lie on a grid: 1 for whole ones, 0 where there is none."""
+    different = np.unique(values[np.isfinite(values)])
+    if np.all(different == np.rint(different)):
+        return 1.0
+    if len(different) < _FEWEST_ON_GRID:
+        return 0.0
+    steps = (different - different[0]) / np.diff(different).min()
+    if steps[-1] > _FINEST or np.abs(steps - np.rint(steps)).max() > 1e-4:
+        return 0.0
+    return float((different[-1] - different[0]) / np.rint(steps[-1]))
+
+
+def _between(column: NDArray[Any], step: float, origin: float) -> NDArray[Any]:
+    """The values of a grid between the ends of ``column``, if they are not too many."""
+    if not step or (column[-1] - column[0]) / step >= _MOST:
+        return column
+    first, last = (round((float(end) - origin) / step) for end in (column[0], column[-1]))
+    return np.asarray(origin + step * np.arange(first, last + 1))
 
 
 def sums_to_one(laws: NDArray[np.float64]) -> bool:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MOST_PAIRED = 64
 _MOST_ENTRIES, _MOST_PAIRS = 1 << 22, 2016
 # Hypothesis examples: at most so many, fewer for large inputs and outputs.
-_EXAMPLES, _EXAMPLES_AT_DELTA, _FEWEST, _WORK = 300, 60, 30, 1 << 18
+_EXAMPLES, _EXAMPLES_AT_DELTA, _FEWEST, _WORK = 200, 60, 30, 1 << 18
 
 
 def exact_search(

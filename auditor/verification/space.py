@@ -61,8 +61,8 @@ class Space:
                 raise InputError(f"Expected at least 2 inputs, got {len(listed)}. Name a pair.")
             strategy = st.sampled_from(listed)
         if listed is not None:
-            step = max(1, len(listed) // _SHOWN)
-            shown = [*listed[::step][: _SHOWN - 1], listed[-1]]
+            count = min(_SHOWN, len(listed))
+            shown = [listed[k] for k in np.linspace(0, len(listed) - 1, count).round().astype(int)]
         else:
             shown = _some(law, strategy, seed, inputs is None)
         return cls(

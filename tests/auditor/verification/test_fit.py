@@ -16,11 +16,13 @@ from auditor.verification.fit import check_fit
 from auditor.verification.law import Density, Law
 from auditor.verification.verification import Check, Status
 from targets.mechanisms.bit_flip import BitFlip
+from targets.mechanisms.discrete_laplace import DiscreteLaplace
 from targets.mechanisms.gaussian import Gaussian
 from targets.mechanisms.laplace import Laplace
 from targets.mechanisms.one_coordinate import OneCoordinate
 from targets.mechanisms.product import Product
 from targets.mechanisms.shuffled import Shuffled
+from targets.mechanisms.snapped_laplace import SnappedLaplace
 
 NUMBERS = [0.0, 0.3, 1.0]
 
@@ -82,6 +84,15 @@ HONEST: dict[str, tuple[Any, list[Any]]] = {
     "vectors": (of_vectors(plain), VECTORS),
     "float32": (additive(lambda r, n: r.laplace(0, 1, n).astype(np.float32)), NUMBERS),
     "clipped": (clipped(2.0), NUMBERS),
+    "a grid": (DiscreteLaplace(low=0, high=1, step=0.25, scale=0.7), [0.0, 0.25, 1.0]),
+    "a grid with ends": (SnappedLaplace(scale=0.25, low=0, high=1, bound=2.0), NUMBERS),
+    "a fine grid whose law is finite between": (
+        Density(
+            sample=lambda x, rng, size: np.round((x + rng.laplace(0, 1, size)) / 1e-3) * 1e-3,
+            log_prob=lambda y, x: log_laplace(y - x) + math.log(1e-3),
+        ),
+        [0.0, 0.5],
+    ),
 }
 
 
