@@ -1,0 +1,1 @@
+"""Local randomizers of other libraries, a module each: ``cases()``, an ImportError where absent."""

@@ -1,0 +1,49 @@
+"""One mechanism of another library, held against that library's own claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import auditor
+from auditor.verification import Verification
+from targets.mechanisms.gaussian import Gaussian
+
+Call = Callable[..., Any]
+
+CONFIDENCE = 0.9995
+"""Of one bound, so that a hundred hold together at 95%."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One mechanism at one claim, as a callable, and the inputs to pair up.
+
+    ``samples`` are drawn for each input. ``setting`` says what the name leaves open, ``remark``
+    what is known of the mechanism that explains what is found. Where only the
+    noise that the library calibrates is in question, ``call`` is our mechanism with that noise: its
+    law is known, and no input is paired up.
+    """
+
+    library: str
+    name: str
+    call: Call | Gaussian
+    epsilon: float
+    delta: float = 0.0
+    inputs: tuple[Any, ...] | None = (0.0, 1.0)
+    samples: int = 40_000
+    setting: str = ""
+    remark: str = ""
+
+    def verify(self, seed: int = 0) -> Verification:
+        """Hold the mechanism against its claim."""
+        return auditor.verify_ldp(
+            self.call,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            inputs=None if self.inputs is None else list(self.inputs),
+            samples=self.samples,
+            confidence=CONFIDENCE,
+            seed=seed,
+        )
