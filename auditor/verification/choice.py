@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,12 +20,19 @@ from auditor.verification.guess import (
     cuts_between,
     histogram,
 )
+from auditor.verification.smooth import smoothed
 
-Counts = NDArray[np.int64]
+Counts = NDArray[np.float64]
+Table = NDArray[np.int8]
+Pair = tuple[Counts, Counts]
+Halves = tuple[Pair, Pair]
 # Cuts of which every two are tried together, and levels of the log-ratio that are tried.
-_TAILS = 96
+_TAILS = 64
 _LEVELS = 64
 _SMOOTHING = 1.0
+_CAUTION_BY_LAW = 0.3
+# What is less simple must promise so much more.
+SIMPLER = 0.01
 
 
 def best_guess(
@@ -34,52 +45,100 @@ def best_guess(
     in every combination; and guess the likelier input in each part where the log-ratio is large,
     judged on the half of the pilot that did not set the ratio.
     """
-    cuts = cuts_between(np.concatenate([first, second]))
+    own = getattr(statistic, "cuts", None)
+    cuts = cuts_between(np.concatenate([first, second])) if own is None else own
     if len(cuts) == 0:
         return Foreseen(epsilon=0.0)
-    halves = [
-        (histogram(first[fold::2], cuts), histogram(second[fold::2], cuts)) for fold in (0, 1)
-    ]
-    seen = len(first) + len(second)
-    found = [by_tails(halves[0][0] + halves[1][0], halves[0][1] + halves[1][1], seen, stake)]
-    if len(cuts) > 1:
-        found.append(by_ratio(halves, seen, stake))
-    epsilon, table = max(found, key=lambda option: option[0])
+    halves = _counts(first[::2], second[::2], cuts), _counts(first[1::2], second[1::2], cuts)
+    epsilon, table = by_tails(halves, stake)
+    others = [by_ratio(halves, stake) if len(cuts) > 1 else None]
+    if own is None:
+        others.append(by_law(halves, _middles(first, second, cuts), stake))
+    for other in others:
+        if other is not None and other[0] > epsilon * (1 + SIMPLER):
+            epsilon, table = other
+    if own is not None:
+        table[0] = NEITHER
     return Foreseen(epsilon=epsilon, guess=Guess(statistic=statistic, cuts=cuts, table=table))
 
 
-def by_tails(
-    first: Counts, second: Counts, seen: int, stake: Stake
-) -> tuple[float, NDArray[np.int8]]:
-    """The best two cuts: a guess at or above the upper one, a guess below the lower one."""
-    below = np.stack([np.cumsum(first)[:-1], np.cumsum(second)[:-1]]).astype(np.float64)
-    above = np.array([[first.sum()], [second.sum()]]) - below
-    lows = np.append(-1, _spread(below.sum(axis=0)))  # -1: no guess below
-    highs = np.append(_spread(above.sum(axis=0)[::-1]) * -1 + below.shape[1] - 1, below.shape[1])
-    padded_low = np.concatenate([below, np.zeros((2, 1))], axis=1)[:, lows]
-    padded_high = np.concatenate([above, np.zeros((2, 1))], axis=1)[:, highs]
+def by_tails(halves: Halves, stake: Stake) -> tuple[float, Table]:
+    """The best two cuts: a guess at or above the upper one, a guess below the lower one.
+
+    The bound foreseen is that of cuts chosen on either half and judged on the other.
+    """
+    right, wrong, both = 0.0, 0.0, False
+    for train, test in (halves, halves[::-1]):
+        table = _best_tails([train], stake)
+        right += _guessed(test, table)
+        wrong += _guessed(test[::-1], table)
+        both |= FIRST in table and SECOND in table
+    foreseen = stake.foresee(np.array(right), np.array(wrong), _seen(halves), both=both)
+    return float(foreseen), _best_tails([_whole(halves)], stake)
+
+
+def by_law(
+    halves: Halves, middles: NDArray[np.float64], stake: Stake
+) -> tuple[float, Table] | None:
+    """The best two cuts where a law of the log-ratio fits: less luck than counts in thin tails.
+
+    Neither the counts nor the law alone may make a pair of cuts look better: the worse one counts.
+    """
+    seen = _whole(halves)
+    expected = smoothed(*seen, middles)
+    if expected is None:
+        return None
+    stake = replace(stake, caution=_CAUTION_BY_LAW)
+    table = _best_tails([seen, expected], stake)
+    right = min(_guessed(counts, table) for counts in (seen, expected))
+    wrong = max(_guessed(counts[::-1], table) for counts in (seen, expected))
+    both = FIRST in table and SECOND in table
+    foreseen = stake.foresee(np.array(right), np.array(wrong), _seen(halves), both=both)
+    return float(foreseen), table
+
+
+def _guessed(counts: Pair, table: Table) -> float:
+    """How many of the first are guessed to be of the first, and of the second of the second."""
+    return float(counts[0][table == FIRST].sum() + counts[1][table == SECOND].sum())
+
+
+def _best_tails(views: list[Pair], stake: Stake) -> Table:
+    """The best two cuts by the least favourable of several views of the counts."""
+    total = views[0][0] + views[0][1]
+    seen, cuts = float(total.sum()), len(total) - 1
+    rising = np.cumsum(total)
+    lows = np.append(-1, _spread(rising[:-1]))  # -1: no guess below
+    highs = np.append(cuts - 1 - _spread(seen - rising[-2::-1]), cuts)  # cuts: no guess above
+    nothing = np.zeros((2, 1))
+    tails = []
+    for view in views:
+        sums = np.cumsum(np.stack(view), axis=1)
+        below, above = sums[:, :-1], sums[:, -1:] - sums[:, :-1]
+        tails.append(
+            (
+                np.concatenate([above, nothing], axis=1)[:, highs],
+                np.concatenate([below, nothing], axis=1)[:, lows],
+            )
+        )
     apart = highs[:, None] >= lows[None, :]
-    best, table = 0.0, np.full(below.shape[1] + 1, NEITHER, dtype=np.int8)
-    for up in (FIRST, SECOND):
-        for down in (FIRST, SECOND):
-            high = padded_high if up == FIRST else padded_high[::-1]
-            low = padded_low if down == FIRST else padded_low[::-1]
-            right, wrong = high[:, :, None] + low[:, None, :]
-            foreseen = np.where(apart, stake.foresee(right, wrong, seen, both=up != down), -np.inf)
-            i, j = np.unravel_index(int(np.argmax(foreseen)), foreseen.shape)
-            if foreseen[i, j] > best:
-                best = float(foreseen[i, j])
-                table = np.full(below.shape[1] + 1, NEITHER, dtype=np.int8)
-                table[highs[i] + 1 :] = up
-                table[: lows[j] + 1] = down
-    return best, table
+    best, table = 0.0, np.full(cuts + 1, NEITHER, dtype=np.int8)
+    for up, down in itertools.product((FIRST, SECOND), repeat=2):
+        pairs = [high[::up, :, None] + low[::down, None, :] for high, low in tails]
+        right = np.min([pair[0] for pair in pairs], axis=0)
+        wrong = np.max([pair[1] for pair in pairs], axis=0)
+        foreseen = np.where(apart, stake.foresee(right, wrong, seen, both=up != down), -np.inf)
+        i, j = np.unravel_index(int(np.argmax(foreseen)), foreseen.shape)
+        if foreseen[i, j] > best:
+            best = float(foreseen[i, j])
+            table = np.full(cuts + 1, NEITHER, dtype=np.int8)
+            table[highs[i] + 1 :] = up
+            table[: lows[j] + 1] = down
+    return table
 
 
-def by_ratio(
-    halves: list[tuple[Counts, Counts]], seen: int, stake: Stake
-) -> tuple[float, NDArray[np.int8]]:
+def by_ratio(halves: Halves, stake: Stake) -> tuple[float, Table]:
     """The best level of the smoothed log-ratio, crosswise: ordered by one half, judged by other."""
-    first, second = halves[0][0] + halves[1][0], halves[0][1] + halves[1][1]
+    first, second = _whole(halves)
     strength, _ = _strength(first, second)
     levels = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
     right, wrong = np.zeros(len(levels)), np.zeros(len(levels))
@@ -98,18 +157,54 @@ def by_ratio(
         start = np.searchsorted(judged[order], levels)
         right += from_top[0][start]
         wrong += from_top[1][start]
-    foreseen = stake.foresee(right, wrong, seen, both=True)
+    foreseen = stake.foresee(right, wrong, _seen(halves), both=True)
     best = int(np.argmax(foreseen))
     strength, side = _strength(first, second)
     return float(foreseen[best]), np.where(strength >= levels[best], side, NEITHER).astype(np.int8)
 
 
-def _strength(first: Counts, second: Counts) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+def promise(first: Counts, second: Counts, stake: Stake) -> float:
+    """The bound of the best level of the log-ratio, judged where it was set: for a first glance."""
+    strength, side = _strength(first, second)
+    order = np.argsort(-strength)
+    likely = side[order] == FIRST
+    right = np.cumsum(np.where(likely, first[order], second[order])).astype(np.float64)
+    wrong = np.cumsum(np.where(likely, second[order], first[order])).astype(np.float64)
+    return float(stake.foresee(right, wrong, float(first.sum() + second.sum()), both=True).max())
+
+
+def _strength(first: Counts, second: Counts) -> tuple[NDArray[np.float64], Table]:
     """How surely each part speaks for an input, |log-ratio| less its error, and for which."""
     a, b = first + _SMOOTHING, second + _SMOOTHING
     ratio = np.log(a / b)
     side = np.where(ratio >= 0, FIRST, SECOND).astype(np.int8)
     return np.abs(ratio) - np.sqrt(1 / a + 1 / b), side
+
+
+def _counts(first: NDArray[Any], second: NDArray[Any], cuts: NDArray[np.float64]) -> Pair:
+    return (
+        histogram(first, cuts).astype(np.float64),
+        histogram(second, cuts).astype(np.float64),
+    )
+
+
+def _middles(
+    first: NDArray[np.float64], second: NDArray[np.float64], cuts: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Mean of the values in each part; NaN where there is none."""
+    values = np.concatenate([first, second]).astype(np.float64)
+    parts = np.searchsorted(cuts, values, side="right")
+    counts = np.bincount(parts, minlength=len(cuts) + 1)
+    with np.errstate(invalid="ignore"):
+        return np.bincount(parts, values, minlength=len(cuts) + 1) / counts
+
+
+def _whole(halves: Halves) -> Pair:
+    return halves[0][0] + halves[1][0], halves[0][1] + halves[1][1]
+
+
+def _seen(halves: Halves) -> float:
+    return sum(float(counts.sum()) for half in halves for counts in half)
 
 
 def _spread(tails: NDArray[np.float64]) -> NDArray[np.int64]:

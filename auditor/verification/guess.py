@@ -20,7 +20,6 @@ _ROUNDING = 1e-9
 _FEW_CUTS = 4
 # Taken as seen once more than it was, so that what the pilot never saw is not thought impossible.
 _UNSEEN = 1.0
-_CAUTION = 2.0
 
 
 class Statistic(Protocol):
@@ -59,9 +58,9 @@ class Guess:
         stops = np.flatnonzero(~inside[1:] & inside[:-1])
         spoken = [
             self.statistic.words(float(ends[i]), float(ends[j]))
-            for i, j in zip(starts[:5], stops[:5], strict=True)
+            for i, j in zip(starts[:3], stops[:3], strict=True)
         ]
-        more = f", or {len(starts) - 5} parts more" if len(starts) > 5 else ""
+        more = f", or {len(starts) - 3} parts more" if len(starts) > 3 else ""
         return " or ".join(spoken) + more
 
 
@@ -75,19 +74,24 @@ class Foreseen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stake:
-    """What a rule is chosen for: ``draws`` to come, at ``delta``, with error ``alpha``."""
+    """What a rule is chosen for: ``draws`` to come, at ``delta``, with error ``alpha``.
+
+    ``caution`` is how many deviations of the pilot's own error are held against a rule, so that a
+    thin tail does not win by luck.
+    """
 
     draws: int
     delta: float
     alpha: float
+    caution: float = 2.0
 
     def foresee(
-        self, right: NDArray[np.float64], wrong: NDArray[np.float64], seen: int, *, both: bool
+        self, right: NDArray[np.float64], wrong: NDArray[np.float64], seen: float, *, both: bool
     ) -> NDArray[np.float64]:
         """The bound to expect from a rule that was right and wrong so often in ``seen`` draws."""
         revealed, alpha = revealable(self.draws, both=both, delta=self.delta, alpha=self.alpha)
         scale = self.draws / seen
-        z = float(special.ndtri(1 - alpha)) + _CAUTION * math.sqrt(scale)
+        z = float(special.ndtri(1 - alpha)) + self.caution * math.sqrt(scale)
         return foreseen_epsilon(right * scale, (wrong + _UNSEEN) * scale, revealed, z)
 
 

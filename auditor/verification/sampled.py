@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,19 +11,9 @@ from accountants.bound import Bound, Side, Witness, check_confidence
 from accountants.errors import InputError
 from accountants.scope import Scope
 from auditor.guesses import Guesses
-from auditor.verification.choice import best_guess
-from auditor.verification.guess import FIRST, SECOND, Foreseen, Guess, Stake, Statistic
-from auditor.verification.statistic import Outcome, plain_numbers
+from auditor.verification.guess import FIRST, SECOND, Guess, Stake
+from auditor.verification.pilot import Pilot
 from auditor.verification.subject import Subject
-
-LARGEST_PILOT = 200_000
-"""Most outputs kept of each input; and of all together, ``MOST_ENTRIES`` numbers."""
-MOST_ENTRIES = 1 << 24
-_SMALLEST_PILOT = 2_000
-_PILOT_SHARE = 10
-# Outputs are told apart one by one if they are at most this many, and each comes often enough.
-_MOST_OUTCOMES = 4096
-_REPEATS = 8
 
 
 def sampled_lower_bound(
@@ -47,15 +35,12 @@ def sampled_lower_bound(
     and one limit, so no correction is owed (``Guesses``). Memory does not grow with ``samples``.
     """
     alpha = 1 - check_confidence(confidence)
-    size = min(samples // 2, max(_SMALLEST_PILOT, samples // _PILOT_SHARE), LARGEST_PILOT)
     pilot_seed, draw_seed = seed.spawn(2)
-    pilots = _pilots(subject, inputs, size, pilot_seed)
-    size = len(pilots[0])
-    draws = 2 * (samples - size)
-    a, b, guess = _choose(pilots, Stake(draws=draws, delta=delta, alpha=alpha))
-    used = size * len(inputs) + draws
-    shape = pilots[0].shape[1:]
-    del pilots
+    pilot = Pilot.drawn(subject, inputs, samples, pilot_seed)
+    draws = 2 * (samples - pilot.size)
+    a, b, guess = pilot.choose(Stake(draws=draws, delta=delta, alpha=alpha))
+    used, shape = pilot.size * len(inputs) + draws, pilot.shape
+    del pilot
     coin, *seeds = draw_seed.spawn(3)
     heads = int(np.random.default_rng(coin).binomial(draws, 0.5))
     counts = [
@@ -77,55 +62,6 @@ def sampled_lower_bound(
         confidence=confidence,
         samples=used,
     )
-
-
-def _pilots(
-    subject: Subject, inputs: list[Any], size: int, seed: np.random.SeedSequence
-) -> list[NDArray[Any]]:
-    """Outputs of each input, (size, *shape), fewer where they are wide: InputError if uneven."""
-    pilots: list[NDArray[Any]] = []
-    for value, child in zip(inputs, seed.spawn(len(inputs)), strict=True):
-        parts: list[NDArray[Any]] = []
-        for part in subject.blocks(value, child, size):
-            parts.append(part)
-            width = max(1, part[0].size)
-            size = min(size, max(2, MOST_ENTRIES // (width * len(inputs))))
-            if sum(map(len, parts)) >= size:
-                break
-        pilots.append(np.concatenate(parts)[:size])
-    shapes = sorted({pilot.shape[1:] for pilot in pilots})
-    if len(shapes) != 1:
-        raise InputError(
-            f"Expected outputs of one shape, got {shapes}. Return the same shape for every input."
-        )
-    if any(pilot.dtype.kind in "US" for pilot in pilots):
-        pilots = [pilot.astype(str) for pilot in pilots]
-    return [pilot[:size] for pilot in pilots]
-
-
-def _choose(pilots: list[NDArray[Any]], stake: Stake) -> tuple[int, int, Guess | None]:
-    """The pair of inputs and the rule with the largest bound foreseen."""
-    best, chosen = Foreseen(epsilon=0.0), (0, 1)
-    for statistic in _statistics(pilots):
-        values = [statistic.of(pilot) for pilot in pilots]
-        for a, b in itertools.combinations(range(len(pilots)), 2):
-            found = best_guess(statistic, values[a], values[b], stake)
-            if found.epsilon > best.epsilon:
-                best, chosen = found, (a, b)
-    return *chosen, best.guess
-
-
-def _statistics(pilots: list[NDArray[Any]]) -> Iterator[Statistic]:
-    sample = np.concatenate(pilots)
-    flat = sample.reshape(len(sample), -1)
-    numbers = flat.dtype.kind in "iuf"
-    few = min(_MOST_OUTCOMES, len(sample) // _REPEATS)
-    if flat.dtype.kind != "f" or flat.shape[1] > 1:
-        outcome = Outcome.seen(sample)
-        if len(outcome.keys) <= few or not (numbers or flat.dtype.kind == "b"):
-            yield outcome
-            return
-    yield from plain_numbers(flat.shape[1])
 
 
 def _count(

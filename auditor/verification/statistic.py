@@ -30,13 +30,19 @@ class Number:
 
     def words(self, low: float, high: float) -> str:
         """An interval, in words."""
-        if np.isinf(low):
-            return f"{self.name} < {high:.6g}"
-        return (
-            f"{self.name} >= {low:.6g}"
-            if np.isinf(high)
-            else (f"{low:.6g} <= {self.name} < {high:.6g}")
-        )
+        return show_interval(self.name, low, high)
+
+
+def show_interval(name: str, low: float, high: float) -> str:
+    """``low`` <= ``name`` < ``high``, without the ends that are infinite."""
+    if np.isinf(low):
+        return f"{name} < {high:.6g}" if np.isfinite(high) else f"any {name}"
+    return f"{name} >= {low:.6g}" if np.isinf(high) else f"{low:.6g} <= {name} < {high:.6g}"
+
+
+def plain_name(entry: int, shape: tuple[int, ...]) -> str:
+    """An entry of an output of this shape, as Python would write it."""
+    return f"output[{', '.join(str(i) for i in np.unravel_index(entry, shape))}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +61,31 @@ class Outcome:
     shown: tuple[str, ...]
 
     @classmethod
-    def seen(cls, outputs: Values) -> Outcome:
-        """The outcomes among ``outputs``."""
+    def seen(cls, outputs: Values, most: int) -> Outcome | None:
+        """The outcomes among ``outputs``; None if there are more than ``most``."""
         flat = outputs.reshape(len(outputs), -1)
-        marks = tuple(cuts_between(c) if c.dtype.kind == "f" else np.unique(c) for c in flat.T)
+        found = []
+        for column in flat.T:
+            values = np.unique(column)
+            if len(values) > most:
+                return None
+            found.append(cuts_between(values) if column.dtype.kind == "f" else values)
+        marks = tuple(found)
         rng = np.random.default_rng(0)
         weights = rng.integers(2**62, size=len(marks), dtype=np.uint64) * np.uint64(2)
         weights += np.uint64(1)
+        if len(marks) == 1:
+            weights[:] = 1
         keys, where = np.unique(_keys(flat, marks, weights), return_index=True)
+        if len(keys) > most:
+            return None
         rows = flat[where] if outputs.ndim > 1 else flat[where, 0]
         return cls(marks, weights, keys, tuple(str(row.tolist()) for row in rows))
+
+    @property
+    def cuts(self) -> NDArray[np.float64]:
+        """One part for each outcome, after a part for those unseen."""
+        return np.arange(len(self.keys), dtype=np.float64) - 0.5
 
     def of(self, outputs: Values) -> Values:
         """Outputs (n, *shape) to positions (n,) among the outcomes seen."""
@@ -95,8 +116,7 @@ class Outcome:
         start = 0 if np.isinf(low) else max(0, math.ceil(low))
         names = self.shown[start : None if np.isinf(high) else max(0, math.ceil(high))]
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        other = " or an output that no pilot saw" if np.isinf(low) else ""
-        return f"output in {{{', '.join(names[:5])}{more}}}{other}"
+        return f"output in {{{', '.join(names[:5])}{more}}}"
 
 
 def _keys(
@@ -118,4 +138,12 @@ def plain_numbers(width: int) -> list[Number]:
         Number("largest entry", lambda x: x.max(axis=1)),
         Number("smallest entry", lambda x: x.min(axis=1)),
         Number("number of entries that are not 0", lambda x: np.count_nonzero(x, axis=1)),
+        Number(
+            "number of entries that equal the next",
+            lambda x: np.count_nonzero(x[:, 1:] == x[:, :-1], axis=1),
+        ),
+        Number(
+            "sum of |differences of neighbouring entries|",
+            lambda x: np.abs(np.diff(x, axis=1)).sum(axis=1),
+        ),
     ]

@@ -1,0 +1,149 @@
+"""The draws that choose what to look at: two inputs, and a rule that guesses between them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountants.errors import InputError
+from auditor.verification.choice import SIMPLER, best_guess, promise
+from auditor.verification.guess import (
+    Foreseen,
+    Guess,
+    Stake,
+    Statistic,
+    cuts_between,
+    histogram,
+)
+from auditor.verification.score import learnt_scores
+from auditor.verification.statistic import Outcome, plain_numbers
+from auditor.verification.subject import Subject
+
+LARGEST_PILOT = 200_000
+"""Most outputs kept of each input."""
+MOST_ENTRIES = 1 << 24
+"""Most numbers kept of all inputs together."""
+_SMALLEST_PILOT = 2_000
+_SHARE = 10
+# Outputs are told apart one by one if they are at most this many, and each comes often enough.
+_MOST_OUTCOMES = 4096
+_REPEATS = 8
+# So few outcomes are told apart and nothing else is tried.
+_ALL = 16
+# Pairs of inputs that are looked at closely, of those that look best at a glance.
+_CLOSELY = 4
+# The share of a pilot on which scores are learnt, its inverse; the rest chooses among them.
+_LEARNING = 2
+_LARGE = 1e100
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """Outputs of each input, each (n, *shape), all of one kind."""
+
+    outputs: tuple[NDArray[Any], ...]
+
+    @classmethod
+    def drawn(
+        cls, subject: Subject, inputs: list[Any], samples: int, seed: np.random.SeedSequence
+    ) -> Pilot:
+        """A tenth of ``samples`` for each input, within limits; InputError if shapes differ."""
+        size = min(samples // 2, max(_SMALLEST_PILOT, samples // _SHARE), LARGEST_PILOT)
+        drawn = []
+        for value, child in zip(inputs, seed.spawn(len(inputs)), strict=True):
+            parts: list[NDArray[Any]] = []
+            for part in subject.blocks(value, child, size):
+                parts.append(part)
+                entries = max(1, part[0].size) * len(inputs)
+                size = min(size, max(2, MOST_ENTRIES // entries))
+                if sum(map(len, parts)) >= size:
+                    break
+            drawn.append(np.concatenate(parts)[:size])
+        shapes = sorted({outputs.shape[1:] for outputs in drawn})
+        if len(shapes) != 1:
+            raise InputError(
+                f"Expected outputs of one shape, got {shapes}. "
+                "Return the same shape for every input."
+            )
+        if any(outputs.dtype.kind in "US" for outputs in drawn):
+            drawn = [outputs.astype(str) for outputs in drawn]
+        return cls(tuple(outputs[:size] for outputs in drawn))
+
+    @property
+    def size(self) -> int:
+        """Outputs of each input."""
+        return len(self.outputs[0])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one output."""
+        return self.outputs[0].shape[1:]
+
+    def choose(self, stake: Stake) -> tuple[int, int, Guess | None]:
+        """The pair of inputs and the rule with the largest bound foreseen; None if none shows."""
+        statistics = self._statistics()
+        pairs = self._pairs(statistics, stake)
+        best, chosen = Foreseen(epsilon=0.0), (0, 1)
+        for a, b in pairs:
+            for found in self._closely(a, b, statistics, stake):
+                if found.epsilon > best.epsilon * (1 + SIMPLER):
+                    best, chosen = found, (a, b)
+        return *chosen, best.guess
+
+    def _statistics(self) -> list[Statistic]:
+        """What needs no pair: which outcome it is where they are few, else numbers and sums."""
+        sample = np.concatenate(self.outputs)
+        kind, width = sample.dtype.kind, max(1, sample[0].size)
+        most = len(sample) if kind in "US" else min(_MOST_OUTCOMES, len(sample) // _REPEATS)
+        outcome = Outcome.seen(sample, most) if kind != "f" or width > 1 else None
+        if kind in "US" or (outcome is not None and len(outcome.keys) <= _ALL):
+            return [outcome] if outcome is not None else []
+        numbers = plain_numbers(width)
+        return [outcome, *numbers] if outcome is not None else [*numbers]
+
+    def _pairs(self, statistics: list[Statistic], stake: Stake) -> list[tuple[int, int]]:
+        """The pairs that look best at a glance, on one set of cuts for all inputs."""
+        pairs = list(itertools.combinations(range(len(self.outputs)), 2))
+        if len(pairs) <= _CLOSELY:
+            return pairs
+        promised = np.zeros(len(pairs))
+        for statistic in statistics:
+            values = [statistic.of(outputs) for outputs in self.outputs]
+            cuts = cuts_between(np.concatenate(values))
+            counts = [histogram(row, cuts).astype(np.float64) for row in values]
+            for position, (a, b) in enumerate(pairs):
+                promised[position] = max(promised[position], promise(counts[a], counts[b], stake))
+        best = np.argsort(-promised, kind="stable")[:_CLOSELY].tolist()
+        if len(statistics) > 1 and prod(self.shape) > 1:
+            means = np.stack([_flat(outputs).mean(axis=0) for outputs in self.outputs])
+            spread = np.maximum(np.stack([_flat(o).std(axis=0) for o in self.outputs]), 1e-12)
+            apart = [
+                np.sum(((means[a] - means[b]) / (spread[a] + spread[b])) ** 2) for a, b in pairs
+            ]
+            best += np.argsort(-np.array(apart), kind="stable")[:_CLOSELY].tolist()
+        return [pairs[i] for i in dict.fromkeys(best)]
+
+    def _closely(
+        self, a: int, b: int, statistics: list[Statistic], stake: Stake
+    ) -> Iterator[Foreseen]:
+        for statistic in statistics:
+            yield best_guess(
+                statistic, statistic.of(self.outputs[a]), statistic.of(self.outputs[b]), stake
+            )
+        if len(statistics) > 1 and prod(self.shape) > 1:
+            learning = self.size // _LEARNING
+            one, other = self.outputs[a], self.outputs[b]
+            for score in learnt_scores(_flat(one[:learning]), _flat(other[:learning]), self.shape):
+                yield best_guess(score, score.of(one[learning:]), score.of(other[learning:]), stake)
+
+
+def _flat(outputs: NDArray[Any]) -> NDArray[np.float64]:
+    """Outputs (n, *shape) as finite numbers (n, entries)."""
+    flat = outputs.reshape(len(outputs), -1).astype(np.float64)
+    return np.nan_to_num(flat, posinf=_LARGE, neginf=-_LARGE)
