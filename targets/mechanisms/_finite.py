@@ -53,17 +53,25 @@ def every_output(mechanism: Mechanism) -> NDArray[Any]:
 
 def which(output: ArrayLike, outputs: NDArray[Any]) -> NDArray[np.int64]:
     """The position of each output, (*batch, *output shape), in a list (b, ...); b if nowhere."""
-    found = np.asarray(output)
-    rows = outputs.reshape(len(outputs), -1)
+    found, entries = np.asarray(output), math.prod(outputs.shape[1:])
     batch = found.shape[: found.ndim - (outputs.ndim - 1)]
-    flat = found.reshape(math.prod(batch), rows.shape[1])
-    both = np.concatenate([rows, flat], axis=0)
-    # Equal rows get equal codes; the first to hold a code is the listed one.
-    _, code = np.unique(both, axis=0, return_inverse=True)
-    code = code.reshape(-1)
-    place = np.full(len(both), len(rows))
-    np.minimum.at(place, code[: len(rows)], np.arange(len(rows)))
-    return np.asarray(place[code[len(rows) :]].reshape(batch))
+    listed, flat = outputs.reshape(-1, entries), found.reshape(-1, entries)
+    known = np.ones(len(flat), dtype=bool)
+    place, position = np.zeros(len(listed), dtype=np.int64), np.zeros(len(flat), dtype=np.int64)
+    # Column by column, both are numbered by what is listed up to there.
+    for mine, theirs in zip(listed.T, flat.T, strict=True):
+        values, mine = np.unique(mine, return_inverse=True)
+        theirs = _find(values, theirs, known)
+        kept, place = np.unique(place * len(values) + mine, return_inverse=True)
+        position = _find(kept, position * len(values) + theirs, known)
+    return np.asarray(np.where(known, np.argsort(place)[position], len(listed)).reshape(batch))
+
+
+def _find(values: NDArray[Any], wanted: NDArray[Any], known: NDArray[np.bool_]) -> NDArray[Any]:
+    """Positions in ``values``, which rise; what is not there is struck off ``known``."""
+    at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
+    known &= values[at] == wanted
+    return at
 
 
 def _tuples(one: NDArray[Any], times: int) -> NDArray[Any]:

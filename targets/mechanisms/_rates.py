@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 from accountants.bound import check_epsilon
 from accountants.errors import InputError
@@ -25,6 +26,7 @@ def check_rate_epsilon(epsilon: float, least: float = 0.0, most: float = LARGEST
     return float(epsilon)
 
 
+@lru_cache(maxsize=256)
 def share_of_noise(epsilon: float, outputs: int, favoured: int = 1) -> float:
     """The rate a of a uniform draw over all ``outputs`` that makes the largest ratio e^epsilon.
 
@@ -38,6 +40,7 @@ def share_of_noise(epsilon: float, outputs: int, favoured: int = 1) -> float:
     return at_least(exact)
 
 
+@lru_cache(maxsize=256)
 def flip_rate(epsilon: float) -> float:
     """1/(e^epsilon + 1), rounded up: randomized response of at most ``epsilon``."""
     return at_least(1 / (1 + Fraction(_DIGITS.exp(Decimal(epsilon)))))

@@ -90,11 +90,12 @@ class ShuffledReports:
         counts, values = np.asarray(output), self.domain.check(value)
         place = values.ndim - len(self.domain.shape)
         own = self.mechanism.log_prob(self.reports, np.expand_dims(values, place))
-        rest = counts[..., None, :] - np.eye(len(self.reports))
-        possible = (rest >= 0).all(axis=-1) & (rest == np.rint(rest)).all(axis=-1)
-        possible &= rest.sum(axis=-1) == len(self.others)
-        index = np.where(possible[..., None], rest, 0).astype(np.int64)[..., :-1]
-        law = np.where(possible, self._rest[tuple(np.moveaxis(index, -1, 0))], -np.inf)
+        possible = (counts >= 0).all(axis=-1) & (counts == np.rint(counts)).all(axis=-1)
+        possible &= counts.sum(axis=-1) == self.n_users
+        sent = possible[..., None] & (counts > 0)
+        strides = np.append(self.n_users ** np.arange(len(self.reports) - 1)[::-1], 0)
+        rest = np.where(sent, (counts @ strides)[..., None] - strides, 0).astype(np.int64)
+        law = np.where(sent, self._rest.ravel()[rest], -np.inf)
         return np.asarray(np.logaddexp.reduce(own + law, axis=-1))
 
     def critical(self) -> Critical:

@@ -29,8 +29,8 @@ class SnappedLaplace:
     The grid is the least power of two that is at least ``scale``. Rounding and clamping forget, so
     epsilon is at most (high - low)/scale; it is that exactly where the clamp leaves an output on
     either side of [low, high], and ``epsilon`` is exact anyway.
-    Source: Mironov 2012 (the snapping mechanism). There the noise is a double's logarithm, which costs a little
-    more epsilon; here the rounded sum is drawn from its own law instead, by
+    Source: Mironov 2012 (the snapping mechanism). There the noise is a double's logarithm, which
+    costs a little more epsilon; here the rounded sum is drawn from its own law instead, by
     comparing whole numbers: it stays in the cell of the entry, or leaves it on one side and goes
     on by a geometric number of cells. So the law below is that of the sampler, exactly.
 
