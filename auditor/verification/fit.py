@@ -24,7 +24,7 @@ LEVEL = 1e-6
 """The chance that an honest sampler fails, over all inputs and all tests."""
 _CELLS, _ATOMS, _BLOCKS = 64, 256, 32
 # Numbers drawn in all, and draws of each input however large they are.
-_MOST_ENTRIES, _FEWEST = 1 << 23, 1000
+_MOST_ENTRIES, _FEWEST = 1 << 21, 1000
 _MOST_INPUTS, _ALL_PAIRS = 12, 6
 # How far a numerical integral over the whole line may be from 1.
 _MASS, _ROUNDING = 1e-5, 1e-9

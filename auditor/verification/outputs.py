@@ -48,8 +48,10 @@ class Outputs:
 
     @classmethod
     def of(cls, law: Law, inputs: list[Any], seed: int) -> Outputs:
-        """Draw under the first of ``inputs`` and look."""
-        drawn = np.concatenate([law.draw(value, _DRAWS, seed) for value in inputs[:_SHOWN_INPUTS]])
+        """Draw under the first of ``inputs``, for each afresh, and look."""
+        drawn = np.concatenate(
+            [law.draw(value, _DRAWS, seed + k) for k, value in enumerate(inputs[:_SHOWN_INPUTS])]
+        )
         seen, shape = np.unique(drawn, axis=0), drawn.shape[1:]
         numbers = drawn.dtype.kind in "iuf"
         values = (

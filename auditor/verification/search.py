@@ -204,7 +204,11 @@ def _known(law: Law, scope: Scope, delta: float) -> Bound | None:
 
 
 def _larger(known: Bound | None, found: Bound) -> Bound:
-    """The larger of two bounds; the one found where they agree, for its witness is the simplest."""
+    """The larger of two bounds; the one found where they agree, for its witness is the simplest.
+
+    Unless its probabilities are below the smallest double, where the critical pair of one copy says
+    the same in numbers.
+    """
     if known is None:
         return found
     if known.epsilon > found.epsilon * (1 + 1e-9) + 1e-9:
@@ -214,7 +218,12 @@ def _larger(known: Bound | None, found: Bound) -> Bound:
             source=f"{said}; {found.source.replace('found', 'beyond', 1)}: {found.epsilon:.6g}",
             witness=known.witness or found.witness,
         )
-    return replace(found, epsilon=max(known.epsilon, found.epsilon))
+    vanished = found.witness is None or found.witness.probability_a == 0.0
+    return replace(
+        found,
+        epsilon=max(known.epsilon, found.epsilon),
+        witness=known.witness if vanished and known.witness else found.witness,
+    )
 
 
 def _pairs(space: Space) -> list[tuple[Any, Any]]:

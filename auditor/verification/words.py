@@ -95,7 +95,7 @@ def _ratio(witness: Witness, delta: float) -> str:
     """The ratio that the claim bounds by e^epsilon: of P - delta to Q, over all copies."""
     p, q = witness.probability_a - delta, witness.probability_b
     if p <= 0:
-        return "none above delta"
+        return "none above delta" if delta > 0 else "of two numbers below the smallest double"
     if q == 0:
         return "infinite"
     exponent = math.log(p) - math.log(q)

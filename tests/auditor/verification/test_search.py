@@ -24,6 +24,7 @@ from auditor.verification.search import exact_search
 from auditor.verification.verification import ONE_REPORT
 from targets.mechanisms.base import Critical, Domain
 from targets.mechanisms.bit_flip import BitFlip
+from targets.mechanisms.clipped import Clipped
 from targets.mechanisms.discrete_gaussian import DiscreteGaussian
 from targets.mechanisms.gaussian import Gaussian, gaussian_divergence
 from targets.mechanisms.laplace import Laplace
@@ -435,3 +436,15 @@ def test_equal_seeds_give_equal_answers() -> None:
 @settings(FEW, max_examples=2)
 def test_it_runs_inside_a_test_of_the_users_own(scale: float) -> None:
     assert search(laplace(scale), 1.0).epsilon == pytest.approx(1.0 / scale)
+
+
+def test_inputs_that_clip_to_one_end_do_not_make_outputs_look_few() -> None:
+    found = search(Clipped(Gaussian(sigma=1, low=0, high=1)), epsilon=5.0)
+    assert math.isinf(found.epsilon)
+
+
+def test_a_witness_below_the_smallest_double_is_told_by_one_of_its_copies() -> None:
+    found = search(Product(BitFlip.symmetric(0.5), 1682), epsilon=841.0)
+    assert found.epsilon == pytest.approx(841.0)
+    assert found.witness is not None
+    assert (found.witness.copies, found.witness.probability_a > 0) == (1682, True)
