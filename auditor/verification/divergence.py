@@ -21,6 +21,10 @@ _DRAWS, _FINE = 2048, 1025
 _TOLERANCE = 1e-9
 
 
+class NoCurve(InputError):
+    """The divergence of this law cannot be computed here; its sampler can still be measured."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence:
     """Hockey-stick divergences at ``delta`` > 0 of a law, never above the true ones.
@@ -44,7 +48,7 @@ class Divergence:
     def bound(self, a: Any, b: Any) -> Bound:
         """The least epsilon of this pair, either way."""
         if not self.possible:
-            raise InputError(
+            raise NoCurve(
                 f"Expected discrete outputs, numbers, or a mechanism with a privacy curve "
                 f"(`divergence`) at delta > 0, got vectors of shape {self.outputs.shape} with a "
                 "density. Ask for delta 0, give the curve, or pass the sampler alone to be "

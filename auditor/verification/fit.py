@@ -170,14 +170,14 @@ def _of_input(law: Law, value: Any, drawn: NDArray[Any], log: NDArray[np.float64
 
 
 def _is_grid(law: Law, value: Any, drawn: NDArray[Any]) -> bool:
-    """Whether outputs are names, whole numbers or a grid, or nothing is possible between them."""
+    """Whether outputs are names, whole numbers or a grid, or no double next to one is possible."""
     if drawn.dtype.kind != "f" or np.all(drawn == np.rint(drawn)):
         return True
     if drawn.ndim > 1:
         return False
     some = np.unique(drawn[np.isfinite(drawn)])
-    middle = (some[1:] + some[:-1])[:: max(1, len(some) // 256)] / 2.0
-    return step_of(some) > 0 or not np.isfinite(law.guess(middle, value)).mean() > 0.5
+    beside = np.nextafter(some[:: max(1, len(some) // 256)], np.inf)
+    return step_of(some) > 0 or not np.isfinite(law.guess(beside, value)).mean() > 0.5
 
 
 def _counts(outputs: NDArray[Any], drawn: NDArray[Any]) -> NDArray[np.int64]:

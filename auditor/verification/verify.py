@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from accountants.bound import Bound, check_confidence, check_delta, check_epsilon
 from accountants.errors import InputError
 from auditor.verification.checks.run import run_checks
+from auditor.verification.divergence import NoCurve
 from auditor.verification.fit import check_fit
 from auditor.verification.law import Law
 from auditor.verification.pair import pair_from
@@ -100,12 +102,12 @@ def verify_ldp(
         chosen = _listed(given)
     else:
         chosen = pair_from(subject, given, epsilon=epsilon, delta=delta, seed=search)
-    if law is None or fits[0].status is Status.FAILED:  # a law that does not fit says nothing
-        bound = measured(chosen)
-    else:
-        bound = exact_search(
-            law, scope=ONE_REPORT, epsilon=epsilon, delta=delta, inputs=given, seed=search
-        )
+    bound: Bound | None = None
+    if law is not None and fits[0].status is not Status.FAILED:  # else it says nothing of the code
+        with suppress(NoCurve):
+            bound = exact_search(
+                law, scope=ONE_REPORT, epsilon=epsilon, delta=delta, inputs=given, seed=search
+            )
     checks = run_checks(
         subject,
         chosen,
@@ -114,7 +116,9 @@ def verify_ldp(
         seed=look,
         mechanism=cast("Mechanism", mechanism) if law else None,
     )
-    return Verification.of(bound, epsilon=epsilon, delta=delta, checks=(*fits, *checks))
+    return Verification.of(
+        bound or measured(chosen), epsilon=epsilon, delta=delta, checks=(*fits, *checks)
+    )
 
 
 def _given(

@@ -42,7 +42,7 @@ class Domain:
         else:
             inside = (array >= self.low) & (array <= self.high) & np.isfinite(array)
         if not np.all(inside):
-            bad = array[~inside].flat[0]
+            bad = array[~inside].flat[0].item()
             raise InputError(f"Expected an input in {self}, got {bad!r}. Project it first.")
         return array
 

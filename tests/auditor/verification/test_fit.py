@@ -14,6 +14,7 @@ import auditor.verification.fit as fit
 from accountants.errors import InputError
 from auditor.verification.fit import check_fit
 from auditor.verification.law import Density, Law
+from auditor.verification.subject import Subject
 from auditor.verification.verification import Check, Status
 from targets.mechanisms.bit_flip import BitFlip
 from targets.mechanisms.discrete_laplace import DiscreteLaplace
@@ -222,3 +223,11 @@ def test_a_sampler_that_raises_is_an_error_of_input() -> None:
 
     with pytest.raises(InputError, match="ZeroDivisionError"):
         check(Density(sample=fails, log_prob=lambda y, x: y), [0, 1])
+
+
+def test_a_discrete_law_on_a_grid_too_fine_to_repeat_is_no_density() -> None:
+    fine = DiscreteLaplace.calibrated(1.0, low=-1, high=1, step=2.0**-20)
+    found = check_fit(
+        Subject.of(fine), Law.of(fine), [-1, 1], samples=50_000, seed=np.random.SeedSequence(3)
+    )
+    assert found.status is Status.PASSED
