@@ -19,10 +19,6 @@ def response(x: int, rng: Rng, size: int) -> Any:
     return flip(x, 1.0, rng, size)
 
 
-def one_response(x: int, rng: Rng) -> int:
-    return int(flip(x, 1.0, rng))
-
-
 def one_noise_a_batch(x: float, rng: Rng, size: int) -> Any:
     return on_grid(np.full(size, x + rng.laplace(0.0, 2.0)))
 
@@ -35,11 +31,15 @@ def constant_seed(x: float, rng: Rng, size: int) -> Any:
     return laplace(x, np.random.default_rng(42), size)
 
 
-def memoised() -> Any:
-    known: dict[int, int] = {}
+def one_laplace(x: float, rng: Rng) -> float:
+    return float(laplace(x, rng, 1)[0])
 
-    def randomize(x: int, rng: Rng) -> int:
-        return known.setdefault(x, one_response(x, rng))
+
+def memoised() -> Any:
+    known: dict[float, float] = {}
+
+    def randomize(x: float, rng: Rng) -> float:
+        return known.setdefault(x, one_laplace(x, rng))
 
     return randomize
 
@@ -53,7 +53,7 @@ def typed_by_truth(x: float, rng: Rng) -> float:
 
 
 def same_type(x: float, rng: Rng) -> int:
-    return one_response(int(x), rng)
+    return int(flip(int(x), 1.0, rng))
 
 
 PLUMBING = (
@@ -88,9 +88,9 @@ PLUMBING = (
         name="memoised answer",
         mistake="answers are kept by value, not by user: equal values give equal reports",
         broken=memoised(),
-        twin=one_response,
+        twin=one_laplace,
         epsilon=1.0,
-        inputs=[0, 1],
+        inputs=[-1.0, 1.0],
         twin_truth=1.0,
     ),
     Specimen(

@@ -76,6 +76,13 @@ def padded(x: Bits, rng: Rng) -> tuple[int, ...]:
     return as_long_as_it_is((*x, 0)[:2], rng)
 
 
+def text(randomizer: Randomizer) -> Randomizer:
+    def randomize(x: Bits, rng: Rng) -> str:
+        return "".join(map(str, randomizer(x, rng)))
+
+    return randomize
+
+
 VECTORS = (
     Specimen(
         name="one noise for all coordinates",
@@ -148,6 +155,16 @@ VECTORS = (
         mistake="as many bits are sent as the user has",
         broken=as_long_as_it_is,
         twin=padded,
+        epsilon=1.0,
+        inputs=[(1,), (0, 1)],
+        twin_truth=1.0,
+        refusal="one shape",
+    ),
+    Specimen(
+        name="a text as long as the history",
+        mistake="as many letters are sent as the user has bits",
+        broken=text(as_long_as_it_is),
+        twin=text(padded),
         epsilon=1.0,
         inputs=[(1,), (0, 1)],
         twin_truth=1.0,
