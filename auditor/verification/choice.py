@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from auditor.verification.guess import (
     histogram,
 )
 from auditor.verification.smooth import smoothed
+from auditor.verification.statistic import as_floats
 
 Counts = NDArray[np.float64]
 Table = NDArray[np.int8]
@@ -33,6 +34,17 @@ _SMOOTHING = 1.0
 _CAUTION_BY_LAW = 0.3
 # What is less simple must promise so much more.
 SIMPLER = 0.01
+
+
+class Option(NamedTuple):
+    """A table of guesses; the bound to expect of it with caution, and with as little as it needs.
+
+    Rules on one statistic compete by ``likely``, statistics by ``least``.
+    """
+
+    least: float
+    likely: float
+    table: Table
 
 
 def best_guess(
@@ -50,19 +62,20 @@ def best_guess(
     if len(cuts) == 0:
         return Foreseen(epsilon=0.0)
     halves = _counts(first[::2], second[::2], cuts), _counts(first[1::2], second[1::2], cuts)
-    epsilon, table = by_tails(halves, stake)
+    chosen = by_tails(halves, stake)
     others = [by_ratio(halves, stake) if len(cuts) > 1 else None]
     if own is None:
         others.append(by_law(halves, _middles(first, second, cuts), stake))
     for other in others:
-        if other is not None and other[0] > epsilon * (1 + SIMPLER):
-            epsilon, table = other
+        if other is not None and other.likely > chosen.likely * (1 + SIMPLER):
+            chosen = other
     if own is not None:
-        table[0] = NEITHER
-    return Foreseen(epsilon=epsilon, guess=Guess(statistic=statistic, cuts=cuts, table=table))
+        chosen.table[0] = NEITHER
+    guess = Guess(statistic=statistic, cuts=cuts, table=chosen.table)
+    return Foreseen(epsilon=chosen.least, guess=guess)
 
 
-def by_tails(halves: Halves, stake: Stake) -> tuple[float, Table]:
+def by_tails(halves: Halves, stake: Stake) -> Option:
     """The best two cuts: a guess at or above the upper one, a guess below the lower one.
 
     The bound foreseen is that of cuts chosen on either half and judged on the other.
@@ -74,12 +87,10 @@ def by_tails(halves: Halves, stake: Stake) -> tuple[float, Table]:
         wrong += _guessed(test[::-1], table)
         both |= FIRST in table and SECOND in table
     foreseen = stake.foresee(np.array(right), np.array(wrong), _seen(halves), both=both)
-    return float(foreseen), _best_tails([_whole(halves)], stake)
+    return Option(float(foreseen), float(foreseen), _best_tails([_whole(halves)], stake))
 
 
-def by_law(
-    halves: Halves, middles: NDArray[np.float64], stake: Stake
-) -> tuple[float, Table] | None:
+def by_law(halves: Halves, middles: NDArray[np.float64], stake: Stake) -> Option | None:
     """The best two cuts where a law of the log-ratio fits: less luck than counts in thin tails.
 
     Neither the counts nor the law alone may make a pair of cuts look better: the worse one counts.
@@ -88,13 +99,13 @@ def by_law(
     expected = smoothed(*seen, middles)
     if expected is None:
         return None
-    stake = replace(stake, caution=_CAUTION_BY_LAW)
-    table = _best_tails([seen, expected], stake)
-    right = min(_guessed(counts, table) for counts in (seen, expected))
-    wrong = max(_guessed(counts[::-1], table) for counts in (seen, expected))
+    bold = replace(stake, caution=_CAUTION_BY_LAW)
+    table = _best_tails([seen, expected], bold)
+    right = np.array(min(_guessed(counts, table) for counts in (seen, expected)))
+    wrong = np.array(max(_guessed(counts[::-1], table) for counts in (seen, expected)))
     both = FIRST in table and SECOND in table
-    foreseen = stake.foresee(np.array(right), np.array(wrong), _seen(halves), both=both)
-    return float(foreseen), table
+    least, likely = (s.foresee(right, wrong, _seen(halves), both=both) for s in (stake, bold))
+    return Option(float(least), float(likely), table)
 
 
 def _guessed(counts: Pair, table: Table) -> float:
@@ -136,7 +147,7 @@ def _best_tails(views: list[Pair], stake: Stake) -> Table:
     return table
 
 
-def by_ratio(halves: Halves, stake: Stake) -> tuple[float, Table]:
+def by_ratio(halves: Halves, stake: Stake) -> Option:
     """The best level of the smoothed log-ratio, crosswise: ordered by one half, judged by other."""
     first, second = _whole(halves)
     strength, _ = _strength(first, second)
@@ -160,7 +171,8 @@ def by_ratio(halves: Halves, stake: Stake) -> tuple[float, Table]:
     foreseen = stake.foresee(right, wrong, _seen(halves), both=True)
     best = int(np.argmax(foreseen))
     strength, side = _strength(first, second)
-    return float(foreseen[best]), np.where(strength >= levels[best], side, NEITHER).astype(np.int8)
+    table = np.where(strength >= levels[best], side, NEITHER).astype(np.int8)
+    return Option(float(foreseen[best]), float(foreseen[best]), table)
 
 
 def promise(first: Counts, second: Counts, stake: Stake) -> float:
@@ -192,7 +204,7 @@ def _middles(
     first: NDArray[np.float64], second: NDArray[np.float64], cuts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Mean of the values in each part; NaN where there is none."""
-    values = np.concatenate([first, second]).astype(np.float64)
+    values = as_floats(np.concatenate([first, second])).ravel()
     parts = np.searchsorted(cuts, values, side="right")
     counts = np.bincount(parts, minlength=len(cuts) + 1)
     with np.errstate(invalid="ignore"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -22,7 +22,7 @@ from auditor.verification.guess import (
     histogram,
 )
 from auditor.verification.score import learnt_scores
-from auditor.verification.statistic import Outcome, plain_numbers
+from auditor.verification.statistic import Entry, Outcome, as_floats, plain_name, plain_numbers
 from auditor.verification.subject import Subject
 
 LARGEST_PILOT = 200_000
@@ -34,13 +34,12 @@ _SHARE = 10
 # Outputs are told apart one by one if they are at most this many, and each comes often enough.
 _MOST_OUTCOMES = 4096
 _REPEATS = 8
-# So few outcomes are told apart and nothing else is tried.
+# So few outcomes are told apart and nothing else is tried; so many entries of strings are named.
 _ALL = 16
 # Pairs of inputs that are looked at closely, of those that look best at a glance.
 _CLOSELY = 4
 # The share of a pilot on which scores are learnt, its inverse; the rest chooses among them.
 _LEARNING = 2
-_LARGE = 1e100
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +98,35 @@ class Pilot:
     def _statistics(self) -> list[Statistic]:
         """What needs no pair: which outcome it is where they are few, else numbers and sums."""
         sample = np.concatenate(self.outputs)
-        kind, width = sample.dtype.kind, max(1, sample[0].size)
-        most = len(sample) if kind in "US" else min(_MOST_OUTCOMES, len(sample) // _REPEATS)
+        kind, width = sample.dtype.kind, sample[0].size
+        if width == 0:
+            return []
+        if kind in "US":
+            return self._names(sample)
+        most = min(_MOST_OUTCOMES, len(sample) // _REPEATS)
         outcome = Outcome.seen(sample, most) if kind != "f" or width > 1 else None
-        if kind in "US" or (outcome is not None and len(outcome.keys) <= _ALL):
-            return [outcome] if outcome is not None else []
+        if outcome is not None and len(outcome.keys) <= _ALL:
+            return [outcome]
         numbers = plain_numbers(width)
         return [outcome, *numbers] if outcome is not None else [*numbers]
+
+    def _learns(self, statistics: list[Statistic]) -> bool:
+        """Whether outputs are vectors of numbers, of more than a few outcomes."""
+        numbers = self.outputs[0].dtype.kind not in "US"
+        return numbers and len(statistics) > 1 and prod(self.shape) > 1
+
+    def _names(self, sample: NDArray[Any]) -> list[Statistic]:
+        """Which string it is, or which strings; and which string one entry of it is."""
+        flat = sample.reshape(len(sample), -1)
+        found: list[Statistic] = []
+        whole = Outcome.seen(sample, len(sample))
+        if whole is not None:
+            found.append(whole)
+        for entry in range(min(flat.shape[1], _ALL) if flat.shape[1] > 1 else 0):
+            outcome = Outcome.seen(flat[:, entry], len(sample))
+            if outcome is not None:
+                found.append(Entry(plain_name(entry, self.shape), entry, outcome))
+        return found
 
     def _pairs(self, statistics: list[Statistic], stake: Stake) -> list[tuple[int, int]]:
         """The pairs that look best at a glance, on one set of cuts for all inputs."""
@@ -113,6 +134,7 @@ class Pilot:
         if len(pairs) <= _CLOSELY:
             return pairs
         promised = np.zeros(len(pairs))
+        stake = replace(stake, caution=stake.caution + np.sqrt(2 * np.log(len(pairs))))
         for statistic in statistics:
             values = [statistic.of(outputs) for outputs in self.outputs]
             cuts = cuts_between(np.concatenate(values))
@@ -120,9 +142,9 @@ class Pilot:
             for position, (a, b) in enumerate(pairs):
                 promised[position] = max(promised[position], promise(counts[a], counts[b], stake))
         best = np.argsort(-promised, kind="stable")[:_CLOSELY].tolist()
-        if len(statistics) > 1 and prod(self.shape) > 1:
-            means = np.stack([_flat(outputs).mean(axis=0) for outputs in self.outputs])
-            spread = np.maximum(np.stack([_flat(o).std(axis=0) for o in self.outputs]), 1e-12)
+        if self._learns(statistics):
+            means = np.stack([as_floats(outputs).mean(axis=0) for outputs in self.outputs])
+            spread = np.maximum(np.stack([as_floats(o).std(axis=0) for o in self.outputs]), 1e-12)
             apart = [
                 np.sum(((means[a] - means[b]) / (spread[a] + spread[b])) ** 2) for a, b in pairs
             ]
@@ -136,14 +158,10 @@ class Pilot:
             yield best_guess(
                 statistic, statistic.of(self.outputs[a]), statistic.of(self.outputs[b]), stake
             )
-        if len(statistics) > 1 and prod(self.shape) > 1:
+        if self._learns(statistics):
             learning = self.size // _LEARNING
             one, other = self.outputs[a], self.outputs[b]
-            for score in learnt_scores(_flat(one[:learning]), _flat(other[:learning]), self.shape):
+            for score in learnt_scores(
+                as_floats(one[:learning]), as_floats(other[:learning]), self.shape
+            ):
                 yield best_guess(score, score.of(one[learning:]), score.of(other[learning:]), stake)
-
-
-def _flat(outputs: NDArray[Any]) -> NDArray[np.float64]:
-    """Outputs (n, *shape) as finite numbers (n, entries)."""
-    flat = outputs.reshape(len(outputs), -1).astype(np.float64)
-    return np.nan_to_num(flat, posinf=_LARGE, neginf=-_LARGE)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.verification.log_odds import fitted
-from auditor.verification.statistic import Number, plain_name, show_interval
+from auditor.verification.statistic import Number, as_floats, plain_name, show_interval
 
 Matrix = NDArray[np.float64]
 # What learning may cost: outputs of each input, entries of an output.
@@ -34,7 +34,7 @@ class Score:
 
     def of(self, outputs: NDArray[np.float64]) -> Matrix:
         """Outputs (n, *shape) to scores (n,)."""
-        flat = outputs.reshape(len(outputs), -1)[:, self.entries]
+        flat = as_floats(outputs)[:, self.entries]
         return self.compute(_standard(flat, self.middle, self.spread))
 
     def words(self, low: float, high: float) -> str:

@@ -15,6 +15,7 @@ from auditor.verification.guess import cuts_between
 Values = NDArray[Any]
 # So few whole numbers are told apart by comparing with each.
 _FEW = 8
+_LARGE = 1e100
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,18 @@ class Number:
 
     def of(self, outputs: Values) -> Values:
         """Outputs (n, *shape) to numbers (n,)."""
-        return self.compute(outputs.reshape(len(outputs), -1))
+        flat = outputs.reshape(len(outputs), -1)
+        return self.compute(flat if flat.shape[1] == 1 else as_floats(flat))
 
     def words(self, low: float, high: float) -> str:
         """An interval, in words."""
         return show_interval(self.name, low, high)
+
+
+def as_floats(outputs: Values) -> NDArray[np.float64]:
+    """Outputs (n, *shape) as numbers (n, entries) that may be added and squared."""
+    flat = outputs.reshape(len(outputs), int(np.prod(outputs.shape[1:])))
+    return np.clip(flat.astype(np.float64), -_LARGE, _LARGE)
 
 
 def show_interval(name: str, low: float, high: float) -> str:
@@ -117,6 +125,28 @@ class Outcome:
         names = self.shown[start : None if np.isinf(high) else max(0, math.ceil(high))]
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         return f"output in {{{', '.join(names[:5])}{more}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Which of the values seen in a pilot one entry of an output is."""
+
+    name: str
+    entry: int
+    outcome: Outcome
+
+    @property
+    def cuts(self) -> NDArray[np.float64]:
+        """See ``Outcome``."""
+        return self.outcome.cuts
+
+    def of(self, outputs: Values) -> Values:
+        """Outputs (n, *shape) to positions (n,) among the values seen."""
+        return self.outcome.of(outputs.reshape(len(outputs), -1)[:, self.entry])
+
+    def words(self, low: float, high: float) -> str:
+        """The values with positions in an interval, by name."""
+        return self.name + self.outcome.words(low, high).removeprefix("output")
 
 
 def _keys(

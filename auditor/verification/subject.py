@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 
 from accountants.errors import InputError
 
-BLOCK = 1 << 18
-"""Outputs drawn at once: what bounds the memory of a verification, whatever the sample size."""
+BLOCK, BLOCK_ENTRIES = 1 << 16, 1 << 22
+"""Most outputs drawn at once, and most entries of them: what bounds the memory of a verification,
+whatever the number of draws. The first block of a stream is small, to learn how wide outputs are.
+"""
+_FIRST_BLOCK = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +71,14 @@ class Subject:
     def blocks(
         self, value: Any, seed: np.random.SeedSequence, samples: int
     ) -> Iterator[NDArray[Any]]:
-        """``samples`` outputs in blocks of at most ``BLOCK``, each from a generator of its own."""
-        for start in range(0, samples, BLOCK):
+        """``samples`` outputs in blocks, see ``BLOCK``, each from a generator of its own."""
+        step = _FIRST_BLOCK
+        while samples > 0:
             rng = np.random.default_rng(seed.spawn(1)[0])
-            yield self.draw(value, rng, min(BLOCK, samples - start))
+            block = self.draw(value, rng, min(step, samples))
+            yield block
+            samples -= len(block)
+            step = min(BLOCK, max(1, BLOCK_ENTRIES // max(1, block[0].size)))
 
 
 def _takes_size(randomizer: Callable[..., Any]) -> bool:
