@@ -148,10 +148,15 @@ def _best_tails(views: list[Pair], stake: Stake) -> Table:
 
 
 def by_ratio(halves: Halves, stake: Stake) -> Option:
-    """The best level of the smoothed log-ratio, crosswise: ordered by one half, judged by other."""
+    """The best level of the smoothed log-ratio, crosswise: ordered by one half, judged by other.
+
+    The strengths of the whole are those of its average half, and levels stand between them: the
+    parts above a level are then the same in the halves, where it is judged, and in the whole.
+    """
     first, second = _whole(halves)
-    strength, _ = _strength(first, second)
-    levels = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
+    strength, whole = _strength(first / 2, second / 2)
+    found = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
+    levels = np.append(found[0], (found[1:] + found[:-1]) / 2)
     right, wrong = np.zeros(len(levels)), np.zeros(len(levels))
     for train, test in (halves, halves[::-1]):
         judged, side = _strength(*train)
@@ -170,8 +175,7 @@ def by_ratio(halves: Halves, stake: Stake) -> Option:
         wrong += from_top[1][start]
     foreseen = stake.foresee(right, wrong, _seen(halves), both=True)
     best = int(np.argmax(foreseen))
-    strength, side = _strength(first, second)
-    table = np.where(strength >= levels[best], side, NEITHER).astype(np.int8)
+    table = np.where(strength >= levels[best], whole, NEITHER).astype(np.int8)
     return Option(float(foreseen[best]), float(foreseen[best]), table)
 
 
