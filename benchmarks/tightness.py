@@ -1,0 +1,158 @@
+"""How near a black box's lower bound comes to the best that draws allow, at 95%.
+
+The limit, L_CP, is that of an auditor who knows both laws: the event of Neyman and Pearson with the
+largest bound, at expected counts, by two Clopper-Pearson limits at half the error each. Ours is one
+call of ``sampled_lower_bound`` on a callable, at its defaults: no hint of the law, of the event, or
+of which input it speaks for; the draws that choose the event are of the n. It may pass L_CP, for
+its one limit is on guesses of both inputs. A bound above the truth is marked with "!": at 95%, one
+in twenty may be.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from threadpoolctl import threadpool_limits
+
+from auditor.estimators.clopper_pearson import clopper_pearson_lower, clopper_pearson_upper
+from auditor.verification.sampled import sampled_lower_bound
+from auditor.verification.subject import Subject
+from auditor.verification.verification import ONE_REPORT
+
+Values = NDArray[np.float64]
+RESULTS = Path(__file__).with_name("TIGHTNESS.md")
+SIZES = (10_000, 100_000, 1_000_000)
+SEEDS = 21
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A randomizer of 0 or 1, its true epsilon at ``delta``, and its events of largest ratio.
+
+    ``events()`` gives their probabilities under the input for which they speak, (m,), and under the
+    other, (m,), for whichever of the two inputs has the larger bound.
+    """
+
+    name: str
+    call: Callable[[int, np.random.Generator, int], Values]
+    truth: float
+    events: Callable[[], tuple[Values, Values]]
+    delta: float = 0.0
+
+    def limit(self, n: int) -> float:
+        """L_CP at n draws a world."""
+        p, q = self.events()
+        error = (1 - CONFIDENCE) / 2
+        low = clopper_pearson_lower(n * p, n, error) - self.delta
+        high = clopper_pearson_upper(n * q, n, error)
+        return float(np.log(np.maximum(low, 1e-300) / high).max())
+
+    def measure(self, n: int, seed: int) -> float:
+        """Our bound, in one call."""
+        return sampled_lower_bound(
+            Subject.of(self.call),
+            [0, 1],
+            scope=ONE_REPORT,
+            delta=self.delta,
+            samples=n,
+            confidence=CONFIDENCE,
+            seed=np.random.SeedSequence(seed),
+        ).epsilon
+
+
+def _response(epsilon: float) -> Case:
+    keep = 1 / (1 + math.exp(-epsilon))
+
+    def call(x: int, rng: np.random.Generator, size: int) -> Values:
+        return np.where(rng.random(size) < keep, float(x), 1.0 - x)
+
+    return Case(
+        name=f"randomized response, epsilon {epsilon:g}",
+        call=call,
+        truth=epsilon,
+        events=lambda: (np.array([keep]), np.array([1 - keep])),
+    )
+
+
+def _above(law: stats.rv_continuous) -> Callable[[], tuple[Values, Values]]:
+    cuts = np.linspace(-1, 8, 1801)
+    return lambda: (law.sf(cuts, loc=1), law.sf(cuts))
+
+
+def _gaussian_truth(delta: float) -> float:
+    """Balle and Wang 2018, Theorem 8, solved by bisection."""
+    low, high = 0.0, 50.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        spent = stats.norm.cdf(0.5 - middle) - math.exp(middle) * stats.norm.cdf(-0.5 - middle)
+        low, high = (middle, high) if spent > delta else (low, middle)
+    return low
+
+
+CASES = (
+    _response(1.0),
+    _response(4.0),
+    Case(
+        name="Laplace, epsilon 1",
+        call=lambda x, rng, size: x + rng.laplace(size=size),
+        truth=1.0,
+        events=_above(stats.laplace),
+    ),
+    Case(
+        name="Gaussian, sigma 1, delta 1e-5",
+        call=lambda x, rng, size: x + rng.normal(size=size),
+        truth=_gaussian_truth(1e-5),
+        events=_above(stats.norm),
+        delta=1e-5,
+    ),
+    Case(
+        name="asymmetric flip: 1 stays, 0 turns into 1 with probability 1/e",
+        call=lambda x, rng, size: np.where(rng.random(size) < math.exp(-1), 1.0, float(x)),
+        truth=math.inf,
+        events=lambda: (np.array([1 - math.exp(-1)]), np.array([0.0])),
+    ),
+)
+
+
+def row(case: Case, n: int) -> str:
+    """One line of the table."""
+    limit, start = case.limit(n), time.perf_counter()
+    found = np.array([case.measure(n, seed) for seed in range(SEEDS)])
+    seconds = (time.perf_counter() - start) / SEEDS
+    low, median, high = np.quantile(found, [0.05, 0.5, 0.95])
+    above = int(np.count_nonzero(found > case.truth))
+    marked = f"! in {above} of {SEEDS}" if above else "no"
+    return (
+        f"| {case.name} | {n:,} | {case.truth:.4g} | {limit:.4f} | {median:.4f} | "
+        f"{low:.4f} to {high:.4f} | {median / limit:.4f} | {marked} | {seconds:.2f} s |"
+    )
+
+
+def report() -> str:
+    """The table, in Markdown."""
+    lines = [
+        "# Tightness",
+        "",
+        (__doc__ or "").strip(),
+        "",
+        "| mechanism | n a world | truth | L_CP | ours, median | 5% to 95% | ours / L_CP "
+        "| above the truth | time |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    with threadpool_limits(1):
+        lines += [row(case, n) for n in SIZES for case in CASES]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    text = report()
+    print(text)
+    RESULTS.write_text(text, encoding="utf-8")

@@ -1,0 +1,73 @@
+"""10^7 draws a world of randomized response, verified as a black box on one core.
+
+The callable is what a user would write, `np.where(rng.random(size) < p, x, 1 - x)`. Drawing alone
+is what no verification can do without; the rest is the pilot, the choice of a rule, and counting.
+"""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from auditor.verification.sampled import sampled_lower_bound
+from auditor.verification.subject import Subject
+from auditor.verification.verification import ONE_REPORT
+from benchmarks import Row, best_of
+
+DRAWS = 10**7
+KEEP = math.e / (1 + math.e)
+
+
+def response(x: int, rng: np.random.Generator, size: int) -> Any:
+    return np.where(rng.random(size) < KEEP, x, 1 - x)
+
+
+def draw() -> None:
+    for x, seed in enumerate(np.random.SeedSequence(0).spawn(2)):
+        for _ in Subject.of(response).blocks(x, seed, DRAWS):
+            pass
+
+
+def verify(draws: int = DRAWS) -> float:
+    return sampled_lower_bound(
+        Subject.of(response),
+        [0, 1],
+        scope=ONE_REPORT,
+        delta=0.0,
+        samples=draws,
+        confidence=0.95,
+        seed=np.random.SeedSequence(0),
+    ).epsilon
+
+
+def peak(draws: int) -> float:
+    tracemalloc.start()
+    verify(draws)
+    held = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return held / 2**20
+
+
+def measure() -> tuple[Row, ...]:
+    with threadpool_limits(1):
+        seconds = best_of({"drawing alone": draw, "verified": verify}, 3)
+    notes = {
+        "drawing alone": "",
+        "verified": f"epsilon at least {verify():.4f} of 1; peak {peak(DRAWS):.0f} MiB, "
+        f"{peak(DRAWS // 10):.0f} MiB at a tenth of the draws",
+    }
+    return tuple(
+        Row(
+            job=f"randomized response, {DRAWS:,} draws a world",
+            way=way,
+            seconds=time,
+            work=2 * DRAWS,
+            unit="draws",
+            note=notes[way],
+        )
+        for way, time in seconds.items()
+    )
