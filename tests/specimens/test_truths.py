@@ -30,7 +30,11 @@ def outcomes(draws: list[NDArray[Any]]) -> NDArray[np.int64]:
     if len(np.unique(flat[:5000], axis=0)) > 100:
         edges = np.unique(np.quantile(flat, np.arange(1, 64) / 64)) if flat.shape[1] == 1 else [-1]
         flat = np.digitize(flat, edges)
-    codes = np.unique(flat, axis=0, return_inverse=True)[1].reshape(len(draws), -1)
+    codes = np.zeros(len(flat), dtype=np.int64)
+    for column in flat.T:
+        values, places = np.unique(column, return_inverse=True)
+        codes = codes * len(values) + places
+    codes = codes.reshape(len(draws), -1)
     return np.stack([np.bincount(row, minlength=codes.max() + 1) for row in codes])
 
 
