@@ -25,6 +25,7 @@ from auditor.estimators.clopper_pearson import clopper_pearson_lower, clopper_pe
 from auditor.verification.sampled import sampled_lower_bound
 from auditor.verification.subject import Subject
 from auditor.verification.verification import ONE_REPORT
+from benchmarks._side_by_side import side_by_side
 
 Values = NDArray[np.float64]
 RESULTS = Path(__file__).with_name("TIGHTNESS.md")
@@ -120,6 +121,13 @@ CASES = (
         events=lambda: (np.array([1 - math.exp(-1)]), np.array([0.0])),
     ),
 )
+NO_LEAK = Case(
+    name="no leak, delta 1e-5",
+    call=lambda x, rng, size: rng.normal(size=size),
+    truth=0.0,
+    events=lambda: (np.array([0.5]), np.array([0.5])),
+    delta=1e-5,
+)
 
 
 def row(case: Case, n: int) -> str:
@@ -149,6 +157,7 @@ def report() -> str:
     ]
     with threadpool_limits(1):
         lines += [row(case, n) for n in SIZES for case in CASES]
+        lines += ["", *side_by_side((*CASES, NO_LEAK))]
     return "\n".join(lines) + "\n"
 
 
