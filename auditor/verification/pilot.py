@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
 from auditor.verification.choice import SIMPLER, best_guess, promise
 from auditor.verification.guess import (
     Foreseen,
@@ -23,7 +22,7 @@ from auditor.verification.guess import (
 )
 from auditor.verification.score import learnt_scores
 from auditor.verification.statistic import Entry, Outcome, as_floats, plain_name, plain_numbers
-from auditor.verification.subject import Subject
+from auditor.verification.subject import Subject, UnevenOutputs
 
 LARGEST_PILOT = 200_000
 """Most outputs kept of each input."""
@@ -59,6 +58,11 @@ class Pilot:
             parts: list[NDArray[Any]] = []
             for part in subject.blocks(value, child, size):
                 parts.append(part)
+                if part.shape[1:] != parts[0].shape[1:]:
+                    raise InputError(
+                        f"Expected outputs of one shape for the input {value!r}, got "
+                        f"{parts[0].shape[1:]} and {part.shape[1:]}. Return the same every time."
+                    )
                 entries = max(1, part[0].size) * len(inputs)
                 size = min(size, max(2, MOST_ENTRIES // entries))
                 if sum(map(len, parts)) >= size:
@@ -66,7 +70,7 @@ class Pilot:
             drawn.append(np.concatenate(parts)[:size])
         shapes = sorted({outputs.shape[1:] for outputs in drawn})
         if len(shapes) != 1:
-            raise InputError(
+            raise UnevenOutputs(
                 f"Expected outputs of one shape, got {shapes}. "
                 "Return the same shape for every input."
             )

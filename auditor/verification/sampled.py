@@ -12,6 +12,7 @@ from accountants.errors import InputError
 from accountants.scope import Scope
 from auditor.guesses import Guesses
 from auditor.verification.guess import FIRST, SECOND, Guess, Stake
+from auditor.verification.law import in_words
 from auditor.verification.pilot import Pilot
 from auditor.verification.subject import Subject
 
@@ -56,7 +57,7 @@ def sampled_lower_bound(
         ),
         drawn=(heads, draws - heads),
         guess=guess,
-        names=(repr(inputs[a]), repr(inputs[b])),
+        names=(in_words(inputs[a]), in_words(inputs[b])),
         scope=scope,
         delta=delta,
         confidence=confidence,

@@ -19,6 +19,10 @@ whatever the number of draws. The first block of a stream is small, to learn how
 _FIRST_BLOCK = 64
 
 
+class UnevenOutputs(InputError):
+    """Outputs whose shape depends on the input, where one shape was expected."""
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A randomizer that gives independent outputs for an input, drawn from a generator.
@@ -67,6 +71,14 @@ class Subject:
         InputError if it raised, or gave another number of outputs, ragged ones, objects or NaN.
         """
         return _outputs(self.answer(value, rng, size), value, size)
+
+    def shapes(self) -> Subject:
+        """The same randomizer, of whose outputs only the shape is shown, as a word."""
+
+        def call(value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
+            return np.full(size, f"an output of shape {self.draw(value, rng, size).shape[1:]}")
+
+        return Subject(self.name, call, True)
 
     def blocks(
         self, value: Any, seed: np.random.SeedSequence, samples: int

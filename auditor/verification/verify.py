@@ -15,8 +15,8 @@ from auditor.verification.checks.run import run_checks
 from auditor.verification.divergence import NoCurve
 from auditor.verification.fit import check_fit
 from auditor.verification.law import Law
+from auditor.verification.measure import measured
 from auditor.verification.pair import pair_from
-from auditor.verification.sampled import sampled_lower_bound
 from auditor.verification.search import exact_search
 from auditor.verification.space import Space
 from auditor.verification.subject import Subject
@@ -54,7 +54,8 @@ def verify_ldp(
     mechanism : something that knows its probabilities (a ``Mechanism``, a ``Density``, or anything
         with ``log_prob(output, value)``), whose sampler is first tested against them and whose
         ratio is then searched, exactly; or a callable ``f(x, rng)`` or ``f(x, rng, size)``, of
-        which the answer is a lower bound that holds at ``confidence``.
+        which the answer is a lower bound that holds at ``confidence``. One that exceeds the claim
+        is measured twice: an honest one is accused with chance (1 - confidence)^2 at most.
     inputs : the inputs to pair up (at least two, at most 64), or a Hypothesis strategy for them.
         Default: the whole domain where there is one, else 0 and 1.
     samples : draws per input that is measured. Default 1,000,000, or 100,000 if they come one by
@@ -80,17 +81,6 @@ def verify_ldp(
     draws = samples or (SIZED_SAMPLES if subject.sized else SINGLE_SAMPLES)
     search, measure, look, fit = np.random.SeedSequence(seed).spawn(4)
 
-    def measured(chosen: list[Any]) -> Bound:
-        return sampled_lower_bound(
-            subject,
-            chosen,
-            scope=ONE_REPORT,
-            delta=delta,
-            samples=draws,
-            confidence=confidence,
-            seed=measure,
-        )
-
     given = _given(inputs)
     fits: tuple[Check, ...] = ()
     law = None
@@ -108,6 +98,16 @@ def verify_ldp(
             bound = exact_search(
                 law, scope=ONE_REPORT, epsilon=epsilon, delta=delta, inputs=given, seed=search
             )
+    if bound is None:
+        bound = measured(
+            subject,
+            chosen,
+            epsilon=epsilon,
+            delta=delta,
+            samples=draws,
+            confidence=confidence,
+            seed=measure,
+        )
     checks = run_checks(
         subject,
         chosen,
@@ -116,9 +116,7 @@ def verify_ldp(
         seed=look,
         mechanism=cast("Mechanism", mechanism) if law else None,
     )
-    return Verification.of(
-        bound or measured(chosen), epsilon=epsilon, delta=delta, checks=(*fits, *checks)
-    )
+    return Verification.of(bound, epsilon=epsilon, delta=delta, checks=(*fits, *checks))
 
 
 def _given(

@@ -28,8 +28,7 @@ class Specimen:
     from it instead, and ``inputs`` are its extremes. ``truth`` is the true epsilon of the broken
     one at delta and over these inputs, of all that a server sees of its calls, infinite where no
     epsilon holds; ``twin_truth`` is an epsilon that the twin keeps, and exactly its own wherever
-    ``test_truths`` measures it. ``refusal`` is how the broken one is turned down where it cannot be
-    measured.
+    ``test_truths`` measures it.
     """
 
     name: str
@@ -42,7 +41,6 @@ class Specimen:
     strategy: Any = None
     truth: float = math.inf
     twin_truth: float
-    refusal: str | None = None
 
     @property
     def claim(self) -> dict[str, Any]:

@@ -158,7 +158,6 @@ VECTORS = (
         epsilon=1.0,
         inputs=[(1,), (0, 1)],
         twin_truth=1.0,
-        refusal="one shape",
     ),
     Specimen(
         name="a text as long as the history",

@@ -40,7 +40,7 @@ def shared_in_call(
     if subject.sized:
         for value, child in zip(inputs, seed.spawn(len(inputs)), strict=True):
             rng = np.random.default_rng(child)
-            calls = np.stack([subject.draw(value, rng, _SIZE) for _ in range(_CALLS)])
+            calls = stacked([subject.draw(value, rng, _SIZE) for _ in range(_CALLS)])
             if _repeats(calls.reshape(_CALLS, _SIZE, -1), FALSE_ALARM / len(inputs)):
                 return failed(
                     NAME,

@@ -44,7 +44,7 @@ def short(x, rng, size):
     return np.zeros(size - 1)
 
 def shapes(x, rng, size):
-    return np.zeros((size, 1 + x))
+    return np.zeros((size, 1 + rng.integers(2)))
 
 def nan(x, rng, size):
     return np.full(size, np.nan)
@@ -101,7 +101,7 @@ def test_lists_of_lists_are_arrays_and_prints_do_not_spoil_json(cli: Cli) -> Non
     words = ("--inputs", "[[0, 0, 1], [1, 1, 1]]", "--samples", "5000", "--json")
     code, out, _ = cli("verify", "homemade:majority", "--epsilon", "0.5", *words)
     assert code == 1
-    assert json.loads(out)["witness"]["input_a"].startswith("array([")
+    assert json.loads(out)["witness"]["input_a"].startswith("[")
 
 
 def test_inputs_may_be_words(cli: Cli) -> None:

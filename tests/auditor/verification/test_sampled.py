@@ -296,7 +296,7 @@ def test_rounding_makes_no_outcome() -> None:
 
 
 def test_thin_tails_do_not_win_by_luck() -> None:
-    """Of 30 pilots of Laplace noise, each chooses a rule that shows 0.85 of 1 at expected counts."""
+    """Of 30 pilots of Laplace noise, each chooses a rule worth 0.85 of 1 at expected counts."""
     stake = Stake(draws=180_000, delta=0.0, alpha=0.05)
     subject = Subject.of(lambda x, rng, size: x + rng.laplace(size=size))
     for seed in range(30):

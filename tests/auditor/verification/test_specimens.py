@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from accountants.errors import InputError
 from accountants.verdict import Verdict
 from auditor import Verification, verify_ldp
 from tests.specimens.randomizer import Innocent, Randomizer, Specimen
@@ -18,24 +17,12 @@ def accused(found: Verification) -> bool:
 
 
 def check_honest(randomizer: Randomizer, claim: dict[str, Any]) -> None:
-    """No check fails, and no ratio is refuted that a second, surer look does not refute.
-
-    At 95% a claim that is exactly true may be refuted once in twenty runs; at 1 - 1e-6 on fresh
-    draws it is not.
-    """
     found = verify_ldp(randomizer, **claim)
-    assert not found.faults
-    if accused(found):
-        found = verify_ldp(randomizer, **claim, seed=1, confidence=1 - 1e-6)
     assert not accused(found), found
 
 
 @pytest.mark.parametrize("specimen", RANDOMIZERS, ids=lambda s: s.name)
 def test_broken_ones_are_found(specimen: Specimen) -> None:
-    if specimen.refusal is not None:
-        with pytest.raises(InputError, match=specimen.refusal):
-            verify_ldp(specimen.broken, **specimen.claim)
-        return
     assert accused(verify_ldp(specimen.broken, **specimen.claim)), specimen.mistake
 
 

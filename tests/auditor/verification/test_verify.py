@@ -129,7 +129,6 @@ def raises(x: int, rng: Any, size: int) -> Any:
         (lambda x, rng, size: np.zeros(3), r"\d+ outputs"),
         (lambda x, rng, size: np.full(size, np.nan), "NaN"),
         (lambda x, rng, size: np.array([object()] * size), "objects"),
-        (lambda x, rng, size: np.zeros((size, 1 + x)), "one shape"),
         (3, "callable"),
     ],
 )
@@ -160,3 +159,20 @@ def test_a_law_whose_divergence_is_out_of_reach_is_measured() -> None:
     found = verify_ldp(noise, epsilon=1.0, delta=1e-3, inputs=[[0, 0], [1, 1]], samples=20_000)
     assert not found.exact
     assert found.verdict == "CONSISTENT"
+
+
+def test_a_shape_that_tells_the_input_refutes_any_claim() -> None:
+    found = verify_ldp(lambda x, rng, size: np.zeros((size, 1 + x)), epsilon=5.0, samples=5_000)
+    assert found.verdict is Verdict.VIOLATED
+    assert found.witness is not None
+    assert "an output of shape" in found.witness.output
+    assert "output type" in {check.name for check in found.faults}
+
+
+def test_an_accusation_is_measured_twice() -> None:
+    """A bound at confidence 1/2 of a tight mechanism is above the truth in half of the runs."""
+    accused = [
+        verify_ldp(response, epsilon=1.0, samples=2_000, confidence=0.5, seed=seed).verdict
+        for seed in range(60)
+    ].count(Verdict.VIOLATED)
+    assert accused <= 27  # one in four expected: above 27 of 60 with chance 4e-4
