@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from accountants.errors import InputError
 from auditor.verification.choice import SIMPLER, best_guess, promise
 from auditor.verification.guess import (
     Foreseen,
