@@ -113,12 +113,16 @@ class BitFlip:
         )
 
     def event(self) -> DpEvent:
-        """Randomized response over two buckets if p + q = 1, otherwise our own leaf."""
+        """Randomized response over two buckets if p + q = 1 exactly, otherwise our own leaf.
+
+        The sum of doubles will not do: 1 + 1e-17 rounds to 1, and a bit that proves a 0 would be
+        charged as one that is only likely to.
+        """
         from dp_accounting import RandomizedResponseDpEvent
 
         from accountants.events import BitFlipDpEvent
 
-        if self.p + self.q == 1.0:
+        if math.fsum((self.p, self.q, -1.0)) == 0.0:
             return RandomizedResponseDpEvent(2.0 * min(self.p, self.q), 2)
         return BitFlipDpEvent(self.p, self.q)
 

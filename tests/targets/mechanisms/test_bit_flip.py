@@ -11,6 +11,8 @@ from scipy import stats
 
 from accountants.errors import InputError
 from accountants.events import BitFlipDpEvent
+from accountants.methods.pure import Pure
+from auditor.verification.verification import ONE_REPORT as SCOPE
 from targets.mechanisms.bit_flip import BitFlip
 
 RATES = st.floats(0, 1, allow_subnormal=False)
@@ -124,3 +126,10 @@ def test_senseless_epsilons_are_refused(epsilon: float) -> None:
 def test_a_batch_that_does_not_fit_is_refused() -> None:
     with pytest.raises(InputError, match="broadcasts to size"):
         BitFlip(0.8, 0.3).randomize(np.zeros(3, dtype=bool), np.random.default_rng(), (4,))
+
+
+@pytest.mark.parametrize(("p", "q"), [(1.0, 1e-17), (1 - 2**-53, 2e-16), (2e-16, 1 - 2**-53)])
+def test_rates_whose_sum_only_rounds_to_one_are_charged_in_full(p: float, q: float) -> None:
+    flip = BitFlip(p, q)
+    assert p + q == 1.0
+    assert Pure().bound(flip.event(), delta=0.0, scope=SCOPE).epsilon >= flip.epsilon * (1 - 1e-12)
