@@ -35,7 +35,7 @@ def share_of_noise(epsilon: float, outputs: int, favoured: int = 1) -> float:
     favoured/outputs). The least double above that: the ratio of the double is never above
     e^epsilon.
     """
-    growth = _DIGITS.exp(Decimal(epsilon)) - 1
+    growth = _DIGITS.subtract(_DIGITS.exp(Decimal(epsilon)), Decimal(1))
     exact = 1 / (1 + Fraction(growth) * Fraction(favoured, outputs))
     return at_least(exact)
 

@@ -68,7 +68,7 @@ class KAry:
         out, values = np.asarray(output), self.domain.check(value)
         possible = (out >= 0) & (out < self.categories) & (out == np.rint(out))
         false = math.log(self.noise) - math.log(self.categories)
-        true = math.log1p(-self.noise * (1.0 - 1.0 / self.categories))
+        true = math.log((1.0 - self.noise) + self.noise / self.categories)
         return np.where(possible, np.where(out == values, true, false), -np.inf)
 
     def estimate(self, output: ArrayLike) -> NDArray[np.float64]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from decimal import localcontext
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from accountants.errors import InputError
 from accountants.events import PureDpEvent
 from accountants.methods.pure import Pure
 from auditor.exact import delta_at, exact_lower_bound
+from targets.mechanisms._rates import share_of_noise
 from targets.mechanisms.bit_flip import BitFlip
 from targets.mechanisms.k_ary import KAry
 from targets.mechanisms.optimal_unary import OptimalUnary
@@ -146,3 +149,18 @@ def test_witnesses_are_in_words() -> None:
         assert witness is not None
         assert {witness.input_a, witness.input_b} == {"true category 0", "true category 1"}
         assert witness.output == words
+
+
+def test_many_categories_and_little_privacy_lose_no_digits() -> None:
+    """A loss of 1e-9 over a million categories, against the ratio of the number stored."""
+    oracle = KAry(1e-9, 10**6)
+    noise = Fraction(oracle.noise)
+    ratio = 1 + (1 - noise) * oracle.categories / noise
+    assert exact_lower_bound(oracle, SCOPE).epsilon == pytest.approx(float(ratio - 1), abs=1e-14)
+
+
+def test_rates_do_not_hang_on_the_precision_of_others() -> None:
+    with localcontext() as context:
+        context.prec = 4
+        coarse = share_of_noise.__wrapped__(1.2345, 7)
+    assert coarse == share_of_noise(1.2345, 7)
