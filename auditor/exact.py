@@ -16,13 +16,19 @@ from targets.mechanisms.base import Critical, Divergent, Mechanism
 
 Law = NDArray[np.float64]
 """Log-probabilities of outputs."""
+Pair = tuple[int, int, Law, Law]
+"""Two inputs, and the laws of one copy."""
+Together = tuple[int, int, Law, Law, int]
+"""Two inputs, the laws of all copies, and how many of these see the inputs exchanged."""
 # Relative error a probability may have by rounding, for each output added up: it is given away, or
 # a claim that holds with equality would be refuted, by an infinite epsilon in the worst case.
 _ROUNDING = 2.0**-46
 # Log-probability below which an output is left out of a composition, which only lowers the bound.
 _NEGLIGIBLE = -200.0
-# An epsilon above which a curve is taken to have no end: e^epsilon leaves the doubles before.
-_LARGEST = 2.0**20
+# An epsilon above which a curve is taken to have no end.
+_LARGEST = 2.0**500
+# How many products of probabilities are summed up to compose pairs of either orientation, about.
+_MOST_PRODUCTS = 2**31
 
 
 def has_curve(mechanism: Mechanism, delta: float) -> bool:
@@ -40,9 +46,12 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
     copies that may take the worst pair at once; infinite where an output is possible under one
     input and impossible under the other, or where the ratio has no bound. At delta > 0 it is the
     least epsilon at which the hockey-stick divergence of the worst pair is at most delta; this
-    needs finitely many outputs or a mechanism that is ``Divergent`` (InputError otherwise).
-    Several copies of outputs of more than two different ratios are composed on a grid from below,
-    which may cost 0.1 of epsilon and the witness. The witness names the pair.
+    needs finitely many outputs or a mechanism that is ``Divergent`` (InputError otherwise). It is
+    a lower bound always, and the exact epsilon but for these, which the source names: several
+    copies of outputs of more than two different ratios are composed on a grid from below, which
+    may cost 0.1 of epsilon and the witness; copies that may see unlike pairs are tried with equal
+    ones, and of a single asymmetric pair with as many of either orientation as time allows. The
+    witness names the pair.
     """
     if check_delta(delta) > 0:
         return _at_delta(mechanism, scope, delta)
@@ -70,17 +79,23 @@ def delta_at(mechanism: Mechanism, epsilon: float) -> float:
     """The least delta at which ``mechanism`` is (epsilon, delta)-private, exactly.
 
     The largest hockey-stick divergence sum(max(0, P - e^eps Q)) over ordered pairs of inputs;
-    InputError unless the mechanism is ``Divergent`` or its outputs are finitely many, and of at
-    most two ratios for several copies.
+    InputError unless the mechanism is ``Divergent`` or its outputs are finitely many, and for
+    several copies unless these have at most two ratios and all combinations of pairs that the
+    copies may see are tried.
     """
     check_epsilon(epsilon)
     if isinstance(mechanism, Divergent):
         return mechanism.divergence(epsilon)
     critical, pairs = _pairs(mechanism)
-    pairs = [(a, b, *_copied(p, q, critical.copies)) for a, b, p, q in pairs]
+    found, all_tried = _together(critical, pairs)
+    if not all_tried:
+        raise InputError(
+            f"Expected copies that see one pair, or one pair of at most two ratios and few copies, "
+            f"got {critical.copies} copies. Ask for one copy, or for a lower bound."
+        )
     return max(
         min(1.0, float(np.sum(np.exp(p) * -np.expm1(np.minimum(epsilon - _ratio(p, q), 0.0)))))
-        for _, _, p, q in pairs
+        for _, _, p, q, _ in found
     )
 
 
@@ -103,15 +118,18 @@ def _on_curve(mechanism: Divergent, scope: Scope, delta: float) -> Bound:
 
 def _at_delta(mechanism: Mechanism, scope: Scope, delta: float) -> Bound:
     if isinstance(mechanism, Divergent):
-        return _on_curve(mechanism, scope, delta)
+        known = mechanism.critical()
+        # One with a finite law, too, has a witness.
+        if known is None or not known.exhaustive or known.copies > 1:
+            return _on_curve(mechanism, scope, delta)
     critical, pairs = _pairs(mechanism)
     copies = critical.copies
-    if copies > 1 and any(len(_different_ratios(p, q)) > 2 for _, _, p, q in pairs):
+    if copies > 1 and _many_ratios(pairs):
         least = max(_composed(p, q, copies, delta) for _, _, p, q in pairs)
         return _bound(least, scope, delta, None, f"{copies} copies on a grid from below")
+    found, all_tried = _together(critical, pairs)
     epsilon, chosen = 0.0, None
-    for a, b, one, other in pairs:
-        p, q = _copied(one, other, copies)
+    for a, b, p, q, exchanged in found:
         # The divergence is the largest P(S) - e^eps Q(S) over the sets S of largest ratio.
         order = np.argsort(-_ratio(p, q))
         in_p, in_q = np.cumsum(np.exp(p[order])), np.logaddexp.accumulate(q[order])
@@ -127,12 +145,72 @@ def _at_delta(mechanism: Mechanism, scope: Scope, delta: float) -> Bound:
                 probability_a=min(1.0, float(in_p[k])),
                 probability_b=min(1.0, math.exp(in_q[k])),
                 copies=copies,
-                note="probabilities of all copies together" if copies > 1 else "",
+                note=_note_together(copies, exchanged),
             )
-    return _bound(epsilon, scope, delta, chosen)
+    note = "" if all_tried else f"{copies} copies from below, as not all pairs of inputs are tried"
+    return _bound(epsilon, scope, delta, chosen, note)
 
 
-def _pairs(mechanism: Mechanism) -> tuple[Critical, list[tuple[int, int, Law, Law]]]:
+def _together(critical: Critical, pairs: list[Pair]) -> tuple[list[Together], bool]:
+    """Laws of all copies under two inputs, and whether a worst pair of inputs is among them.
+
+    Two bits of rates p > q may be told apart the best in (0, 1) against (1, 0). So a single pair of
+    two ratios is composed one way round in some groups and exchanged in others, unless that is the
+    same or one output is impossible under one input. In that case, let s be the chance that one
+    copy does not show it: with i of n copies exchanged, and e^eps >= 1, the divergence is
+
+        1 - s^(n-i) + max(0, s^(n-i) - e^eps s^i) <= max(1 - s^(n-i), 1 - e^eps s^i) <= 1 - s^n,
+
+    which is that of i = 0.
+    """
+    copies, groups = critical.copies, critical.groups
+    if copies > 1 and _many_ratios(pairs):
+        ratios = max(len(_different_ratios(p, q)) for _, _, p, q in pairs)
+        raise InputError(
+            f"Expected outputs of at most two ratios for {copies} copies, got {ratios}. "
+            "Ask for one copy."
+        )
+    same = [(a, b, *_copied(p, q, copies), 0) for a, b, p, q in pairs]
+    if groups == 1 or copies == 1:
+        return same, True
+    if len(pairs) > 2:
+        return same, False
+    a, b, p, q = pairs[0]
+    possible = ~(np.isneginf(p) & np.isneginf(q))
+    p, q = p[possible], q[possible]
+    top = _top(p, q)
+    shown, hidden = (float(np.exp(law[kind]).sum()) for law, kind in ((p, top), (q, ~top)))
+    finite = np.isfinite(_ratio(p, q)).all()
+    if top.all() or not finite or math.isclose(shown, hidden, rel_tol=1e-14):
+        return same, True
+    # The mean of (copies - i) i is a sixth of the square.
+    tried = max(2, min(groups + 1, 6 * _MOST_PRODUCTS // copies**2))
+    size = copies // groups
+    mixed = [
+        (a, b, *_exchanged(p, q, copies - int(k) * size, int(k) * size), int(k) * size)
+        for k in np.linspace(0, groups, tried).round()[1:-1]
+    ]
+    return same + mixed, tried == groups + 1
+
+
+def _exchanged(p: Law, q: Law, plain: int, exchanged: int) -> tuple[Law, Law]:
+    """The log-laws of the number of outputs that speak for the first vector.
+
+    ``plain`` copies see the two inputs in their order, ``exchanged`` ones the other way round. Two
+    finite ratios, which differ by as much either way round, so that the number says all: a sum of
+    two binomial ones.
+    """
+    ratio, top = _ratio(p, q), _top(p, q)
+    more, less = float(ratio[top].max()), float(ratio[~top].min())
+    shown = np.convolve(
+        stats.binom.pmf(np.arange(plain + 1), plain, np.exp(p[top]).sum()),
+        stats.binom.pmf(np.arange(exchanged + 1), exchanged, np.exp(q[~top]).sum()),
+    )
+    first = _log(shown)
+    return first, first - (plain * less - exchanged * more + np.arange(len(first)) * (more - less))
+
+
+def _pairs(mechanism: Mechanism) -> tuple[Critical, list[Pair]]:
     """Every ordered pair of critical inputs with the two log-laws of one copy."""
     critical = mechanism.critical()
     if critical is None or not critical.exhaustive:
@@ -154,23 +232,26 @@ def _copied(p: Law, q: Law, copies: int) -> tuple[Law, Law]:
     """
     if copies == 1:
         return p, q
-    different = _different_ratios(p, q)
-    if len(different) > 2:
-        raise InputError(
-            f"Expected outputs of at most two ratios for {copies} copies, got {len(different)}. "
-            "Ask for one copy."
-        )
-    top = np.round(_ratio(p, q), 12) == different[-1]
+    top = _top(p, q)
     rates = (min(1.0, float(np.exp(law[top]).sum())) for law in (p, q))
     counts = np.arange(copies + 1)
     first, second = (stats.binom.logpmf(counts, copies, rate) for rate in rates)
     return first, second
 
 
+def _many_ratios(pairs: list[Pair]) -> bool:
+    return any(len(_different_ratios(p, q)) > 2 for _, _, p, q in pairs)
+
+
 def _different_ratios(p: Law, q: Law) -> Law:
     """The different log-ratios of outputs that are possible at all, rising, to 12 digits."""
     possible = ~(np.isneginf(p) & np.isneginf(q))
     return np.unique(np.round(_ratio(p, q)[possible], 12))
+
+
+def _top(p: Law, q: Law) -> NDArray[np.bool_]:
+    """Where the outputs of the largest ratio are."""
+    return np.asarray(np.round(_ratio(p, q), 12) == _different_ratios(p, q)[-1])
 
 
 def _composed(p: Law, q: Law, copies: int, delta: float) -> float:
@@ -235,3 +316,10 @@ def _note(critical: Critical, log_b: float) -> str:
     if critical.copies > 1:
         return f"{critical.copies} independent copies may take this pair at once."
     return ""
+
+
+def _note_together(copies: int, exchanged: int) -> str:
+    if copies == 1:
+        return ""
+    swapped = f"; the inputs are exchanged in {exchanged} of {copies}" if exchanged else ""
+    return f"probabilities of all copies together{swapped}"

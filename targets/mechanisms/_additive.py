@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr
+from scipy.special import erfcx, ndtr
 
 from accountants.bound import check_epsilon
 from accountants.errors import InputError
-from targets.mechanisms.base import Domain
+from targets.mechanisms.base import Critical, Domain
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 _LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
+# Of Gauss and Legendre's rule on [0, 1].
+_NODES, _WEIGHTS = (np.polynomial.legendre.leggauss(16) + np.array([[1.0], [0.0]])) / 2.0
 
 
 class Additive(ABC):
@@ -95,7 +97,7 @@ class NormalCurve(ABC):
     def mu(self) -> float:
         """Largest distance between the laws of two inputs, in standard deviations."""
 
-    def critical(self) -> None:
+    def critical(self) -> Critical | None:
         """None: the log-ratio has no bound."""
         return None
 
@@ -129,18 +131,31 @@ class Normal(NormalCurve, Additive):
 def gaussian_divergence(mu: float, epsilon: float) -> float:
     """The least delta at ``epsilon`` of unit normal laws ``mu`` apart.
 
-    Balle and Wang 2018, Theorem 8; in logs, so that neither e^eps overflows nor the tails cancel.
+    Phi(-t) - e^eps Phi(-t - mu) with t = eps/mu - mu/2 (Balle and Wang 2018, Theorem 8). Since
+    (t + mu)^2 = t^2 + 2 eps, the second term is phi(t) r(t + mu) with r(x) = Phi(-x)/phi(x): no
+    e^eps overflows, and no two large numbers of the size of epsilon cancel. Below mu = 1 the two
+    terms would; r' = x r - 1 is integrated there by Gauss and Legendre's rule.
     """
-    above = float(log_ndtr(mu / 2.0 - epsilon / mu))
-    below = epsilon + float(log_ndtr(-mu / 2.0 - epsilon / mu))
-    return math.exp(above) * -math.expm1(min(below - above, 0.0))
+    t = epsilon / mu - mu / 2.0
+    density = math.exp(-0.5 * t * t - _LOG_ROOT_TAU)
+    if mu < 1.0:
+        slopes = [1.0 - x * _mills(x) for x in t + mu * _NODES]
+        return density * mu * float(_WEIGHTS @ slopes)
+    beyond = density * _mills(t) if t > 0.0 else float(ndtr(-t))
+    return max(0.0, beyond - density * _mills(t + mu))
+
+
+def _mills(x: float) -> float:
+    """Phi(-x)/phi(x), for x >= -1."""
+    return math.sqrt(math.pi / 2.0) * float(erfcx(x / math.sqrt(2.0)))
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """The largest mu whose curve is at most ``delta`` at ``epsilon``: the analytic calibration.
 
     Noise of sigma = sensitivity / mu is (epsilon, delta)-private, and no smaller one is. The curve
-    rises with mu from 0 to 1, so it is bisected down to neighbouring doubles, from below. The
+    rises with mu from 0 to 1, so it is bisected down to neighbouring doubles, from below, and what
+    rounding may have spoilt is taken off. The
     textbook's sigma = sensitivity sqrt(2 ln(1.25/delta)) / epsilon is proved for epsilon < 1, where
     it is larger than need be, and false for large ones (from 8.42 on at delta 1e-5).
     Source: Balle and Wang 2018, Algorithm 1 (the problem it solves, not its steps).
@@ -156,7 +171,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         low, high = (
             (low, middle) if gaussian_divergence(middle, epsilon) > delta else (middle, high)
         )
-    return low
+    return low * (1.0 - 2.0**-46)
 
 
 def clip_norm(vectors: NDArray[Any], bound: float) -> NDArray[np.float64]:
@@ -167,6 +182,18 @@ def clip_norm(vectors: NDArray[Any], bound: float) -> NDArray[np.float64]:
     unit = np.maximum(np.abs(vectors).max(axis=-1, keepdims=True), bound)
     norm = np.linalg.norm(vectors / unit, axis=-1, keepdims=True)
     return np.asarray(vectors * (bound / unit / np.maximum(norm, bound / unit)))
+
+
+def check_mu(mu: float, noise: str) -> None:
+    """InputError for a ``mu`` whose square, which accountants take, leaves the doubles.
+
+    At 0 the output does not depend on the input, and there is no noise to speak of.
+    """
+    if not 1e-100 <= mu <= 1e100:
+        raise InputError(
+            f"Expected {noise} of 1e-100 to 1e+100 sensitivities, got a sensitivity of {mu!r} in "
+            "units of the noise. Change one of the two."
+        )
 
 
 def check_positive(**numbers: float) -> None:
@@ -184,8 +211,8 @@ def check_count(**numbers: int) -> None:
 
 
 def check_range(low: float, high: float) -> None:
-    """InputError for a range that is empty or endless."""
-    if not -math.inf < low < high < math.inf:
+    """InputError for a range that is empty or endless, or whose width is."""
+    if not (-math.inf < low < high < math.inf and high - low < math.inf):
         raise InputError(
             f"Expected finite low < high, got low={low!r}, high={high!r}. Clip the values first."
         )

@@ -84,15 +84,19 @@ class Critical:
 
     ``inputs`` has shape (a, *domain shape) and ``outputs`` (b, *output shape). A mechanism made of
     ``copies`` independent randomizations by one ``part``, all of which may see the worst pair at
-    once, gives the sets of that part: the log-ratio adds up. ``part`` is None where the mechanism
-    is its own only part. ``exhaustive`` says that ``outputs`` are all outputs that have positive
-    probability, and that ``inputs`` hold the pair of largest hockey-stick divergence as well.
+    once, gives the sets of that part: the log-ratio adds up. They fall into ``groups`` of one size:
+    copies of one group see the same pair, those of another may see another one, or the same with
+    its inputs exchanged, which is worse at delta > 0 where a pair tells one way more than the other
+    way. ``part`` is None where the mechanism is its own only part. ``exhaustive`` says that
+    ``outputs`` are all outputs that have positive probability, and that no ordered pair of inputs
+    of the part is easier to tell apart, at any epsilon, than some ordered pair among ``inputs``.
     ``name_input`` and ``name_output`` put one of either in words, for a witness.
     """
 
     inputs: NDArray[Any]
     outputs: NDArray[Any]
     copies: int = 1
+    groups: int = 1
     part: Mechanism | None = None
     exhaustive: bool = False
     name_input: Callable[[Any], str] = plainly

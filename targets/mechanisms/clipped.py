@@ -34,10 +34,13 @@ class Clipped:
 
     def __new__(cls, mechanism: Mechanism) -> Self:
         """One that is ``Divergent`` if ``mechanism`` is."""
-        return object.__new__(_Curved if isinstance(mechanism, Divergent) else cls)  # type: ignore[return-value]
+        kind = _Curved if isinstance(mechanism, Divergent) else Clipped
+        # ``replace`` may ask one kind for the other, and Python would not initialise it.
+        made = object.__new__(kind) if issubclass(kind, cls) else kind(mechanism)
+        return made  # type: ignore[return-value]
 
-    def __getnewargs__(self) -> tuple[Mechanism]:
-        return (self.mechanism,)
+    def __reduce__(self) -> tuple[type[Clipped], tuple[Mechanism]]:
+        return Clipped, (self.mechanism,)
 
     def __post_init__(self) -> None:
         inner = self.mechanism.domain

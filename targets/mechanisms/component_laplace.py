@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from accountants.bound import check_epsilon
 from accountants.errors import InputError
-from targets.mechanisms._additive import Laplacian, check_count, check_positive
+from targets.mechanisms._additive import Laplacian, check_count, check_positive, check_range
 from targets.mechanisms.base import Critical, Domain
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class ComponentLaplace(Laplacian):
 
     def __post_init__(self) -> None:
         check_positive(clip=self.clip)
+        check_range(-self.clip, self.clip)
         names = [component.name for component in self.components]
         if not names or len(set(names)) < len(names):
             raise InputError(f"Expected components of different names, got {names}. Rename them.")

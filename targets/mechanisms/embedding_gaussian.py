@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accountants.errors import InputError
-from targets.mechanisms._additive import Normal, check_count, check_positive, clip_norm
+from targets.mechanisms._additive import Normal, check_count, check_mu, check_positive, clip_norm
 from targets.mechanisms.base import Domain
 
 if TYPE_CHECKING:
@@ -59,6 +59,12 @@ class EmbeddingGaussian(Normal):
                 f"Expected user and item of one length, got {len(self.user)} and "
                 f"{len(self.item)}. Give two embeddings of the same model."
             )
+        if not self._factors.any():
+            raise InputError(
+                "Expected embeddings that depend on the rating, got projections of 0: the gradient "
+                "is 0 whatever the rating. Give an embedding with a positive entry."
+            )
+        check_mu(self.mu, "sigma")
 
     @classmethod
     def worst(cls, *, sigma: float, bound: float, joint: bool = False) -> Self:

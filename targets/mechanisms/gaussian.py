@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from targets.mechanisms._additive import (
     Normal,
+    check_mu,
     check_positive,
     check_range,
     gaussian_divergence,
@@ -35,6 +36,7 @@ class Gaussian(Normal):
     def __post_init__(self) -> None:
         check_positive(sigma=self.sigma)
         check_range(self.low, self.high)
+        check_mu(self.mu, "sigma")
 
     @classmethod
     def calibrated(cls, *, epsilon: float, delta: float, low: float, high: float) -> Self:

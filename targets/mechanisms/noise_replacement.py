@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from accountants.errors import InputError
-from targets.mechanisms._additive import NormalCurve, check_count, check_positive
+from targets.mechanisms._additive import NormalCurve, check_count, check_mu, check_positive
 from targets.mechanisms.base import Domain
 
 
@@ -62,11 +62,18 @@ class NoiseReplacement(NormalCurve):
                 f"Expected 0 <= replaced <= masked <= n_users, got replaced={self.replaced!r}, "
                 f"masked={self.masked!r}, n_users={self.n_users!r}. Survivors of round 2 survived."
             )
-        if not self.zeta1 > self.zeta2:
+        needed = (1.0 - self.omega) * self.n_users
+        if self.masked < needed * (1.0 - 1e-12):
             raise InputError(
-                f"Expected more than (1 - omega) n_users = {(1 - self.omega) * self.n_users:g} "
-                f"users masked, got masked={self.masked!r}. With fewer the protocol halts."
+                f"Expected at least (1 - omega) n_users = {needed:g} users masked, got "
+                f"masked={self.masked!r}. With fewer the protocol halts."
             )
+        if self.repaired and self.masked <= needed * (1.0 + 1e-12):
+            raise InputError(
+                f"Expected more than (1 - omega) n_users = {needed:g} users masked, got "
+                f"masked={self.masked!r}. With as few there is no noise to take back."
+            )
+        check_mu(self.mu, "sigma")
 
     @property
     def zeta1(self) -> float:

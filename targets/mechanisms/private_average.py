@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountants.errors import InputError
-from targets.mechanisms._additive import Normal, check_count, check_positive, clip_norm
+from targets.mechanisms._additive import Normal, check_count, check_mu, check_positive, clip_norm
 from targets.mechanisms.base import Domain
 
 
@@ -59,6 +59,7 @@ class PrivateAverage(Normal):
                 f"Expected balance in (0, 1), got balance={self.balance!r}. "
                 "Without a share to release, use VectorGaussian."
             )
+        check_mu(self.mu, "a multiplier")
 
     @property
     def mu(self) -> float:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accountants.errors import InputError
+from targets.mechanisms._additive import NormalCurve
 from targets.mechanisms.base import Critical, Domain, Mechanism
 
 if TYPE_CHECKING:
@@ -19,12 +21,27 @@ if TYPE_CHECKING:
 class Product:
     """``length`` independent uses on ``length`` inputs: epsilon adds up, and exactly so.
 
+    That is at delta 0. At delta > 0 the worst pair may hold the worst pair of one entry one way
+    round in some entries and the other way round in others: two bits in (0, 1) against (1, 0).
+    Normal noise adds up in squares, and the product knows its curve: mu is sqrt(length) times that
+    of one entry.
+
     Two vectors may differ in every entry, so the worst pair of one entry can stand in all of
     them. Inputs are (*batch, length, *inner domain), outputs (*size, length, *inner output).
     """
 
     mechanism: Mechanism
     length: int
+
+    def __new__(cls, mechanism: Mechanism, length: int) -> Self:
+        """One that knows its curve if ``mechanism`` has normal noise."""
+        kind = _NormalProduct if isinstance(mechanism, NormalCurve) else Product
+        # ``replace`` may ask one kind for the other, and Python would not initialise it.
+        made = object.__new__(kind) if issubclass(kind, cls) else kind(mechanism, length)
+        return made  # type: ignore[return-value]
+
+    def __reduce__(self) -> tuple[type[Product], tuple[Mechanism, int]]:
+        return Product, (self.mechanism, self.length)
 
     def __post_init__(self) -> None:
         if self.length < 1:
@@ -61,10 +78,28 @@ class Product:
         one = self.mechanism.critical()
         if one is None:
             return None
-        return replace(one, copies=one.copies * self.length, part=one.part or self.mechanism)
+        return replace(
+            one,
+            copies=one.copies * self.length,
+            groups=one.groups * self.length,
+            part=one.part or self.mechanism,
+        )
 
     def event(self) -> DpEvent:
         """The event of one entry, composed ``length`` times."""
         from dp_accounting import SelfComposedDpEvent
 
         return SelfComposedDpEvent(self.mechanism.event(), self.length)
+
+
+class _NormalProduct(Product, NormalCurve):
+    """Entries with normal noise."""
+
+    __slots__ = ()
+    __qualname__ = "Product"
+
+    @property
+    def mu(self) -> float:
+        """sqrt(length) times that of one entry."""
+        assert isinstance(self.mechanism, NormalCurve)
+        return self.mechanism.mu * math.sqrt(self.length)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accountants.errors import InputError
+from targets.mechanisms._additive import NormalCurve
 from targets.mechanisms.base import Critical, Domain, Mechanism
 
 if TYPE_CHECKING:
@@ -19,12 +21,24 @@ if TYPE_CHECKING:
 class Repeated:
     """``count`` fresh uses on one input: epsilon adds up, and exactly so.
 
-    The same output may come ``count`` times. Inputs are (*batch, *inner domain), outputs
-    (*size, count, *inner output).
+    The same output may come ``count`` times. Normal noise adds up in squares, and the repetition
+    knows its curve: mu is sqrt(count) times that of one report.
+
+    Inputs are (*batch, *inner domain), outputs (*size, count, *inner output).
     """
 
     mechanism: Mechanism
     count: int
+
+    def __new__(cls, mechanism: Mechanism, count: int) -> Self:
+        """One that knows its curve if ``mechanism`` has normal noise."""
+        kind = _NormalRepeated if isinstance(mechanism, NormalCurve) else Repeated
+        # ``replace`` may ask one kind for the other, and Python would not initialise it.
+        made = object.__new__(kind) if issubclass(kind, cls) else kind(mechanism, count)
+        return made  # type: ignore[return-value]
+
+    def __reduce__(self) -> tuple[type[Repeated], tuple[Mechanism, int]]:
+        return Repeated, (self.mechanism, self.count)
 
     def __post_init__(self) -> None:
         if self.count < 1:
@@ -71,3 +85,16 @@ class Repeated:
     def _lift(self, values: NDArray[Any]) -> NDArray[Any]:
         """An axis of length 1 between batch and domain, over which the reports are spread."""
         return np.expand_dims(values, values.ndim - len(self.domain.shape))
+
+
+class _NormalRepeated(Repeated, NormalCurve):
+    """Reports with normal noise."""
+
+    __slots__ = ()
+    __qualname__ = "Repeated"
+
+    @property
+    def mu(self) -> float:
+        """sqrt(count) times that of one report."""
+        assert isinstance(self.mechanism, NormalCurve)
+        return self.mechanism.mu * math.sqrt(self.count)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from targets.mechanisms._additive import (
     Normal,
     check_count,
+    check_mu,
     check_positive,
     clip_norm,
     gaussian_mu,
@@ -40,6 +41,7 @@ class VectorGaussian(Normal):
     def __post_init__(self) -> None:
         check_positive(sigma=self.sigma, clip=self.clip)
         check_count(dimension=self.dimension)
+        check_mu(self.mu, "sigma")
 
     @classmethod
     def calibrated(cls, *, epsilon: float, delta: float, clip: float, dimension: int) -> Self:

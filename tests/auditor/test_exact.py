@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,8 +23,10 @@ from targets.mechanisms.base import Critical, Mechanism
 from targets.mechanisms.bit_flip import BitFlip
 from targets.mechanisms.gaussian import Gaussian
 from targets.mechanisms.identity import Identity
+from targets.mechanisms.k_ary import KAry
 from targets.mechanisms.laplace import Laplace
 from targets.mechanisms.one_coordinate import OneCoordinate
+from targets.mechanisms.post_processed import PostProcessed
 from targets.mechanisms.product import Product
 from targets.mechanisms.repeated import Repeated
 from targets.mechanisms.shuffled import Shuffled
@@ -182,12 +185,101 @@ def test_no_epsilon_holds_for_gaussian_noise_or_none_at_all() -> None:
     assert exact_lower_bound(noise, SCOPE).witness is None
 
 
-@pytest.mark.parametrize(
-    "inner", [Gaussian(sigma=1.0, low=0, high=1), Laplace(scale=1.0, low=0, high=1)]
-)
-def test_densities_without_a_curve_have_no_finite_sum_at_delta(inner: Mechanism) -> None:
+def test_densities_without_a_curve_have_no_finite_sum_at_delta() -> None:
     with pytest.raises(InputError, match="finitely many outputs"):
-        exact_lower_bound(Product(inner, 2), SCOPE, 0.01)
+        exact_lower_bound(Product(Laplace(scale=1.0, low=0, high=1), 2), SCOPE, 0.01)
+
+
+RATES = st.sampled_from([0.0, 0.001, 0.1, 0.375, 0.5, 0.625, 0.875, 0.9, 1.0])
+KINDS = st.sampled_from(
+    [
+        lambda flip: Product(flip, 3),
+        lambda flip: Product(flip, 5),
+        lambda flip: Repeated(Product(flip, 3), 2),
+        lambda flip: Product(Repeated(flip, 2), 3),
+        lambda flip: Product(Product(flip, 2), 2),
+    ]
+)
+
+
+def _joint(mechanism: Mechanism) -> tuple[tuple[float, ...], ...]:
+    """The law of all outputs under every input, of bits."""
+
+    def vectors(shape: tuple[int, ...]) -> np.ndarray:
+        flat = list(itertools.product([0, 1], repeat=math.prod(shape)))
+        return np.array(flat).reshape(-1, *shape)
+
+    inputs, outputs = vectors(mechanism.domain.shape), vectors(mechanism.output_shape)
+    place = inputs.ndim - len(mechanism.domain.shape)
+    table = mechanism.log_prob(outputs[None], np.expand_dims(inputs, place))
+    return tuple(map(tuple, np.exp(table)))
+
+
+@settings(deadline=None)
+@given(RATES, RATES, KINDS, st.floats(0, 3))
+def test_vectors_of_bits_have_the_curve_of_their_worst_pair(
+    p: float, q: float, kind: Callable[[BitFlip], Mechanism], epsilon: float
+) -> None:
+    """Against all pairs of vectors, also those that differ one way here and the other way there."""
+    mechanism = kind(BitFlip(p, q))
+    law = np.array(_joint(mechanism))
+    slow = np.maximum(law[:, None] - math.exp(epsilon) * law[None], 0.0).sum(axis=-1).max()
+    assert delta_at(mechanism, epsilon) == pytest.approx(slow, abs=1e-13)
+    if 1e-9 < slow < 1:
+        assert exact_lower_bound(mechanism, SCOPE, slow).epsilon <= epsilon + 1e-9
+        above = exact_lower_bound(mechanism, SCOPE, slow * (1 - 1e-6)).epsilon
+        assert above >= epsilon * (1 - 1e-9)
+
+
+def test_the_worst_vectors_of_asymmetric_bits_differ_either_way() -> None:
+    flips = Product(BitFlip(0.875, 0.375), 3)
+    assert delta_at(flips, 0.0) == pytest.approx(0.703125)
+    one_way = delta_at(Repeated(BitFlip(0.875, 0.375), 3), 0.0)
+    assert one_way == pytest.approx(0.640625)
+    bound = exact_lower_bound(flips, SCOPE, 0.66)
+    assert bound.epsilon > 0 == exact_lower_bound(Repeated(flips.mechanism, 3), SCOPE, 0.66).epsilon
+    assert bound.witness is not None
+    assert "exchanged in 1 of 3" in bound.witness.note
+
+
+def test_what_is_not_known_exactly_is_not_said_to_be() -> None:
+    long = Product(BitFlip(0.7, 0.2), 4000)
+    assert "from below" in exact_lower_bound(long, SCOPE, 1e-6).source
+    unlike = Product(PostProcessed(KAry(1.0, 3), lambda category: category // 2), 4)
+    assert "from below" in exact_lower_bound(unlike, SCOPE, 1e-6).source
+    for mechanism in (long, unlike):
+        with pytest.raises(InputError, match="copies"):
+            delta_at(mechanism, 1.0)
+    for mechanism in (Product(BitFlip.asymmetric(1e-3), 10**5), Product(KAry(1.0, 2), 10**4)):
+        assert "below" not in exact_lower_bound(mechanism, SCOPE, 1e-6).source
+        assert 0.0 <= delta_at(mechanism, 1.0) <= 1.0
+
+
+def test_a_finite_law_with_a_curve_has_its_witness() -> None:
+    class Curved(Table):
+        def divergence(self, epsilon: float) -> float:
+            return slow_delta(self.law, epsilon)
+
+    law = ((0.6, 0.3, 0.1), (0.2, 0.3, 0.5))
+    bound = exact_lower_bound(Curved(law), SCOPE, 0.05)
+    assert bound.epsilon == pytest.approx(math.log(0.45 / 0.1))
+    assert bound.witness is not None
+    assert bound.witness.output.startswith("the 1 of 3 outputs")
+    many = exact_lower_bound(Curved(law, copies=2), SCOPE, 0.05)
+    assert (many.witness, many.source) == (
+        None,
+        "exact hockey-stick divergence: the mechanism's own curve",
+    )
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-3, 0.4])
+@pytest.mark.parametrize("width", [1e-6, 1e-2, 1.0, 1e3, 1e5])
+def test_the_curve_of_a_gaussian_ends_however_little_the_noise(width: float, delta: float) -> None:
+    noise = Gaussian(sigma=1.0, low=0, high=width)
+    shown = exact_lower_bound(noise, SCOPE, delta).epsilon
+    owed = Pld().bound(noise.event(), delta=delta, scope=SCOPE).epsilon
+    assert shown == pytest.approx(owed, rel=1e-9, abs=1e-9)
+    assert shown < math.inf
 
 
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.01, 0.3])

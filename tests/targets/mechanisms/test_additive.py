@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import itertools
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
+from scipy import integrate, stats
 
+from accountants.errors import InputError
+from accountants.methods.pld import Pld
+from auditor.exact import exact_lower_bound
+from auditor.verification.verification import ONE_REPORT as SCOPE
+from targets.mechanisms._additive import gaussian_divergence
+from targets.mechanisms.base import Divergent
+from targets.mechanisms.clipped import Clipped
+from targets.mechanisms.component_laplace import Component, ComponentLaplace
+from targets.mechanisms.embedding_gaussian import EmbeddingGaussian
+from targets.mechanisms.gaussian import Gaussian
+from targets.mechanisms.laplace import Laplace
+from targets.mechanisms.product import Product
+from targets.mechanisms.repeated import Repeated
 from targets.mechanisms.vector_gaussian import VectorGaussian
 from tests.contracts.mechanisms import CASES, Case, check_curve, check_density, check_frequencies
 
@@ -66,3 +84,77 @@ def test_the_contract_catches(broken: type[VectorGaussian], check: Any) -> None:
     case = Case(broken(sigma=1.5, clip=2.5, dimension=2), SOUND.inputs, SOUND.outputs, SOUND.cdf)
     with pytest.raises(AssertionError):
         check(case)
+
+
+@pytest.mark.parametrize("t", [-0.4, 0.0, 0.7, 4.0, 20.0])
+@pytest.mark.parametrize("mu", [1e-12, 1e-3, 0.99, 1.01, 30.0, 1e4, 1e8])
+def test_the_curve_is_accurate_at_any_distance(mu: float, t: float) -> None:
+    """Against the integral of phi(x + t) (1 - e^-(mu x)) over x > 0, and to 10 digits.
+
+    At x standard deviations beyond the point t where the loss is epsilon, it is epsilon + mu x.
+    """
+    epsilon = mu * (t + mu / 2)
+    if epsilon < 0:
+        return
+    # What rounding of epsilon alone moves t by.
+    slack = 2.0**-52 * epsilon / mu * (t + 3)
+
+    def more(x: float) -> float:
+        return float(stats.norm.pdf(x + t) / stats.norm.pdf(t) * -np.expm1(-mu * x))
+
+    points = np.array([0.0, 1e-9, 1e-7, 1e-5, 1e-3, 0.1, 1.0, 4.0, 12.0])
+    pieces = [
+        integrate.quad(more, a, b, epsabs=0, epsrel=1e-13)[0] for a, b in itertools.pairwise(points)
+    ]
+    wanted = sum(pieces) * float(stats.norm.pdf(t))
+    assert gaussian_divergence(mu, epsilon) == pytest.approx(wanted, rel=1e-10 + slack)
+
+
+@pytest.mark.parametrize("sigma", [1e-200, 1e200])
+def test_noise_out_of_all_proportion_is_refused(sigma: float) -> None:
+    for make in (
+        lambda: Gaussian(sigma=sigma, low=0, high=1),
+        lambda: VectorGaussian(sigma=sigma, clip=1.0, dimension=2),
+        lambda: EmbeddingGaussian.worst(sigma=sigma, bound=2.0),
+    ):
+        with pytest.raises(InputError, match="in units of the noise"):
+            make()
+
+
+def test_ranges_whose_width_is_no_double_are_refused() -> None:
+    for make in (
+        lambda: Laplace(scale=1.0, low=-1e308, high=1e308),
+        lambda: ComponentLaplace((Component("all", 1, 1.0),), clip=1e308),
+    ):
+        with pytest.raises(InputError, match="finite low < high"):
+            make()
+
+
+@pytest.mark.parametrize(
+    "noise", [Gaussian(sigma=1.5, low=0, high=1), Laplace(scale=1, low=0, high=1)]
+)
+@pytest.mark.parametrize("wrap", [lambda m: Product(m, 4), lambda m: Repeated(m, 4), Clipped])
+def test_what_is_made_of_normal_noise_is_copied_whole(wrap: Any, noise: Any) -> None:
+    made = wrap(noise)
+    assert pickle.loads(pickle.dumps(made)) == made  # noqa: S301
+    assert copy.deepcopy(made) == made
+    other = Laplace(scale=1, low=0, high=1)
+    assert repr(dataclasses.replace(made, mechanism=other)) == repr(wrap(other))
+    assert isinstance(dataclasses.replace(made, mechanism=other), type(wrap(other)))
+
+
+def test_normal_noise_adds_up_in_squares() -> None:
+    """Against what the accountant charges, and the law of the sum, which is all that counts."""
+    for many in (
+        Product(Gaussian(sigma=1.5, low=0, high=1), 4),
+        Repeated(Gaussian(sigma=1.5, low=0, high=1), 4),
+        Product(Repeated(Gaussian(sigma=1.5, low=0, high=1), 2), 2),
+    ):
+        assert isinstance(many, Divergent)
+        assert many.critical() is None
+        for epsilon in (0.0, 0.5, 2.0):
+            wanted = Gaussian(sigma=1.5 / 2, low=0, high=1).divergence(epsilon)
+            assert many.divergence(epsilon) == pytest.approx(wanted, rel=1e-12)
+        shown = exact_lower_bound(many, SCOPE, 1e-6).epsilon
+        owed = Pld().bound(many.event(), delta=1e-6, scope=SCOPE).epsilon
+        assert owed - 1e-9 <= shown <= owed

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -36,6 +36,7 @@ def test_the_projection_is_feasible_and_nearest(raw: np.ndarray, other: np.ndarr
 def test_adding_or_replacing_a_rating_never_beats_the_sensitivity(
     u: np.ndarray, v: np.ndarray, x: float, joint: bool
 ) -> None:
+    assume(u.max() > 1e-9)
     step = build(u, v, joint=joint)
     centers = step.center(np.array([-1.0, x, 0.0, R]))
     apart = np.linalg.norm(centers[:, None] - centers, axis=-1)
@@ -98,3 +99,10 @@ def test_embeddings_of_two_lengths_are_refused() -> None:
         build(np.ones(2), np.ones(3))
     with pytest.raises(InputError, match="dimension"):
         build(np.ones(0), np.ones(0))
+
+
+def test_embeddings_that_hide_the_rating_are_refused() -> None:
+    """Projected to 0, they make every gradient 0: nothing is told, and no epsilon is infinite."""
+    with pytest.raises(InputError, match="projections of 0"):
+        build(-np.ones(2), np.ones(2))
+    assert build(-np.ones(2), np.ones(2), joint=True).mu > 0

@@ -135,9 +135,17 @@ def test_the_best_statistic_of_a_simulated_run_tells_more_than_the_last_sum() ->
 
 def test_with_few_survivors_the_protocol_halts() -> None:
     with pytest.raises(InputError, match="halts"):
-        build(masked=7, replaced=7)
+        build(masked=6, replaced=6)
     with pytest.raises(InputError, match="halts"):
         build(masked=0, replaced=0)
+
+
+def test_with_the_fewest_it_goes_on_and_there_is_no_noise_to_take_back() -> None:
+    for omega, masked in ((0.3, 7), (0.0, 10)):
+        fewest = build(omega=omega, masked=masked, replaced=masked)
+        assert (fewest.variance, fewest.claimed_variance) == pytest.approx((0.5, 1.0))
+        with pytest.raises(InputError, match="take back"):
+            replace(fewest, repaired=True)
 
 
 def test_senseless_settings_are_refused() -> None:
