@@ -1,0 +1,216 @@
+"""How often an honest black box is accused, and how small a violation is found.
+
+Every honest randomizer here is exactly as private as it claims, so that each bound above the claim
+is wrong: 400 runs of each at 95%. The rate, over all runs, must be compatible with 5%: it is
+refused at p < 0.001, as is that of any one randomizer at p < 0.001 over the number of them. A
+verification measures twice before it accuses, so that its rate must be compatible with 5% of 5%.
+The power is the smallest excess over the claim of which at least 90% of verifications accuse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from auditor.estimators.clopper_pearson import clopper_pearson_lower, clopper_pearson_upper
+from auditor.verification.measure import measured
+from auditor.verification.sampled import sampled_lower_bound
+from auditor.verification.subject import Subject
+from auditor.verification.verification import ONE_REPORT
+from tests.contracts.estimators import gaussian
+
+pytestmark = pytest.mark.calibration
+RUNS = 400
+Randomizer = Callable[..., Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Honest:
+    """A randomizer of ``inputs`` whose claim is its truth; ``samples`` are drawn a world."""
+
+    call: Randomizer
+    epsilon: float
+    delta: float = 0.0
+    inputs: tuple[Any, ...] = (0, 1)
+    samples: int = 20_000
+
+
+def bounds(honest: Honest, runs: int, seed: int) -> Iterator[float]:
+    for child in np.random.SeedSequence(seed).spawn(runs):
+        yield sampled_lower_bound(
+            Subject.of(honest.call),
+            list(honest.inputs),
+            scope=ONE_REPORT,
+            delta=honest.delta,
+            samples=honest.samples,
+            confidence=0.95,
+            seed=child,
+        ).epsilon
+
+
+def accusations(honest: Honest, claim: float, runs: int, seed: int) -> int:
+    """How many of so many verifications accuse of more than ``claim``."""
+    return sum(
+        measured(
+            Subject.of(honest.call),
+            list(honest.inputs),
+            epsilon=claim,
+            delta=honest.delta,
+            samples=honest.samples,
+            confidence=0.95,
+            seed=child,
+        ).epsilon
+        > claim + 1e-12
+        for child in np.random.SeedSequence(seed).spawn(runs)
+    )
+
+
+def keep(epsilon: float) -> float:
+    return 1 / (1 + math.exp(-epsilon))
+
+
+def response(epsilon: float) -> Randomizer:
+    return lambda x, rng, size: np.where(rng.random(size) < keep(epsilon), x, 1 - x)
+
+
+def laplace(epsilon: float) -> Randomizer:
+    return lambda x, rng, size: x + rng.laplace(scale=1 / epsilon, size=size)
+
+
+def normal(mu: float) -> Randomizer:
+    return lambda x, rng, size: mu * x + rng.normal(size=size)
+
+
+def k_ary(k: int, epsilon: float) -> Randomizer:
+    p = math.expm1(epsilon) / (math.exp(epsilon) + k - 1)
+    return lambda x, rng, size: np.where(rng.random(size) < p, x, rng.integers(k, size=size))
+
+
+def one_hot(k: int, epsilon: float) -> Randomizer:
+    p = keep(epsilon / 2)
+    return lambda x, rng, size: rng.random((size, k)) < np.where(np.arange(k) == x, p, 1 - p)
+
+
+def two_sided_geometric(x: int, rng: np.random.Generator, size: int) -> Any:
+    p = -math.expm1(-1.0)
+    return x + rng.geometric(p, size) - rng.geometric(p, size)
+
+
+def laplace_vector(x: int, rng: np.random.Generator, size: int) -> Any:
+    return x + rng.laplace(scale=4.0, size=(size, 4))
+
+
+def with_delta(epsilon: float, delta: float) -> Randomizer:
+    """Reveals the input with probability delta, and otherwise responds randomly."""
+
+    def call(x: int, rng: np.random.Generator, size: int) -> Any:
+        said = np.where(rng.random(size) < keep(epsilon), x, 1 - x)
+        return np.where(rng.random(size) < delta, 2 + x, said)
+
+    return call
+
+
+HONEST = {
+    "randomized response 0.5": Honest(call=response(0.5), epsilon=0.5),
+    "randomized response 1": Honest(call=response(1.0), epsilon=1.0),
+    "randomized response 3": Honest(call=response(3.0), epsilon=3.0),
+    "randomized response 1, 1,000 draws": Honest(call=response(1.0), epsilon=1.0, samples=1_000),
+    "randomized response 1, a million draws": Honest(
+        call=response(1.0), epsilon=1.0, samples=1_000_000
+    ),
+    "revealed at delta 0.05": Honest(call=with_delta(1.0, 0.05), epsilon=1.0, delta=0.05),
+    "Laplace 1": Honest(call=laplace(1.0), epsilon=1.0),
+    "10-ary response 2, 10 inputs": Honest(
+        call=k_ary(10, 2.0), epsilon=2.0, inputs=tuple(range(10))
+    ),
+    "one-hot of 16 entries, 3 inputs": Honest(
+        call=one_hot(16, 2.0), epsilon=2.0, inputs=(0, 1, 2), samples=10_000
+    ),
+    "Gaussian at delta 1e-3": Honest(
+        call=normal(1.0), epsilon=gaussian(1.0).truth(1e-3), delta=1e-3
+    ),
+    "Gaussian at delta 0.05": Honest(
+        call=normal(1.0), epsilon=gaussian(1.0).truth(0.05), delta=0.05
+    ),
+    "discrete Laplace 1": Honest(call=two_sided_geometric, epsilon=1.0),
+    "Laplace on 4 entries": Honest(call=laplace_vector, epsilon=1.0, samples=10_000),
+    "no leak": Honest(call=lambda x, rng, size: rng.normal(size=size), epsilon=0.0),
+    "no leak, vectors": Honest(
+        call=lambda x, rng, size: rng.normal(size=(size, 4)), epsilon=0.0, samples=10_000
+    ),
+}
+
+
+def said(alarms: int, runs: int) -> str:
+    low = float(clopper_pearson_lower(alarms, runs, 0.025))
+    high = float(clopper_pearson_upper(alarms, runs, 0.025))
+    return f"{alarms} of {runs} ({alarms / runs:.2%}; 95% interval {low:.2%} to {high:.2%})"
+
+
+def test_bounds_hold() -> None:
+    """Bounds exceed the truth in no more runs than the confidence allows."""
+    wrong = {
+        name: sum(found > honest.epsilon + 1e-12 for found in bounds(honest, RUNS, seed))
+        for seed, (name, honest) in enumerate(HONEST.items())
+    }
+    print()
+    for name, count in wrong.items():
+        print(f"| {name} | {said(count, RUNS)} |")
+    total, runs = sum(wrong.values()), RUNS * len(wrong)
+    print(f"| all | {said(total, runs)} |")
+    worst = max(wrong.values())
+    assert stats.binomtest(worst, RUNS, 0.05, "greater").pvalue >= 0.001 / len(wrong)
+    assert stats.binomtest(total, runs, 0.05, "greater").pvalue >= 0.001
+
+
+@pytest.mark.parametrize("name", ["randomized response 1", "Laplace 1", "discrete Laplace 1"])
+def test_false_alarms(name: str) -> None:
+    """Tight and honest randomizers are accused in no more than 5% of 5% of verifications."""
+    honest, runs = HONEST[name], 2_000
+    alarms = accusations(honest, honest.epsilon, runs, seed=7)
+    print(f"\n| {name}, accused | {said(alarms, runs)} |")
+    assert stats.binomtest(alarms, runs, 0.05**2, "greater").pvalue >= 0.001
+
+
+FAMILIES: dict[str, tuple[Callable[[float], Honest], float]] = {
+    "randomized response, claim 1": (lambda e: Honest(call=response(e), epsilon=e), 1.0),
+    "Laplace, claim 1": (lambda e: Honest(call=laplace(e), epsilon=e), 1.0),
+    "Gaussian, claim 2 at delta 1e-3": (
+        lambda e: Honest(call=normal(shift(e, 1e-3)), epsilon=e, delta=1e-3),
+        2.0,
+    ),
+}
+
+
+def shift(epsilon: float, delta: float) -> float:
+    """The shift of unit normal noise whose true epsilon at ``delta`` this is, by bisection."""
+    low, high = 0.0, 50.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian(middle).truth(delta) < epsilon else (low, middle)
+    return low
+
+
+@pytest.mark.parametrize(("samples", "runs"), [(10_000, 100), (100_000, 100), (1_000_000, 50)])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_power(family: str, samples: int, runs: int) -> None:
+    """The smallest excess over the claim that 90% of verifications find, to a tenth of it."""
+    make, claim = FAMILIES[family]
+
+    def found(excess: float) -> bool:
+        broken = replace(make(claim + excess), samples=samples)
+        return accusations(broken, claim, runs, seed=1) >= 0.9 * runs
+
+    low, high = 0.0, claim
+    assert found(high), "an epsilon twice the claim is not found"
+    while high - low > 0.1 * high:
+        middle = math.sqrt(low * high) if low > 0 else high / 8
+        low, high = (low, middle) if found(middle) else (middle, high)
+    print(f"\n| {family} | {samples:,} | {claim + high:.4g} |")
+    assert high < claim
