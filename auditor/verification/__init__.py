@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from auditor.verification.law import Density
 from auditor.verification.verification import Check, Status, Verification
 from auditor.verification.verify import verify_ldp
 
-__all__ = ["Check", "Status", "Verification", "verify_ldp"]
+__all__ = ["Check", "Density", "Status", "Verification", "verify_ldp"]
