@@ -26,7 +26,7 @@ _ROUNDING = 2.0**-46
 # Log-probability below which an output is left out of a composition, which only lowers the bound.
 _NEGLIGIBLE = -200.0
 # An epsilon above which a curve is taken to have no end.
-_LARGEST = 2.0**500
+_LARGEST = 2.0**1022
 # How many products of probabilities are summed up to compose pairs of either orientation, about.
 _MOST_PRODUCTS = 2**31
 

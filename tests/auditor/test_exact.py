@@ -279,7 +279,12 @@ def test_the_curve_of_a_gaussian_ends_however_little_the_noise(width: float, del
     shown = exact_lower_bound(noise, SCOPE, delta).epsilon
     owed = Pld().bound(noise.event(), delta=delta, scope=SCOPE).epsilon
     assert shown == pytest.approx(owed, rel=1e-9, abs=1e-9)
-    assert shown < math.inf
+
+
+def test_the_curve_of_laplace_noise_ends_where_its_epsilon_is() -> None:
+    for scale in (1e-200, 1e-5, 1.0):
+        noise = Laplace(scale=scale, low=0, high=1)
+        assert exact_lower_bound(noise, SCOPE, 1e-6).epsilon == pytest.approx(1 / scale, rel=1e-5)
 
 
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.01, 0.3])
