@@ -1,0 +1,20 @@
+"""The Rényi accountant at the ends of the doubles."""
+
+from __future__ import annotations
+
+import pytest
+
+from accountants.methods.rdp import Rdp
+from auditor.exact import exact_lower_bound
+from auditor.verification.verification import ONE_REPORT
+from targets.mechanisms.bit_flip import BitFlip
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-9, 1e-8, 1e-4, 0.5, 5.0, 36.0])
+@pytest.mark.parametrize("delta", [1e-15, 1e-12, 1e-6])
+def test_no_divergence_is_rounded_away(epsilon: float, delta: float) -> None:
+    flip = BitFlip.symmetric(epsilon)
+    shown = exact_lower_bound(flip, ONE_REPORT, delta).epsilon
+    owed = Rdp().bound(flip.event(), delta=delta, scope=ONE_REPORT).epsilon
+    assert owed >= shown
+    assert owed <= shown + 1e-3
