@@ -109,6 +109,6 @@ def _ternary(pair: Ternary) -> NDArray[np.float64]:
             np.full(len(_ORDERS), log_silent),
         ]
     )
-    # Rounding is charged: it could make a tiny divergence 0, which the conversion takes at its word.
+    # Rounding is charged: a divergence of 0 would be taken at its word by the conversion.
     lost = _ROUNDING * _ORDERS * max(-log_low, 1.0)
     return np.asarray(np.maximum(np.logaddexp.reduce(terms) + lost, 0.0) / (_ORDERS - 1))
