@@ -1,8 +1,8 @@
-"""A lower bound on epsilon from one event, chosen on one half and certified on the other."""
+"""A lower bound on epsilon from one event, chosen on some samples and certified on others."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,16 +31,23 @@ def clopper_pearson_upper(successes: ArrayLike, trials: int, alpha: float) -> ND
 
 
 def event_epsilon(
-    hits: ArrayLike, trials: int, misses: ArrayLike, others: int, *, delta: float, alpha: float
+    hits: ArrayLike,
+    trials: int,
+    misses: ArrayLike,
+    others: int,
+    *,
+    delta: float,
+    alpha: float,
+    share: float = 0.5,
 ) -> NDArray[np.float64]:
     """Least epsilon that explains an event: ln((P_low - delta) / Q_high), at least 0.
 
     ``hits`` of ``trials`` samples of one world and ``misses`` of ``others`` of the other fell into
-    the event; each limit takes alpha/2, so the bound holds at level 1 - alpha. Vectorised over
-    events.
+    the event; the lower limit takes ``share`` of alpha and the upper one the rest, so the bound
+    holds at level 1 - alpha. Vectorised over events.
     """
-    low = clopper_pearson_lower(hits, trials, alpha / 2) - delta
-    high = clopper_pearson_upper(misses, others, alpha / 2)
+    low = clopper_pearson_lower(hits, trials, alpha * share) - delta
+    high = clopper_pearson_upper(misses, others, alpha * (1 - share))
     ratio = np.divide(low, high, out=np.ones_like(low), where=low > high)
     return np.asarray(np.log(ratio))
 
@@ -57,33 +64,41 @@ def certified(
     samples: int,
     inputs: tuple[str, str],
     event: str,
+    share: float = 0.5,
 ) -> Bound:
     """The bound that one event shows, chosen before these counts were seen: see ``event_epsilon``.
 
-    ``inputs`` and ``event`` put the two worlds and the event in words; ``samples`` counts all
-    that were drawn, those that chose the event included.
+    So must ``share`` be. ``inputs`` and ``event`` put the two worlds and the event in words;
+    ``samples`` counts all that were drawn, those that chose the event included.
     """
     alpha = 1 - confidence
+    epsilon = event_epsilon(hits, trials, misses, others, delta=delta, alpha=alpha, share=share)
     return Bound(
-        epsilon=float(event_epsilon(hits, trials, misses, others, delta=delta, alpha=alpha)),
+        epsilon=float(epsilon),
         delta=delta,
         side=Side.LOWER,
         scope=scope,
-        source="Clopper-Pearson on a held-out half",
+        source="Clopper-Pearson on held-out samples",
         confidence=confidence,
         samples=samples,
         witness=Witness(
             input_a=inputs[0],
             input_b=inputs[1],
             output=event,
-            probability_a=float(clopper_pearson_lower(hits, trials, alpha / 2)),
-            probability_b=float(clopper_pearson_upper(misses, others, alpha / 2)),
+            probability_a=float(clopper_pearson_lower(hits, trials, alpha * share)),
+            probability_b=float(clopper_pearson_upper(misses, others, alpha * (1 - share))),
             note=(
                 f"seen in {hits} of {trials} held-out samples against {misses} of {others}; the "
                 "probabilities are the confidence limits"
             ),
         ),
     )
+
+
+# The samples that choose the event: at least so many, or one in so many. Then the shares of the
+# error that its lower limit may take.
+_SMALLEST, _SHARE = 1_000, 10
+_SHARES = (0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.005)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +108,7 @@ class _Event:
     threshold: float
     above: bool
     swapped: bool
+    share: float
 
     def count(self, scores: NDArray[Any]) -> int:
         inside = scores >= self.threshold if self.above else scores <= self.threshold
@@ -106,17 +122,17 @@ class _Event:
 class ClopperPearson:
     """Holds at the stated confidence: the event is chosen on samples it is not scored on.
 
-    One half of each world's scores chooses the threshold, the side and the direction (which world
-    is in the numerator) with the largest bound; the other half certifies that one event with two
-    Clopper-Pearson limits at half the error each. Costs a factor of about two in samples against
-    the best fixed event; certifies at most about ln(samples / (2 ln(4/alpha))).
+    A tenth of each world's scores (1,000 if that is more, half of them at most) chooses the
+    threshold, the side and the direction (which world is in the numerator) with the largest bound,
+    and how the two limits share the error; the others certify that one event with two
+    Clopper-Pearson limits. Certifies at most about ln(samples / ln(1/alpha)).
 
     Simulated at 95% with 2,000 samples a world, 5,000 runs each (``make calibrate``), the bound is
     above the truth in 0.04% of runs without a leak, 0.02%, 0.50% and 1.34% for randomized response
     at epsilon 0.1, 1 and 4, and 0.24% for Laplace at 1.
     """
 
-    reference = "Clopper and Pearson 1934, event chosen on a separate half"
+    reference = "Clopper and Pearson 1934, event chosen on other samples"
 
     def bound(
         self,
@@ -134,9 +150,9 @@ class ClopperPearson:
         """
         check_delta(delta)
         alpha = 1 - check_confidence(confidence)
-        train_a, test_a = _halves("scores_a", scores_a, rng)
-        train_b, test_b = _halves("scores_b", scores_b, rng)
-        event = _choose(train_a, train_b, delta, alpha)
+        train_a, test_a = _parts("scores_a", scores_a, rng)
+        train_b, test_b = _parts("scores_b", scores_b, rng)
+        event = _choose(train_a, train_b, len(test_a), len(test_b), delta=delta, alpha=alpha)
         one, other = (test_b, test_a) if event.swapped else (test_a, test_b)
         return certified(
             event.count(one),
@@ -149,10 +165,11 @@ class ClopperPearson:
             samples=len(scores_a) + len(scores_b),
             inputs=("world b", "world a") if event.swapped else ("world a", "world b"),
             event=str(event),
+            share=event.share,
         )
 
 
-def _halves(
+def _parts(
     name: str, scores: NDArray[Any], rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     values = np.asarray(scores, dtype=np.float64)
@@ -164,14 +181,24 @@ def _halves(
     if np.isnan(values).any():
         raise InputError(f"Expected {name} without NaN, got some. Mend the score function.")
     order = rng.permutation(len(values))
-    half = len(values) // 2
-    return values[order[:half]], values[order[half:]]
+    few = min(len(values) // 2, max(_SMALLEST, len(values) // _SHARE))
+    return values[order[:few]], values[order[few:]]
 
 
 def _choose(
-    train_a: NDArray[np.float64], train_b: NDArray[np.float64], delta: float, alpha: float
+    train_a: NDArray[np.float64],
+    train_b: NDArray[np.float64],
+    test_a: int,
+    test_b: int,
+    *,
+    delta: float,
+    alpha: float,
 ) -> _Event:
-    """The event with the largest bound on the training halves, over all thresholds at once."""
+    """The event with the largest bound on these scores, over all thresholds at once.
+
+    Then the split of alpha with the largest bound at the counts to expect of ``test_a`` and
+    ``test_b`` others.
+    """
     sorted_a, sorted_b = np.sort(train_a), np.sort(train_b)
     thresholds = np.unique(np.concatenate([sorted_a, sorted_b]))
     n, m = len(sorted_a), len(sorted_b)
@@ -180,13 +207,17 @@ def _choose(
         np.searchsorted(sorted_a, thresholds, side="right"),
         np.searchsorted(sorted_b, thresholds, side="right"),
     )
-    options = [
-        (is_above, swapped, event_epsilon(hits, trials, misses, others, delta=delta, alpha=alpha))
-        for is_above, (in_a, in_b) in ((True, above), (False, below))
-        for swapped, hits, trials, misses, others in (
-            (False, in_a, n, in_b, m),
-            (True, in_b, m, in_a, n),
-        )
-    ]
-    is_above, swapped, bounds = max(options, key=lambda option: float(option[2].max()))
-    return _Event(float(thresholds[int(np.argmax(bounds))]), is_above, swapped)
+    best, chosen, expected = -1.0, _Event(0.0, True, False, 0.5), (0.0, 1, 0.0, 1)
+    for is_above, (in_a, in_b) in ((True, above), (False, below)):
+        for swapped, hits, trials, misses, others, left, right in (
+            (False, in_a, n, in_b, m, test_a, test_b),
+            (True, in_b, m, in_a, n, test_b, test_a),
+        ):
+            bounds = event_epsilon(hits, trials, misses, others, delta=delta, alpha=alpha)
+            k = int(np.argmax(bounds))
+            if bounds[k] > best:
+                best = float(bounds[k])
+                chosen = _Event(float(thresholds[k]), is_above, swapped, 0.5)
+                expected = hits[k] / trials * left, left, misses[k] / others * right, right
+    foreseen = [event_epsilon(*expected, delta=delta, alpha=alpha, share=s) for s in _SHARES]
+    return replace(chosen, share=_SHARES[int(np.argmax(foreseen))])
