@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountants.errors import InputError
+from auditor.verification.rounding import in_singles
 from auditor.verification.subject import Subject
 from targets.mechanisms.base import Critical, Divergent, Domain, plainly
 
@@ -181,7 +182,7 @@ def _confirmed(mechanism: Mechanism, law: Law, critical: Critical) -> Critical |
             law.domain.check(critical.inputs)
     except Exception:
         return None
-    if np.isnan(table).any() or np.isposinf(table).any():
+    if np.isnan(table).any() or np.isposinf(table).any() or in_singles(table):
         return None
     different = len(np.unique(critical.outputs, axis=0)) == len(critical.outputs)
     sums = different and np.allclose(np.exp(table).sum(axis=1), 1.0, rtol=1e-9)

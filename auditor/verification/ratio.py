@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 from accountants.bound import Witness
 from auditor.verification.law import Law, in_words
 from auditor.verification.outputs import Outputs, by_simplicity, sums_to_one
+from auditor.verification.rounding import DEEPEST, in_singles, unlost
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-# Error of a log-probability by rounding, relative to its size: given away.
-_ROUNDING = 2.0**-46
-# An output that nobody drew counts only if the claim would leave it this close, in log-probability,
-# to those drawn: beyond, doubles underflow and a "log 0" may be one of rounding.
-_DEEPEST = 600.0
+# Error of a log-probability by rounding, relative to its size: given away. Doubles, and singles.
+_ROUNDING, _ROUNDING_OF_SINGLES = 2.0**-46, 2.0**-17
 _DRAWS, _ENTRIES = 64, 1 << 18
 _ROWS, _CLIMBS = 8, 4
 _MOST_ENTRIES = 1 << 22
@@ -124,7 +122,7 @@ class Ratio:
         laws = self._laws(far, found.a, found.b)
         depth = float(np.median(self.law.log_prob(one, found.a))) - laws.max(axis=0)
         ratios = np.abs(laws[0] - laws[1], where=np.isfinite(laws).all(axis=0), out=0.0 * depth)
-        near, deep = (ratios[depth <= most].max(initial=0.0) for most in (_DEEPEST / 4, _DEEPEST))
+        near, deep = (ratios[depth <= most].max(initial=0.0) for most in (DEEPEST / 4, DEEPEST))
         return bool(deep > 1.2 * near)
 
     def witness(self, found: Found, note: str = "") -> Witness:
@@ -148,13 +146,18 @@ class Ratio:
     def _ratios(
         self, one: NDArray[np.float64], other: NDArray[np.float64], typical: float | None
     ) -> NDArray[np.float64]:
-        """How much likelier each output is under the first: -inf where that does not count."""
+        """How much likelier each output is under the first: -inf where that does not count.
+
+        An output that nobody drew counts only if the claim would leave it, in log-probability, near
+        the ``typical`` one of those drawn: beyond, doubles underflow.
+        """
         counts = ~np.isneginf(one) & ~np.isnan(one) & ~np.isnan(other)
         if typical is not None:
-            counts &= one >= typical - max(_DEEPEST - self.claim, 0.0)
+            counts &= one >= typical - max(DEEPEST - self.claim, 0.0)
         one, other = np.where(counts, one, 0.0), np.where(counts, other, 0.0)
         least = np.where(np.isneginf(other), 0.0, other)
-        ratios = one - other - _ROUNDING * np.maximum(np.abs(one), np.abs(least))
+        rounding = _ROUNDING_OF_SINGLES if in_singles(np.stack([one, least])) else _ROUNDING
+        ratios = one - other - rounding * np.maximum(np.abs(one), np.abs(least))
         return np.where(counts, ratios, -np.inf)
 
     def _largest(
@@ -166,6 +169,8 @@ class Ratio:
         typical: float | None,
     ) -> Found:
         found = Found(value=-math.inf)
+        if not self.outputs.shape:
+            laws = unlost(laws, self.claim)
         for first, second, one, other in ((a, b, laws[0], laws[1]), (b, a, laws[1], laws[0])):
             ratios = self._ratios(one, other, typical)
             k = int(np.argmax(ratios))

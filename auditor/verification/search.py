@@ -19,6 +19,7 @@ from auditor.verification.divergence import Divergence
 from auditor.verification.law import Law, identity, in_words
 from auditor.verification.outputs import Outputs
 from auditor.verification.ratio import Found, Ratio
+from auditor.verification.rounding import in_singles, unlost
 from auditor.verification.space import Space
 from auditor.verification.steering import simplest, worst
 from auditor.verification.table import Table
@@ -61,7 +62,10 @@ def exact_search(
     if every is not None and space.listed is not None:
         few = delta == 0 or len(space.listed) <= _MOST_PAIRED
         if few and len(space.listed) * len(every) <= _MOST_ENTRIES:
-            return _exhaustive(law, space, every, scope, epsilon, delta)
+            laws = np.stack([law.log_prob(every, value) for value in space.listed])
+            if not in_singles(laws):
+                laws = unlost(laws, epsilon)
+                return _exhaustive(law, space, every, laws, scope, epsilon, delta)
     known = None if space.given else _known(law, scope, delta)
     if delta > 0:
         game = Divergence(
@@ -150,11 +154,16 @@ def _at_delta(game: Divergence, space: Space, epsilon: float, seed: int) -> Boun
 
 
 def _exhaustive(
-    law: Law, space: Space, every: NDArray[Any], scope: Scope, epsilon: float, delta: float
+    law: Law,
+    space: Space,
+    every: NDArray[Any],
+    laws: NDArray[np.float64],
+    scope: Scope,
+    epsilon: float,
+    delta: float,
 ) -> Bound:
     """All inputs by all outputs; the witness is the first pair that breaks the claim, if any."""
     listed = space.listed or []
-    laws = np.stack([law.log_prob(every, value) for value in listed])
     critical = law.critical
     named = critical is not None and critical.part is None
     name_input = critical.name_input if critical is not None and named else in_words

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from auditor.verification.checks.evidence import Claim, failed, not_run, passed, stacked, words
 from auditor.verification.law import Law
+from auditor.verification.rounding import unlost
 from auditor.verification.verification import Check
 
 NAME = "support"
@@ -40,7 +41,7 @@ def support(
     lets pass. All events share one ``FALSE_ALARM``.
     """
     if law is not None:
-        return _by_law(draws, inputs, delta, law)
+        return _by_law(draws, inputs, epsilon, delta, law)
     pairs = list(itertools.permutations(range(len(inputs)), 2))
     claim = Claim(epsilon=epsilon, delta=delta, tests=3 * len(pairs))
     batch = stacked(draws)
@@ -104,7 +105,8 @@ def _ranges(batch: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
         return None
     k = min(_BEFORE, batch.shape[1] // 2)
     rows = np.partition(batch.astype(np.float64), [0, k, -k - 1, -1], axis=1)
-    low, high = 2.0 * rows[:, 0] - rows[:, k], 2.0 * rows[:, -1] - rows[:, -k - 1]
+    with np.errstate(invalid="ignore"):  # nothing lies beyond infinities, nor beyond their NaN
+        low, high = 2.0 * rows[:, 0] - rows[:, k], 2.0 * rows[:, -1] - rows[:, -k - 1]
     return low, high
 
 
@@ -119,11 +121,14 @@ def _interval(low: NDArray[Any], high: NDArray[Any]) -> str:
     return f"[{np.min(low):.6g}, {np.max(high):.6g}] (each entry by its own range)"
 
 
-def _by_law(draws: Sequence[NDArray[Any]], inputs: list[Any], delta: float, law: Law) -> Check:
+def _by_law(
+    draws: Sequence[NDArray[Any]], inputs: list[Any], epsilon: float, delta: float, law: Law
+) -> Check:
     critical = law.critical
     if critical is not None:
         ask = law.log_prob if critical.part is None else critical.part.log_prob
         table = np.stack([ask(critical.outputs, value) for value in critical.inputs])
+        table = unlost(table, epsilon)
         for a, b in itertools.permutations(range(len(table)), 2):
             only = np.isfinite(table[a]) & np.isneginf(table[b])
             reached = np.exp(table[a][only]).sum() if critical.exhaustive else float(only.any())
@@ -139,7 +144,8 @@ def _by_law(draws: Sequence[NDArray[Any]], inputs: list[Any], delta: float, law:
     claim = Claim(epsilon=0.0, delta=delta, tests=len(pairs))
     for a, b in pairs:
         asked = np.asarray(draws[a])[:_ASKED]
-        own, other = (law.log_prob(asked, inputs[i]) for i in (a, b))
+        laws = np.stack([law.log_prob(asked, inputs[i]) for i in (a, b)])
+        own, other = laws if asked.ndim > 1 else unlost(laws, epsilon)
         only = np.isfinite(own) & np.isneginf(other)
         if claim.impossible(int(only.sum()), len(only)):
             return failed(

@@ -1,0 +1,101 @@
+"""Claims that hold are not refuted by what rounding did to log-probabilities."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from accountants.verdict import exceeds
+from auditor.verification.checks.support import support
+from auditor.verification.law import Density, Law
+from auditor.verification.rounding import DEEPEST, in_singles, unlost
+from auditor.verification.search import exact_search
+from auditor.verification.verification import ONE_REPORT, Status
+
+
+def refuted(thing: Any, epsilon: float, inputs: list[Any]) -> bool:
+    found = exact_search(
+        thing,
+        scope=ONE_REPORT,
+        epsilon=epsilon,
+        delta=0.0,
+        inputs=inputs,
+        seed=np.random.SeedSequence(1),
+    )
+    return exceeds(found.epsilon, epsilon)
+
+
+def geometric(last: int) -> Density:
+    """Two-sided geometric noise cut off at 0 and ``last``: epsilon is 1 a unit, exactly.
+
+    By a table of probabilities, as its author would have it: they underflow.
+    """
+    numbers = np.arange(last + 1)
+    table = np.exp(-np.abs(numbers[:, None] - numbers)) * math.tanh(0.5)
+    table[:, 0], table[:, -1] = (np.exp(-d) / (1 + math.exp(-1)) for d in (numbers, numbers[::-1]))
+    with np.errstate(divide="ignore"):
+        logs = np.log(table)
+
+    def log_prob(output: Any, value: int) -> Any:
+        inside = (np.asarray(output) >= 0) & (np.asarray(output) <= last)
+        return np.where(inside, logs[value][np.where(inside, output, 0)], -np.inf)
+
+    def sample(value: int, rng: np.random.Generator, size: int) -> Any:
+        return rng.choice(last + 1, size, p=table[value])
+
+    return Density(sample=sample, log_prob=log_prob)
+
+
+@pytest.mark.parametrize("inputs", [list(range(0, 1001, 83)), [0, 996]])
+def test_an_underflow_is_no_impossible_output(inputs: list[int]) -> None:
+    law = geometric(1000)
+    assert not refuted(law, 996.0, inputs)
+    assert refuted(law, 590.0, inputs)
+    drawn = [Law.of(law).draw(value, 500, 1) for value in inputs]
+    found = support(drawn, inputs, epsilon=996.0, delta=0.0, law=Law.of(law))
+    assert found.status is Status.PASSED
+
+
+def laplace_in_singles(shape: tuple[int, ...]) -> Density:
+    def log_prob(output: Any, value: float) -> Any:
+        away = np.abs(np.asarray(output, dtype=np.float32) - np.float32(value))
+        logs = -away - np.float32(math.log(2.0))
+        return logs.sum(axis=tuple(range(1, 1 + len(shape))), dtype=np.float32)
+
+    return Density(
+        sample=lambda x, rng, size: x + rng.laplace(size=(size, *shape)), log_prob=log_prob
+    )
+
+
+@pytest.mark.parametrize("shape", [(), (50,)])
+def test_single_precision_refutes_no_tight_claim(shape: tuple[int, ...]) -> None:
+    epsilon = float(math.prod(shape))
+    assert not refuted(laplace_in_singles(shape), epsilon, [0.0, 1.0])
+    assert refuted(laplace_in_singles(shape), 0.999 * epsilon, [0.0, 1.0])
+
+
+def test_single_precision_is_told_by_the_bits() -> None:
+    logs = np.log(np.random.default_rng(0).random(20))
+    assert in_singles(logs.astype(np.float32).astype(float))
+    assert not in_singles(logs)
+    assert not in_singles(np.array([0.0, -np.inf, -1.0, -0.5]))
+
+
+LOGS = st.one_of(st.just(-math.inf), st.floats(-2000.0, 0.0), st.floats(-750.0, -700.0))
+
+
+@given(hnp.arrays(np.float64, (3, 4), elements=LOGS), st.floats(0.0, 2000.0))
+def test_only_what_the_claim_allows_is_raised(laws: Any, claim: float) -> None:
+    raised = unlost(laws, claim)
+    assert (raised >= laws).all()
+    assert (raised.max(axis=0) == laws.max(axis=0)).all()
+    changed = raised != laws
+    high = np.broadcast_to(laws.max(axis=0), laws.shape)
+    assert (high[changed] - raised[changed] <= claim).all()
+    assert (high < claim - DEEPEST)[changed].all()
