@@ -82,6 +82,7 @@ def floating_point(
                 claim.share(hits, size),
                 f"cannot come from {words(inputs[b])} ({hits} of {size} draws, found by inverting "
                 "its sampler exactly)",
+                "with certainty",
                 outputs[skipped][0],
             )
     suspected = ""
@@ -103,6 +104,7 @@ def floating_point(
                 claim.share(hits, held),
                 f"have low-order bits of which {words(inputs[b])} gave {misses} in {held} draws "
                 f"(by sign, exponent and lowest set bit; {hits} draws here)",
+                "as surely as these counts say",
                 shown,
             )
         if misses == 0 and hits >= _EXPECTED:
@@ -122,11 +124,11 @@ def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
     return 2 * len(np.unique(numbers)) < len(numbers)
 
 
-def _failed(one: Any, share: float, how: str, example: Any) -> Check:
+def _failed(one: Any, share: float, how: str, certainty: str, example: Any) -> Check:
     return failed(
         NAME,
-        f"At least {share:.1%} of the outputs for the input {words(one)} {how}: an adversary who "
-        f"sees one, such as {_hex(example)}, decides with certainty. {_REMEDY}",
+        f"At least {100 * share:.3g}% of the outputs for the input {words(one)} {how}: an adversary "
+        f"who sees one, such as {_hex(example)}, decides {certainty}. {_REMEDY}",
     )
 
 

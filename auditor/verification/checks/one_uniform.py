@@ -18,8 +18,9 @@ BITS = 53
 _WORDS = 624
 _BATCH = _WORDS // 2
 _ENTRIES = 32
-# Uniforms on either side of the inverse that are tried, should rounding break the order there.
-_NEIGHBOURS = 8
+# Uniforms on either side of the inverse that are tried, should rounding break the order there; and
+# farther ones, a power of two away, to see that the order holds on every scale.
+_NEIGHBOURS, _FARTHER = 8, 2 ** np.arange(4, BITS - 1, 3)
 _DISORDER = 0.01
 
 
@@ -85,7 +86,8 @@ class OneUniform:
         """Whether no uniform makes a number of ``outputs``, (n, *shape), though some lie around it.
 
         Bisection over all 2^53 uniforms finds where the outputs for ``value`` pass the number; the
-        uniforms there are tried one by one. None if the sampler does not keep its order there.
+        uniforms there are tried one by one. None if the sampler does not keep its order there, near
+        and far: low bits of a uniform that fill places below those which its high bits set.
         """
         wanted = outputs if self.rises else -outputs
         low = np.ones(outputs.shape, dtype=np.int64)
@@ -99,7 +101,8 @@ class OneUniform:
             high[open_] = np.where(made < wanted[open_], high[open_], middle)
             inside[open_] &= made != wanted[open_]
         rows = inside.reshape(len(low), -1).any(axis=1)
-        steps = np.arange(-_NEIGHBOURS, _NEIGHBOURS + 1)
+        near = np.arange(-_NEIGHBOURS, _NEIGHBOURS + 1)
+        steps = np.concatenate([-_FARTHER[::-1], near, _FARTHER])
         around = np.clip(np.add.outer(steps, low[rows]), 1, (1 << BITS) - 1)
         found = self._ordered(value, around.reshape(-1, *outputs.shape[1:])).reshape(around.shape)
         if rows.any() and (np.diff(found, axis=0) < 0).any(axis=0).mean() > _DISORDER:

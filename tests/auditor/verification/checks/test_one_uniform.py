@@ -146,3 +146,18 @@ def test_disorder_among_neighbours_is_no_proof() -> None:
     found = sampler(frayed, [0.0, 0.1])
     assert found is not None
     assert found.skips(0.1, found.outputs(0.0, uniforms(300))) is None
+
+
+def test_low_bits_that_fill_what_high_bits_leave_are_not_inverted() -> None:
+    """In order as a whole, out of order within each cell of 2^-14, where every place is reached."""
+
+    def refilled(x: float, rng: Rng, size: int) -> Any:
+        k = (rng.random(size) * 2.0**BITS).astype(np.int64)
+        u = ((k >> 23) + 0.5) * 2.0**-30
+        noise = np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 - 2.0 * u))
+        low = ((k >> 10) % 8192 * 5167 + 77) % 8192
+        return np.floor((x + noise) * 2.0**14) * 2.0**-14 + low * 2.0**-27
+
+    found = sampler(refilled, [0.0, 1.0])
+    outputs = refilled(0.0, np.random.default_rng(1), 100)
+    assert found is None or found.skips(1.0, outputs) is None
