@@ -127,8 +127,8 @@ def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
 def _failed(one: Any, share: float, how: str, certainty: str, example: Any) -> Check:
     return failed(
         NAME,
-        f"At least {100 * share:.3g}% of the outputs for the input {words(one)} {how}: an adversary "
-        f"who sees one, such as {_hex(example)}, decides {certainty}. {_REMEDY}",
+        f"At least {100 * share:.3g}% of the outputs for the input {words(one)} {how}: whoever "
+        f"sees one, such as {_hex(example)}, decides {certainty}. {_REMEDY}",
     )
 
 
