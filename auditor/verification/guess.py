@@ -18,6 +18,8 @@ _MOST_VALUES = 4096
 # Values closer than this share of their size are one: their difference is rounding.
 _ROUNDING = 1e-9
 _FEW_CUTS = 4
+# So many values that came up so often are cut out of a range: an atom, if not a grid's.
+_ATOMS, _REPEATED = 64, 8
 # Taken as seen once more than it was, so that what the pilot never saw is not thought impossible.
 _UNSEEN = 1.0
 
@@ -125,7 +127,9 @@ def cuts_between(values: NDArray[Any]) -> NDArray[np.float64]:
         n = len(ordered)
         tail = np.unique(np.geomspace(1, n / 16, 48).astype(np.int64))
         ranks = np.concatenate([tail, np.linspace(n / 16, n - n / 16, 64).astype(int), n - tail])
-        common = different[np.unique(values, return_counts=True)[1] > n / 64]
+        counts = np.unique(values, return_counts=True)[1]
+        often = np.argsort(-counts, kind="stable")[:_ATOMS]
+        common = different[often[counts[often] >= _REPEATED]]
         cuts = np.concatenate([ordered[ranks], common, np.nextafter(common, np.inf)])
         cuts = np.unique(cuts[np.isfinite(cuts)]).astype(np.float64)
     if len(finite) == 0:

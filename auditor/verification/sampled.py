@@ -106,7 +106,7 @@ def _bound(
             (found.second, SECOND, names[::-1], drawn[::-1]),
         ]
         (right, wrong), side, (one, other), (n, m) = max(
-            sides, key=lambda s: (s[0][0] + 1) / (s[0][1] + 1)
+            (s for s in sides if s[1] in guess.table), key=lambda s: (s[0][0] + 1) / (s[0][1] + 1)
         )
         more = (
             f"; {other} guessed on {guess.words(-side)} too, right {found.right} of "

@@ -11,11 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.verification.guess import cuts_between
+from auditor.verification.outputs import step_of
 
 Values = NDArray[Any]
 # So few whole numbers are told apart by comparing with each.
 _FEW = 8
 _LARGE = 1e100
+# Steps of a grid after which low digits are taken to repeat (halves, fifths, tenths and sixteenths
+# of it too), and outputs that are looked at for a grid.
+_PERIOD, _SAMPLED = 240, 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,9 @@ def as_floats(outputs: Values) -> NDArray[np.float64]:
 
 
 def show_interval(name: str, low: float, high: float) -> str:
-    """``low`` <= ``name`` < ``high``, without the ends that are infinite."""
+    """``low`` <= ``name`` < ``high``, without the ends that are infinite; the one double in it."""
+    if high == np.nextafter(low, np.inf):
+        return f"{name} = {low!r}"
     if np.isinf(low):
         return f"{name} < {high:.6g}" if np.isfinite(high) else f"any {name}"
     return f"{name} >= {low:.6g}" if np.isinf(high) else f"{low:.6g} <= {name} < {high:.6g}"
@@ -156,6 +162,32 @@ def _keys(
     for column, mark, weight in zip(flat.T, marks, weights, strict=True):
         keys += np.searchsorted(mark, column, side="left").astype(np.uint64) * weight
     return keys
+
+
+def place_in_period(sample: NDArray[np.float64]) -> Number:
+    """Where numbers lie within ``_PERIOD`` steps of their grid, or after the point if on none.
+
+    What a fine-grained output carries in its low digits, and no interval of it shows. The grid is
+    that of ``sample`` (n,).
+    """
+    step = step_of(sample[:_SAMPLED])
+    if step == 0:
+        return Number("fractional part of the output", lambda x: _modulo(as_floats(x)[:, 0], 1.0))
+    if step == 1:
+        return Number(f"output modulo {_PERIOD}", lambda x: _modulo(x[:, 0], _PERIOD))
+    low = sample[np.abs(sample) < _LARGE].min()
+    return Number(
+        f"(output - {low:.6g}) / {step:.6g}, rounded, modulo {_PERIOD}",
+        lambda x: _modulo(np.rint((as_floats(x)[:, 0] - low) / step), _PERIOD),
+    )
+
+
+def _modulo(x: Values, period: float) -> Values:
+    """Remainders, and -1 of infinities."""
+    if x.dtype.kind != "f":
+        whole: Values = x if x.itemsize == 8 else x.astype(np.int64)
+        return np.asarray(np.mod(whole, period))
+    return np.where(np.isfinite(x), np.mod(np.where(np.isfinite(x), x, 0.0), period), -1.0)
 
 
 def plain_numbers(width: int) -> list[Number]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -53,12 +54,13 @@ class Subject:
     def answer(self, value: Any, rng: np.random.Generator, size: int) -> Any:
         """Call it for ``size`` outputs and return what came, as it came; InputError if it raised.
 
-        A list of single answers if it takes no size.
+        A list of single answers if it takes no size. Every call gets the input as it was given:
+        what a call writes into it does not reach the next.
         """
         try:
             if self.sized:
-                return self.call(value, rng, size)
-            return [self.call(value, rng) for _ in range(size)]
+                return self.call(_fresh(value), rng, size)
+            return [self.call(_fresh(value), rng) for _ in range(size)]
         except (Exception, SystemExit) as error:
             raise InputError(
                 f"Expected outputs for the input {value!r}, got {type(error).__name__}: {error}. "
@@ -103,6 +105,18 @@ def _takes_size(randomizer: Callable[..., Any]) -> bool:
     return any(p.default is inspect.Parameter.empty or p.name == "size" for p in third)
 
 
+def _fresh(value: Any) -> Any:
+    """A copy of what a call could change; the thing itself if it cannot be copied."""
+    if isinstance(value, (int, float, str, bytes, np.generic)):
+        return value
+    if type(value) is np.ndarray and value.dtype != object:
+        return value.copy()
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # whatever a foreign class raises
+        return value
+
+
 def _outputs(drawn: Any, value: Any, samples: int) -> NDArray[Any]:
     try:
         array = np.asarray(drawn)
@@ -112,17 +126,23 @@ def _outputs(drawn: Any, value: Any, samples: int) -> NDArray[Any]:
             "Return the same shape every time."
         ) from error
     if array.ndim == 0 or len(array) != samples:
+        came = f"a {type(drawn).__name__}" if array.dtype == object else f"shape {array.shape}"
         raise InputError(
-            f"Expected {samples} outputs for the input {value!r}, got shape {array.shape}. "
+            f"Expected {samples} outputs for the input {value!r}, got {came}. "
             "Return `size` outputs along the first axis."
         )
     if array.dtype.kind not in "biufUS":
         raise InputError(
-            f"Expected numbers or strings for the input {value!r}, got {array.dtype.name}s. "
-            "Return an encoding of them."
+            f"Expected numbers or strings for the input {value!r}, got {_kind(array)}. "
+            "Return an encoding of it: the numbers in it as an array, or its JSON."
         )
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise InputError(
             f"Expected outputs without NaN for the input {value!r}, got some. Mend the callable."
         )
     return array
+
+
+def _kind(array: NDArray[Any]) -> str:
+    """What an array of something else than numbers and strings holds, in a word."""
+    return type(array.ravel()[0]).__name__ if array.dtype == object else array.dtype.name

@@ -35,6 +35,8 @@ SIZED_SAMPLES = 1_000_000
 """Default draws per input of a callable that draws many at once."""
 SINGLE_SAMPLES = 100_000
 """Default draws per input of a callable that draws one at a time."""
+WIDE_NUMBERS, WIDE_SAMPLES = 1 << 28, 10_000
+"""Most numbers per input by default, and the draws of outputs however wide."""
 
 
 def verify_ldp(
@@ -59,7 +61,8 @@ def verify_ldp(
     inputs : the inputs to pair up (at least two, at most 64), or a Hypothesis strategy for them.
         Default: the whole domain where there is one, else 0 and 1.
     samples : draws per input that is measured. Default 1,000,000, or 100,000 if they come one by
-        one; they are streamed, so memory does not grow with them.
+        one; fewer of a callable if that were more than 2^28 numbers, but 10,000 at least. They are
+        streamed, so memory does not grow with them.
 
     Raises InputError for a bad number, an input outside the domain, and a callable that raises or
     gives something else than ``size`` numbers or words.
@@ -92,6 +95,9 @@ def verify_ldp(
         chosen = _listed(given)
     else:
         chosen = pair_from(subject, given, epsilon=epsilon, delta=delta, seed=search)
+    if samples is None and law is None:
+        entries = subject.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
+        draws = min(draws, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, entries)))
     bound: Bound | None = None
     if law is not None and fits[0].status is not Status.FAILED:  # else it says nothing of the code
         with suppress(NoCurve):

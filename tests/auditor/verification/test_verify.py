@@ -128,7 +128,7 @@ def raises(x: int, rng: Any, size: int) -> Any:
         (raises, "ZeroDivisionError"),
         (lambda x, rng, size: np.zeros(3), r"\d+ outputs"),
         (lambda x, rng, size: np.full(size, np.nan), "NaN"),
-        (lambda x, rng, size: np.array([object()] * size), "objects"),
+        (lambda x, rng, size: np.array([object()] * size), "got object. "),
         (3, "callable"),
     ],
 )
@@ -176,3 +176,34 @@ def test_an_accusation_is_measured_twice() -> None:
         for seed in range(60)
     ].count(Verdict.VIOLATED)
     assert accused <= 27  # one in four expected: above 27 of 60 with chance 4e-4
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+@pytest.mark.parametrize("sized", [False, True])
+def test_what_a_call_writes_into_its_input_does_not_reach_the_next(
+    as_list: bool, sized: bool
+) -> None:
+    """An input that is wiped after its first use would look as if it leaked nothing."""
+
+    def sent(value: Any, rng: np.random.Generator, size: int) -> Any:
+        bits = np.where(rng.random(size) < 0.9, value[0], 1 - value[0])
+        value[0] = 0
+        return bits
+
+    inputs: list[Any] = [[0], [1]] if as_list else [np.array([0]), np.array([1])]
+    found = verify_ldp(
+        sent if sized else lambda value, rng: sent(value, rng, 1)[0],
+        epsilon=1.0,
+        inputs=inputs,
+        samples=4000,
+    )
+    assert found.verdict == "VIOLATED"
+    assert [int(value[0]) for value in inputs] == [0, 1]
+
+
+@pytest.mark.parametrize(("width", "draws"), [(200, 100_000), (30_000, 10_000)])
+def test_wide_outputs_are_drawn_less_often(width: int, draws: int) -> None:
+    """As many as of narrow ones would take hours where a whole user's upload is drawn."""
+    report = np.zeros(width, dtype=np.int8)
+    found = verify_ldp(lambda x, rng: report, epsilon=1.0)
+    assert found.samples == 2 * draws
