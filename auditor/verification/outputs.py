@@ -24,8 +24,8 @@ _STEPS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 256.0, 4096.0])
 _FEWEST_ON_GRID, _FINEST, _GRIDS = 9, 2.0**22, 64
 # Beyond, whole numbers leave int64.
 _FARTHEST = 2.0**62
-# How far probabilities may sum from 1 by rounding.
-_ROUNDING = 1e-9
+WHOLE = 1e-9
+"""How far probabilities may sum from 1 by rounding: outputs of so little would go unseen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +123,12 @@ class Outputs:
         inside = np.abs(outputs.reshape(len(outputs), -1)) < _FARTHEST
         return self._rounded(outputs[inside.all(axis=1)])
 
+    def apart(self, output: Any) -> bool:
+        """Whether some entry of a vector lies beyond all that were seen."""
+        if self.symbols or not self.shape:
+            return False
+        return bool(np.any(np.abs(np.asarray(output) - self.centre) > self.spread / 2.0))
+
     def strategy(self) -> SearchStrategy[Any]:
         """Any output, as far as the draws tell: numbers near and far, or those seen."""
         from hypothesis import strategies as st
@@ -212,7 +218,7 @@ def _between(column: NDArray[Any], step: float, origin: float) -> NDArray[Any]:
 def sums_to_one(laws: NDArray[np.float64]) -> bool:
     """Whether the probabilities of every row are 1 in all, within rounding."""
     with np.errstate(over="ignore"):
-        return bool(np.allclose(np.exp(laws).sum(axis=1), 1.0, rtol=_ROUNDING, atol=0.0))
+        return bool(np.allclose(np.exp(laws).sum(axis=1), 1.0, rtol=WHOLE, atol=0.0))
 
 
 def by_simplicity(outputs: NDArray[Any]) -> list[Any]:

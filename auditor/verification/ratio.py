@@ -126,8 +126,11 @@ class Ratio:
         return bool(deep > 1.2 * near)
 
     def witness(self, found: Found, note: str = "") -> Witness:
-        """What was found, in words."""
+        """What was found, in words; no integral shows that a vector nobody drew can come at all."""
         critical = self.law.critical
+        if self.every is None and self.outputs.apart(found.output):
+            unseen = "no draw was as far out: if none can be, log_prob must say so"
+            note = f"{note}; {unseen}" if note else unseen
         named = critical is not None and critical.part is None
         name_input = critical.name_input if critical is not None and named else in_words
         name_output = critical.name_output if critical is not None and named else in_words

@@ -17,7 +17,7 @@ from accountants.verdict import exceeds
 from auditor.exact import exact_lower_bound
 from auditor.verification.divergence import Divergence
 from auditor.verification.law import Law, identity, in_words
-from auditor.verification.outputs import Outputs
+from auditor.verification.outputs import WHOLE, Outputs
 from auditor.verification.ratio import Found, Ratio
 from auditor.verification.rounding import in_singles, unlost
 from auditor.verification.space import Space
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # Inputs that are enumerated at a delta, where every pair is looked at by itself.
 _MOST_PAIRED = 64
+# What "all" outputs may leave out.
+_BUT = f" but for {WHOLE:g} of probability"
 _MOST_ENTRIES, _MOST_PAIRS = 1 << 22, 2016
 # Hypothesis examples: at most so many, fewer for large inputs and outputs.
 _EXAMPLES, _EXAMPLES_AT_DELTA, _FEWEST, _WORK = 200, 60, 30, 1 << 18
@@ -176,7 +178,7 @@ def _exhaustive(
 
     found = bound(list(range(len(listed))))
     which = "inputs given" if space.given else "inputs"
-    source = f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs"
+    source = f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{_BUT}"
     witness = found.witness
     pair = None
     if delta == 0 and exceeds(found.epsilon, epsilon):
@@ -268,7 +270,7 @@ def _note(game: Ratio, shown: Found, best: Found) -> str:
 
 
 def _how(game: Ratio | Divergence, space: Space, examples: int) -> str:
-    outputs = "all outputs" if game.every is not None else "drawn and far outputs"
+    outputs = f"all outputs{_BUT}" if game.every is not None else "drawn and far outputs"
     return f"{outputs}, inputs by Hypothesis ({examples} examples)"
 
 

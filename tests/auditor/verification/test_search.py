@@ -448,3 +448,39 @@ def test_a_witness_below_the_smallest_double_is_told_by_one_of_its_copies() -> N
     assert found.epsilon == pytest.approx(841.0)
     assert found.witness is not None
     assert (found.witness.copies, found.witness.probability_a > 0) == (1682, True)
+
+
+def test_all_outputs_are_all_but_those_too_rare_to_be_seen() -> None:
+    """A word of probability 1e-10 under one input breaks any claim at delta 0: none is promised."""
+
+    def log_prob(output: Any, value: int) -> Any:
+        rare = 1e-10 * value
+        yes = (0.7 if value else 0.3) * (1.0 - rare)
+        words = np.asarray(output)
+        chance = np.select([words == "yes", words == "no"], [yes, 1.0 - rare - yes], rare)
+        with np.errstate(divide="ignore"):
+            return np.log(chance)
+
+    def sample(value: int, rng: np.random.Generator, size: int) -> Any:
+        return np.where(rng.random(size) < (0.7 if value else 0.3), "yes", "no")
+
+    found = search(Density(sample=sample, log_prob=log_prob), 1.0, inputs=[0, 1])
+    assert found.epsilon == pytest.approx(math.log(7 / 3))
+    assert "all 2 outputs but for 1e-09 of probability" in found.source
+
+
+def test_a_vector_beyond_all_draws_is_said_to_be_one() -> None:
+    """Noise cut off at 1 by a sampler whose log_prob forgets it: 3 is no output."""
+
+    def sample(value: float, rng: np.random.Generator, size: int) -> Any:
+        low, high = (special.ndtr(end - value) for end in (-1.0, 1.0))
+        return value + special.ndtri(rng.uniform(low, high, (size, 3)))
+
+    def log_prob(output: Any, value: float) -> Any:
+        logs = -0.5 * (np.asarray(output) - value) ** 2
+        return (logs - np.log(special.ndtr(1.0 - value) - special.ndtr(-1.0 - value))).sum(axis=-1)
+
+    found = search(Density(sample=sample, log_prob=log_prob), 6.0, inputs=[0.0, 0.5])
+    assert found.epsilon > 6.0
+    assert found.witness is not None
+    assert "if none can be, log_prob must say so" in found.witness.note
