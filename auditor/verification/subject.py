@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -75,10 +76,23 @@ class Subject:
         return _outputs(self.answer(value, rng, size), value, size)
 
     def shapes(self) -> Subject:
-        """The same randomizer, of whose outputs only the shape is shown, as a word."""
+        """The same randomizer, of whose outputs only the shape is shown, as a word.
+
+        InputError once the shape of an input changes: outputs of one call have one shape, so they
+        would be no independent draws of it.
+        """
+        known: dict[str, tuple[int, ...]] = {}
 
         def call(value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
-            return np.full(size, f"an output of shape {self.draw(value, rng, size).shape[1:]}")
+            shape = self.draw(value, rng, size).shape[1:]
+            with np.printoptions(threshold=sys.maxsize, precision=17):
+                before = known.setdefault(repr(value), shape)
+            if before != shape:
+                raise InputError(
+                    f"Expected outputs of one shape for the input {value!r}, got {before} and "
+                    f"{shape}. Return the same shape every time."
+                )
+            return np.full(size, f"an output of shape {shape}")
 
         return Subject(self.name, call, True)
 
