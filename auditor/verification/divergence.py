@@ -15,10 +15,12 @@ from accountants.scope import Scope
 from auditor.verification.integral import AGREEMENT, edges_around, integrate
 from auditor.verification.law import Law, in_words
 from auditor.verification.outputs import Outputs, sums_to_one
+from auditor.verification.rounding import unlost
 from auditor.verification.table import Table
 
 _DRAWS, _FINE = 2048, 1025
-_TOLERANCE = 1e-9
+# More than the log-mass of a cell on which a density that is above 0 leaves the doubles.
+_UNDERFLOW = -690.0
 
 
 class NoCurve(InputError):
@@ -38,6 +40,7 @@ class Divergence:
     every: NDArray[Any] | None
     scope: Scope
     delta: float
+    claim: float
     seed: int
 
     @property
@@ -63,6 +66,8 @@ class Divergence:
             laws = np.stack([self.law.guess(outputs, value) for value in (a, b)])
         laws = np.where(np.isnan(laws).any(axis=0), -np.inf, laws)
         self._check_mass(np.exp(laws).sum(axis=1), a, b)
+        if not self.outputs.shape:
+            laws = unlost(laws, self.claim)
         return self._table(laws, a, b, lambda k: in_words(outputs[k])).bound(self.scope, self.delta)
 
     def _integrated(self, a: Any, b: Any) -> Bound:
@@ -79,6 +84,9 @@ class Divergence:
         self._check_mass(cells.masses.sum(axis=1), a, b)
         with np.errstate(divide="ignore"):
             laws = np.log(np.maximum(cells.masses, 0.0))
+        middles = cells.low / 2.0 + cells.high / 2.0
+        above = np.isfinite(np.stack([self.law.guess(middles, value) for value in (a, b)]))
+        laws = unlost(np.where(above, np.maximum(laws, _UNDERFLOW), laws), self.claim)
         # Masses off by a relative r: P(1 - r) - delta against Q(1 + r).
         r = 10.0 * AGREEMENT
         table = self._table(laws, a, b, lambda k: f"[{cells.low[k]:g}, {cells.high[k]:g}]")

@@ -82,10 +82,10 @@ class Law:
             subject=subject,
             density=density,
             domain=domain if isinstance(domain, Domain) else None,
-            divergent=thing if isinstance(thing, Divergent) else None,
         )
         if not callable(getattr(thing, "critical", None)):
             return law
+        law = replace(law, divergent=thing if isinstance(thing, Divergent) else None)
         try:
             critical = thing.critical()
         except Exception:

@@ -71,7 +71,13 @@ def exact_search(
     known = None if space.given else _known(law, scope, delta)
     if delta > 0:
         game = Divergence(
-            law=law, outputs=outputs, every=every, scope=scope, delta=delta, seed=entropy
+            law=law,
+            outputs=outputs,
+            every=every,
+            scope=scope,
+            delta=delta,
+            claim=epsilon,
+            seed=entropy,
         )
         if known is not None and (outputs.shape and every is None):
             return known

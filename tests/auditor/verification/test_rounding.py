@@ -99,3 +99,26 @@ def test_only_what_the_claim_allows_is_raised(laws: Any, claim: float) -> None:
     high = np.broadcast_to(laws.max(axis=0), laws.shape)
     assert (high[changed] - raised[changed] <= claim).all()
     assert (high < claim - DEEPEST)[changed].all()
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.02, 0.01])
+def test_little_noise_leaves_a_finite_epsilon_at_a_delta(scale: float) -> None:
+    """Masses of cells underflow though the law is in logs. Laplace: d/scale + 2 ln(1 - delta)."""
+    law = Density(
+        sample=lambda x, rng, size: x + scale * rng.laplace(size=size),
+        log_prob=lambda y, x: -np.abs(np.asarray(y) - x) / scale - math.log(2 * scale),
+    )
+
+    def bound(claim: float) -> float:
+        return exact_search(
+            law,
+            scope=ONE_REPORT,
+            epsilon=claim,
+            delta=1e-5,
+            inputs=[0.0, 20.0],
+            seed=np.random.SeedSequence(1),
+        ).epsilon
+
+    truth = 20.0 / scale + 2.0 * math.log1p(-1e-5)
+    assert truth / 3 < bound(truth) <= truth + 1e-6
+    assert 300.0 < bound(300.0) <= truth + 1e-6
