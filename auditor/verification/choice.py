@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -55,7 +56,7 @@ def best_guess(
     ``first`` and ``second`` are the statistic's values under the two inputs, equally many and in
     random order. Two kinds of rule are tried: guess one input above a cut and one below another,
     in every combination; and guess the likelier input in each part where the log-ratio is large,
-    judged on the half of the pilot that did not set the ratio.
+    judged on the half of the pilot that did not set the ratio. No guess if none promises anything.
     """
     own = getattr(statistic, "cuts", None)
     cuts = cuts_between(np.concatenate([first, second])) if own is None else own
@@ -71,6 +72,8 @@ def best_guess(
             chosen = other
     if own is not None:
         chosen.table[0] = NEITHER
+    if not chosen.table.any():
+        return Foreseen(epsilon=-math.inf)
     guess = Guess(statistic=statistic, cuts=cuts, table=chosen.table)
     return Foreseen(epsilon=chosen.least, guess=guess)
 

@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from auditor.verification.choice import by_ratio
+from auditor.verification.choice import best_guess, by_ratio
 from auditor.verification.guess import FIRST, NEITHER, SECOND, Stake
+from auditor.verification.sampled import sampled_lower_bound
+from auditor.verification.statistic import Number
+from auditor.verification.subject import Subject
+from auditor.verification.verification import ONE_REPORT
 
 SIZE = 40_000
 
@@ -43,3 +49,26 @@ def test_the_level_used_is_the_level_judged(
         guessed = table != NEITHER
         assert guessed.any()
         assert (table == best)[guessed].all()
+
+
+def test_a_rule_that_never_guesses_is_none() -> None:
+    """Inputs that are told apart by nothing, in pilots so small that chance decides."""
+
+    def coin(value: int, rng: np.random.Generator, size: int) -> Any:
+        return (rng.random(size) < 0.5).astype(np.int8)
+
+    for seed in (85, 692):
+        found = sampled_lower_bound(
+            Subject.of(coin),
+            [0, 1],
+            scope=ONE_REPORT,
+            delta=0.0,
+            samples=100,
+            confidence=0.95,
+            seed=np.random.SeedSequence([77, seed, 100]),
+        )
+        assert found.epsilon == 0.0
+    same = np.zeros(50)
+    stake = Stake(draws=100, delta=0.0, alpha=0.05)
+    found_rule = best_guess(Number("output", lambda x: x), same, same, stake).guess
+    assert found_rule is None or found_rule.table.any()
