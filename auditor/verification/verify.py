@@ -56,8 +56,9 @@ def verify_ldp(
     mechanism : something that knows its probabilities (a ``Mechanism``, a ``Density``, or anything
         with ``log_prob(output, value)``), whose sampler is first tested against them and whose
         ratio is then searched, exactly; or a callable ``f(x, rng)`` or ``f(x, rng, size)``, of
-        which the answer is a lower bound that holds at ``confidence``. One that exceeds the claim
-        is measured twice: an honest one is accused with chance (1 - confidence)^2 at most.
+        which the answer is a lower bound that holds at ``confidence``, if its outputs, those of
+        one call as well, are independent draws. One that exceeds the claim is measured twice: an
+        honest one is accused with chance (1 - confidence)^2 at most.
     inputs : the inputs to pair up (at least two, at most 64), or a Hypothesis strategy for them.
         Default: the whole domain where there is one, else 0 and 1.
     samples : draws per input that is measured. Default 1,000,000, or 100,000 if they come one by
