@@ -22,7 +22,7 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from auditor.estimators.clopper_pearson import clopper_pearson_lower, clopper_pearson_upper
-from auditor.verification.sampled import sampled_lower_bound
+from auditor.verification.sampled.lower_bound import sampled_lower_bound
 from auditor.verification.subject import Subject
 from auditor.verification.verification import ONE_REPORT
 from benchmarks._side_by_side import side_by_side

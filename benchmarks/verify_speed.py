@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from auditor.verification.sampled import sampled_lower_bound
+from auditor.verification.sampled.lower_bound import sampled_lower_bound
 from auditor.verification.subject import Subject
 from auditor.verification.verification import ONE_REPORT
 from benchmarks import Row, best_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auditor.verification.law import Density
+from auditor.verification.exact.law import Density
 from auditor.verification.verification import Check, Status, Verification
 from auditor.verification.verify import verify_ldp
 

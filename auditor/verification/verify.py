@@ -12,20 +12,20 @@ import numpy as np
 from accountants.bound import Bound, check_confidence, check_delta, check_epsilon
 from accountants.errors import InputError
 from auditor.verification.checks.run import run_checks
-from auditor.verification.divergence import NoCurve
-from auditor.verification.fit import check_fit
-from auditor.verification.law import Law
-from auditor.verification.measure import measured
-from auditor.verification.pair import pair_from
-from auditor.verification.search import exact_search
-from auditor.verification.space import Space
+from auditor.verification.exact.divergence import NoCurve
+from auditor.verification.exact.fit import check_fit
+from auditor.verification.exact.law import Law
+from auditor.verification.exact.search import exact_search
+from auditor.verification.exact.space import Space
+from auditor.verification.sampled.measure import measured
+from auditor.verification.sampled.pair import pair_from
 from auditor.verification.subject import Subject
 from auditor.verification.verification import ONE_REPORT, Check, Status, Verification
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-    from auditor.verification.law import Density
+    from auditor.verification.exact.law import Density
     from targets.mechanisms.base import Mechanism
 
 Randomizer = Callable[..., Any]

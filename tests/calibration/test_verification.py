@@ -19,8 +19,8 @@ import pytest
 from scipy import stats
 
 from auditor.estimators.clopper_pearson import clopper_pearson_lower, clopper_pearson_upper
-from auditor.verification.measure import measured
-from auditor.verification.sampled import sampled_lower_bound
+from auditor.verification.sampled.lower_bound import sampled_lower_bound
+from auditor.verification.sampled.measure import measured
 from auditor.verification.subject import Subject
 from auditor.verification.verification import ONE_REPORT
 from tests.contracts.estimators import gaussian

@@ -67,7 +67,8 @@ class OneUniform:
             shuffled = _run(subject, value, np.take_along_axis(uniforms, order, axis=0))[0]
             if not np.array_equal(shuffled, np.take_along_axis(outputs, order, axis=0)):
                 return None
-            steps = np.diff(outputs.astype(np.float64), axis=0)
+            with np.errstate(invalid="ignore"):
+                steps = np.diff(outputs.astype(np.float64), axis=0)
             if not ((steps >= 0).all() or (steps <= 0).all()):
                 return None
             directions.add(bool((steps >= 0).all()))

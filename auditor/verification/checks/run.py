@@ -19,7 +19,7 @@ from auditor.verification.checks import (
     support,
 )
 from auditor.verification.checks.evidence import not_run
-from auditor.verification.law import Law
+from auditor.verification.exact.law import Law
 from auditor.verification.subject import Subject
 from auditor.verification.verification import Check
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.verification.checks.evidence import Claim, failed, not_run, passed, stacked, words
-from auditor.verification.law import Law
-from auditor.verification.rounding import unlost
+from auditor.verification.exact.law import Law
+from auditor.verification.exact.rounding import unlost
 from auditor.verification.verification import Check
 
 NAME = "support"

@@ -151,7 +151,10 @@ BAD = {
     "inputs too deep": (("response", "--epsilon", "1", "--inputs", "[" * 9999), "JSON list"),
     "inputs ragged": (("response", "--epsilon", "1", "--inputs", "[[0, [1]], 1]"), "ragged"),
     "one input": (("response", "--epsilon", "1", "--inputs", "[1]"), "2 to 64"),
-    "input out of the domain": (("tight", "--epsilon", "1", "--inputs", "[0, 5]"), "input in {0, 1}"),
+    "input out of the domain": (
+        ("tight", "--epsilon", "1", "--inputs", "[0, 5]"),
+        "input in {0, 1}",
+    ),
     "inputs of another shape": (("tight", "--epsilon", "1", "--inputs", "[[0], [1]]"), "shape"),
     "unknown check": (
         ("tight", "--epsilon", "1", "--samples", "500", "--allow", "nothing"),

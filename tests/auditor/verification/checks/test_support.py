@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from auditor.verification.checks.support import support
-from auditor.verification.law import Density, Law
+from auditor.verification.exact.law import Density, Law
 from auditor.verification.verification import Check, Status
 from targets.mechanisms.bit_flip import BitFlip
 from targets.mechanisms.laplace import Laplace

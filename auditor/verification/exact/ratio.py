@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountants.bound import Witness
-from auditor.verification.law import Law, in_words
-from auditor.verification.outputs import Outputs, by_simplicity, sums_to_one
-from auditor.verification.rounding import DEEPEST, in_singles, unlost
+from auditor.verification.exact.law import Law, in_words
+from auditor.verification.exact.outputs import Outputs, by_simplicity, sums_to_one
+from auditor.verification.exact.rounding import DEEPEST, in_singles, unlost
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from accountants.bound import Bound, Side, Witness, check_confidence
 from accountants.errors import InputError
 from accountants.scope import Scope
-from auditor.guesses import Guesses
-from auditor.verification.guess import FIRST, SECOND, Guess, Stake
-from auditor.verification.law import in_words
-from auditor.verification.pilot import Pilot
+from auditor.verification.exact.law import in_words
+from auditor.verification.sampled.guess import FIRST, SECOND, Guess, Stake
+from auditor.verification.sampled.guesses import Guesses
+from auditor.verification.sampled.pilot import Pilot
 from auditor.verification.subject import Subject
 
 

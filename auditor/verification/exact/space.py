@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accountants.errors import InputError
-from auditor.verification.law import Law, identity, in_words
-from auditor.verification.steering import worst
+from auditor.verification.exact.law import Law, identity, in_words
+from auditor.verification.exact.steering import worst
 from auditor.verification.strategies import inputs_of, plain
 
 if TYPE_CHECKING:

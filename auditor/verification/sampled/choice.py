@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.verification.guess import (
+from auditor.verification.sampled.guess import (
     FIRST,
     NEITHER,
     SECOND,
@@ -21,8 +21,8 @@ from auditor.verification.guess import (
     cuts_between,
     histogram,
 )
-from auditor.verification.smooth import smoothed
-from auditor.verification.statistic import as_floats
+from auditor.verification.sampled.smooth import smoothed
+from auditor.verification.sampled.statistic import as_floats
 
 Counts = NDArray[np.float64]
 Table = NDArray[np.int8]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import auditor
-from auditor.verification.statistic import place_in_period, show_interval
+from auditor.verification.sampled.statistic import place_in_period, show_interval
 
 Rng = np.random.Generator
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.verification.law import Law
+from auditor.verification.exact.law import Law
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

@@ -9,7 +9,7 @@ import numpy as np
 
 from accountants.bound import Bound
 from accountants.verdict import exceeds
-from auditor.verification.sampled import sampled_lower_bound
+from auditor.verification.sampled.lower_bound import sampled_lower_bound
 from auditor.verification.subject import Subject, UnevenOutputs
 from auditor.verification.verification import ONE_REPORT
 

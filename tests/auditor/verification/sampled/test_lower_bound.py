@@ -17,11 +17,19 @@ from scipy import stats
 
 from accountants.bound import Bound
 from accountants.errors import InputError
-from auditor.guesses import Guesses
-from auditor.verification.guess import FIRST, NEITHER, SECOND, Guess, Stake, cuts_between, histogram
-from auditor.verification.pilot import Pilot
-from auditor.verification.sampled import sampled_lower_bound
-from auditor.verification.statistic import Number, Outcome
+from auditor.verification.sampled.guess import (
+    FIRST,
+    NEITHER,
+    SECOND,
+    Guess,
+    Stake,
+    cuts_between,
+    histogram,
+)
+from auditor.verification.sampled.guesses import Guesses
+from auditor.verification.sampled.lower_bound import sampled_lower_bound
+from auditor.verification.sampled.pilot import Pilot
+from auditor.verification.sampled.statistic import Number, Outcome
 from auditor.verification.subject import BLOCK, Subject
 from auditor.verification.verification import ONE_REPORT
 from benchmarks.tightness import CASES, Case

@@ -19,8 +19,8 @@ from accountants.bound import Bound
 from accountants.errors import InputError
 from accountants.verdict import exceeds
 from auditor.exact import exact_lower_bound
-from auditor.verification.law import Density
-from auditor.verification.search import exact_search
+from auditor.verification.exact.law import Density
+from auditor.verification.exact.search import exact_search
 from auditor.verification.verification import ONE_REPORT
 from targets.mechanisms.base import Critical, Domain
 from targets.mechanisms.bit_flip import BitFlip

@@ -10,7 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from auditor.guesses import Guesses, foreseen_epsilon, guess_epsilon, revealable
+from auditor.verification.sampled.guesses import (
+    Guesses,
+    foreseen_epsilon,
+    guess_epsilon,
+    revealable,
+)
 
 ALPHA = 0.05
 

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auditor.verification.choice import best_guess, by_ratio
-from auditor.verification.guess import FIRST, NEITHER, SECOND, Stake
-from auditor.verification.sampled import sampled_lower_bound
-from auditor.verification.statistic import Number
+from auditor.verification.sampled.choice import best_guess, by_ratio
+from auditor.verification.sampled.guess import FIRST, NEITHER, SECOND, Stake
+from auditor.verification.sampled.lower_bound import sampled_lower_bound
+from auditor.verification.sampled.statistic import Number
 from auditor.verification.subject import Subject
 from auditor.verification.verification import ONE_REPORT
 

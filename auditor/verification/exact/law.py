@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountants.errors import InputError
-from auditor.verification.rounding import in_singles
+from auditor.verification.exact.rounding import in_singles
 from auditor.verification.subject import Subject
 from targets.mechanisms.base import Critical, Divergent, Domain, plainly
 

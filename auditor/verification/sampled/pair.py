@@ -9,9 +9,9 @@ import numpy as np
 
 from accountants.errors import InputError
 from accountants.verdict import exceeds
-from auditor.verification.law import identity
-from auditor.verification.sampled import sampled_lower_bound
-from auditor.verification.steering import simplest, worst
+from auditor.verification.exact.law import identity
+from auditor.verification.exact.steering import simplest, worst
+from auditor.verification.sampled.lower_bound import sampled_lower_bound
 from auditor.verification.subject import Subject
 from auditor.verification.verification import ONE_REPORT
 

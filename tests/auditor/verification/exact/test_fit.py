@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import auditor.verification.fit as fit
+import auditor.verification.exact.fit as fit
 from accountants.errors import InputError
-from auditor.verification.fit import check_fit
-from auditor.verification.law import Density, Law
+from auditor.verification.exact.fit import check_fit
+from auditor.verification.exact.law import Density, Law
 from auditor.verification.subject import Subject
 from auditor.verification.verification import Check, Status
 from targets.mechanisms.bit_flip import BitFlip

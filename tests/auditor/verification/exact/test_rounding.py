@@ -13,9 +13,9 @@ from hypothesis.extra import numpy as hnp
 
 from accountants.verdict import exceeds
 from auditor.verification.checks.support import support
-from auditor.verification.law import Density, Law
-from auditor.verification.rounding import DEEPEST, in_singles, unlost
-from auditor.verification.search import exact_search
+from auditor.verification.exact.law import Density, Law
+from auditor.verification.exact.rounding import DEEPEST, in_singles, unlost
+from auditor.verification.exact.search import exact_search
 from auditor.verification.verification import ONE_REPORT, Status
 
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from accountants.errors import InputError
-from auditor.verification.integral import edges_around, integrate
-from auditor.verification.law import Law, in_words
-from auditor.verification.outputs import step_of
+from auditor.verification.exact.integral import edges_around, integrate
+from auditor.verification.exact.law import Law, in_words
+from auditor.verification.exact.outputs import step_of
 from auditor.verification.subject import Subject
 from auditor.verification.verification import Check, Status
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from accountants.errors import InputError
-from auditor.verification.pair import pair_from
+from auditor.verification.sampled.pair import pair_from
 from auditor.verification.subject import Subject
 
 

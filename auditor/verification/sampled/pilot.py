@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountants.errors import InputError
-from auditor.verification.choice import SIMPLER, best_guess, promise
-from auditor.verification.guess import (
+from auditor.verification.sampled.choice import SIMPLER, best_guess, promise
+from auditor.verification.sampled.guess import (
     Foreseen,
     Guess,
     Stake,
@@ -21,8 +21,8 @@ from auditor.verification.guess import (
     cuts_between,
     histogram,
 )
-from auditor.verification.score import learnt_scores
-from auditor.verification.statistic import (
+from auditor.verification.sampled.score import learnt_scores
+from auditor.verification.sampled.statistic import (
     Entry,
     Outcome,
     as_floats,

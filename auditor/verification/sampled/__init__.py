@@ -1,0 +1,1 @@
+"""Black boxes: a rule is chosen on some draws, and its guesses are counted on others."""
