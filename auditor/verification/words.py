@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Collection, Iterator
+from typing import Any
+
+import numpy as np
 
 from accountants.bound import Witness
 from accountants.verdict import Verdict
 from auditor.verification.verification import Status, Verification
 from auditor.verification.waiver import unwaived
 from reports.words import printable
+from targets.mechanisms.base import plainly
 
 _WIDTH = 100
 _LABEL = 12
@@ -18,6 +22,12 @@ _TIGHT = 0.99
 _LONGEST = 500
 # Beyond this exponent a ratio is written as a power of e: doubles end soon after.
 _WRITABLE = 40.0
+
+
+def in_words(value: Any) -> str:
+    """An input or an output, read by people."""
+    array = np.asarray(value)
+    return plainly(value) if array.dtype.kind in "biuf" else str(array.tolist())
 
 
 def describe(found: Verification, *, allow: Collection[str] = ()) -> str:

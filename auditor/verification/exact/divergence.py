@@ -13,10 +13,11 @@ from accountants.bound import Bound
 from accountants.errors import InputError
 from accountants.scope import Scope
 from auditor.verification.exact.integral import AGREEMENT, edges_around, integrate
-from auditor.verification.exact.law import Law, in_words
+from auditor.verification.exact.law import Law
 from auditor.verification.exact.outputs import Outputs, sums_to_one
 from auditor.verification.exact.rounding import unlost
 from auditor.verification.exact.table import Table
+from auditor.verification.words import in_words
 
 _DRAWS, _FINE = 2048, 1025
 # More than the log-mass of a cell on which a density that is above 0 leaves the doubles.

@@ -14,10 +14,11 @@ from scipy import special, stats
 
 from accountants.errors import InputError
 from auditor.verification.exact.integral import edges_around, integrate
-from auditor.verification.exact.law import Law, in_words
+from auditor.verification.exact.law import Law
 from auditor.verification.exact.outputs import step_of
 from auditor.verification.subject import Subject
 from auditor.verification.verification import Check, Status
+from auditor.verification.words import in_words
 
 NAME = "fit to the claimed law"
 LEVEL = 1e-6

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from accountants.errors import InputError
 from auditor.verification.exact.rounding import in_singles
 from auditor.verification.subject import Subject
-from targets.mechanisms.base import Critical, Divergent, Domain, plainly
+from auditor.verification.words import in_words
+from targets.mechanisms.base import Critical, Divergent, Domain
 
 if TYPE_CHECKING:
     from targets.mechanisms.base import Mechanism
@@ -151,12 +152,6 @@ class Law:
             return float(self._ask(np.asarray(output)[None], value)[0])
         except Exception:
             return math.nan
-
-
-def in_words(value: Any) -> str:
-    """An input or an output, read by people."""
-    array = np.asarray(value)
-    return plainly(value) if array.dtype.kind in "biuf" else str(array.tolist())
 
 
 def identity(value: Any) -> Hashable:

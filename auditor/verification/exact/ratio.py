@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountants.bound import Witness
-from auditor.verification.exact.law import Law, in_words
+from auditor.verification.exact.law import Law
 from auditor.verification.exact.outputs import Outputs, by_simplicity, sums_to_one
 from auditor.verification.exact.rounding import DEEPEST, in_singles, unlost
+from auditor.verification.words import in_words
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

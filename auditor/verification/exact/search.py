@@ -16,13 +16,14 @@ from accountants.scope import Scope
 from accountants.verdict import exceeds
 from auditor.exact import exact_lower_bound
 from auditor.verification.exact.divergence import Divergence
-from auditor.verification.exact.law import Law, identity, in_words
+from auditor.verification.exact.law import Law, identity
 from auditor.verification.exact.outputs import WHOLE, Outputs
 from auditor.verification.exact.ratio import Found, Ratio
 from auditor.verification.exact.rounding import in_singles, unlost
 from auditor.verification.exact.space import Space
 from auditor.verification.exact.steering import simplest, worst
 from auditor.verification.exact.table import Table
+from auditor.verification.words import in_words
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

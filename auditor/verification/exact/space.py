@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accountants.errors import InputError
-from auditor.verification.exact.law import Law, identity, in_words
+from auditor.verification.exact.law import Law, identity
 from auditor.verification.exact.steering import worst
 from auditor.verification.strategies import inputs_of, plain
+from auditor.verification.words import in_words
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

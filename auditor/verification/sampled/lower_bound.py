@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from accountants.bound import Bound, Side, Witness, check_confidence
 from accountants.errors import InputError
 from accountants.scope import Scope
-from auditor.verification.exact.law import in_words
 from auditor.verification.sampled.guess import FIRST, SECOND, Guess, Stake
 from auditor.verification.sampled.guesses import Guesses
 from auditor.verification.sampled.pilot import Pilot
 from auditor.verification.subject import Subject
+from auditor.verification.words import in_words
 
 
 def sampled_lower_bound(

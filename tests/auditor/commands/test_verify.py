@@ -166,7 +166,7 @@ BAD = {
     "another length": (("short", "--epsilon", "1"), "outputs for the input"),
     "another shape": (("shapes", "--epsilon", "1"), "one shape"),
     "NaN outputs": (("nan", "--epsilon", "1"), "NaN"),
-    "objects": (("objects", "--epsilon", "1"), "objects"),
+    "objects": (("objects", "--epsilon", "1"), "got object"),
     "hangs": (("hangs", "--epsilon", "1", "--timeout", "0.5"), "within 0.5 s"),
     "dies": (("dies", "--epsilon", "1"), "SIGKILL"),
 }
