@@ -22,6 +22,7 @@ lint: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.tightness
 
 calibrate: $(VENV)/.ready
 	$(BIN)/pytest -n auto -q -rP -m calibration tests/calibration
