@@ -68,19 +68,7 @@ def verify_ldp(
     Raises InputError for a bad number, an input outside the domain, and a callable that raises or
     gives something else than ``size`` numbers or words.
     """
-    if math.isinf(check_epsilon(epsilon)):
-        raise InputError("Expected a finite epsilon, got epsilon=inf. Nothing can refute it.")
-    check_delta(delta)
-    check_confidence(confidence)
-    if seed < 0:
-        raise InputError(f"Expected a seed of at least 0, got seed={seed!r}. Give 0, say.")
-    if samples is not None and samples < 100:
-        raise InputError(f"Expected samples of at least 100, got samples={samples!r}. Draw more.")
-    if isinstance(mechanism, type):
-        raise InputError(
-            f"Expected a mechanism, got the class {mechanism.__name__}. Make one of it: "
-            f"mechanism = {mechanism.__name__}(...), and name that."
-        )
+    _check(mechanism, epsilon, delta, samples, confidence, seed)
     subject = Subject.of(mechanism)
     draws = samples or (SIZED_SAMPLES if subject.sized else SINGLE_SAMPLES)
     search, measure, look, fit = np.random.SeedSequence(seed).spawn(4)
@@ -97,8 +85,8 @@ def verify_ldp(
     else:
         chosen = pair_from(subject, given, epsilon=epsilon, delta=delta, seed=search)
     if samples is None and law is None:
-        entries = subject.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
-        draws = min(draws, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, entries)))
+        width = subject.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
+        draws = min(draws, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
     bound: Bound | None = None
     if law is not None and fits[0].status is not Status.FAILED:  # else it says nothing of the code
         with suppress(NoCurve):
@@ -124,6 +112,25 @@ def verify_ldp(
         mechanism=cast("Mechanism", mechanism) if law else None,
     )
     return Verification.of(bound, epsilon=epsilon, delta=delta, checks=(*fits, *checks))
+
+
+def _check(
+    mechanism: Any, epsilon: float, delta: float, samples: int | None, confidence: float, seed: int
+) -> None:
+    """InputError for the first argument that is none."""
+    if math.isinf(check_epsilon(epsilon)):
+        raise InputError("Expected a finite epsilon, got epsilon=inf. Nothing can refute it.")
+    check_delta(delta)
+    check_confidence(confidence)
+    if seed < 0:
+        raise InputError(f"Expected a seed of at least 0, got seed={seed!r}. Give 0, say.")
+    if samples is not None and samples < 100:
+        raise InputError(f"Expected samples of at least 100, got samples={samples!r}. Draw more.")
+    if isinstance(mechanism, type):
+        raise InputError(
+            f"Expected a mechanism, got the class {mechanism.__name__}. Make one of it: "
+            f"mechanism = {mechanism.__name__}(...), and name that."
+        )
 
 
 def _given(
