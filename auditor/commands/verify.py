@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import os
 import sys
+import tempfile
 import warnings
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -68,15 +70,18 @@ def command(
         from auditor.verification.waiver import unwaived
         from auditor.verification.words import describe
 
-        found = verify_ldp(
-            load(target),
-            epsilon=epsilon,
-            delta=delta,
-            inputs=None if inputs is None else parse(inputs),
-            samples=samples,
-            confidence=confidence,
-            seed=seed,
-        )
+        with tempfile.TemporaryDirectory(prefix="auditor-") as folder:
+            # Hypothesis keeps notes; the working folder is not ours to leave them in.
+            os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", folder)
+            found = verify_ldp(
+                load(target),
+                epsilon=epsilon,
+                delta=delta,
+                inputs=None if inputs is None else parse(inputs),
+                samples=samples,
+                confidence=confidence,
+                seed=seed,
+            )
         waived = allow or []
         bad = unwaived(found, waived) or found.verdict == "VIOLATED"
         text = as_text(found) if as_json else describe(found, allow=waived)

@@ -214,3 +214,15 @@ def test_an_interrupt_ends_it_and_what_it_runs(tmp_path: Path) -> None:
     assert (running.returncode, out, err) == (3, "", "auditor: Interrupted.\n")
     with pytest.raises(ProcessLookupError):
         os.kill(int(started[0]), 0)
+
+
+def test_nothing_is_left_in_the_working_folder(tmp_path: Path) -> None:
+    where = "targets.mechanisms.laplace:Laplace"
+    (tmp_path / "noise.py").write_text(
+        "from targets.mechanisms.laplace import Laplace\nnoise = Laplace(scale=1, low=0, high=1)\n"
+    )
+    for target, code in (("noise:noise", 1), (where, 2)):
+        command = (sys.executable, "-B", "-m", "auditor", "verify", target, "--epsilon", "1")
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+        assert done.returncode == code, done.stderr
+    assert [path.name for path in tmp_path.iterdir() if path.name != "homemade.py"] == ["noise.py"]
