@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ _FARTHEST = 2.0**52
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnGrid:
+class OnGrid(ABC):
     """The nearest multiple of ``step`` to an entry in [low, high], moved by random steps.
 
     ``step`` is a power of two, so that doubles hold every multiple exactly. The entry is rounded
@@ -70,11 +71,13 @@ class OnGrid:
         noise = steps - np.rint(self.domain.check(value) / self.step)
         return np.where(steps == np.rint(steps), self._log_mass(noise), -np.inf)
 
+    @abstractmethod
     def _noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-        raise NotImplementedError
+        """How many steps to move, int64 of shape (size,)."""
 
+    @abstractmethod
     def _log_mass(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
-        raise NotImplementedError
+        """ln P(moved by ``steps``)."""
 
     def _check_noise(self, name: str, noise: float, least: float, most: float) -> None:
         """InputError unless ``noise`` is from ``least`` to ``most`` steps."""

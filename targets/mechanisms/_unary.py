@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Unary:
+class Unary(ABC):
     """P(1 | 1) = 1 - ``missed`` and P(1 | 0) = ``invented``; two inputs differ in two bits.
 
     Inputs are whole numbers 0 ... k - 1, outputs (*size, k) bools. The rates are stored as those
@@ -35,14 +36,14 @@ class Unary:
         check_categories(self.categories)
 
     @property
+    @abstractmethod
     def missed(self) -> float:
         """P(0 | 1)."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def invented(self) -> float:
         """P(1 | 0)."""
-        raise NotImplementedError
 
     @property
     def domain(self) -> Domain:

@@ -40,7 +40,7 @@ class DiscreteLaplace(OnGrid):
     def calibrated(cls, epsilon: float, *, low: float, high: float, step: float = 1.0) -> Self:
         """The least scale, as a double, of which ``epsilon`` is the epsilon."""
         check_rate_epsilon(epsilon, 1e-9)
-        width = OnGrid(low=low, high=high, step=step).width
+        width = cls(low=low, high=high, step=step, scale=step).width
         scale = at_least(width * Fraction(step) / Fraction(epsilon))
         return cls(low=low, high=high, step=step, scale=scale)
 

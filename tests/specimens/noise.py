@@ -91,11 +91,11 @@ def one_sided(x: int, rng: Rng, size: int) -> Any:
 
 def rounded_above_a_half(x: float, rng: Rng, size: int) -> Any:
     start = round(4 * x) if x >= 0.5 else 4 * x
-    return two_sided(-math.expm1(-0.25))(start, rng, size) / 4  # type: ignore[no-any-return]
+    return two_sided(-math.expm1(-0.25))(start, rng, size) / 4
 
 
 def rounded(x: float, rng: Rng, size: int) -> Any:
-    return two_sided(-math.expm1(-0.25))(round(4 * x), rng, size) / 4  # type: ignore[no-any-return]
+    return two_sided(-math.expm1(-0.25))(round(4 * x), rng, size) / 4
 
 
 def total_in_a_byte(x: int, rng: Rng, size: int) -> Any:

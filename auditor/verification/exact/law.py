@@ -89,7 +89,7 @@ class Law:
         law = replace(law, divergent=thing if isinstance(thing, Divergent) else None)
         try:
             critical = thing.critical()
-        except Exception:
+        except Exception:  # foreign code that cannot say where the worst is: the search looks
             return law
         return replace(
             law,
@@ -121,7 +121,7 @@ class Law:
         """The same for outputs that nobody drew: NaN where it has no answer."""
         try:
             found = self._ask(outputs, value)
-        except Exception:
+        except Exception:  # one output that it has no answer for must not hide the others
             found = np.array([self._answer(output, value) for output in outputs])
         return np.where(np.isposinf(found), np.nan, found)
 
@@ -150,7 +150,7 @@ class Law:
     def _answer(self, output: Any, value: Any) -> float:
         try:
             return float(self._ask(np.asarray(output)[None], value)[0])
-        except Exception:
+        except Exception:  # nobody drew this output, so it may be none
             return math.nan
 
 
@@ -175,7 +175,7 @@ def _confirmed(mechanism: Mechanism, law: Law, critical: Critical) -> Critical |
                 return None
         if critical.part is None and law.domain is not None:
             law.domain.check(critical.inputs)
-    except Exception:
+    except Exception:  # sets that the mechanism's own law cannot be asked about confirm nothing
         return None
     if np.isnan(table).any() or np.isposinf(table).any() or in_singles(table):
         return None

@@ -60,15 +60,16 @@ def numpy_normal(x: float, rng: Rng, size: int) -> Any:
 def torch_laplace(x: float, rng: Rng, size: int) -> Any:
     import torch
 
-    torch.manual_seed(int(rng.integers(1 << 62)))
-    return (x + torch.distributions.Laplace(0.0, 1.0).sample((size,))).numpy()
+    with torch.random.fork_rng():
+        torch.manual_seed(int(rng.integers(1 << 62)))
+        return (x + torch.distributions.Laplace(0.0, 1.0).sample((size,))).numpy()
 
 
 def torch_normal(x: float, rng: Rng, size: int) -> Any:
     import torch
 
-    torch.manual_seed(int(rng.integers(1 << 62)))
-    return (x + 2.0 * torch.randn(size)).numpy()
+    generator = torch.Generator().manual_seed(int(rng.integers(1 << 62)))
+    return (x + 2.0 * torch.randn(size, generator=generator)).numpy()
 
 
 def piecewise(x: float, rng: Rng, size: int) -> Any:
