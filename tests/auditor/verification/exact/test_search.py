@@ -4,106 +4,41 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from accountants.bound import Bound
 from accountants.errors import InputError
 from accountants.verdict import exceeds
 from auditor.exact import exact_lower_bound
 from auditor.verification.exact.law import Density
-from auditor.verification.exact.search import exact_search
 from auditor.verification.verification import ONE_REPORT
 from targets.mechanisms.base import Critical, Domain
 from targets.mechanisms.bit_flip import BitFlip
 from targets.mechanisms.clipped import Clipped
 from targets.mechanisms.discrete_gaussian import DiscreteGaussian
-from targets.mechanisms.gaussian import Gaussian, gaussian_divergence
+from targets.mechanisms.gaussian import Gaussian
 from targets.mechanisms.laplace import Laplace
 from targets.mechanisms.one_coordinate import OneCoordinate
 from targets.mechanisms.product import Product
 from targets.mechanisms.repeated import Repeated
 from targets.mechanisms.shuffled import Shuffled
-
-FEW = settings(max_examples=25, deadline=None, database=None, derandomize=True)
-UNIT = Domain(low=0, high=1)
-
-
-def search(
-    mechanism: Any, epsilon: float, delta: float = 0.0, inputs: Any = None, seed: int = 0
-) -> Bound:
-    return exact_search(
-        mechanism,
-        scope=ONE_REPORT,
-        epsilon=epsilon,
-        delta=delta,
-        inputs=inputs,
-        seed=np.random.SeedSequence(seed),
-    )
-
-
-def additive(log_density: Any, noise: Any, domain: Domain | None = UNIT) -> Density:
-    """Noise on a number: the two functions that a third party has."""
-    return Density(
-        sample=lambda x, rng, size: x + noise(rng, size),
-        log_prob=lambda y, x: log_density(np.asarray(y, dtype=float) - x),
-        domain=domain,
-    )
-
-
-def laplace(scale: float, domain: Domain | None = UNIT) -> Density:
-    return additive(
-        lambda z: -np.abs(z) / scale - math.log(2 * scale),
-        lambda rng, size: rng.laplace(0, scale, size),
-        domain,
-    )
-
-
-def gaussian(sigma: float) -> Density:
-    return additive(
-        lambda z: -0.5 * (z / sigma) ** 2 - math.log(sigma * math.sqrt(2 * math.pi)),
-        lambda rng, size: rng.normal(0, sigma, size),
-    )
-
-
-def table(laws: NDArray[np.float64]) -> Density:
-    """Rows of probabilities: the input is a row, the output a column."""
-    with np.errstate(divide="ignore"):
-        logs = np.log(laws)
-
-    def log_prob(output: Any, value: Any) -> Any:
-        column = np.asarray(output)
-        inside = (column >= 0) & (column < laws.shape[1])
-        return np.where(inside, logs[int(value), np.where(inside, column, 0)], -np.inf)
-
-    return Density(
-        sample=lambda x, rng, size: rng.choice(laws.shape[1], size, p=laws[int(x)]),
-        log_prob=log_prob,
-        domain=Domain(low=0, high=len(laws) - 1, values=tuple(map(float, range(len(laws))))),
-    )
-
-
-def hockey_stick(p: NDArray[np.float64], q: NDArray[np.float64], epsilon: float) -> float:
-    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
-
-
-@st.composite
-def laws(draw: st.DrawFn) -> NDArray[np.float64]:
-    shape = draw(st.tuples(st.integers(2, 4), st.integers(2, 5)))
-    weights = draw(
-        st.lists(st.integers(0, 20), min_size=math.prod(shape), max_size=math.prod(shape))
-    )
-    rows = np.array(weights, dtype=float).reshape(shape)
-    assume((rows.sum(axis=1) > 0).all())
-    return rows / rows.sum(axis=1, keepdims=True)
+from tests.auditor.verification.exact.densities import (
+    FEW,
+    OnIntegers,
+    additive,
+    gaussian,
+    laplace,
+    laws,
+    search,
+    table,
+)
 
 
 @given(laws())
@@ -119,20 +54,6 @@ def test_few_inputs_and_outputs_are_searched_exhaustively(rows: NDArray[np.float
     assert witness is not None
     assert witness.probability_a == pytest.approx(rows[int(witness.input_a), int(witness.output)])
     assert witness.probability_b == pytest.approx(rows[int(witness.input_b), int(witness.output)])
-
-
-@given(laws(), st.sampled_from([0.01, 0.2]))
-@FEW
-def test_at_a_delta_the_epsilon_is_where_the_divergence_meets_it(
-    rows: NDArray[np.float64], delta: float
-) -> None:
-    found = search(table(rows), 0.5, delta).epsilon
-    pairs = list(itertools.permutations(rows, 2))
-    if math.isfinite(found):
-        assert max(hockey_stick(p, q, found) for p, q in pairs) <= delta * (1 + 1e-6)
-    if found > 1e-6:
-        below = min(found, 500.0) - 1e-6
-        assert max(hockey_stick(p, q, below) for p, q in pairs) > delta * (1 - 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -292,28 +213,6 @@ def test_entries_that_share_a_budget_of_one_are_caught() -> None:
     assert math.log(witness.probability_a / witness.probability_b) > 1.0
 
 
-@dataclass(frozen=True)
-class OnIntegers:
-    """Whole-number noise from a log-weight, normalised over [-400, 400]."""
-
-    log_weight: Any
-    domain = Domain(low=0, high=3, values=(0.0, 1.0, 2.0, 3.0))
-
-    @cached_property
-    def _logs(self) -> NDArray[np.float64]:
-        logs = np.array([self.log_weight(k) for k in range(-400, 401)], dtype=float)
-        return np.asarray(logs - special.logsumexp(logs))
-
-    def __call__(self, value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
-        p = np.exp(self._logs)
-        return int(value) + rng.choice(np.arange(-400, 401), size, p=p / p.sum())
-
-    def log_prob(self, output: Any, value: Any) -> NDArray[np.float64]:
-        k = np.asarray(output) - int(value)
-        inside = np.abs(k) <= 400
-        return np.where(inside, self._logs[np.where(inside, k, 0) + 400], -np.inf)
-
-
 def test_whole_numbers_without_end_are_not_called_exhausted() -> None:
     """Nearly all mass is seen, but the worst ratio of a discrete Gaussian is in its tail."""
     found = search(OnIntegers(lambda k: -0.5 * k * k), 12.0)
@@ -321,38 +220,6 @@ def test_whole_numbers_without_end_are_not_called_exhausted() -> None:
     assert found.epsilon > 12.0
     even = search(OnIntegers(lambda k: -0.5 * abs(int(k))), 1.5)
     assert even.epsilon == pytest.approx(1.5)
-
-
-@pytest.mark.parametrize("delta", [1e-5, 1e-2])
-@pytest.mark.parametrize("sigma", [0.5, 3.0])
-def test_densities_without_a_curve_are_integrated_from_below(sigma: float, delta: float) -> None:
-    found = search(gaussian(sigma), 100.0, delta).epsilon
-    assert gaussian_divergence(1 / sigma, found) >= delta * (1 - 1e-9)
-    assert gaussian_divergence(1 / sigma, found + 1e-3) < delta
-    truth = 2.0 + 2.0 * math.log1p(-delta)
-    assert truth - 1e-4 < search(laplace(0.5), 9.0, delta).epsilon <= truth + 1e-9
-
-
-class ModestCurve(Gaussian):
-    """Its curve is that of half the distance."""
-
-    def divergence(self, epsilon: float) -> float:
-        return gaussian_divergence((self.high - self.low) / self.sigma / 2, epsilon)
-
-
-def test_a_curve_that_is_too_low_hides_nothing() -> None:
-    honest, modest = (kind(sigma=1.0, low=0, high=1) for kind in (Gaussian, ModestCurve))
-    found = search(modest, 3.0, 1e-5)
-    assert found.epsilon == pytest.approx(search(honest, 3.0, 1e-5).epsilon, abs=1e-3)
-    assert found.witness is not None
-
-
-def test_discrete_outputs_without_end_have_a_divergence_from_below() -> None:
-    found = search(OnIntegers(lambda k: -0.5 * abs(int(k))), 1.5, 0.01).epsilon
-    p = np.exp(-0.5 * np.abs(np.arange(-100, 101)))
-    p, q = p / p.sum(), np.roll(p / p.sum(), 3)
-    assert hockey_stick(p, q, found) >= 0.01 * (1 - 1e-6)
-    assert hockey_stick(p, q, found + 0.02) < 0.01
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.05])

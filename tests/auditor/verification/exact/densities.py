@@ -1,0 +1,114 @@
+"""Laws that a third party would write, and the search asked plainly: shared by these tests."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from hypothesis import assume, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import special
+
+from accountants.bound import Bound
+from auditor.verification.exact.law import Density
+from auditor.verification.exact.search import exact_search
+from auditor.verification.verification import ONE_REPORT
+from targets.mechanisms.base import Domain
+
+FEW = settings(max_examples=25, deadline=None, database=None, derandomize=True)
+UNIT = Domain(low=0, high=1)
+
+
+def search(
+    mechanism: Any, epsilon: float, delta: float = 0.0, inputs: Any = None, seed: int = 0
+) -> Bound:
+    return exact_search(
+        mechanism,
+        scope=ONE_REPORT,
+        epsilon=epsilon,
+        delta=delta,
+        inputs=inputs,
+        seed=np.random.SeedSequence(seed),
+    )
+
+
+def additive(log_density: Any, noise: Any, domain: Domain | None = UNIT) -> Density:
+    """Noise on a number: the two functions that a third party has."""
+    return Density(
+        sample=lambda x, rng, size: x + noise(rng, size),
+        log_prob=lambda y, x: log_density(np.asarray(y, dtype=float) - x),
+        domain=domain,
+    )
+
+
+def laplace(scale: float, domain: Domain | None = UNIT) -> Density:
+    return additive(
+        lambda z: -np.abs(z) / scale - math.log(2 * scale),
+        lambda rng, size: rng.laplace(0, scale, size),
+        domain,
+    )
+
+
+def gaussian(sigma: float) -> Density:
+    return additive(
+        lambda z: -0.5 * (z / sigma) ** 2 - math.log(sigma * math.sqrt(2 * math.pi)),
+        lambda rng, size: rng.normal(0, sigma, size),
+    )
+
+
+def table(laws: NDArray[np.float64]) -> Density:
+    """Rows of probabilities: the input is a row, the output a column."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(laws)
+
+    def log_prob(output: Any, value: Any) -> Any:
+        column = np.asarray(output)
+        inside = (column >= 0) & (column < laws.shape[1])
+        return np.where(inside, logs[int(value), np.where(inside, column, 0)], -np.inf)
+
+    return Density(
+        sample=lambda x, rng, size: rng.choice(laws.shape[1], size, p=laws[int(x)]),
+        log_prob=log_prob,
+        domain=Domain(low=0, high=len(laws) - 1, values=tuple(map(float, range(len(laws))))),
+    )
+
+
+def hockey_stick(p: NDArray[np.float64], q: NDArray[np.float64], epsilon: float) -> float:
+    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
+
+
+@st.composite
+def laws(draw: st.DrawFn) -> NDArray[np.float64]:
+    shape = draw(st.tuples(st.integers(2, 4), st.integers(2, 5)))
+    weights = draw(
+        st.lists(st.integers(0, 20), min_size=math.prod(shape), max_size=math.prod(shape))
+    )
+    rows = np.array(weights, dtype=float).reshape(shape)
+    assume((rows.sum(axis=1) > 0).all())
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class OnIntegers:
+    """Whole-number noise from a log-weight, normalised over [-400, 400]."""
+
+    log_weight: Any
+    domain = Domain(low=0, high=3, values=(0.0, 1.0, 2.0, 3.0))
+
+    @cached_property
+    def _logs(self) -> NDArray[np.float64]:
+        logs = np.array([self.log_weight(k) for k in range(-400, 401)], dtype=float)
+        return np.asarray(logs - special.logsumexp(logs))
+
+    def __call__(self, value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
+        p = np.exp(self._logs)
+        return int(value) + rng.choice(np.arange(-400, 401), size, p=p / p.sum())
+
+    def log_prob(self, output: Any, value: Any) -> NDArray[np.float64]:
+        k = np.asarray(output) - int(value)
+        inside = np.abs(k) <= 400
+        return np.where(inside, self._logs[np.where(inside, k, 0) + 400], -np.inf)
