@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+
+from accountants.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,54 @@ class Interactions:
     genres: NDArray[np.bool_] | None = None
     genre_names: tuple[str, ...] = ()
     titles: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, ratings: ArrayLike | sparse.sparray, *, name: str = "table", **rest: Any) -> Self:
+        """Interactions from a table of ratings (n_users, n_items) alone; zeros are no ratings.
+
+        Users and items are numbered from 0. ``rest`` are other fields, aligned with the table.
+        InputError on values that are not finite.
+        """
+        table = sparse.csr_array(ratings, dtype=np.float32, copy=True)
+        table.sum_duplicates()
+        table.eliminate_zeros()
+        if not np.isfinite(table.data).all():
+            raise InputError("Expected finite ratings, got nan or inf. Drop these entries.")
+        users, items = (np.arange(size, dtype=np.int64) for size in table.shape)
+        return cls(name=name, users=users, items=items, ratings=table, **rest)
+
+    def take(self, users: NDArray[np.integer[Any]]) -> Self:
+        """The rows of these users (any order, repetitions allowed), over the same items."""
+        times = None
+        if self.timestamps is not None:
+            starts, ends = self.ratings.indptr[users], self.ratings.indptr[users + 1]
+            sizes = ends - starts
+            offsets = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            times = self.timestamps[np.repeat(starts, sizes) + offsets]
+        return replace(
+            self,
+            users=self.users[users],
+            ratings=sparse.csr_array(self.ratings[users]),
+            timestamps=times,
+            attributes={
+                key: Attribute(codes=attribute.codes[users], categories=attribute.categories)
+                for key, attribute in self.attributes.items()
+            },
+        )
+
+    def keep(self, entries: NDArray[np.bool_]) -> Self:
+        """The same users and items with only those ratings for which ``entries`` (nnz,) is true."""
+        counts = np.concatenate([[0], np.cumsum(entries, dtype=np.int64)])
+        ratings = sparse.csr_array(
+            (
+                self.ratings.data[entries],
+                self.ratings.indices[entries],
+                counts[self.ratings.indptr],
+            ),
+            shape=self.ratings.shape,
+        )
+        times = None if self.timestamps is None else self.timestamps[entries]
+        return replace(self, ratings=ratings, timestamps=times)
 
     @property
     def n_users(self) -> int:
