@@ -17,6 +17,7 @@ class Unit(StrEnum):
     BIT = "bit"  # one bit of one upload
     INTERACTION = "interaction"  # the presence of one (user, item) pair
     RATING = "rating"  # one (user, item) pair with its value
+    COORDINATE = "coordinate"  # whatever of a user's data one entry of an upload encodes
     REPORT = "report"  # whatever of a user's data one report encodes
     ATTRIBUTE = "attribute"  # one attribute of a user, such as gender
     USER = "user"  # all data of one user
@@ -53,7 +54,7 @@ class Horizon(StrEnum):
 
 # For each value, the values right below it: whoever is protected above is protected below.
 _BELOW: dict[StrEnum, tuple[StrEnum, ...]] = {
-    Unit.USER: (Unit.REPORT, Unit.ATTRIBUTE, Unit.RATING, Unit.INTERACTION),
+    Unit.USER: (Unit.REPORT, Unit.COORDINATE, Unit.ATTRIBUTE, Unit.RATING, Unit.INTERACTION),
     Unit.INTERACTION: (Unit.BIT,),
     Adjacency.ANY_PAIR: (Adjacency.REPLACE, Adjacency.ADD_REMOVE),
     Vantage.SERVER: (Vantage.SHUFFLED,),

@@ -27,7 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks._uploads import blocks
-from targets.transcript import Component, Uploads, View
+from targets.components import Component
+from targets.transcript import Uploads, View
 
 REPORTS = "reports"
 _LENGTHS = np.geomspace(0.05, 20.0, 40)
@@ -41,7 +42,7 @@ def posterior_odds(view: View) -> NDArray[np.float64]:
     rounds = view.component(REPORTS)
     items = np.mean(
         [
-            np.asarray(g.broadcast, dtype=np.float64)
+            np.asarray(g.broadcast["items"], dtype=np.float64)
             for g in view.rounds
             if g.broadcast is not None and g.uploads is not None
         ],

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from accountants.errors import InputError
 from attacks._rank_one import decide, fit
-from targets.transcript import Component, Dense, Glimpse, Uploads, View
+from targets.components import Component, Dense
+from targets.transcript import Glimpse, Uploads, View
 
 # Numbers of one block of dense messages: 64 MiB in float64.
 _BLOCK = 2**23
@@ -40,7 +41,10 @@ def seen(view: View, name: str) -> bool:
 
 
 def last(view: View, name: str) -> tuple[Uploads, NDArray[Any]]:
-    """The last round's linked messages ``name`` and its broadcast; InputError if not seen."""
+    """The last round's linked messages ``name`` and the item matrix they were made from.
+
+    InputError if not seen.
+    """
     found = _last(view, name)
     if found is None:
         raise InputError(
@@ -54,10 +58,11 @@ def _last(view: View, name: str) -> tuple[Uploads, NDArray[Any]] | None:
     for glimpse in reversed(view.rounds):
         if (
             glimpse.broadcast is not None
+            and "items" in glimpse.broadcast
             and glimpse.uploads is not None
             and name in glimpse.uploads.components
         ):
-            return glimpse.uploads, glimpse.broadcast
+            return glimpse.uploads, glimpse.broadcast["items"]
     return None
 
 

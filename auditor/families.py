@@ -101,5 +101,8 @@ FAMILIES = {
         Family("accountants", "accountants.methods"),
         Family("mechanisms", "targets.mechanisms"),
         Family("datasets", "targets.datasets"),
+        Family("learners", "targets.learners"),
+        Family("protections", "targets.protections"),
+        Family("routes", "targets.routes"),
     )
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from auditor import accounting, utility
 from auditor.families import FAMILIES
 from auditor.games import attribute, local, membership, reconstruction
 from auditor.plan import Plan, make_target
-from auditor.utility import Split, leave_last_out
+from auditor.utility.held import Held
 from reports.record import AttackRow, Finding, MeasuredRow, Measurement, Row, UtilityRow
 from targets.datasets.base import Interactions
 from targets.systems.base import Population, Run, Target
@@ -70,11 +69,9 @@ def run(piece: Piece, plan: Plan, interactions: Interactions) -> PieceResult:
     rng = _rng(plan, str(piece))
     if piece.step == BOUNDS:
         return _bounds(target, plan, interactions, rng)
-    held_out, trained = _train(target, plan, interactions)
+    held, trained = _train(target, plan, interactions)
     if piece.step == UTILITY:
-        rows = utility.evaluate(
-            target, trained.model, held_out, confidence=plan.confidence, rng=rng
-        )
+        rows = utility.evaluate(target, trained.model, held, confidence=plan.confidence, rng=rng)
         return PieceResult(utility=rows)
     attack = _attack(piece.step)
     view = trained.transcript.view(attack.vantage, rng)
@@ -84,7 +81,7 @@ def run(piece: Piece, plan: Plan, interactions: Interactions) -> PieceResult:
         attacks=_GAMES[attack.family](
             attack,
             view,
-            dataclasses.replace(interactions, ratings=held_out.train, timestamps=None),
+            held.train,
             target=target.name,
             name=piece.step,
             quick=plan.quick,
@@ -160,17 +157,17 @@ def _attack(name: str) -> Attack:
     return attack
 
 
-_trained: dict[str, tuple[Split, Run]] = {}
+_trained: dict[str, tuple[Held, Run]] = {}
 """The last training of this process: pieces of one target that follow each other share it."""
 
 
-def _train(target: Target, plan: Plan, interactions: Interactions) -> tuple[Split, Run]:
+def _train(target: Target, plan: Plan, interactions: Interactions) -> tuple[Held, Run]:
     key = json.dumps([repr(target), plan.seed, interactions.digest()])
     if key not in _trained:
-        held_out = leave_last_out(interactions, _rng(plan, "held-out items"))
-        run = target.run(held_out.train, _rng(plan, f"{target.name} training"))
+        held = utility.hold_out(target.evaluation, interactions, _rng(plan, "held-out items"))
+        run = target.run(held.train, _rng(plan, f"{target.name} training"))
         _trained.clear()
-        _trained[key] = held_out, run
+        _trained[key] = held, run
     return _trained[key]
 
 

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from targets.systems.base import Target
 
 Number = bool | int | float | str
+Setting = Number | Mapping[str, Number]
+PARTS = {"learner": "learners", "protection": "protections", "route": "routes"}
+"""Settings that are members of a family of their own."""
 
 
 class PlanError(InputError):
@@ -48,7 +52,7 @@ class Plan(BaseModel):
     quick: bool = False
     attacks: tuple[str, ...] | None = Field(default=None, strict=False)
     estimator: str = "clopper-pearson"
-    settings: dict[str, dict[str, Number]] = Field(default_factory=dict)
+    settings: dict[str, dict[str, Number | dict[str, Number]]] = Field(default_factory=dict)
 
     def resolved(self) -> Plan:
         """The plan with all targets and attacks named; PlanError on an unknown name."""
@@ -88,32 +92,67 @@ class Resources:
 
 def make_target(name: str, plan: Plan) -> Target:
     """The target called ``name`` with the plan's settings; PlanError on a wrong setting."""
-    member = FAMILIES["targets"].member(name)
-    settings = dict(plan.settings.get(name, {}))
-    known = {field.name: field.default for field in fields(member)}
-    for key, value in plan.settings.get(name, {}).items():
+    target: Target = _make("targets", name, plan.settings.get(name, {}), "settings", name)
+    return target
+
+
+def _make(kind: str, name: str, given: Mapping[str, Setting], *location: str) -> Any:
+    """The member of a family with these settings.
+
+    A setting that is a part (learner, protection, route) is given by its name, or by a table of its
+    ``name`` and its own settings.
+    """
+    try:
+        member = FAMILIES[kind].member(name)
+    except InputError as error:
+        raise PlanError(str(error), *location) from error
+    known = {f.name: f.default for f in fields(member) if f.init}
+    settings: dict[str, Any] = {}
+    for key, value in given.items():
+        where = (*location, key)
         if key not in known:
             raise PlanError(
                 f"Expected a setting of {name} ({', '.join(known)}), got {key!r}. Rename it.",
-                *("settings", name, key),
+                *where,
             )
-        whole = isinstance(known[key], int)
-        if isinstance(value, bool | str) or (
-            whole and isinstance(value, float) and not value.is_integer()
-        ):
-            kind = "a whole number" if whole else "a number"
-            raise PlanError(
-                f"Expected {kind} for {name} {key}, got {value!r}. Give one.",
-                *("settings", name, key),
-            )
-        if whole:
-            settings[key] = int(value)
+        if key in PARTS:
+            part = {"name": value} if isinstance(value, str) else value
+            chosen = part.get("name") if isinstance(part, Mapping) else None
+            if not isinstance(part, Mapping) or not isinstance(chosen, str):
+                names = ", ".join(FAMILIES[PARTS[key]].names())
+                raise PlanError(
+                    f"Expected the name of a {key} for {name}, or a table with its name and "
+                    f"settings, got {value!r}. Name one: {names}.",
+                    *where,
+                )
+            rest = {k: v for k, v in part.items() if k != "name"}
+            settings[key] = _make(PARTS[key], chosen, rest, *where)
+        else:
+            settings[key] = _value(name, key, value, known[key], *where)
     try:
-        target: Target = member(**settings)
+        return member(**settings)
     except InputError as error:
         named = [key for key in settings if f"got {key}=" in str(error)]
-        raise PlanError(str(error), "settings", name, *named[:1]) from error
-    return target
+        raise PlanError(str(error), *location, *named[:1]) from error
+
+
+def _value(name: str, key: str, value: Setting, default: object, *location: str) -> Number:
+    """A plain setting, of the kind that its default is."""
+    if isinstance(default, bool | str):
+        kind, fits = (
+            ("true or false" if isinstance(default, bool) else "a text"),
+            isinstance(value, type(default)),
+        )
+    else:
+        whole = isinstance(default, int)
+        kind = "a whole number" if whole else "a number"
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+        if fits and whole and isinstance(value, float):
+            fits = value.is_integer()
+            value = int(value) if fits else value
+    if not fits or isinstance(value, Mapping):
+        raise PlanError(f"Expected {kind} for {name} {key}, got {value!r}. Give one.", *location)
+    return value
 
 
 def read_plan(path: Path) -> Plan:

@@ -14,7 +14,7 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -26,7 +26,7 @@ from pydantic import ValidationError
 from accountants.errors import AuditError
 from auditor import pieces, workers
 from auditor.pieces import Piece, PieceResult
-from auditor.plan import Number, Plan, Resources, make_plan, make_resources, make_target
+from auditor.plan import Plan, Resources, Setting, make_plan, make_resources, make_target
 from auditor.progress import Observer
 from auditor.sources import load_data
 from reports import store
@@ -47,7 +47,7 @@ def audit(
     confidence: float = 0.95,
     quick: bool = False,
     attacks: Sequence[str] | None = None,
-    settings: dict[str, dict[str, Number]] | None = None,
+    settings: Mapping[str, Mapping[str, Setting]] | None = None,
     out: Path | None = None,
     jobs: int | None = None,
 ) -> Record:

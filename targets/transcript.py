@@ -1,8 +1,6 @@
 """All that crossed a boundary during a run, and what each vantage may see of it.
 
-This is the only module of ``targets`` that attacks may import. Uploads are stored compactly (a
-rank-one gradient as its factors, reports as indices) but read as the protocol sends them, through
-``dense``: storage is not knowledge.
+With ``targets.components``, the messages, this is all of ``targets`` that attacks may import.
 """
 
 from __future__ import annotations
@@ -14,132 +12,23 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from accountants.errors import InputError
 from accountants.scope import Vantage
+from targets.components import Component, Ints, Reports
 
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.floating[Any]]
-
-
-class Component(Protocol):
-    """One named part of a round's messages, for all clients at once."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one client's part, as ``dense`` gives it."""
-        ...
-
-    def __len__(self) -> int:
-        """Number of clients."""
-        ...
-
-    def dense(self, clients: Ints) -> NDArray[Any]:
-        """What the clients at these positions sent, shape (len(clients), *shape)."""
-        ...
-
-    def total(self) -> NDArray[Any]:
-        """Sum over all clients, shape ``shape``: what secure aggregation lets through."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Dense:
-    """Messages stored as they are: ``values`` has shape (n, *shape)."""
-
-    values: NDArray[Any]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one client's part."""
-        return self.values.shape[1:]
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def dense(self, clients: Ints) -> NDArray[Any]:
-        """What the clients at these positions sent."""
-        return self.values[clients]
-
-    def total(self) -> NDArray[Any]:
-        """Sum over all clients."""
-        return np.asarray(self.values.sum(axis=0, dtype=np.float64))
-
-
-@dataclass(frozen=True, slots=True)
-class RankOne:
-    """Item gradients G_u = (s_u - V x_u) x_u^T, each M x F, stored as their factors.
-
-    ``vectors`` is (n, F), ``items`` the broadcast V (M, F), ``corrections`` the sparse s (n, M).
-    Memory is n F + nnz(s) numbers instead of n M F.
-    """
-
-    vectors: Floats
-    items: Floats
-    corrections: sparse.csr_array
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(M, F)."""
-        return self.items.shape
-
-    def __len__(self) -> int:
-        return len(self.vectors)
-
-    def dense(self, clients: Ints) -> NDArray[Any]:
-        """The gradients that these clients sent, (len(clients), M, F)."""
-        x = self.vectors[clients]
-        left = self.corrections[clients].toarray() - x @ self.items.T
-        return np.asarray(left[:, :, None] * x[:, None, :])
-
-    def total(self) -> NDArray[Any]:
-        """Sum of all gradients, without ever building one: S^T X - V (X^T X)."""
-        x = self.vectors
-        return np.asarray(self.corrections.T @ x - self.items @ (x.T @ x))
-
-
-@dataclass(frozen=True, slots=True)
-class Reports:
-    """k reports a client of one coordinate of a matrix each, as +B or -B.
-
-    ``index`` is (n, k), a flat position in the matrix; ``positive`` is (n, k), whether +B was
-    sent. ``magnitude`` is B and public. ``matrix`` is the public shape (M, F).
-    """
-
-    index: Ints
-    positive: NDArray[np.bool_]
-    magnitude: float
-    matrix: tuple[int, int]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(M, F)."""
-        return self.matrix
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def dense(self, clients: Ints) -> NDArray[Any]:
-        """Each client's estimate of its matrix: the mean of its k reports, (len(clients), M, F)."""
-        index, sign = self.index[clients], np.where(self.positive[clients], 1.0, -1.0)
-        n, k = index.shape
-        size = self.matrix[0] * self.matrix[1]
-        flat = (np.arange(n)[:, None] * size + index).ravel()
-        sums = np.bincount(flat, weights=sign.ravel(), minlength=n * size)
-        return np.asarray((sums * (self.magnitude / k)).reshape(n, *self.matrix))
-
-    def total(self) -> NDArray[Any]:
-        """Sum over clients of their estimates."""
-        sign = np.where(self.positive, 1.0, -1.0)
-        size = self.matrix[0] * self.matrix[1]
-        sums = np.bincount(self.index.ravel(), weights=sign.ravel(), minlength=size)
-        return np.asarray((sums * (self.magnitude / self.index.shape[1])).reshape(self.matrix))
+Broadcast = Mapping[str, NDArray[Any]]
+"""A model as it is sent to all clients: its named parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """One round's messages in one batch: whose they are, and their named components."""
+    """One round's messages in one batch: whose they are, and their named components.
+
+    ``users`` (n,) are the senders, ascending in a training: positions of users, or of parties where
+    several users share one (``Public.parties``). Names of components that belong together begin
+    with the same word before a dot: "user.W1", "user.b", "item".
+    """
 
     users: Ints
     components: Mapping[str, Component]
@@ -155,10 +44,14 @@ class Uploads:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one round put on the wire: the model sent down, the messages sent up."""
+    """What one round put on the wire: the model sent down, the messages sent up.
 
-    broadcast: Floats | None
+    ``clear`` are messages that even secure aggregation leaves in the clear, linked to senders.
+    """
+
+    broadcast: Broadcast | None
     uploads: Uploads
+    clear: Uploads | None = None
 
 
 class Channel(Protocol):
@@ -171,23 +64,32 @@ class Channel(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Public:
-    """What everybody knows: the algorithm, its settings, and the law of its randomizer."""
+    """What everybody knows: the algorithm, its settings, and the law of its randomizer.
+
+    ``route`` is the strongest vantage that the protocol gives to anyone who keeps to it; stronger
+    ones need a colluding proxy or a broken aggregation. ``parties`` is their number where messages
+    come from parties that hold several users' (or some items') ratings, None where every user
+    sends for itself.
+    """
 
     algorithm: str
     n_users: int
     n_items: int
     settings: Mapping[str, float] = field(default_factory=dict)
     channel: Channel | None = None
+    route: Vantage = Vantage.SERVER
+    parties: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glimpse:
     """What a vantage sees of one round; None where it sees nothing."""
 
-    broadcast: Floats | None
+    broadcast: Broadcast | None
     uploads: Uploads | None = None
     pool: Mapping[str, Component] | None = None
     aggregate: Mapping[str, NDArray[Any]] | None = None
+    clear: Uploads | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +122,7 @@ class Transcript:
 
     public: Public
     rounds: tuple[Round, ...]
-    release: Floats | None = None
+    release: Broadcast | None = None
 
     def view(self, vantage: Vantage, rng: np.random.Generator | None = None) -> View:
         """What ``vantage`` sees. The shuffled view needs ``rng`` for its permutation.
@@ -229,21 +131,15 @@ class Transcript:
         follows from the last uploads, not from the broadcasts before.
         """
         if vantage is Vantage.SERVER:
-            glimpses = tuple(Glimpse(broadcast=r.broadcast, uploads=r.uploads) for r in self.rounds)
+            glimpses = tuple(
+                Glimpse(broadcast=r.broadcast, uploads=r.uploads, clear=r.clear)
+                for r in self.rounds
+            )
         elif vantage is Vantage.SHUFFLED:
             if rng is None:
                 raise InputError("Expected rng for the shuffled view, got None. Pass a Generator.")
             glimpses = tuple(
-                Glimpse(
-                    broadcast=r.broadcast,
-                    pool=MappingProxyType(
-                        {
-                            name: _shuffle(component, rng)
-                            for name, component in r.uploads.components.items()
-                        }
-                    ),
-                )
-                for r in self.rounds
+                Glimpse(broadcast=r.broadcast, pool=_shuffle(r.uploads, rng)) for r in self.rounds
             )
         elif vantage is Vantage.AGGREGATE:
             glimpses = tuple(
@@ -252,6 +148,7 @@ class Transcript:
                     aggregate=MappingProxyType(
                         {name: c.total() for name, c in r.uploads.components.items()}
                     ),
+                    clear=r.clear,
                 )
                 for r in self.rounds
             )
@@ -263,17 +160,17 @@ class Transcript:
         return View(vantage=vantage, public=self.public, rounds=glimpses)
 
 
-def _shuffle(component: Component, rng: np.random.Generator) -> Component:
-    """The same messages without their senders; reports are split up before they are permuted."""
-    if isinstance(component, Reports):
-        order = rng.permutation(component.index.size)
-        return Reports(
-            index=component.index.ravel()[order][:, None],
-            positive=component.positive.ravel()[order][:, None],
-            magnitude=component.magnitude,
-            matrix=component.matrix,
-        )
-    order = rng.permutation(len(component))
-    if isinstance(component, RankOne):
-        return RankOne(component.vectors[order], component.items, component.corrections[order])
-    return Dense(component.dense(order))
+def _shuffle(uploads: Uploads, rng: np.random.Generator) -> Mapping[str, Component]:
+    """The same messages without their senders.
+
+    What one message carries stays together; reports are messages of their own and are split up.
+    """
+    order = rng.permutation(len(uploads.users))
+    pool: dict[str, Component] = {}
+    for name, component in uploads.components.items():
+        if isinstance(component, Reports):
+            single = component.split()
+            pool[name] = single.take(rng.permutation(len(single)))
+        else:
+            pool[name] = component.take(order)
+    return MappingProxyType(pool)

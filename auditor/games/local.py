@@ -14,8 +14,9 @@ from attacks.base import Attack, Background, Scores
 from auditor.estimators.base import Estimator
 from auditor.estimators.clopper_pearson import clopper_pearson_lower, clopper_pearson_upper
 from reports.record import AttackRow
+from targets.components import Dense
 from targets.systems.base import Challenge
-from targets.transcript import Dense, Glimpse, Public, Uploads, View
+from targets.transcript import Glimpse, Public, Uploads, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,7 @@ def play(
     background = Background(worlds=challenge.values)
     scores = []
     for world in (0, 1):
-        profile = challenge.profiles[[world]]
+        profile = challenge.profiles.take(np.array([world]))
         uploads = challenge.target.upload(profile, challenge.broadcast, rng, samples)
         view = _view(challenge, challenge.read(uploads))
         inference = attack.infer(view, background, rng)
@@ -75,7 +76,7 @@ def _view(challenge: Challenge, symbols: NDArray[np.int64]) -> View:
     public = Public(
         algorithm=challenge.target.name,
         n_users=1,
-        n_items=challenge.profiles.shape[1],
+        n_items=challenge.profiles.n_items,
         channel=challenge.channel,
     )
     glimpse = Glimpse(broadcast=challenge.broadcast, uploads=uploads)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from attacks.base import Attack, Background, Reconstruction
 from auditor import metrics
 from reports.record import AttackRow
+from targets.components import Floats, RankOne
 from targets.datasets.base import Interactions
-from targets.transcript import Floats, RankOne, View
+from targets.transcript import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from accountants.errors import InputError
@@ -43,13 +43,16 @@ class Interactions:
     titles: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, ratings: ArrayLike | sparse.sparray, *, name: str = "table", **rest: Any) -> Self:
+    def of(
+        cls, ratings: NDArray[Any] | sparse.sparray, *, name: str = "table", **rest: Any
+    ) -> Self:
         """Interactions from a table of ratings (n_users, n_items) alone; zeros are no ratings.
 
         Users and items are numbered from 0. ``rest`` are other fields, aligned with the table.
         InputError on values that are not finite.
         """
-        table = sparse.csr_array(ratings, dtype=np.float32, copy=True)
+        made: Any = sparse.csr_array
+        table = made(ratings).astype(np.float32, copy=True)
         table.sum_duplicates()
         table.eliminate_zeros()
         if not np.isfinite(table.data).all():

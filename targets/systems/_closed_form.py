@@ -34,7 +34,7 @@ from scipy.linalg import solve_triangular
 from threadpoolctl import ThreadpoolController
 
 from accountants.errors import InputError
-from targets.transcript import Floats, RankOne
+from targets.components import Floats, RankOne
 
 # Numbers in one padded batch: 0.5 MiB of float64, so that two fit a second-level cache.
 BLOCK = 1 << 16

@@ -24,11 +24,16 @@ from scipy import sparse
 from accountants.claim import Claim
 from accountants.errors import InputError
 from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
+from targets.components import Dense, Floats
+from targets.compute import Compute
+from targets.datasets.base import Interactions
 from targets.mechanisms.base import Mechanism
 from targets.mechanisms.bit_flip import BitFlip
 from targets.mechanisms.product import Product
 from targets.systems.base import (
+    DEFAULT,
     Challenge,
+    Evaluation,
     Model,
     Population,
     Progress,
@@ -36,7 +41,7 @@ from targets.systems.base import (
     Reported,
     Run,
 )
-from targets.transcript import Dense, Floats, Public, Round, Transcript, Uploads
+from targets.transcript import Broadcast, Public, Round, Transcript, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -102,6 +107,7 @@ class FlippedBits(ABC):
     neighbours: int = 20
 
     paper = PAPER
+    evaluation = Evaluation(cutoffs=(2, 4, 6, 8, 10))
 
     def __post_init__(self) -> None:
         if not 0 < self.epsilon < math.inf:
@@ -186,7 +192,7 @@ class FlippedBits(ABC):
         return (
             Challenge(
                 target=self,
-                profiles=sparse.csr_array(profiles),
+                profiles=Interactions.of(profiles, name="game"),
                 broadcast=None,
                 read=_first_bit,
                 values=(1.0, 0.0),
@@ -198,26 +204,27 @@ class FlippedBits(ABC):
 
     def run(
         self,
-        ratings: sparse.csr_array,
+        interactions: Interactions,
         rng: np.random.Generator,
         progress: Progress | None = None,
+        compute: Compute = DEFAULT,
     ) -> Run:
         """One upload by every user, one estimate by the server, one broadcast of neighbourhoods."""
-        uploads = self.upload(ratings, None, rng)
-        bits = uploads.components["bits"].dense(np.arange(ratings.shape[0]))
+        uploads = self.upload(interactions, None, rng)
+        bits = uploads.components["bits"].dense(np.arange(interactions.n_users))
         flip = self.flip
         similarity = estimate_jaccard(bits.astype(np.float32), flip.p, flip.q)
         nearest = neighbourhoods(similarity, self.neighbours)
         transcript = Transcript(
             public=Public(
                 algorithm=self.name,
-                n_users=ratings.shape[0],
-                n_items=ratings.shape[1],
+                n_users=interactions.n_users,
+                n_items=interactions.n_items,
                 settings={"epsilon": self.epsilon, "p": flip.p, "q": flip.q},
                 channel=flip,
             ),
             rounds=(Round(broadcast=None, uploads=uploads),),
-            release=nearest.toarray(),
+            release={"similarity": nearest.toarray()},
         )
         if progress is not None:
             progress(1, 1)
@@ -225,21 +232,23 @@ class FlippedBits(ABC):
 
     def upload(
         self,
-        profiles: sparse.csr_array,
-        broadcast: Floats | None,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
         rng: np.random.Generator,
         size: int = 1,
+        compute: Compute = DEFAULT,
     ) -> Uploads:
         """Equation 3 on every bit of every profile, ``size`` times over. Nothing is broadcast."""
-        bits = profiles.toarray() > 0
+        bits = profiles.ratings.toarray() != 0
         users = np.repeat(np.arange(len(bits)), size)
         return Uploads(users, {"bits": Dense(self.flip.randomize(bits[users], rng))})
 
     def score(
-        self, model: Model, ratings: sparse.csr_array, users: NDArray[np.integer[Any]]
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
     ) -> Floats:
         """Equation 12: the similarities of an item's neighbours that are in the user's history."""
-        held = (ratings[users] > 0).astype(np.float64)
+        held = interactions.ratings[users].astype(np.float64)
+        held.data[:] = 1.0
         return np.asarray((held @ model.arrays["nearest"].T).toarray())
 
 

@@ -21,9 +21,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from accountants.errors import InputError
+from targets.components import Floats
+from targets.compute import Compute
+from targets.datasets.base import Interactions
+from targets.spill import Spill
 from targets.systems._closed_form import one_thread, user_vectors
-from targets.systems.base import Model, Progress, Run
-from targets.transcript import Channel, Floats, Public, Round, Transcript, Uploads
+from targets.systems.base import DEFAULT, Evaluation, Model, Progress, Run
+from targets.transcript import Broadcast, Channel, Public, Round, Transcript, Uploads
 
 PAPER = "Minto, Haller, Livshits, Haddadi: FMF-LDP, RecSys 2021"
 
@@ -47,6 +51,7 @@ class ImplicitMf(ABC):
     init_scale: float = 0.05
 
     paper = PAPER
+    evaluation = Evaluation(cutoffs=(2, 5, 10))
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -75,10 +80,11 @@ class ImplicitMf(ABC):
     @abstractmethod
     def upload(
         self,
-        profiles: sparse.csr_array,
-        broadcast: Floats | None,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
         rng: np.random.Generator,
         size: int = 1,
+        compute: Compute = DEFAULT,
     ) -> Uploads:
         """The client alone: each profile's message, ``size`` times over, profile by profile."""
 
@@ -88,44 +94,46 @@ class ImplicitMf(ABC):
 
     def run(
         self,
-        ratings: sparse.csr_array,
+        interactions: Interactions,
         rng: np.random.Generator,
         progress: Progress | None = None,
+        compute: Compute = DEFAULT,
     ) -> Run:
         """Train for ``rounds`` rounds and keep every round's broadcast and uploads.
 
-        What a user vector needs of ``ratings`` is which entries are there (equation 10); their
+        What a user vector needs of the ratings is which entries are there (equation 10); their
         values are not used.
         """
-        items = rng.normal(scale=self.init_scale, size=(ratings.shape[1], self.factors))
-        rounds = []
+        items = rng.normal(scale=self.init_scale, size=(interactions.n_items, self.factors))
+        spill, rounds = Spill(compute), []
         with one_thread().limit(limits=1, user_api="blas"):
             for number in range(self.rounds):
-                uploads = self.upload(ratings, items, rng)
-                rounds.append(Round(broadcast=items, uploads=uploads))
+                model = {"items": items}
+                uploads = self.upload(interactions, model, rng, compute=compute)
+                rounds.append(spill.keep(Round(broadcast=model, uploads=uploads)))
                 items = self.step(items, uploads)
                 if progress is not None:
                     progress(number + 1, self.rounds)
         transcript = Transcript(
             public=Public(
                 algorithm=self.name,
-                n_users=ratings.shape[0],
-                n_items=ratings.shape[1],
+                n_users=interactions.n_users,
+                n_items=interactions.n_items,
                 settings={field.name: float(getattr(self, field.name)) for field in fields(self)},
                 channel=self.channel,
             ),
             rounds=tuple(rounds),
-            release=items,
+            release={"items": items},
         )
         return Run(transcript=transcript, model=Model(arrays={"items": items}))
 
     def score(
-        self, model: Model, ratings: sparse.csr_array, users: NDArray[np.integer[Any]]
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
     ) -> Floats:
         """X V^T for these users, (len(users), n_items), each solved against the final V."""
         items = model.arrays["items"]
         with one_thread().limit(limits=1, user_api="blas"):
-            return np.asarray(self.solve(ratings[users], items) @ items.T)
+            return np.asarray(self.solve(interactions.ratings[users], items) @ items.T)
 
     def solve(self, profiles: sparse.csr_array, items: Floats) -> Floats:
         """Equation 4 for every profile: (n, F). Private: it never leaves a device."""
@@ -139,12 +147,13 @@ class ImplicitMf(ABC):
             )
         return np.asarray(items)
 
-    def _received(self, broadcast: Floats | None, profiles: sparse.csr_array) -> Floats:
-        expected = (profiles.shape[1], self.factors)
-        if broadcast is None or broadcast.shape != expected:
-            got = None if broadcast is None else broadcast.shape
+    def _received(self, broadcast: Broadcast | None, profiles: Interactions) -> Floats:
+        expected = (profiles.n_items, self.factors)
+        items = None if broadcast is None else broadcast.get("items")
+        if items is None or items.shape != expected:
+            got = None if items is None else items.shape
             raise InputError(
-                f"Expected a broadcast item matrix of shape {expected}, got {got}. "
+                f'Expected a broadcast item matrix "items" of shape {expected}, got {got}. '
                 "Send one row an item, one column a factor."
             )
-        return broadcast
+        return items

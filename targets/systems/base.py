@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from accountants.claim import Claim
 from accountants.scope import Scope
+from targets.components import Floats
+from targets.compute import Compute
+from targets.datasets.base import Interactions
 from targets.mechanisms.base import Mechanism
-from targets.transcript import Channel, Floats, Transcript, Uploads
+from targets.transcript import Broadcast, Channel, Transcript, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
+DEFAULT = Compute()
 Progress = Callable[[int, int], None]
 """Called with (rounds done, rounds in all)."""
 
@@ -47,22 +51,38 @@ class Question:
 class Challenge:
     """Two neighbouring users, a broadcast, and what of their upload is looked at: the local game.
 
-    ``profiles`` is (2, n_items) csr, the two worlds; ``broadcast`` what the server sends them (a
-    malicious server may send anything). ``target`` is the system at the size of this small
-    catalogue; ``read`` reduces ``Uploads`` to one discrete symbol a client, (n,). Where the law of
-    that symbol is public, ``channel`` gives it, at the private ``values`` of the two worlds.
+    ``profiles`` are two users over a small catalogue, the two worlds; ``broadcast`` what the server
+    sends them (a malicious server may send anything). ``target`` is the system at the size of this
+    small catalogue; ``read`` reduces ``Uploads`` to one discrete symbol a client, (n,). Where the
+    law of that symbol is public, ``channel`` gives it, at the private ``values`` of the two worlds.
     ``scope`` is what a bound measured in this game speaks of; ``inputs`` put the two worlds in
     words.
     """
 
     target: Target
-    profiles: sparse.csr_array
-    broadcast: Floats | None
+    profiles: Interactions
+    broadcast: Broadcast | None
     read: Callable[[Uploads], NDArray[np.int64]]
     channel: Channel | None
     values: tuple[float, float]
     scope: Scope
     inputs: tuple[str, str]
+
+
+class Split(StrEnum):
+    """What the papers hold out to measure how well a system recommends."""
+
+    LEAVE_LAST_OUT = "leave last out"  # the latest interaction of every user
+    HELD_OUT_USERS = "held-out users"  # some users, whose devices fine-tune on half their history
+    HELD_OUT_RATINGS = "held-out ratings"  # some ratings of every user, predicted: MSE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """A paper's protocol: what is held out, and the K of its HR@K and NDCG@K."""
+
+    split: Split = Split.LEAVE_LAST_OUT
+    cutoffs: tuple[int, ...] = (10,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +131,11 @@ class Target(Protocol):
         """What the paper reports of its utility, for the reader to compare."""
         ...
 
+    @property
+    def evaluation(self) -> Evaluation:
+        """How the paper measures utility."""
+        ...
+
     def questions(self, population: Population) -> tuple[Question, ...]:
         """The claims, each in its own scope and in the scopes it would be taken for."""
         ...
@@ -129,25 +154,33 @@ class Target(Protocol):
 
     def run(
         self,
-        ratings: sparse.csr_array,
+        interactions: Interactions,
         rng: np.random.Generator,
         progress: Progress | None = None,
+        compute: Compute = DEFAULT,
     ) -> Run:
-        """Train on ``ratings`` (n_users, n_items) and keep what crossed a boundary."""
+        """Train and keep what crossed a boundary. Explicit and implicit ratings alike.
+
+        ``progress`` is called after every round. InputError if the data lack what the system needs.
+        """
         ...
 
     def upload(
         self,
-        profiles: sparse.csr_array,
-        broadcast: Floats | None,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
         rng: np.random.Generator,
         size: int = 1,
+        compute: Compute = DEFAULT,
     ) -> Uploads:
         """The client alone: each profile's message, ``size`` times over, profile by profile."""
         ...
 
     def score(
-        self, model: Model, ratings: sparse.csr_array, users: NDArray[np.integer[Any]]
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
     ) -> Floats:
-        """Scores of all items for these users, (len(users), n_items), as their devices compute."""
+        """Scores of all items for these users, (len(users), n_items), as their devices compute.
+
+        ``interactions`` are what the devices hold; where devices fine-tune, they do so on these.
+        """
         ...

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from accountants.claim import Claim
 from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
+from targets.components import Floats, RankOne
+from targets.compute import Compute
+from targets.datasets.base import Interactions
 from targets.mechanisms.base import Mechanism
 from targets.mechanisms.identity import Identity
 from targets.systems._closed_form import item_gradients
 from targets.systems._implicit_mf import PAPER, ImplicitMf
-from targets.systems.base import Challenge, Population, Question, Reported
-from targets.transcript import Floats, RankOne, Uploads
+from targets.systems.base import DEFAULT, Challenge, Population, Question, Reported
+from targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -72,19 +74,20 @@ class Fcf(ImplicitMf):
 
     def upload(
         self,
-        profiles: sparse.csr_array,
-        broadcast: Floats | None,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
         rng: np.random.Generator,
         size: int = 1,
+        compute: Compute = DEFAULT,
     ) -> Uploads:
         """Equation 5 for every item, component "gradient"; ``rng`` is not drawn from."""
         gradient = item_gradients(
             self._received(broadcast, profiles),
-            profiles,
+            profiles.ratings,
             alpha=self.alpha,
             regularization=self.regularization,
         )
-        users = np.repeat(np.arange(profiles.shape[0]), size)
+        users = np.repeat(np.arange(profiles.n_users), size)
         if size != 1:
             gradient = RankOne(gradient.vectors[users], gradient.items, gradient.corrections[users])
         return Uploads(users, {"gradient": gradient})

@@ -14,13 +14,16 @@ from accountants.claim import Claim
 from accountants.errors import InputError
 from accountants.events import ShuffledDpEvent
 from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
+from targets.components import Floats, Reports
+from targets.compute import Compute
+from targets.datasets.base import Interactions
 from targets.mechanisms.base import Mechanism
 from targets.mechanisms.one_coordinate import OneCoordinate
 from targets.mechanisms.repeated import Repeated
 from targets.mechanisms.shuffled import Shuffled
 from targets.systems._implicit_mf import PAPER, ImplicitMf
-from targets.systems.base import Challenge, Population, Question, Reported
-from targets.transcript import Floats, Reports, Uploads
+from targets.systems.base import DEFAULT, Challenge, Population, Question, Reported
+from targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -186,8 +189,8 @@ class FmfLdp(ImplicitMf):
         return (
             Challenge(
                 target=game,
-                profiles=sparse.csr_array(np.repeat(np.eye(2), half, axis=1)),
-                broadcast=game.opposite_rows(2 * half),
+                profiles=Interactions.of(np.repeat(np.eye(2), half, axis=1), name="game"),
+                broadcast={"items": game.opposite_rows(2 * half)},
                 read=_symbols,
                 channel=ReportLaw(self.epsilon, 2 * half),
                 values=(1.0, -1.0),
@@ -232,10 +235,11 @@ class FmfLdp(ImplicitMf):
 
     def upload(
         self,
-        profiles: sparse.csr_array,
-        broadcast: Floats | None,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
         rng: np.random.Generator,
         size: int = 1,
+        compute: Compute = DEFAULT,
     ) -> Uploads:
         """Algorithm 1, k times a message: component "reports".
 
@@ -244,9 +248,9 @@ class FmfLdp(ImplicitMf):
         """
         items = self._received(broadcast, profiles)
         randomizer = self._randomizer(len(items))
-        users = np.repeat(np.arange(profiles.shape[0]), size)
+        users = np.repeat(np.arange(profiles.n_users), size)
         index = randomizer.coordinates(rng, (len(users), self.reports))
-        entries = self.entries(profiles, items, users[:, None], index)
+        entries = self.entries(profiles.ratings, items, users[:, None], index)
         bits = randomizer.bits(randomizer.project(entries), rng)
         reports = Reports(
             index=index.astype(np.int32),

@@ -11,7 +11,8 @@ import pytest
 from scipy import sparse
 
 from accountants.scope import Vantage
-from targets.transcript import Dense, Public, RankOne, Reports, Round, Transcript, Uploads, View
+from targets.components import Dense, RankOne, Reports
+from targets.transcript import Public, Round, Transcript, Uploads, View
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from attacks._uploads import blocks, features, summary
 from attacks.attribute_mlp import AttributeMlp
 from attacks.attribute_tree import AttributeTree
 from attacks.base import Background
-from targets.transcript import Dense, Public, Round, Transcript, Uploads, View
+from targets.components import Dense
+from targets.transcript import Public, Round, Transcript, Uploads, View
 
 Maker = Callable[..., Any]
 ATTACKS = [AttributeMlp(), AttributeTree()]

@@ -21,10 +21,11 @@ from accountants.scope import Vantage
 from attacks.base import Attack, Background, Family
 from auditor.families import FAMILIES
 from auditor.games import attribute, membership, reconstruction
+from targets.components import Component, Dense
 from targets.datasets.base import Interactions
 from targets.datasets.synthetic import Synthetic
 from targets.mechanisms.bit_flip import BitFlip
-from targets.transcript import Component, Dense, Uploads, View
+from targets.transcript import Uploads, View
 
 GAMES = {
     Family.ATTRIBUTE: attribute,

@@ -11,9 +11,10 @@ import pytest
 from accountants.scope import Vantage
 from attacks.base import Background, Family, Inference, Labels, Reconstruction, Scores
 from auditor.games import attribute, membership, reconstruction
+from targets.components import Dense
 from targets.datasets.base import Interactions
 from targets.datasets.synthetic import Synthetic
-from targets.transcript import Dense, Public, Round, Transcript, Uploads, View
+from targets.transcript import Public, Round, Transcript, Uploads, View
 
 DATA = Synthetic(n_users=80, n_items=60, profile=12, seed=3).load()
 

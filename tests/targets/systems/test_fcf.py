@@ -11,9 +11,9 @@ from scipy import sparse
 
 from accountants.errors import InputError
 from accountants.scope import Vantage
+from targets.components import RankOne
 from targets.systems.base import Population
 from targets.systems.fcf import Fcf
-from targets.transcript import RankOne
 
 
 def interactions(users: int = 60, items: int = 40, seed: int = 0) -> sparse.csr_array:

@@ -14,13 +14,13 @@ from scipy import sparse, stats
 from accountants.errors import InputError
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from auditor.exact import exact_lower_bound
+from targets.components import Reports
 from targets.mechanisms.one_coordinate import OneCoordinate
 from targets.mechanisms.repeated import Repeated
 from targets.mechanisms.shuffled import Shuffled
 from targets.systems._closed_form import item_gradients
 from targets.systems.base import Population
 from targets.systems.fmf_ldp import FmfLdp, ReportLaw
-from targets.transcript import Reports
 
 # A correct sampler fails one of the tests below once in a billion seeds; the seeds are fixed.
 LEVEL = 1e-9

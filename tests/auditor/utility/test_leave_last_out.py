@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from accountants.errors import InputError
-from auditor.utility import _chance, _gains, evaluate, leave_last_out
+from auditor.utility.leave_last_out import evaluate, gains, hold_out
 from targets.datasets.base import Interactions
-from targets.systems.base import Model
+from targets.systems.base import Evaluation, Model
 
 
 def interactions(dense: np.ndarray, times: np.ndarray | None = None) -> Interactions:
@@ -35,6 +35,7 @@ class Fixed:
     table: Any
     name: str = "fixed"
     reported: tuple[Any, ...] = ()
+    evaluation: Evaluation = Evaluation()  # noqa: RUF009
 
     def score(self, model: Model, ratings: Any, users: Any) -> Any:
         return self.table[users]
@@ -46,10 +47,10 @@ def test_the_latest_interaction_is_held_out(seed: int) -> None:
     dense = (rng.random((8, 12)) < 0.4) * rng.integers(1, 6, (8, 12))
     dense[0, :2] = 3
     times = rng.integers(0, 5, dense.shape)
-    split = leave_last_out(interactions(dense, times), rng)
-    for user, item in enumerate(split.held_out):
+    split = hold_out(interactions(dense, times), rng)
+    for user, item in enumerate(split.items):
         held = np.flatnonzero(dense[user])
-        kept = np.flatnonzero(split.train[[user]].toarray()[0])
+        kept = np.flatnonzero(split.train.ratings[[user]].toarray()[0])
         if len(held) < 2:
             assert item == -1
             np.testing.assert_array_equal(kept, held)
@@ -58,19 +59,20 @@ def test_the_latest_interaction_is_held_out(seed: int) -> None:
             assert item == latest
             np.testing.assert_array_equal(kept, held[held != latest])
     np.testing.assert_array_equal(
-        split.train.data, split.train.toarray()[split.train.toarray() > 0]
+        split.train.ratings.data,
+        split.train.ratings.toarray()[split.train.ratings.toarray() > 0],
     )
 
 
 def test_without_timestamps_a_random_interaction_is_held_out() -> None:
     data = interactions(np.ones((200, 10)))
-    split = leave_last_out(data, np.random.default_rng(0))
-    assert len(set(split.held_out.tolist())) == 10
+    split = hold_out(data, np.random.default_rng(0))
+    assert len(set(split.items.tolist())) == 10
 
 
 def test_nothing_to_hold_out_is_refused() -> None:
     with pytest.raises(InputError, match="two interactions"):
-        leave_last_out(interactions(np.eye(4)), np.random.default_rng(0))
+        hold_out(interactions(np.eye(4)), np.random.default_rng(0))
 
 
 @given(st.integers(0, 15), st.integers(0, 15))
@@ -78,29 +80,29 @@ def test_gains_average_over_the_orders_of_ties(above: int, tied: int) -> None:
     positions = [above + step for step in range(tied + 1)]
     hit = np.mean([position < 10 for position in positions])
     gain = np.mean([1 / np.log2(p + 2) if p < 10 else 0.0 for p in positions])
-    found = _gains(np.array([above]), np.array([tied]))
+    found = gains(np.array([above]), np.array([tied]), 10)
     np.testing.assert_allclose(found[:, 0], [hit, gain])
 
 
 def test_chance_is_what_a_constant_score_reaches() -> None:
     rng = np.random.default_rng(1)
     data = interactions((rng.random((50, 300)) < 0.1) * 1.0 + np.eye(50, 300))
-    split = leave_last_out(data, rng)
+    split = hold_out(data, rng)
     rows = evaluate(Fixed(np.zeros((50, 300))), Model(), split, confidence=0.95, rng=rng)
     for row in rows:
         assert row.value == pytest.approx(row.random)
     sampled = next(r for r in rows if (r.metric, r.protocol) == ("HR@10", "99 sampled negatives"))
     assert sampled.random == pytest.approx(0.1)
-    assert _chance(np.array([5]))[0] == 1.0
+    assert gains(np.array([0]), np.array([4]), 10)[0] == 1.0
 
 
 def test_an_oracle_always_hits_and_its_opposite_never() -> None:
     rng = np.random.default_rng(2)
     data = interactions((rng.random((40, 200)) < 0.1) * 1.0 + np.eye(40, 200) + np.eye(40, 200, 1))
-    split = leave_last_out(data, rng)
+    split = hold_out(data, rng)
     table = np.zeros((40, 200))
-    users = np.flatnonzero(split.held_out >= 0)
-    table[users, split.held_out[users]] = 1.0
+    users = np.flatnonzero(split.items >= 0)
+    table[users, split.items[users]] = 1.0
     for sign, expected in ((1, 1.0), (-1, 0.0)):
         rows = evaluate(Fixed(sign * table), Model(), split, confidence=0.95, rng=rng)
         assert [row.value for row in rows] == [expected] * 4
@@ -111,8 +113,8 @@ def test_history_is_never_ranked() -> None:
     rng = np.random.default_rng(3)
     dense = np.zeros((30, 120))
     dense[:, :50] = 1
-    split = leave_last_out(interactions(dense), rng)
+    split = hold_out(interactions(dense), rng)
     table = np.tile(np.arange(120.0)[::-1], (30, 1))
-    table[np.arange(30), split.held_out] = 69.5  # above the unknown items, below the history
+    table[np.arange(30), split.items] = 69.5  # above the unknown items, below the history
     rows = evaluate(Fixed(table), Model(), split, confidence=0.95, rng=rng)
     assert [row.value for row in rows] == [1.0] * 4

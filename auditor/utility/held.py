@@ -1,0 +1,58 @@
+"""What every protocol of utility leaves to train on, and how it tells its figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from reports.record import UtilityRow
+from targets.datasets.base import Interactions
+from targets.systems.base import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Interactions to train on; what was held out of them is added by each protocol."""
+
+    train: Interactions
+
+
+def row(
+    target: Target,
+    metric: str,
+    protocol: str,
+    values: NDArray[np.floating[Any]],
+    *,
+    random: float,
+    confidence: float,
+    most: float = 1.0,
+) -> UtilityRow:
+    """The mean of ``values`` (n,) with a normal interval within [0, most], beside the paper's."""
+    low, high = _interval(values, confidence, most)
+    paper = next((r for r in target.reported if (r.metric, r.protocol) == (metric, protocol)), None)
+    return UtilityRow(
+        target=target.name,
+        metric=metric,
+        protocol=protocol,
+        value=float(values.mean()),
+        ci_low=low,
+        ci_high=high,
+        confidence=confidence,
+        random=random,
+        n=len(values),
+        paper_value=None if paper is None else paper.value,
+        paper_note="" if paper is None else paper.note,
+    )
+
+
+def _interval(
+    values: NDArray[np.floating[Any]], confidence: float, most: float
+) -> tuple[float, float]:
+    if len(values) < 2:
+        return 0.0, most
+    half = stats.norm.ppf((1 + confidence) / 2) * values.std(ddof=1) / np.sqrt(len(values))
+    return max(0.0, float(values.mean() - half)), min(most, float(values.mean() + half))

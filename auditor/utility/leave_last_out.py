@@ -1,0 +1,122 @@
+"""Leave-last-out: HR@K and NDCG@K of one held-out interaction a user.
+
+One interaction of every user is held out (the latest; without timestamps a random one), the
+target is trained on the rest, and the held-out item is ranked among 99 sampled items that the
+user has not met, or among all of them. Ties are ranked by expectation, so that a model that says
+nothing scores like a random one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountants.errors import InputError
+from auditor.utility.held import Held, row
+from reports.record import UtilityRow
+from targets.datasets.base import Interactions
+from targets.systems.base import Model, Target
+
+NEGATIVES = 99
+SAMPLED, ALL = "99 sampled negatives", "all items"
+_CHUNK = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldItems(Held):
+    """One held-out item a user: ``items`` (n_users,), -1 where none is."""
+
+    items: NDArray[np.int64]
+
+
+def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldItems:
+    """Hold out the latest interaction of every user with at least two.
+
+    Equal timestamps are broken by the larger item number; without timestamps a random interaction
+    is held out.
+    """
+    ratings = interactions.ratings
+    counts = np.diff(ratings.indptr)
+    if not (counts >= 2).any():
+        raise InputError(
+            "Expected at least one user with two interactions, got none. Give more data."
+        )
+    times = interactions.timestamps
+    key = rng.random(ratings.nnz) if times is None else times.astype(np.float64)
+    rows = np.repeat(np.arange(ratings.shape[0]), counts)
+    last = np.lexsort((ratings.indices, key, rows))[ratings.indptr[1:] - 1]
+    chosen = counts >= 2
+    items = np.full(ratings.shape[0], -1, dtype=np.int64)
+    items[chosen] = ratings.indices[last[chosen]]
+    keep = np.ones(ratings.nnz, dtype=bool)
+    keep[last[chosen]] = False
+    return HeldItems(train=interactions.keep(keep), items=items)
+
+
+def evaluate(
+    target: Target,
+    model: Model,
+    held: HeldItems,
+    *,
+    confidence: float,
+    rng: np.random.Generator,
+) -> tuple[UtilityRow, ...]:
+    """HR@K and NDCG@K under both protocols, with normal intervals over users."""
+    tested = np.flatnonzero(held.items >= 0)
+    cutoffs = target.evaluation.cutoffs
+    ranks: dict[str, list[NDArray[np.int64]]] = {SAMPLED: [], ALL: []}
+    n_items = held.train.n_items
+    width = min(NEGATIVES, n_items - 1)
+    for start in range(0, len(tested), _CHUNK):
+        users = tested[start : start + _CHUNK]
+        known = held.train.ratings[users].toarray() != 0
+        scores = np.array(target.score(model, held.train, users), dtype=np.float64)
+        item = held.items[users]
+        truth = np.take_along_axis(scores, item[:, None], axis=1)
+        known[np.arange(len(users)), item] = True
+        scores[known] = -np.inf
+        ranks[ALL].append(np.stack([(scores > truth).sum(1), (scores == truth).sum(1)]))
+        # 99 of the items the user has not met, without replacement: the smallest random keys
+        keys = np.where(known, np.inf, rng.random(scores.shape))
+        drawn = np.argpartition(keys, width - 1, axis=1)[:, :width]
+        negatives = np.take_along_axis(scores, drawn, axis=1)
+        ranks[SAMPLED].append(np.stack([(negatives > truth).sum(1), (negatives == truth).sum(1)]))
+    choices = {
+        SAMPLED: np.array([width + 1]),
+        ALL: n_items - np.diff(held.train.ratings.indptr)[tested],
+    }
+    return tuple(
+        row(
+            target,
+            f"{metric}@{cutoff}",
+            protocol,
+            values,
+            random=float(chance.mean()),
+            confidence=confidence,
+        )
+        for protocol, blocks in ranks.items()
+        for cutoff in cutoffs
+        for metric, values, chance in zip(
+            ("HR", "NDCG"),
+            _found(blocks, cutoff),
+            gains(np.zeros_like(choices[protocol]), choices[protocol] - 1, cutoff),
+            strict=True,
+        )
+    )
+
+
+def gains(above: NDArray[np.int64], tied: NDArray[np.int64], cutoff: int) -> NDArray[np.float64]:
+    """Expected hit and discounted gain (2, n) when ``tied`` others share the item's score."""
+    places = np.arange(cutoff)
+    reached = (places >= above[:, None]) & (places <= (above + tied)[:, None])
+    hit = reached.sum(axis=1) / (tied + 1)
+    gain = (reached / np.log2(places + 2)).sum(axis=1) / (tied + 1)
+    return np.stack([hit, gain])
+
+
+def _found(blocks: Sequence[NDArray[np.int64]], cutoff: int) -> NDArray[np.float64]:
+    above, tied = np.concatenate(blocks, axis=1)
+    return gains(above, tied, cutoff)

@@ -1,0 +1,282 @@
+"""One named part of a round's messages, for all clients at once, in the ways it is stored.
+
+With ``targets.transcript`` this is all of ``targets`` that attacks may import. Messages are stored
+compactly (a rank-one gradient as its factors, an item table as the rows that changed, noise as its
+seeds) but read as the protocol sends them, through ``dense``: storage is not knowledge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from targets.streams import Streams
+
+Ints = NDArray[np.integer[Any]]
+Floats = NDArray[np.floating[Any]]
+
+
+class Component(Protocol):
+    """One named part of a round's messages, for all clients at once."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one client's part, as ``dense`` gives it."""
+        ...
+
+    def __len__(self) -> int:
+        """Number of clients."""
+        ...
+
+    def dense(self, clients: Ints) -> NDArray[Any]:
+        """What the clients at these positions sent, shape (len(clients), *shape)."""
+        ...
+
+    def total(self) -> NDArray[Any]:
+        """Sum over all clients, shape ``shape``: what secure aggregation lets through."""
+        ...
+
+    def take(self, clients: Ints) -> Component:
+        """The messages of the clients at these positions only, in this order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """Messages stored as they are: ``values`` has shape (n, *shape)."""
+
+    values: NDArray[Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one client's part."""
+        return self.values.shape[1:]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def dense(self, clients: Ints) -> NDArray[Any]:
+        """What the clients at these positions sent."""
+        return self.values[clients]
+
+    def total(self) -> NDArray[Any]:
+        """Sum over all clients."""
+        return np.asarray(self.values.sum(axis=0, dtype=np.float64))
+
+    def take(self, clients: Ints) -> Dense:
+        """The messages of these clients."""
+        return Dense(self.values[clients])
+
+
+@dataclass(frozen=True, slots=True)
+class RankOne:
+    """Item gradients G_u = (s_u - V x_u) x_u^T, each M x F, stored as their factors.
+
+    ``vectors`` is (n, F), ``items`` the broadcast V (M, F), ``corrections`` the sparse s (n, M).
+    Memory is n F + nnz(s) numbers instead of n M F.
+    """
+
+    vectors: Floats
+    items: Floats
+    corrections: sparse.csr_array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(M, F)."""
+        return self.items.shape
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def dense(self, clients: Ints) -> NDArray[Any]:
+        """The gradients that these clients sent, (len(clients), M, F)."""
+        x = self.vectors[clients]
+        left = self.corrections[clients].toarray() - x @ self.items.T
+        return np.asarray(left[:, :, None] * x[:, None, :])
+
+    def total(self) -> NDArray[Any]:
+        """Sum of all gradients, without ever building one: S^T X - V (X^T X)."""
+        x = self.vectors
+        return np.asarray(self.corrections.T @ x - self.items @ (x.T @ x))
+
+    def take(self, clients: Ints) -> RankOne:
+        """The gradients of these clients."""
+        return RankOne(
+            self.vectors[clients], self.items, sparse.csr_array(self.corrections[clients])
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A matrix (M, d) of which each client sends, or has changed, some rows only.
+
+    Client i's rows are ``ids[indptr[i] : indptr[i + 1]]``, ascending, with ``values`` (nnz, d).
+    Without ``rest`` the other rows are not on the wire: ``dense`` has zeros there, and ``sent``
+    tells them from zeros that were sent. With ``rest`` (M, d), the model they were broadcast, the
+    whole matrix is on the wire; whoever knows the broadcast sees which rows were touched.
+    Memory is nnz d numbers instead of n M d.
+    """
+
+    indptr: Ints
+    ids: Ints
+    values: NDArray[Any]
+    count: int
+    rest: NDArray[Any] | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(M, d)."""
+        return (self.count, *self.values.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def dense(self, clients: Ints) -> NDArray[Any]:
+        """The matrices of these clients, (len(clients), M, d)."""
+        rows, entries = self._entries(clients)
+        shape = (len(clients), *self.shape)
+        if self.rest is None:
+            out = np.zeros(shape, dtype=self.values.dtype)
+        else:
+            out = np.broadcast_to(self.rest, shape).astype(self.values.dtype)
+        out[rows, self.ids[entries]] = self.values[entries]
+        return out
+
+    def sent(self, clients: Ints) -> NDArray[np.bool_]:
+        """Which rows these clients put on the wire, (len(clients), M)."""
+        if self.rest is not None:
+            return np.ones((len(clients), self.count), dtype=np.bool_)
+        out = np.zeros((len(clients), self.count), dtype=np.bool_)
+        rows, entries = self._entries(clients)
+        out[rows, self.ids[entries]] = True
+        return out
+
+    def total(self) -> NDArray[Any]:
+        """Sum over all clients, in float64."""
+        change = self.values if self.rest is None else self.values - self.rest[self.ids]
+        pick = sparse.csr_array(
+            (np.ones(len(self.ids)), (self.ids, np.arange(len(self.ids)))),
+            shape=(self.count, len(self.ids)),
+        )
+        out = np.asarray(pick @ change.astype(np.float64))
+        return out if self.rest is None else out + len(self) * self.rest.astype(np.float64)
+
+    def take(self, clients: Ints) -> Rows:
+        """The rows of these clients."""
+        rows, entries = self._entries(clients)
+        sizes = np.bincount(rows, minlength=len(clients))
+        return Rows(
+            indptr=np.concatenate([[0], np.cumsum(sizes)]),
+            ids=self.ids[entries],
+            values=self.values[entries],
+            count=self.count,
+            rest=self.rest,
+        )
+
+    def _entries(self, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Position among ``clients`` and position in ``ids`` of all their rows."""
+        starts, sizes = self.indptr[clients], np.diff(self.indptr)[clients]
+        rows = np.repeat(np.arange(len(clients)), sizes)
+        offsets = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return rows, np.asarray(np.repeat(starts, sizes) + offsets, dtype=np.intp)
+
+
+class Randomizer(Protocol):
+    """A local randomizer of whole messages, with one stream of coins a client."""
+
+    def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
+        """Messages (n, *shape) as they are sent, of the same shape."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Randomized:
+    """Messages that are randomized on their way out, and stored by what they are made of.
+
+    Noise fills every entry of an item matrix; a training of it would fill the disk. So it is drawn
+    again, the same, whenever ``dense`` asks (``Streams``). What is stored here is not what a
+    vantage sees: that is ``dense``, ``total`` and no more.
+    """
+
+    clean: Component
+    randomize: Randomizer
+    streams: Streams
+
+    _BLOCK = 1 << 23  # numbers
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one client's part."""
+        return self.clean.shape
+
+    def __len__(self) -> int:
+        return len(self.clean)
+
+    def dense(self, clients: Ints) -> NDArray[Any]:
+        """What the clients at these positions sent."""
+        return self.randomize(self.clean.dense(clients), self.streams.take(clients))
+
+    def total(self) -> NDArray[Any]:
+        """Sum over all clients, by blocks of them."""
+        out = np.zeros(self.shape)
+        step = max(1, self._BLOCK // max(1, int(np.prod(self.shape))))
+        for start in range(0, len(self), step):
+            clients = np.arange(start, min(start + step, len(self)))
+            out += self.dense(clients).sum(axis=0, dtype=np.float64)
+        return out
+
+    def take(self, clients: Ints) -> Randomized:
+        """The messages of these clients."""
+        return Randomized(self.clean.take(clients), self.randomize, self.streams.take(clients))
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """k reports a client of one coordinate of a matrix each, as +B or -B.
+
+    ``index`` is (n, k), a flat position in the matrix; ``positive`` is (n, k), whether +B was
+    sent. ``magnitude`` is B and public. ``matrix`` is the public shape (M, F).
+    """
+
+    index: Ints
+    positive: NDArray[np.bool_]
+    magnitude: float
+    matrix: tuple[int, int]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(M, F)."""
+        return self.matrix
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def dense(self, clients: Ints) -> NDArray[Any]:
+        """Each client's estimate of its matrix: the mean of its k reports, (len(clients), M, F)."""
+        index, sign = self.index[clients], np.where(self.positive[clients], 1.0, -1.0)
+        n, k = index.shape
+        size = self.matrix[0] * self.matrix[1]
+        flat = (np.arange(n)[:, None] * size + index).ravel()
+        sums = np.bincount(flat, weights=sign.ravel(), minlength=n * size)
+        return np.asarray((sums * (self.magnitude / k)).reshape(n, *self.matrix))
+
+    def total(self) -> NDArray[Any]:
+        """Sum over clients of their estimates."""
+        sign = np.where(self.positive, 1.0, -1.0)
+        size = self.matrix[0] * self.matrix[1]
+        sums = np.bincount(self.index.ravel(), weights=sign.ravel(), minlength=size)
+        return np.asarray((sums * (self.magnitude / self.index.shape[1])).reshape(self.matrix))
+
+    def take(self, clients: Ints) -> Reports:
+        """The reports of these clients."""
+        return Reports(self.index[clients], self.positive[clients], self.magnitude, self.matrix)
+
+    def split(self) -> Reports:
+        """Every report as a message of its own."""
+        return Reports(
+            self.index.reshape(-1, 1), self.positive.reshape(-1, 1), self.magnitude, self.matrix
+        )

@@ -1,0 +1,41 @@
+"""What only affects the speed of a target: device, kernel, threads, memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from accountants.errors import InputError
+
+KERNELS = ("auto", "numba", "torch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compute:
+    """Where and how clients are simulated.
+
+    ``device`` is a torch device ("cpu", "cuda", "cuda:1"); ``kernel`` the way clients are trained:
+    fused numba kernels (CPU), batched torch, or the faster of the two that is at hand ("auto").
+    ``threads`` is that of one process. Uploads of a training that exceed ``memory`` bytes are kept
+    in memory-mapped files under ``folder`` (a temporary one by default), removed with the
+    transcript. The last bits of floating-point results may depend on device and kernel, so both
+    are named in an audit's provenance; not on threads or memory.
+    """
+
+    device: str = "cpu"
+    kernel: str = "auto"
+    threads: int = 1
+    memory: int = 1 << 31
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.kernel not in KERNELS:
+            raise InputError(
+                f"Expected a kernel among {', '.join(KERNELS)}, got kernel={self.kernel!r}. "
+                "Leave it out for the fastest."
+            )
+        if self.threads < 1 or self.memory < 0:
+            raise InputError(
+                f"Expected threads of at least 1 and memory of at least 0 bytes, got "
+                f"threads={self.threads!r}, memory={self.memory!r}. Leave them out."
+            )

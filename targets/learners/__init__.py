@@ -1,0 +1,1 @@
+"""Base recommenders: what a device learns, whatever protects its upload and carries it."""

@@ -1,0 +1,94 @@
+"""What every base recommender offers a federated system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from targets.components import Component, Floats
+from targets.compute import Compute
+from targets.datasets.base import Interactions
+from targets.streams import Streams
+from targets.transcript import Broadcast
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """What the sizes of a model depend on: items, and features of a user and of an item."""
+
+    n_items: int
+    n_user_features: int
+    n_item_features: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clients:
+    """Devices of one round: what they hold, and their coin flips.
+
+    ``interactions`` has one row a device; ``features`` (n, d1) are its user's (Table I of the
+    FedRec paper); ``item_features`` (n_items, g) are public.
+    """
+
+    interactions: Interactions
+    features: Floats
+    streams: Streams
+    item_features: Floats | None = None
+
+    def __len__(self) -> int:
+        return self.interactions.n_users
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalTraining:
+    """How a device trains: plain minibatch SGD on its positives and sampled negatives.
+
+    ``negatives`` is q of "1 : q", drawn once an upload, without the user's own items; every epoch
+    visits all examples in a new order, in batches of ``batch``. ``tilt`` adds a linear term to the
+    loss: by component, the scale of the Laplace draws that are its coefficients (objective
+    perturbation), divided by the number of examples.
+    """
+
+    epochs: int = 5
+    batch: int = 32
+    negatives: int = 4
+    learning_rate: float = 0.001
+    tilt: Mapping[str, float] = field(default_factory=dict)
+
+
+class Learner(Protocol):
+    """A model with named components, trained on a device and averaged on the server.
+
+    Learners are frozen dataclasses whose fields are the paper's settings. Component names begin
+    with their group before a dot: "user.W1", "item" (one row an item), "mlp1.weight".
+    """
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Groups of components in order, such as ("user", "item", "mlp1", "mlp2")."""
+        ...
+
+    def shapes(self, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
+        """Shape of every component."""
+        ...
+
+    def initial(self, catalogue: Catalogue, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+        """The first model, float32."""
+        ...
+
+    def train(
+        self, broadcast: Broadcast, clients: Clients, local: LocalTraining, compute: Compute
+    ) -> dict[str, Component]:
+        """Every device's model after local training: ``Dense``, and ``Rows`` over the broadcast.
+
+        A device's result depends on its own row of ``clients`` and on the broadcast only. A device
+        without positives returns the broadcast.
+        """
+        ...
+
+    def score(self, model: Broadcast, clients: Clients) -> Floats:
+        """Scores of all items, (n, n_items), as each device computes them from ``model``."""
+        ...

@@ -1,0 +1,1 @@
+"""How uploads reach the server: directly, through a shuffler, or summed."""

@@ -1,0 +1,26 @@
+"""What every route from the devices to the server offers a federated system."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from accountants.scope import Vantage
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+class Route(Protocol):
+    """Who sees what of the uploads, and what the way is worth in an accountant's terms."""
+
+    @property
+    def vantage(self) -> Vantage:
+        """The strongest vantage of anyone who keeps to the protocol."""
+        ...
+
+    def event(self, local: DpEvent, epsilon: float, n_senders: int) -> DpEvent:
+        """What this vantage is charged for one round in which every sender pays ``local``.
+
+        ``epsilon`` is the pure epsilon of one whole upload, infinite where there is none.
+        """
+        ...

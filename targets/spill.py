@@ -1,0 +1,83 @@
+"""Uploads of a whole training, kept in memory up to a bound and on disk beyond it."""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from targets.components import Component
+from targets.compute import Compute
+from targets.transcript import Round, Uploads
+
+_SMALL = 1 << 20  # bytes; smaller arrays stay in memory
+
+
+class Spill:
+    """Keeps rounds: in memory until their uploads exceed ``compute.memory`` bytes, then mapped.
+
+    Mapped files read like arrays and are removed when the last of them is collected. What a
+    message refers to without holding it (the broadcast behind an item table) is not counted.
+    """
+
+    def __init__(self, compute: Compute) -> None:
+        self._left = compute.memory
+        self._parent = compute.folder
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._files = 0
+
+    def keep(self, one: Round) -> Round:
+        """The same round, its uploads mapped from disk if the bound is reached."""
+        shared = {id(array) for array in (one.broadcast or {}).values()}
+        size = sum(_size(c, shared) for c in one.uploads.components.values())
+        self._left -= size
+        if self._left >= 0:
+            return one
+        kept = {name: self._map(c, shared) for name, c in one.uploads.components.items()}
+        return replace(
+            one, uploads=Uploads(users=one.uploads.users, components=MappingProxyType(kept))
+        )
+
+    def _map(self, value: Any, shared: set[int]) -> Any:
+        if isinstance(value, sparse.csr_array):
+            parts = (self._map(part, shared) for part in (value.data, value.indices))
+            return sparse.csr_array((*parts, value.indptr), shape=value.shape)
+        if isinstance(value, np.ndarray):
+            return value if id(value) in shared or value.nbytes < _SMALL else self._write(value)
+        if is_dataclass(value) and not isinstance(value, type):
+            changes = {f.name: self._map(getattr(value, f.name), shared) for f in fields(value)}
+            return replace(value, **changes)
+        return value
+
+    def _write(self, array: NDArray[Any]) -> NDArray[Any]:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="uploads-", dir=self._parent)
+        path = Path(self._folder.name) / f"{self._files}.npy"
+        self._files += 1
+        mapped = np.lib.format.open_memmap(path, "w+", dtype=array.dtype, shape=array.shape)
+        mapped[...] = array
+        mapped.flush()
+        # the folder lives as long as any array in it
+        weakref.finalize(mapped, _hold, self._folder)
+        return mapped
+
+
+def _hold(folder: tempfile.TemporaryDirectory[str]) -> None:
+    """Nothing: being called last is enough, for until then the folder is referred to."""
+
+
+def _size(value: Component | Any, shared: set[int]) -> int:
+    if isinstance(value, sparse.csr_array):
+        return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)
+    if isinstance(value, np.ndarray):
+        return 0 if id(value) in shared else int(value.nbytes)
+    if is_dataclass(value) and not isinstance(value, type):
+        return sum(_size(getattr(value, f.name), shared) for f in fields(value))
+    return 0
