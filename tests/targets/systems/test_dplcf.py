@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import sparse
 
 from accountants.errors import InputError
 from accountants.scope import Unit, Vantage
 from auditor.exact import delta_at, exact_lower_bound
+from targets.datasets.base import Interactions
 from targets.systems._dplcf import (
     estimate_jaccard,
     inverse_transition,
@@ -97,7 +97,7 @@ def test_estimate_is_unbiased_for_intersection_and_union() -> None:
     true = rng.random((400, 2)) < [0.5, 0.3]
     target = DplcfSp(epsilon=1.0)
     p, q = target.flip.p, target.flip.q
-    profiles = sparse.csr_array(true.astype(float))
+    profiles = Interactions.of(true)
     bits = target.upload(profiles, None, rng, 2000).components["bits"].dense(np.arange(800_000))
     bits = bits.reshape(400, 2000, 2)
     debiased = (bits - q) / (p - q)
@@ -163,20 +163,20 @@ def test_asymmetric_claim_is_broken_by_an_uploaded_zero() -> None:
 @pytest.mark.parametrize("target", [DplcfSp(), DplcfAp()])
 def test_run_uploads_one_flipped_bit_an_item(target: DplcfSp | DplcfAp) -> None:
     rng = np.random.default_rng(4)
-    ratings = sparse.csr_array((rng.random((60, 25)) < 0.3).astype(np.float32) * 4)
-    run = target.run(ratings, rng)
+    data = Interactions.of((rng.random((60, 25)) < 0.3) * 4.0)
+    run = target.run(data, rng)
     (uploads, bits), *rest = run.transcript.view(Vantage.SERVER).component("bits")
     assert not rest
     assert bits.dense(uploads.users).shape == (60, 25)
-    scores = target.score(run.model, ratings, np.arange(10))
+    scores = target.score(run.model, data, np.arange(10))
     assert scores.shape == (10, 25)
     nearest = run.model.arrays["nearest"].toarray()
-    np.testing.assert_allclose(scores[3], nearest @ (ratings.toarray()[3] > 0))
+    np.testing.assert_allclose(scores[3], nearest @ (data.ratings.toarray()[3] > 0))
 
 
 def test_uploads_follow_the_flip() -> None:
     rng = np.random.default_rng(5)
-    profiles = sparse.csr_array(np.array([[5.0, 0.0]]))
+    profiles = Interactions.of(np.array([[5.0, 0.0]]))
     target = DplcfAp(epsilon=1.0)
     bits = target.upload(profiles, None, rng, 20_000).components["bits"].dense(np.arange(20_000))
     assert bits[:, 0].all()

@@ -7,26 +7,33 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from accountants.errors import InputError
 from accountants.scope import Vantage
 from targets.components import RankOne
+from targets.datasets.base import Interactions
 from targets.systems.base import Population
 from targets.systems.fcf import Fcf
+from targets.transcript import Broadcast
 
 
-def interactions(users: int = 60, items: int = 40, seed: int = 0) -> sparse.csr_array:
+def interactions(users: int = 60, items: int = 40, seed: int = 0) -> Interactions:
     """Two groups of users, each with its own half of the items and some noise."""
     rng = np.random.default_rng(seed)
     same = np.arange(users)[:, None] % 2 == np.arange(items) % 2
-    return sparse.csr_array((rng.random((users, items)) < np.where(same, 0.4, 0.02)).astype(float))
+    return Interactions.of((rng.random((users, items)) < np.where(same, 0.4, 0.02)).astype(float))
 
 
-def loss(system: Fcf, ratings: sparse.csr_array, items: np.ndarray) -> float:
+def released(system: Fcf, data: Interactions, seed: int) -> np.ndarray:
+    release = system.run(data, np.random.default_rng(seed)).transcript.release
+    assert release is not None
+    return release["items"]
+
+
+def loss(system: Fcf, data: Interactions, items: np.ndarray) -> float:
     """Equation 1 at the user vectors that are best for V."""
-    held = ratings.toarray() > 0
-    x = system.solve(ratings, items)
+    held = data.ratings.toarray() > 0
+    x = system.solve(data.ratings, items)
     squares = np.where(held, 1.0 + system.alpha, 1.0) * (held - x @ items.T) ** 2
     return float(squares.sum() + system.regularization * ((x**2).sum() + (items**2).sum()))
 
@@ -36,7 +43,7 @@ def test_server_step_is_the_negative_gradient_of_the_loss() -> None:
     ratings, rng = interactions(12, 9), np.random.default_rng(3)
     system = Fcf(server_steps=1, learning_rate=1e-3, regularization=0.3, factors=3)
     items = rng.normal(size=(9, 3))
-    moved = system.step(items, system.upload(ratings, items, rng)) - items
+    moved = system.step(items, system.upload(ratings, {"items": items}, rng)) - items
     step = 1e-5
     for i, f in ((0, 0), (4, 1), (8, 2)):
         bump = np.zeros_like(items)
@@ -54,7 +61,7 @@ def test_training_lowers_the_loss_and_learns_the_groups() -> None:
     first, last = run.transcript.rounds[0].broadcast, run.transcript.release
     assert first is not None
     assert last is not None
-    assert loss(system, ratings, last) < loss(system, ratings, first)
+    assert loss(system, ratings, last["items"]) < loss(system, ratings, first["items"])
     scores = system.score(run.model, ratings, np.arange(60))
     same = np.arange(60)[:, None] % 2 == np.arange(40) % 2
     assert scores[same].mean() > scores[~same].mean() + 0.1
@@ -75,21 +82,21 @@ def test_transcript_holds_every_round_and_replays() -> None:
         )
         following = broadcasts[number + 1]
         assert following is not None
-        np.testing.assert_array_equal(system.step(round_.broadcast, round_.uploads), following)  # type: ignore[arg-type]
+        assert round_.broadcast is not None
+        moved = system.step(round_.broadcast["items"], round_.uploads)
+        np.testing.assert_array_equal(moved, following["items"])
 
 
 def test_equal_generators_give_equal_runs_and_others_do_not() -> None:
     ratings, system = interactions(), Fcf(rounds=2)
-    one, same, other = (
-        system.run(ratings, np.random.default_rng(seed)).transcript.release for seed in (1, 1, 2)
-    )
+    one, same, other = (released(system, ratings, seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
     assert not np.array_equal(one, other)
 
 
 def test_upload_repeats_profile_by_profile() -> None:
     ratings, system = interactions(5, 8), Fcf(factors=2)
-    items = np.random.default_rng(0).normal(size=(8, 2))
+    items = {"items": np.random.default_rng(0).normal(size=(8, 2))}
     uploads = system.upload(ratings, items, np.random.default_rng(0), size=3)
     np.testing.assert_array_equal(uploads.users, np.repeat(np.arange(5), 3))
     once = system.upload(ratings, items, np.random.default_rng(0)).components["gradient"]
@@ -100,9 +107,9 @@ def test_upload_repeats_profile_by_profile() -> None:
 
 def test_values_of_ratings_do_not_matter() -> None:
     ratings, system = interactions(), Fcf(rounds=2)
-    stars = ratings.copy()
-    stars.data = np.random.default_rng(0).integers(1, 6, size=stars.nnz).astype(float)
-    a, b = (system.run(r, np.random.default_rng(1)).transcript.release for r in (ratings, stars))
+    table = ratings.ratings.copy()
+    table.data = np.random.default_rng(0).integers(1, 6, size=table.nnz).astype(np.float32)
+    a, b = (released(system, data, 1) for data in (ratings, Interactions.of(table)))
     np.testing.assert_array_equal(a, b)
 
 
@@ -134,7 +141,10 @@ def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> 
         Fcf(**{setting: value})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("broadcast", [None, np.ones((3, 5)), np.ones((8, 4))])
-def test_a_broadcast_of_the_wrong_shape_is_refused(broadcast: np.ndarray | None) -> None:
+@pytest.mark.parametrize(
+    "broadcast",
+    [None, {}, {"V": np.ones((8, 5))}, {"items": np.ones((3, 5))}, {"items": np.ones((8, 4))}],
+)
+def test_a_broadcast_of_the_wrong_shape_is_refused(broadcast: Broadcast | None) -> None:
     with pytest.raises(InputError, match=r"shape \(8, 5\)"):
         Fcf().upload(interactions(4, 8), broadcast, np.random.default_rng(0))
