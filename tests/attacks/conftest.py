@@ -78,7 +78,7 @@ def fcf() -> Callable[..., tuple[View, np.ndarray]]:
                 ),
                 rounds=(
                     Round(
-                        broadcast=items,
+                        broadcast={"items": items},
                         uploads=Uploads(np.arange(len(truth)), {"gradient": component}),
                     ),
                 ),
@@ -155,7 +155,7 @@ def reported() -> Callable[..., View]:
                     settings={"alpha": alpha, "epsilon": epsilon, "reports": float(reports)},
                 ),
                 rounds=(
-                    Round(broadcast=items, uploads=Uploads(np.arange(n), {"reports": component})),
+                    Round(broadcast={"items": items}, uploads=Uploads(np.arange(n), {"reports": component})),
                 ),
             )
         )

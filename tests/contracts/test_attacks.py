@@ -41,7 +41,7 @@ def data() -> Interactions:
 
 
 def train(target: str, interactions: Interactions) -> View:
-    run = FAMILIES["targets"].member(target)().run(interactions.ratings, np.random.default_rng(0))
+    run = FAMILIES["targets"].member(target)().run(interactions, np.random.default_rng(0))
     view: View = run.transcript.view(Vantage.SERVER)
     return view
 
@@ -93,7 +93,7 @@ def messages(view: View) -> list[np.ndarray]:
         for glimpse in view.rounds
         if glimpse.uploads is not None
         for component in glimpse.uploads.components.values()
-    ] + [glimpse.broadcast for glimpse in view.rounds if glimpse.broadcast is not None]
+    ] + [part for glimpse in view.rounds for part in (glimpse.broadcast or {}).values()]
 
 
 @pytest.fixture(params=FAMILIES["attacks"].names())
