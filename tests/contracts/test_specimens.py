@@ -12,11 +12,13 @@ from accountants.methods.base import Accountant
 from auditor.estimators.base import Estimator
 from targets.datasets.base import Dataset
 from targets.mechanisms.bit_flip import BitFlip
-from tests.contracts import accountants, datasets, estimators, mechanisms
+from targets.systems.base import Target
+from tests.contracts import accountants, datasets, estimators, mechanisms, targets
 from tests.specimens.accountants import BROKEN_ACCOUNTANTS
 from tests.specimens.datasets import BROKEN_DATASETS
 from tests.specimens.estimators import BROKEN_ESTIMATORS
 from tests.specimens.mechanisms import BROKEN_MECHANISMS
+from tests.specimens.targets import BROKEN_TARGETS, Short
 
 BITS = np.array([0, 1])
 
@@ -50,3 +52,13 @@ def test_the_estimator_contract_catches(broken: Estimator) -> None:
 def test_the_data_set_contract_catches(broken: Dataset, tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         datasets.check_dataset(datasets.Case(broken), tmp_path)
+
+
+@pytest.mark.parametrize("broken", BROKEN_TARGETS, ids=lambda t: type(t).__name__)
+def test_the_target_contract_catches(broken: Target) -> None:
+    with pytest.raises(AssertionError):
+        targets.check_target(broken)
+
+
+def test_the_target_contract_passes_the_sound_one() -> None:
+    targets.check_target(Short())

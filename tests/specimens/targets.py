@@ -1,0 +1,169 @@
+"""Deliberately broken targets: a contract that passes one of them is itself broken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from targets.systems.lcf_ub import LcfUb
+
+from accountants.scope import Scope, Unit
+from targets.components import Dense, Floats
+from targets.compute import Compute
+from targets.datasets.base import Interactions
+from targets.mechanisms.bit_flip import BitFlip
+from targets.systems.base import DEFAULT, Model, Population, Progress, Question, Run
+from targets.systems.fcf import Fcf
+from targets.transcript import Broadcast, Round, Uploads
+
+
+@dataclass(frozen=True, kw_only=True)
+class Short(Fcf):
+    """The sound one: FCF of two rounds."""
+
+    rounds: int = 2
+
+
+class WantsTheClock(Short):
+    """Draws from the operating system."""
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        return super().upload(profiles, _shaken(broadcast, np.random.default_rng()), rng, size)
+
+
+class NoisyInBulk(Short):
+    """Adds noise drawn for the batch as a whole, so that a client's depends on the others."""
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        sent = super().upload(profiles, broadcast, rng, size)
+        values = sent.components["gradient"].dense(np.arange(len(sent.users)))
+        return Uploads(sent.users, {"gradient": Dense(np.sort(rng.normal(values), axis=0))})
+
+
+class SharesSecrets(Short):
+    """Everybody's message carries the mean of all histories."""
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        sent = super().upload(profiles, broadcast, rng, size)
+        mean = np.tile(profiles.ratings.mean(axis=0), (len(sent.users), 1))
+        return Uploads(sent.users, {**sent.components, "mean": Dense(mean)})
+
+
+class MarksItsInput(Short):
+    """Writes into the ratings that it was given."""
+
+    def run(
+        self,
+        interactions: Interactions,
+        rng: np.random.Generator,
+        progress: Progress | None = None,
+        compute: Compute = DEFAULT,
+    ) -> Run:
+        interactions.ratings.data[:] = 1.0
+        return super().run(interactions, rng, progress, compute)
+
+
+class SendsItsName(Short):
+    """The identifiers of users travel with the model."""
+
+    def run(
+        self,
+        interactions: Interactions,
+        rng: np.random.Generator,
+        progress: Progress | None = None,
+        compute: Compute = DEFAULT,
+    ) -> Run:
+        run = super().run(interactions, rng, progress, compute)
+        named = {**(run.transcript.release or {}), "who": interactions.users}
+        return replace(run, transcript=replace(run.transcript, release=named))
+
+
+class UnsortedSenders(Short):
+    """The order of senders says who was fastest."""
+
+    def run(
+        self,
+        interactions: Interactions,
+        rng: np.random.Generator,
+        progress: Progress | None = None,
+        compute: Compute = DEFAULT,
+    ) -> Run:
+        run = super().run(interactions, rng, progress, compute)
+        order = rng.permutation(interactions.n_users)
+        rounds = tuple(_reordered(one, order) for one in run.transcript.rounds)
+        return replace(run, transcript=replace(run.transcript, rounds=rounds))
+
+
+class ScoresTheFirst(Short):
+    """Scores depend on who else is asked for."""
+
+    def score(self, model: Model, interactions: Interactions, users: Any) -> Floats:
+        scores = super().score(model, interactions, users)
+        return np.asarray(scores - scores[0])
+
+
+class ClaimsElsewhere(Short):
+    """Asks its claim in another scope only."""
+
+    def questions(self, population: Population) -> tuple[Question, ...]:
+        (question,) = super().questions(population)
+        return (replace(question, scope=replace(question.scope, unit=Unit.BIT)),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatesAnotherLaw(LcfUb):
+    """Uploads raw bits and states the law of flipped ones."""
+
+    def mechanism(self, scope: Scope, population: Population) -> Any:
+        return BitFlip.symmetric(1.0)
+
+    def event(self, scope: Scope, population: Population) -> Any:
+        return BitFlip.symmetric(0.5).event()
+
+
+BROKEN_TARGETS = (
+    WantsTheClock(),
+    NoisyInBulk(),
+    SharesSecrets(),
+    MarksItsInput(),
+    SendsItsName(),
+    UnsortedSenders(),
+    ScoresTheFirst(),
+    ClaimsElsewhere(),
+    StatesAnotherLaw(),
+)
+
+
+def _shaken(broadcast: Broadcast | None, rng: np.random.Generator) -> Broadcast | None:
+    if broadcast is None:
+        return None
+    return {
+        name: part + rng.normal(scale=1e-3, size=part.shape) for name, part in broadcast.items()
+    }
+
+
+def _reordered(one: Round, order: np.ndarray) -> Round:
+    components = {name: c.take(order) for name, c in one.uploads.components.items()}
+    return replace(one, uploads=Uploads(users=one.uploads.users[order], components=components))

@@ -1,0 +1,78 @@
+"""Components stored compactly read as the wire carries them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from targets.components import Dense, Randomized, Rows
+from targets.streams import Streams
+
+
+def rows(seed: int, whole: bool, clients: int = 4, count: int = 6) -> tuple[Rows, np.ndarray]:
+    """Some rows of a matrix a client, and the same as a dense table."""
+    rng = np.random.default_rng(seed)
+    touched = rng.random((clients, count)) < 0.4
+    rest = rng.normal(size=(count, 2)) if whole else None
+    dense = np.tile(np.zeros((count, 2)) if rest is None else rest, (clients, 1, 1))
+    values = rng.normal(size=(int(touched.sum()), 2))
+    dense[touched] = values
+    indptr = np.concatenate([[0], np.cumsum(touched.sum(axis=1))])
+    return Rows(indptr, np.nonzero(touched)[1], values, count, rest), dense
+
+
+@given(st.integers(0, 2**32), st.booleans())
+def test_rows_read_as_the_whole_matrix(seed: int, whole: bool) -> None:
+    component, dense = rows(seed, whole)
+    order = np.random.default_rng(seed).permutation(4)[:3]
+    np.testing.assert_array_equal(component.dense(order), dense[order])
+    np.testing.assert_allclose(component.total(), dense.sum(axis=0), atol=1e-12)
+    taken = component.take(order)
+    np.testing.assert_array_equal(taken.dense(np.arange(3)), dense[order])
+    assert taken.shape == component.shape == (6, 2)
+
+
+@given(st.integers(0, 2**32))
+def test_what_is_sent_is_told_from_zeros(seed: int) -> None:
+    component, _ = rows(seed, whole=False)
+    component.values[:] = 0.0
+    expected = np.zeros((4, 6), dtype=bool)
+    for client in range(4):
+        expected[client, component.ids[component.indptr[client] : component.indptr[client + 1]]] = 1
+    np.testing.assert_array_equal(component.sent(np.arange(4)), expected)
+    assert rows(seed, whole=True)[0].sent(np.arange(4)).all()
+
+
+@dataclass(frozen=True)
+class Noise:
+    scale: float
+
+    def __call__(self, values: np.ndarray, streams: Streams) -> np.ndarray:
+        size = int(np.prod(values.shape[1:]))
+        return values + self.scale * streams.laplace(size).reshape(values.shape)
+
+
+@given(st.integers(0, 2**32))
+def test_noise_is_redrawn_the_same(seed: int) -> None:
+    clean, dense = rows(seed, whole=True)
+    streams = Streams.spawn(np.random.default_rng(seed), 4)
+    noisy = Randomized(clean, Noise(2.0), streams)
+    whole = noisy.dense(np.arange(4))
+    assert not np.isclose(whole, dense).any()
+    np.testing.assert_array_equal(noisy.dense(np.array([3, 1])), whole[[3, 1]])
+    np.testing.assert_array_equal(noisy.take(np.array([2])).dense(np.array([0])), whole[[2]])
+    np.testing.assert_allclose(noisy.total(), whole.sum(axis=0))
+
+
+def test_noise_is_fresh_in_every_entry() -> None:
+    noisy = Randomized(
+        Dense(np.zeros((50, 8, 5))), Noise(1.0), Streams.spawn(np.random.default_rng(0), 50)
+    )
+    values = noisy.dense(np.arange(50)).ravel()
+    assert len(np.unique(values)) == len(values)
+    # 2,000 draws of variance 2: the mean square is within 6 standard deviations of it
+    assert np.mean(values**2) == pytest.approx(2.0, abs=6 * np.sqrt(20 / len(values)))

@@ -1,0 +1,73 @@
+"""Uploads beyond the bound are read from disk, the same, and the disk is cleared."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from accountants.errors import InputError
+from targets.components import Dense, RankOne, Rows
+from targets.compute import Compute
+from targets.spill import Spill
+from targets.transcript import Round, Uploads
+
+BIG = 1 << 18  # float64 numbers: 2 MiB
+
+
+def one_round(items: np.ndarray) -> Round:
+    rng = np.random.default_rng(0)
+    corrections = sparse.csr_array(rng.normal(size=(4, len(items))))
+    uploads = Uploads(
+        np.arange(4),
+        {
+            "dense": Dense(rng.normal(size=(4, BIG // 4))),
+            "gradient": RankOne(rng.normal(size=(4, items.shape[1])), items, corrections),
+            "item": Rows(
+                np.array([0, 1, 1, 1, 1]), np.array([3]), np.ones((1, 2)), len(items), items
+            ),
+        },
+    )
+    return Round(broadcast={"items": items}, uploads=uploads)
+
+
+def test_beyond_the_bound_rounds_are_mapped_and_read_the_same(tmp_path: Path) -> None:
+    items = np.random.default_rng(1).normal(size=(BIG // 2, 2))
+    first, second = one_round(items), one_round(items)
+    spill = Spill(Compute(memory=15 << 20, folder=tmp_path))
+    kept = spill.keep(first)
+    assert kept is first
+    mapped = spill.keep(second)
+    assert mapped is not second
+    dense = mapped.uploads.components["dense"]
+    assert isinstance(dense, Dense)
+    assert isinstance(dense.values, np.memmap)
+    rank = mapped.uploads.components["gradient"]
+    assert isinstance(rank, RankOne)
+    assert rank.items is items, "the broadcast is not copied"
+    for name, component in second.uploads.components.items():
+        some = np.array([2, 0])
+        np.testing.assert_array_equal(
+            mapped.uploads.components[name].dense(some), component.dense(some)
+        )
+    files = list(tmp_path.rglob("*.npy"))
+    assert files
+    view = dense.values[1:2]
+    del spill, mapped, dense, rank, component
+    gc.collect()
+    assert list(tmp_path.rglob("*.npy")) == files, "what is still read must stay"
+    del view
+    gc.collect()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [({"kernel": "cobol"}, "kernel"), ({"threads": 0}, "threads"), ({"memory": -1}, "memory")],
+)
+def test_wrong_settings_are_refused_by_name(settings: dict[str, int | str], name: str) -> None:
+    with pytest.raises(InputError, match=f"{name}="):
+        Compute(**settings)  # type: ignore[arg-type]
