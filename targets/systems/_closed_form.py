@@ -16,16 +16,24 @@ L L^T = V^T V + lambda I, Z = W L^-T and x = L^-T y,
 so that users with fewer than F interactions need a system of the size of their history only. Both
 systems have eigenvalues in [1, 1 + alpha], as W^T W is part of V^T V.
 
-Users are sorted by activity and solved in padded batches of at most ``BLOCK`` numbers, so that
-memory beyond the result does not grow with the number of users. One BLAS thread: batches are
-small, and results do not depend on what else the machine does.
+Two kernels solve it. ``numpy`` sorts users by activity and solves them in padded batches of at most
+``BLOCK`` numbers, so that memory beyond the result does not grow with the number of users.
+``numba`` (``_fcf_kernel``) is compiled code, several times as fast, which costs about half a second
+to load and, the first time on a machine, a few more to compile. ``auto`` weighs the one against the
+other by the size of the job alone, never by the clock or by what ran before, so that the same call
+gives the same bytes in every process. The kernels agree to ``TOLERANCE`` of ``_fcf_kernel``.
+
+L is found in float64. From there on precision follows the broadcast: of a float32 V come float32
+vectors and corrections, of any other float64. One BLAS thread: batches are small, and results do
+not depend on what else the machine does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +47,11 @@ from targets.components import Floats, RankOne
 # Numbers in one padded batch: 0.5 MiB of float64, so that two fit a second-level cache.
 BLOCK = 1 << 16
 
+Kernel = Literal["auto", "numpy", "numba"]
+# Seconds of the numpy kernel that pay for loading the compiled one; a loop over clients, ten times
+# slower, then outweighs compiling it too.
+WORTH = 1.0
+
 
 @cache
 def one_thread() -> ThreadpoolController:
@@ -47,54 +60,121 @@ def one_thread() -> ThreadpoolController:
 
 
 def user_vectors(
-    items: Floats, touched: sparse.csr_array, *, alpha: float, regularization: float
+    items: Floats,
+    touched: sparse.csr_array,
+    *,
+    alpha: float,
+    regularization: float,
+    kernel: Kernel = "auto",
+    rounds: int = 1,
 ) -> Floats:
-    """Equation 4 for every row of ``touched`` (n, M), whose stored entries count as 1: (n, F)."""
-    vectors, _ = _solve(items, touched, alpha, regularization)
+    """Equation 4 for every row of ``touched`` (n, M), whose stored entries count as 1: (n, F).
+
+    ``rounds`` is how many such calls are to come, which only ``kernel="auto"`` reads.
+    """
+    vectors, _ = _solve(items, touched, alpha, regularization, kernel, rounds)
     return vectors
 
 
 def item_gradients(
-    items: Floats, touched: sparse.csr_array, *, alpha: float, regularization: float
+    items: Floats,
+    touched: sparse.csr_array,
+    *,
+    alpha: float,
+    regularization: float,
+    kernel: Kernel = "auto",
+    rounds: int = 1,
 ) -> RankOne:
     """Equation 5 for every row of ``touched`` and every item, as the factors of each gradient."""
-    vectors, predicted = _solve(items, touched, alpha, regularization)
+    vectors, predicted = _solve(items, touched, alpha, regularization, kernel, rounds)
+    predicted *= -alpha
+    predicted += 1.0 + alpha
     corrections = sparse.csr_array(
-        (1.0 + alpha - alpha * predicted, touched.indices, touched.indptr), shape=touched.shape
+        (predicted, touched.indices, touched.indptr), shape=touched.shape
     )
     return RankOne(vectors=vectors, items=items, corrections=corrections)
 
 
 def _solve(
-    items: Floats, touched: sparse.csr_array, alpha: float, regularization: float
+    items: Floats,
+    touched: sparse.csr_array,
+    alpha: float,
+    regularization: float,
+    kernel: Kernel,
+    rounds: int,
 ) -> tuple[Floats, Floats]:
     """The user vectors (n, F), and x.v at every stored entry of ``touched``, in its order."""
-    count, factors = items.shape
-    columns = np.append(touched.indices, count)
-    whitened = np.zeros((touched.shape[0], factors))
-    predicted = np.empty(touched.nnz)
+    kernel = _chosen(kernel, touched.indptr, items.shape[1], rounds)
+    kind = np.float32 if items.dtype == np.float32 else np.float64
+    exact = np.asarray(items, np.float64)
     with one_thread().limit(limits=1, user_api="blas"):
+        shared = exact.T @ exact + regularization * np.eye(exact.shape[1])
+        if not np.isfinite(shared).all():
+            raise InputError(
+                "Expected V^T V + lambda I to be finite, got NaN or infinities in it. "
+                "Lower the learning rate, or give a finite V."
+            )
         try:
-            root = np.linalg.cholesky(items.T @ items + regularization * np.eye(factors))
+            root = np.linalg.cholesky(shared)
         except np.linalg.LinAlgError:
             raise InputError(
                 "Expected V^T V + lambda I to be positive definite in floating point, got "
                 f"regularization={regularization!r} for a singular V. Give a larger one."
             ) from None
-        padded = np.zeros((count + 1, factors))  # the last row pads short users
-        padded[:count] = solve_triangular(root, items.T, lower=True).T
-        for users, positions, held in _batches(touched.indptr, factors):
-            rows = padded.take(columns[positions], axis=0)
-            across = rows.transpose(0, 2, 1)
-            if held.shape[1] < factors:
-                weights = np.linalg.solve(_ridge(rows @ across, alpha), np.ones((*held.shape, 1)))
-                y = across @ weights
-            else:
-                y = np.linalg.solve(_ridge(across @ rows, alpha), rows.sum(axis=1)[:, :, None])
-            whitened[users] = y[:, :, 0]
-            predicted[positions[held]] = (rows @ y)[:, :, 0][held]
-        vectors = solve_triangular(root, whitened.T, lower=True, trans="T").T
-    return (1.0 + alpha) * vectors, (1.0 + alpha) * predicted
+        whitened: Floats = solve_triangular(root, exact.T, lower=True).T.astype(kind, copy=False)
+        if kernel == "numba":
+            from targets.systems import _fcf_kernel
+
+            vectors, predicted = _fcf_kernel.solve(whitened, root, touched, alpha)
+        else:
+            vectors, predicted = _batched(whitened, root, touched, alpha)
+    vectors *= 1.0 + alpha
+    predicted *= 1.0 + alpha
+    return vectors, predicted
+
+
+def _chosen(
+    kernel: Kernel, indptr: NDArray[np.integer[Any]], factors: int, rounds: int
+) -> Literal["numpy", "numba"]:
+    """The kernel to use; the constants fit the numpy kernel's time to within a factor of two."""
+    if kernel not in ("auto", "numpy", "numba"):
+        raise InputError(f"Expected kernel auto, numpy or numba, got {kernel!r}. Name one of them.")
+    installed = find_spec("numba") is not None
+    if kernel == "numba" and not installed:
+        raise InputError(
+            "Expected numba to be installed for kernel='numba', got none. "
+            "Install it, or choose kernel='numpy'."
+        )
+    if kernel != "auto":
+        return kernel
+    activity = np.diff(indptr).astype(np.float64)
+    gram = float(activity @ np.minimum(activity, factors)) * factors
+    seconds = rounds * (1e-10 * gram + 3e-8 * float(activity.sum()) + 1e-6 * len(activity))
+    return "numba" if installed and seconds > WORTH else "numpy"
+
+
+def _batched(
+    whitened: Floats, root: Floats, touched: sparse.csr_array, alpha: float
+) -> tuple[Floats, Floats]:
+    """Both results without their (1 + alpha), from Z (M, F) and L."""
+    count, factors = whitened.shape
+    columns = np.append(touched.indices, count)
+    solved = np.zeros((touched.shape[0], factors), whitened.dtype)
+    predicted = np.empty(touched.nnz, whitened.dtype)
+    padded = np.zeros((count + 1, factors), whitened.dtype)  # the last row pads short users
+    padded[:count] = whitened
+    for users, positions, held in _batches(touched.indptr, factors):
+        rows = padded.take(columns[positions], axis=0)
+        across = rows.transpose(0, 2, 1)
+        if held.shape[1] < factors:
+            ones = np.ones((*held.shape, 1), whitened.dtype)
+            y = across @ np.linalg.solve(_ridge(rows @ across, alpha), ones)
+        else:
+            y = np.linalg.solve(_ridge(across @ rows, alpha), rows.sum(axis=1)[:, :, None])
+        solved[users] = y[:, :, 0]
+        predicted[positions[held]] = (rows @ y)[:, :, 0][held]
+    vectors = solve_triangular(root, solved.T, lower=True, trans="T").T
+    return vectors.astype(whitened.dtype, copy=False), predicted
 
 
 def _ridge(gram: Floats, alpha: float) -> Floats:
