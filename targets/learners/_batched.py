@@ -1,0 +1,232 @@
+"""Local training of many devices at once as batched matrix products, in torch, on any device.
+
+Devices of like size train side by side, each with its own weights; padding is masked by a zero
+gradient. Gradients are written out. Two things are kept lazily, exactly up to rounding: what every
+step adds to all of a device's own rows (the gradient through the neighbour mean) is one vector
+``shift`` a device, and the linear term of the touched rows is a coefficient ``spent`` of its draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from targets.components import Ints
+from targets.compute import Compute
+from targets.learners._embeddings import Neighbours
+from targets.learners._minibatches import Examples, draw_order, draw_tilt, draw_tilt_rows
+from targets.learners.base import Catalogue, Clients, LocalTraining
+
+if TYPE_CHECKING:
+    from targets.learners._embeddings import Embeddings
+
+_NUMBERS = {"cpu": 1 << 21, "cuda": 1 << 28}
+"""Padded item rows of a block, in numbers."""
+
+
+def train_batched(
+    learner: Embeddings,
+    clients: Clients,
+    local: LocalTraining,
+    compute: Compute,
+    examples: Examples,
+    rows: NDArray[np.float32],
+    parts: dict[str, NDArray[np.float32]],
+) -> None:
+    """Trains in place: ``rows`` (nnz, d) and ``parts``, (n, *shape) a component."""
+    device = torch.device(compute.device)
+    with _threads(compute.threads), torch.no_grad():
+        for block in _blocks(examples.sizes, learner.dimension, device.type):
+            _Block(learner, clients, local, examples, block, rows, parts, device).train()
+
+
+def _blocks(sizes: Ints, width: int, kind: str) -> Iterator[NDArray[np.int64]]:
+    """Devices with examples, of like size, as many as fit the bound together."""
+    order = np.argsort(sizes, kind="stable")[::-1]
+    order = order[sizes[order] > 0]
+    bound = _NUMBERS.get(kind, _NUMBERS["cpu"])
+    while len(order):
+        count = max(1, bound // (width * int(sizes[order[0]])))
+        yield np.sort(order[:count])
+        order = order[count:]
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class _Block:
+    """The state of a block of devices; ``train`` runs all epochs and writes the results back."""
+
+    def __init__(
+        self,
+        learner: Embeddings,
+        clients: Clients,
+        local: LocalTraining,
+        examples: Examples,
+        block: NDArray[np.int64],
+        rows: NDArray[np.float32],
+        parts: dict[str, NDArray[np.float32]],
+        device: torch.device,
+    ) -> None:
+        self.learner, self.local, self.device = learner, local, device
+        self.block, self.rows, self.parts = block, rows, parts
+        self.streams = clients.streams.take(block)
+        self.sizes = examples.sizes[block]
+        n, width, d = len(block), int(self.sizes.max()), learner.dimension
+        starts = examples.indptr[block]
+        self.real = np.arange(width) < self.sizes[:, None]
+        self.place = np.where(self.real, starts[:, None] + np.arange(width), 0)
+
+        self.z = self._tensor(rows[self.place]).view(n * width, d)
+        self.label = self._tensor(np.where(self.real, examples.positive[self.place], 0)).view(-1)
+        self.held = self.label.view(n, width).sum(1, keepdim=True)
+        self.own = (self.label.view(n, width) / self.held).view(-1)
+        self.size = self._tensor(self.sizes)
+        self.base = (torch.arange(n, device=device) * width)[:, None]
+        self.x = self._tensor(clients.features[block])
+        self.p = {name: self._tensor(array[block]) for name, array in parts.items()}
+        self.tilt, self.tilt_rows = {}, None
+        if local.tilt:
+            shapes = learner.shapes(
+                Catalogue(
+                    n_items=clients.interactions.n_items,
+                    n_user_features=clients.features.shape[1],
+                )
+            )
+            self.tilt = {
+                name: self._tensor(draw_tilt(self.streams, local, shapes, name))
+                for name in local.tilt
+                if name != "item"
+            }
+            if "item" in local.tilt:
+                mine = Examples(
+                    indptr=np.concatenate([[0], np.cumsum(self.sizes)]),
+                    ids=examples.ids[self.place[self.real]],
+                    positive=examples.positive[self.place[self.real]],
+                )
+                padded = np.zeros((n, width, d), dtype=np.float32)
+                padded[self.real] = draw_tilt_rows(self.streams, local, shapes, mine)
+                self.tilt_rows = self._tensor(padded).view(n * width, d)
+
+    def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, torch.float32)
+
+    def train(self) -> None:
+        """All epochs of all devices of the block."""
+        n, d = len(self.block), self.learner.dimension
+        width, batch = int(self.sizes.max()), self.local.batch
+        weight = self.own.view(n, 1, width)
+        self.mean = torch.bmm(weight, self.z.view(n, width, d))[:, 0]
+        self.shift = torch.zeros_like(self.mean)
+        self.spent = torch.zeros_like(self.size)
+        if self.tilt_rows is not None:
+            self.mean_tilt = torch.bmm(weight, self.tilt_rows.view(n, width, d))[:, 0]
+        for epoch in range(self.local.epochs):
+            order = torch.from_numpy(draw_order(self.streams, self.sizes, epoch)).to(self.device)
+            for start in range(0, width, batch):
+                end = min(start + batch, width)
+                real = torch.arange(start, end, device=self.device) < self.size[:, None]
+                self._step(order[:, start:end] + self.base, real.to(torch.float32))
+        self._finish(n, width, d)
+
+    def _step(self, index: torch.Tensor, real: torch.Tensor) -> None:
+        """One minibatch of every device: ``index`` (n, B) rows of z, ``real`` masks padding."""
+        p, rate, deep = self.p, self.local.learning_rate, self.learner.deep
+        n, b = index.shape
+        flat, d = index.reshape(-1), self.learner.dimension
+        label, own = self.label[flat].view(n, b), self.own[flat].view(n, b)
+        z = self.z[flat].view(n, b, d) + label[:, :, None] * self.shift[:, None]
+        if self.tilt_rows is not None:
+            z = z - (rate * self.spent)[:, None, None] * self.tilt_rows[flat].view(n, b, d)
+        user, inner = self._user()
+        if deep:
+            weight = p["mlp1.weight"]
+            from_user, from_item = weight[:, :, :d], weight[:, :, d:]
+            first = torch.bmm(z, from_item.transpose(1, 2))
+            hidden = (first + (_mv(from_user, user) + p["mlp1.bias"])[:, None]).relu_()
+            last = p["mlp2.weight"][:, 0]
+            logit = _mv(hidden, last) + p["mlp2.bias"]
+            slope = (logit.sigmoid() - label) * real
+            d_first = (slope[:, :, None] * last[:, None]) * (hidden > 0)
+            d_sum = d_first.sum(1)
+            dz = torch.bmm(d_first, from_item)
+            d_user = _mv(from_user.transpose(1, 2), d_sum)
+            last.sub_(rate * _mv(hidden.transpose(1, 2), slope))
+            p["mlp2.bias"].sub_(rate * slope.sum(1, keepdim=True))
+            from_item.baddbmm_(d_first.transpose(1, 2), z, alpha=-rate)
+            from_user.baddbmm_(d_sum[:, :, None], user[:, None], alpha=-rate)
+            p["mlp1.bias"].sub_(rate * d_sum)
+        else:
+            slope = _mv(z, user).sigmoid_().sub_(label).mul_(real)
+            dz = slope[:, :, None] * user[:, None]
+            d_user = _mv(z.transpose(1, 2), slope)
+        d_mean = self._user_step(d_user, user, inner)
+        self.z.index_add_(0, flat, dz.view(n * b, d), alpha=-rate)
+        if d_mean is not None:
+            moved = -rate * d_mean / self.held
+            self.mean += moved - rate * torch.bmm(own[:, None], dz)[:, 0]
+            self.shift += moved
+        if self.local.tilt:
+            self._tilt(real.sum(1) / self.size)
+
+    def _user(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The user's embedding, and what its last layer is applied to."""
+        base = _mv(self.p["user.E"], self.x)
+        if self.learner.neighbours is Neighbours.IGNORED:
+            return base, base
+        if self.learner.neighbours is Neighbours.ADDED:
+            return base + self.mean, base
+        inner = base + _mv(self.p["user.W1"], self.mean)
+        return (_mv(self.p["user.W2"], inner) + self.p["user.b"]).relu_(), inner
+
+    def _user_step(
+        self, d_user: torch.Tensor, user: torch.Tensor, inner: torch.Tensor
+    ) -> torch.Tensor | None:
+        """Descends the user's parameters; the gradient of the neighbour mean if there is one."""
+        p, rate = self.p, self.local.learning_rate
+        d_mean = None if self.learner.neighbours is Neighbours.IGNORED else d_user
+        if self.learner.neighbours is Neighbours.CONVOLVED:
+            d_out = d_user * (user > 0)
+            d_user = _mv(p["user.W2"].transpose(1, 2), d_out)
+            d_mean = _mv(p["user.W1"].transpose(1, 2), d_user)
+            p["user.W2"].baddbmm_(d_out[:, :, None], inner[:, None], alpha=-rate)
+            p["user.b"].sub_(rate * d_out)
+            p["user.W1"].baddbmm_(d_user[:, :, None], self.mean[:, None], alpha=-rate)
+        p["user.E"].baddbmm_(d_user[:, :, None], self.x[:, None], alpha=-rate)
+        return d_mean
+
+    def _tilt(self, part: torch.Tensor) -> None:
+        """The linear term of the share ``part`` (n,) of a device's examples."""
+        rate = self.local.learning_rate
+        for name, draws in self.tilt.items():
+            shape = (-1, *(1,) * (draws.ndim - 1))
+            self.p[name].sub_((rate * part).view(shape) * draws)
+        if self.tilt_rows is not None:
+            self.spent += part
+            self.mean -= (rate * part)[:, None] * self.mean_tilt
+
+    def _finish(self, n: int, width: int, d: int) -> None:
+        z = self.z.view(n, width, d)
+        z += self.label.view(n, width, 1) * self.shift[:, None]
+        if self.tilt_rows is not None:
+            z -= (self.local.learning_rate * self.spent)[:, None, None] * self.tilt_rows.view_as(z)
+        self.rows[self.place[self.real]] = z.cpu().numpy()[self.real]
+        for name, values in self.p.items():
+            self.parts[name][self.block] = values.cpu().numpy()
+
+
+def _mv(matrix: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
+    """Matrix (n, a, b) times vector (n, b)."""
+    return torch.bmm(matrix, vector[:, :, None])[:, :, 0]

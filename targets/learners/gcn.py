@@ -1,0 +1,22 @@
+"""FedRec's client (Zhang et al., section 3.1): one graph convolution over the user's items, MLP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from targets.learners._embeddings import Embeddings, Neighbours
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gcn(Embeddings):
+    """u = ReLU(W2 (E_U x_u + W1 mean z_v) + b) and a two-layer MLP on u (+) z_v (equations 4 to 7).
+
+    The mean is over all of the user's items (equation 5), the scored one included, and the gradient
+    flows through it into their rows. z_v is a row of the item table: features x_v are random in the
+    paper, so E_V x_v is a free vector.
+    """
+
+    name = "gcn"
+    neighbours: ClassVar[Neighbours] = Neighbours.CONVOLVED
+    deep: ClassVar[bool] = True

@@ -1,0 +1,22 @@
+"""FedLightGCN's client (Zhang et al., section 5.10): the neighbour mean without weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from targets.learners._embeddings import Embeddings, Neighbours
+
+
+@dataclass(frozen=True, kw_only=True)
+class LightGcn(Embeddings):
+    """u = E_U x_u + mean z_v over the user's items, logit u . z_v.
+
+    LightGCN (He et al., SIGIR 2020) divides by the square roots of both degrees; an item's degree
+    is not known on a device, so the sum is divided by the user's. One layer, and the sum of both
+    layers instead of their mean, which is a constant factor.
+    """
+
+    name = "light-gcn"
+    neighbours: ClassVar[Neighbours] = Neighbours.ADDED
+    deep: ClassVar[bool] = False

@@ -1,0 +1,21 @@
+"""FedNCF's client (Zhang et al., section 5.10): user and item embeddings into an MLP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from targets.learners._embeddings import Embeddings, Neighbours
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ncf(Embeddings):
+    """z_u = E_U x_u and a two-layer MLP on z_u (+) z_v.
+
+    The paper names NCF (He et al., WWW 2017) and no more; its MLP branch is what the FedRec
+    protocol of user component, item component and MLP holds.
+    """
+
+    name = "ncf"
+    neighbours: ClassVar[Neighbours] = Neighbours.IGNORED
+    deep: ClassVar[bool] = True
