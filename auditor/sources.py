@@ -4,20 +4,45 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from accountants.errors import InputError
 from auditor.families import FAMILIES
+from targets.datasets._filters import Filter
 from targets.datasets.base import Dataset, Interactions
 
+TABLES = (".csv", ".tsv", ".parquet")
 
-def load_data(data: str) -> Interactions:
-    """Load a data set by its name, or from a directory or archive in a layout that one knows."""
+
+def load_data(
+    data: str, columns: Mapping[str, str] | None = None, filters: Filter | None = None
+) -> Interactions:
+    """Load a data set by its name, or from a directory, archive or table that one can read.
+
+    ``columns`` say for a table which column is the user, item, rating and timestamp; ``filters``
+    drop users and items with few interactions. InputError says what is wrong with any of them.
+    """
+    interactions = _load(data, columns)
+    return filters(interactions) if filters else interactions
+
+
+def _load(data: str, columns: Mapping[str, str] | None) -> Interactions:
     family = FAMILIES["datasets"]
-    if data in family.names():
-        return _dataset(data).load()
     path = Path(data)
-    if not os.path.exists(path):  # unlike Path.exists: no error for a name too long
+    named = data in family.names()
+    there = os.path.exists(path)  # unlike Path.exists: no error for a name too long
+    if not named and there and path.suffix.lower() in TABLES and not path.is_dir():
+        table: Dataset = family.member("table")(columns=columns)
+        return table.load(path)
+    if columns is not None:
+        raise InputError(
+            f"Expected columns for a file {', '.join(TABLES)} only, got data {data!r}. Leave the "
+            "columns out, or give the path of such a file."
+        )
+    if named:
+        return _dataset(data).load()
+    if not there:
         near = difflib.get_close_matches(data, family.names(), n=1, cutoff=0.5)
         hint = f"Did you mean {near[0]}?" if near else f"Data sets: {', '.join(family.names())}."
         raise InputError(f"Expected a data set or a path, got {data!r}: not there. {hint}")
@@ -26,8 +51,9 @@ def load_data(data: str) -> Interactions:
         if dataset.recognises(path):
             return dataset.load(path)
     raise InputError(
-        f"Expected a directory or archive of MovieLens 100K or 1M, got {data!r}, which has the "
-        "files of neither. Name the folder that holds u.data or ratings.dat."
+        f"Expected a table ({', '.join(TABLES)}), or a directory or archive of a data set, got "
+        f"{data!r}, which has the files of none. Name the folder that holds u.data, ratings.dat, "
+        f"ratings.csv or frappe.csv. Data sets: {', '.join(family.names())}."
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import zipfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO
@@ -12,7 +13,11 @@ from typing import IO
 from accountants.errors import InputError
 
 LIMIT = 64 * 2**20
-"""Most bytes that are read of one file: more than twice the largest file of MovieLens 1M."""
+"""Most bytes that are read of one file at once: more than twice the largest of MovieLens 1M."""
+STREAMED = 4 * 2**30
+"""Most bytes of a file that is read in blocks: six times the ratings of MovieLens 25M."""
+BLOCK = 4 * 2**20
+"""Bytes of a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,11 @@ class Source:
 
     def holds(self, layouts: tuple[tuple[str, ...], ...]) -> bool:
         """Whether all files of one of the layouts are there, by their names alone."""
+        names = self.names()
+        return any(names >= set(layout) for layout in layouts)
+
+    def names(self) -> set[str]:
+        """Names of the files that are there, without their folders."""
         try:
             if self.path.is_dir():
                 names = {entry.name for entry in self.path.iterdir()}
@@ -51,7 +61,7 @@ class Source:
                     names = {PurePosixPath(name).name for name in archive.namelist()}
         except Exception as error:
             raise self._damaged(error) from error
-        return any(names >= set(layout) for layout in layouts)
+        return names
 
     def pick(self, layouts: tuple[tuple[str, ...], ...]) -> dict[str, bytes]:
         """The files of the first layout that is there in full; InputError names them all."""
@@ -64,6 +74,27 @@ class Source:
             raise
         except Exception as error:  # zipfile meets damage with a dozen kinds of exception
             raise self._damaged(error) from error
+
+    def blocks(self, name: str) -> Iterator[bytes]:
+        """The file ``name`` block by block, where it is too large for ``pick``; errors as there."""
+        if self.path.is_dir():
+            for directory in (self.path, self.path / self.folder):
+                if (directory / name).is_file():
+                    yield from blocks((directory / name).open, self.place(name))
+                    return
+            raise self._missing(((name,),))
+        try:
+            archive = zipfile.ZipFile(self.path)
+        except Exception as error:  # zipfile meets damage with a dozen kinds of exception
+            raise self._damaged(error) from error
+        with archive:
+            found = [self._check(member) for member in archive.infolist() if not member.is_dir()]
+            fitting = [m for m in found if PurePosixPath(m.filename).name == name]
+            if not fitting:
+                raise self._missing(((name,),))
+            if len(fitting) > 1:
+                raise self._refused(fitting[1], f"there is {fitting[0].filename!r} too")
+            yield from blocks(lambda _: archive.open(fitting[0]), self.place(name))
 
     def place(self, name: str) -> str:
         """How errors call the file ``name`` of this source."""
@@ -108,7 +139,7 @@ class Source:
                 return files
         raise self._missing(layouts)
 
-    def _check(self, member: zipfile.ZipInfo) -> None:
+    def _check(self, member: zipfile.ZipInfo) -> zipfile.ZipInfo:
         name = member.orig_filename
         posix, windows = PurePosixPath(name), PureWindowsPath(name)
         if posix.is_absolute() or windows.drive or windows.root or "\0" in name:
@@ -119,6 +150,7 @@ class Source:
             raise self._refused(member, "it is a link")
         if member.flag_bits & 0x1:
             raise self._refused(member, "it is encrypted")
+        return member
 
     def _read(self, stream: IO[bytes], name: str) -> bytes:
         data = stream.read(LIMIT + 1)
@@ -144,3 +176,24 @@ class Source:
     def _missing(self, layouts: tuple[tuple[str, ...], ...]) -> InputError:
         choices = "; or ".join(", ".join(layout) for layout in layouts)
         return InputError(f"Expected {choices}; got {self.path}, which has no such set of files.")
+
+
+def blocks(opened: Callable[[str], IO[bytes]], place: str) -> Iterator[bytes]:
+    """The bytes of a file, block by block; InputError if it cannot be read or does not end."""
+    total = 0
+    try:
+        with opened("rb") as stream:
+            while data := stream.read(BLOCK):
+                total += len(data)
+                if total > STREAMED:
+                    raise InputError(
+                        f"Expected at most {STREAMED:,} bytes in {place}, got more. Split the file."
+                    )
+                yield data
+    except InputError:
+        raise
+    except Exception as error:  # the file system's, zipfile's and zlib's
+        raise InputError(
+            f"Expected a file that can be read, got {place}, which is damaged or closed ({error}). "
+            "Fetch it again."
+        ) from error

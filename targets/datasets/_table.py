@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import re
 from collections.abc import Iterator
@@ -40,6 +41,7 @@ class Column:
 class Table:
     """One file: ``header`` where the layout has one, then rows of ``width`` fields.
 
+    Where ``quotes`` are allowed they are those of RFC 4180, without ends of line inside.
     ``place`` is the file's name in errors. Rows are lines: a blank one is an error, so that row i
     is always line i + 1 (+ 1 with a header).
     """
@@ -50,6 +52,7 @@ class Table:
     width: int
     header: str | None = None
     encoding: str = "utf-8"
+    quotes: bool = False
 
     def line(self, row: int) -> str:
         """Where row ``row`` stands."""
@@ -117,9 +120,14 @@ class Table:
 
     def _fields(self, row: int, line: bytes) -> list[str]:
         try:
-            fields = line.decode(self.encoding).split(self.separator)
+            text = line.decode(self.encoding)
+            fields = text.split(self.separator)
+            if self.quotes and '"' in text:
+                fields = next(csv.reader([text], delimiter=self.separator, strict=True))
         except UnicodeDecodeError:
             raise self.error(row, f"{self.encoding} text", line) from None
+        except csv.Error:
+            raise self.error(row, "a row with its quotes closed", text) from None
         if len(fields) != self.width:
             expected = f"{self.width} fields separated by {self.separator!r}"
             raise self.error(row, expected, f"{len(fields)} in {line.decode(self.encoding)}")

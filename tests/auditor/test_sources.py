@@ -10,6 +10,7 @@ import pytest
 
 from accountants.errors import InputError
 from auditor.sources import load_data
+from targets.datasets._filters import Filter
 
 
 def test_a_name_loads_its_data_set() -> None:
@@ -47,7 +48,9 @@ def test_an_archive_with_a_damaged_directory(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_data(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"u\.data or ratings\.dat"):
+    with pytest.raises(
+        InputError, match=r"files of none\. Name the folder that holds u\.data, ratings\.dat"
+    ):
         load_data(str(tmp_path))
 
 
@@ -64,3 +67,33 @@ def test_a_directory_says_by_its_files_which_data_set_it_is(tmp_path: Path) -> N
     (tmp_path / "u.user").write_text("1|30|M|writer|0\n2|50|F|artist|0\n")
     (tmp_path / "u.item").write_text(f"1|A|01-Jan-1990||x|{genres}\n")
     assert load_data(str(tmp_path)).name == "ml-100k"
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "T.CSV"])
+def test_a_table_is_read_by_its_columns(tmp_path: Path, name: str) -> None:
+    separator = "\t" if name.endswith("tsv") else ","
+    rows = [("who", "what", "when"), ("7", "b", "30"), ("7", "a", "20"), ("3", "b", "10")]
+    (tmp_path / name).write_text("".join(f"{separator.join(row)}\n" for row in rows))
+    columns = {"user": "who", "item": "what", "timestamp": "when"}
+    data = load_data(str(tmp_path / name), columns)
+    assert data.users.tolist() == [3, 7]
+    assert data.titles == ("a", "b")
+    assert data.timestamps is not None
+    assert data.timestamps.tolist() == [10, 20, 30]
+    with pytest.raises(
+        InputError, match=r"column 'was', got none\. The columns of .* who, what, w"
+    ):
+        load_data(str(tmp_path / name), {"user": "who", "item": "was"})
+
+
+def test_columns_are_for_tables_only(tmp_path: Path) -> None:
+    for data in ("synthetic", str(tmp_path)):
+        with pytest.raises(InputError, match=r"columns for a file \.csv"):
+            load_data(data, {"user": "a", "item": "b"})
+
+
+def test_filters_go_over_what_was_loaded() -> None:
+    data = load_data("synthetic", filters=Filter(min_user=50))
+    assert 0 < data.n_users < load_data("synthetic").n_users
+    with pytest.raises(InputError, match="Lower the filter"):
+        load_data("synthetic", filters=Filter(min_item=10_000))

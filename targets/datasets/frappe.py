@@ -1,0 +1,130 @@
+"""Frappe: how often 957 users used 4,082 mobile applications, with countries and cities."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from accountants.errors import InputError
+from targets.datasets._cache import cache, cached
+from targets.datasets._delimited import Block, Delimited
+from targets.datasets._ratings import columns
+from targets.datasets._source import Source
+from targets.datasets._table import Column, broken
+from targets.datasets._unique import unique
+from targets.datasets.base import Attribute, Interactions
+
+FILES = ("frappe.csv",)
+USER, ITEM, COUNT = Column(what="user id"), Column(what="item id"), Column(what="count", low=1)
+NUMBERS = {"user": USER, "item": ITEM, "cnt": COUNT}
+CONTEXT = ("daytime", "weekday", "isweekend", "homework", "cost", "weather", "country", "city")
+WORDS = ("cost", "country", "city")
+PAID = "paid"
+
+
+@dataclass(frozen=True, slots=True)
+class Frappe:
+    """The official frappe.csv and, where it is, meta.csv (tabs, headers): directory or frappe.zip.
+
+    A row of frappe.csv is a user, an application and a context with the number of uses in it;
+    ratings are the uses of an application by a user over all contexts. There are no timestamps.
+
+    Contexts are of interactions, not of users. Kept of them are those a user has nearly always:
+    ``country`` and ``city``, the most frequent in the user's rows (of equals the first in order of
+    bytes). Features of items are "paid", if most rows of the item say so, and one flag for each
+    category in meta.csv. Daytime, weekday, weather and "homework" are not kept, though the PrivRec
+    paper takes all contexts for features of users. Its 288,609 interactions in an "extended
+    version" are three times the 96,203 rows of this file: each row and two drawn negatives.
+
+    Source: Baltrunas, Church, Karatzoglou and Oliver, Frappe: Understanding the Usage and
+    Perception of Mobile App Recommendations In-The-Wild, 2015 (arXiv:1505.03014).
+    """
+
+    def recognises(self, path: Path) -> bool:
+        """Whether ``path`` has frappe.csv."""
+        return Source(path, "frappe").holds((FILES,))
+
+    def load(self, path: Path | None = None) -> Interactions:
+        """Load from ``path``, else from the cache; InputError says where to get the files."""
+        place = path or cached("frappe")
+        if place is None:
+            raise InputError(
+                f"Expected Frappe in the cache, got nothing at {cache() / 'frappe'} or "
+                f"{cache() / 'frappe.zip'}. Fetch it from its authors (the PrivRec paper names "
+                "http://baltrunas.info/research-menu/frappe) and put it there, or give its path. "
+                "The data are for research; cite the paper."
+            )
+        source = Source(place, "frappe")
+        file = Delimited(
+            place=source.place("frappe.csv"),
+            read=lambda: source.blocks("frappe.csv"),
+            separator=b"\t",
+            header=True,
+            quotes=True,
+        )
+        names = file.names()
+        if missing := [name for name in (*NUMBERS, *CONTEXT) if name not in names]:
+            expected = f"the columns {', '.join((*NUMBERS, *CONTEXT))}"
+            raise broken(f"{file.place}, line 1", expected, f"no {', '.join(missing)}")
+
+        def read(block: Block) -> tuple[NDArray[Any], ...]:
+            return (
+                *(block.whole(names.index(name), column) for name, column in NUMBERS.items()),
+                *(block.text(names.index(name), name) for name in WORDS),
+            )
+
+        user, item, count, cost, country, city = columns(file.blocks(), read)
+        users, row = unique(user)
+        items, column = unique(item)
+        shape = (len(users), len(items))
+        uses = sparse.coo_array((count.astype(np.float64), (row, column)), shape=shape).tocsr()
+        paid = np.bincount(column, weights=np.where(cost == PAID.encode(), 1.0, -1.0)) > 0
+        categories: tuple[str, ...] = ()
+        flags = np.zeros((len(items), 0), dtype=bool)
+        if "meta.csv" in source.names():
+            data = source.pick((("meta.csv",),))["meta.csv"]
+            categories, flags = _categories(data, source.place("meta.csv"), items.tolist())
+        return Interactions(
+            name="frappe",
+            users=users,
+            items=items,
+            ratings=uses.astype(np.float32),
+            attributes={"country": _usual(row, country), "city": _usual(row, city)},
+            genres=np.column_stack([paid, flags]),
+            genre_names=(PAID, *categories),
+        )
+
+
+def _usual(row: NDArray[np.int32], words: NDArray[np.bytes_]) -> Attribute:
+    """Each user's most frequent word, of equals the first."""
+    categories, code = np.unique(words, return_inverse=True)
+    pairs, counts = np.unique(row * np.int64(len(categories)) + code, return_counts=True)
+    user, word = pairs // len(categories), pairs % len(categories)
+    order = np.lexsort((word, -counts, user))
+    first = order[np.concatenate([[True], np.diff(user[order]) > 0])]
+    names = tuple(word.decode("utf-8", "replace") for word in categories.tolist())
+    return Attribute(codes=word[first], categories=names)
+
+
+def _categories(
+    data: bytes, place: str, items: Sequence[int]
+) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
+    """The names of all categories in meta.csv, and a flag for each item and category."""
+    try:
+        rows = list(csv.DictReader(io.StringIO(data.decode("utf-8", "replace")), delimiter="\t"))
+    except csv.Error as error:
+        raise broken(place, "a table with tabs and a header", str(error)) from error
+    if not rows or not {"item", "category"} <= rows[0].keys():
+        raise broken(f"{place}, line 1", "the columns item and category", str([*rows[:1]]))
+    known = {row["item"]: row["category"] for row in rows if row["category"]}
+    found = [known.get(str(item)) for item in items]
+    names = tuple(sorted({category for category in found if category}))
+    return names, np.array([[category == name for name in names] for category in found], dtype=bool)

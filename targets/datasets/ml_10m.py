@@ -1,0 +1,57 @@
+"""MovieLens 10M: 10,000,054 ratings in half stars, 69,878 users, 10,677 rated movies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from targets.datasets._cache import cached
+from targets.datasets._delimited import Delimited
+from targets.datasets._movielens import assemble, fetch, large_movies
+from targets.datasets._ratings import HALF_STARS, pairs
+from targets.datasets._source import Source
+from targets.datasets._table import Table
+from targets.datasets.base import Interactions
+
+FILES = ("ratings.dat", "movies.dat")
+FOLDER = "ml-10M100K"
+
+
+@dataclass(frozen=True, slots=True)
+class Ml10m:
+    """The official ratings.dat and movies.dat (``::``, UTF-8), as a directory or ml-10m.zip.
+
+    Files of these names beside a users.dat are MovieLens 1M. There are no attributes of users.
+    Items are the movies with a rating, as papers count them (federated MF, Table 1: 69,878 users,
+    10,677 movies), not the 10,681 of movies.dat. Memory: about 0.9 GB.
+
+    Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
+    """
+
+    def recognises(self, path: Path) -> bool:
+        """Whether ``path`` has the files, by name, and no users.dat."""
+        names = Source(path, FOLDER).names()
+        return names >= set(FILES) and "users.dat" not in names
+
+    def load(self, path: Path | None = None) -> Interactions:
+        """Load from ``path``, else from the cache; InputError says where to get the files."""
+        place = path or cached("ml-10m")
+        if place is None:
+            raise fetch("ml-10m")
+        source = Source(place, FOLDER)
+        movies = Table(
+            place=source.place("movies.dat"),
+            data=source.pick((("movies.dat",),))["movies.dat"],
+            separator="::",
+            width=3,
+        )
+        ratings = Delimited(
+            place=source.place("ratings.dat"),
+            read=lambda: source.blocks("ratings.dat"),
+            separator=b"::",
+            header=False,
+            width=4,
+        )
+        return assemble(
+            "ml-10m", None, large_movies(movies), pairs(ratings, scale=HALF_STARS, timed=True)
+        )

@@ -1,0 +1,33 @@
+"""MovieLens 20M: 20,000,263 ratings in half stars, 138,493 users, 26,744 rated movies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from targets.datasets._movielens_csv import MovielensCsv
+from targets.datasets.base import Interactions
+
+LAYOUT = MovielensCsv("ml-20m")
+
+
+@dataclass(frozen=True, slots=True)
+class Ml20m:
+    """The official ratings.csv and movies.csv, as a directory or ml-20m.zip.
+
+    MovieLens 25M, 32M and "latest" have files of the same names and columns. README.txt, else the
+    name of the path, says which one it is; what is neither called ml-25m is recognised here, so
+    that every set of this layout can be read, and the interactions bear the name found, else that
+    of the data set with as many ratings. There are no attributes of users. Items are the movies
+    with a rating. Memory: about 1.5 GB.
+
+    Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
+    """
+
+    def recognises(self, path: Path) -> bool:
+        """Whether ``path`` has the files, by name, and nothing calls them ml-25m."""
+        return LAYOUT.holds(path) and LAYOUT.called(path) != "ml-25m"
+
+    def load(self, path: Path | None = None) -> Interactions:
+        """Load from ``path``, else from the cache; InputError says where to get the files."""
+        return LAYOUT.load(path)

@@ -1,0 +1,163 @@
+"""Any table of interactions in a CSV, TSV or Parquet file, by the names of its columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from accountants.errors import InputError
+from targets.datasets._delimited import Delimited
+from targets.datasets._identifiers import Identifiers
+from targets.datasets._parquet import Parquet
+from targets.datasets._source import blocks
+from targets.datasets.base import Interactions
+
+ROLES = ("user", "item", "rating", "timestamp")
+USUAL = {
+    "user": ("user", "userid", "uid", "visitorid", "customerid"),
+    "item": ("item", "itemid", "movieid", "productid", "iid", "profileid"),
+    "rating": ("rating", "stars", "score"),
+    "timestamp": ("timestamp", "time", "unixtime", "ts"),
+}
+"""Names that say what a column is, in lower case without all but letters and digits."""
+SEPARATORS = {".csv": b",", ".tsv": b"\t"}
+LATEST = float(2**62)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A file .csv (commas), .tsv (tabs) or .parquet, each with names of columns.
+
+    ``columns`` says which column is the "user", the "item", and, where there is one, the "rating"
+    and the "timestamp"; only those named are read. Without ``columns`` they are found by usual
+    names (userId, item_id, rating, timestamp; a RecBole type after a colon does not matter).
+
+    Without ratings every interaction is 1. Ratings are finite numbers other than 0, which would
+    mean no interaction. Timestamps are numbers from 0 on, cut to whole seconds. Of several rows of
+    one user and item the latest is kept: by timestamp, and among equals the last.
+
+    Identifiers that are whole numbers (as a computer writes them) stay as they are. If a single one
+    of a column is anything else, all of that column are texts and become 0, 1, 2, ... in the order
+    of their UTF-8 bytes; the texts of items are the titles. No attributes of users and no genres
+    are read. Quoted fields are read as RFC 4180 says, but may not contain an end of line.
+
+    Memory: about 20 bytes a row for what is read, and up to 60 more while it is sorted; files up to
+    4 GiB of text. Parquet needs pyarrow.
+    """
+
+    columns: Mapping[str, str] | None = field(default=None)
+
+    def recognises(self, path: Path) -> bool:
+        """Whether ``path`` is a file whose name ends in .csv, .tsv or .parquet."""
+        return path.suffix.lower() in (*SEPARATORS, ".parquet") and path.is_file()
+
+    def load(self, path: Path | None = None) -> Interactions:
+        """Load from ``path``; InputError if a column is not there, or with the first bad line."""
+        if path is None:
+            raise InputError("Expected the path of a table, got none. Give a .csv file.")
+        if not self.recognises(path):
+            raise InputError(f"Expected a file .csv, .tsv or .parquet, got {path}. Check the path.")
+        file: Delimited | Parquet
+        if path.suffix.lower() == ".parquet":
+            file = Parquet(path)
+        else:
+            file = Delimited(
+                place=str(path),
+                read=lambda: blocks(path.open, str(path)),
+                separator=SEPARATORS[path.suffix.lower()],
+                header=True,
+                quotes=True,
+            )
+        names = file.names()
+        chosen = choose(names, self.columns, str(path))
+        place = {role: names.index(name) for role, name in chosen.items()}
+        users, items = Identifiers(), Identifiers()
+        ratings: list[NDArray[np.float32]] = []
+        times: list[NDArray[np.int64]] = []
+        for block in file.blocks():
+            block.identify(place["user"], "user", users)
+            block.identify(place["item"], "item", items)
+            if "rating" in place:
+                values = block.decimals(place["rating"], "rating").astype(np.float32)
+                if not (good := (values != 0) & np.isfinite(values)).all():
+                    what = "a rating other than 0 (no interaction) that float32 can hold"
+                    raise block.error(int(np.argmin(good)), place["rating"], what)
+                ratings.append(values)
+            if "timestamp" in place:
+                seconds = block.decimals(place["timestamp"], "timestamp", 0, LATEST)
+                times.append(seconds.astype(np.int64))
+        user_ids, row, _ = users.finish()
+        item_ids, column, titles = items.finish()
+        stars = np.concatenate(ratings) if ratings else np.ones(len(row), dtype=np.float32)
+        stamps = np.concatenate(times) if times else None
+        last = latest(row, column, len(item_ids), stamps)
+        counts = np.bincount(row[last], minlength=len(user_ids))
+        return Interactions(
+            name=path.name,
+            users=user_ids,
+            items=item_ids,
+            ratings=sparse.csr_array(
+                (stars[last], column[last], np.concatenate([[0], np.cumsum(counts)])),
+                shape=(len(user_ids), len(item_ids)),
+            ),
+            timestamps=None if stamps is None else stamps[last],
+            titles=titles,
+        )
+
+
+def choose(
+    names: tuple[str, ...], columns: Mapping[str, str] | None, place: str
+) -> Mapping[str, str]:
+    """The column of each role; one InputError that says what is wrong and what there is."""
+    there = f"The columns of {place} are: {', '.join(names)[:500]}."
+    if columns is None:
+        found = dict(_usual(names))
+        if missing := [role for role in ROLES[:2] if role not in found]:
+            raise InputError(
+                f"Expected a column of {' and one of '.join(missing)}s by a usual name, got none. "
+                f"{there} Say which it is, for example columns = {{{missing[0]} = {names[0]!r}}}."
+            )
+        return found
+    if strange := [role for role in columns if role not in ROLES]:
+        raise InputError(
+            f"Expected columns for {', '.join(ROLES)}, got {', '.join(strange)}. Use those words."
+        )
+    if missing := [role for role in ROLES[:2] if role not in columns]:
+        raise InputError(f"Expected a column for {' and '.join(missing)}, got none. {there}")
+    if absent := [name for name in columns.values() if name not in names]:
+        raise InputError(f"Expected a column {', '.join(map(repr, absent))}, got none. {there}")
+    if len(set(columns.values())) < len(columns):
+        raise InputError(f"Expected different columns, got {dict(columns)}. {there}")
+    return columns
+
+
+def _usual(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Roles and columns by usual names; the first usual name that is there decides."""
+    plain = {re.sub(r"[^a-z0-9]", "", name.partition(":")[0].lower()): name for name in names[::-1]}
+    for role in ROLES:
+        for usual in USUAL[role]:
+            if usual in plain:
+                yield role, plain[usual]
+                break
+
+
+def latest(
+    row: NDArray[np.int32], column: NDArray[np.int32], n_items: int, times: NDArray[np.int64] | None
+) -> NDArray[np.int64] | slice:
+    """Which entries stay, in the order of rows and columns: of equals the latest, then the last."""
+    ahead = np.diff(row)
+    if ((ahead > 0) | ((ahead == 0) & (np.diff(column) > 0))).all():
+        return slice(None)
+    key: NDArray[Any] = row * np.int64(n_items) + column
+    order: NDArray[np.int64] = (
+        np.argsort(key, kind="stable") if times is None else np.lexsort((times, key))
+    )
+    kept: NDArray[np.int64] = order[np.concatenate([np.diff(key[order]) > 0, [True]])]
+    return kept
