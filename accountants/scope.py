@@ -43,6 +43,10 @@ class Vantage(StrEnum):
     PEERS = "peers"  # the broadcast models
     RELEASE = "release"  # the published model only
 
+    def shows(self, other: Vantage) -> bool:
+        """Whether whoever stands here sees all that is seen from ``other``."""
+        return _covers(self, other)
+
 
 class Horizon(StrEnum):
     """For how long the adversary looks; a round is any one round of the training."""

@@ -48,7 +48,8 @@ def learn(view: View, background: Background, classifier: Classifier) -> Labels:
             "Expected positions and labels of at least one known user in the background. "
             "Give as many labels as known users."
         )
-    unknown = np.setdiff1d(np.arange(view.public.n_users), known)
+    subjects = background.subjects
+    unknown = np.setdiff1d(np.arange(view.public.n_users) if subjects is None else subjects, known)
     if len(unknown) == 0 or np.all(labels == labels[0]):
         return Labels(users=unknown, codes=np.full(len(unknown), labels[0], dtype=np.int64))
     condensed = summary(view)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -66,50 +66,67 @@ def _last(view: View, name: str) -> tuple[Uploads, NDArray[Any]] | None:
     return None
 
 
-def summed(view: View, name: str) -> NDArray[np.float32]:
-    """Sum over rounds of each user's messages ``name``, flat: (n_users, size), float32."""
-    rounds = view.component(name)
+def summed(
+    rounds: Sequence[tuple[Uploads, Component]], senders: NDArray[np.integer[Any]]
+) -> NDArray[np.float32]:
+    """Sum over these rounds of each sender's messages, flat: (len(senders), size), float32.
+
+    ``senders`` ascend and hold everybody who sent in these rounds.
+    """
     size = int(np.prod(rounds[0][1].shape)) if rounds else 0
-    total = np.zeros((view.public.n_users, size), dtype=np.float32)
+    total = np.zeros((len(senders), size), dtype=np.float32)
     for uploads, component in rounds:
+        places = np.searchsorted(senders, uploads.users)
         for rows, messages in blocks(component):
-            total[uploads.users[rows]] += messages.reshape(len(messages), -1)
+            total[places[rows]] += messages.reshape(len(messages), -1)
     return total
 
 
+def senders(view: View) -> NDArray[np.integer[Any]]:
+    """The users of whom ``summary`` keeps something, ascending: those of the rounds it reads."""
+    users = [u.users for name in _names(view) for u, _ in _kept(view, name)]
+    return np.unique(np.concatenate(users)) if users else np.arange(0)
+
+
 def summary(view: View) -> View:
-    """The view with its uploads condensed to one standardised vector a user.
+    """The view with its uploads condensed to one standardised vector a sender.
 
     Reports and bits, randomized afresh every round, are summed over the rounds; of every other
     component the last round's messages are taken. Item gradients are first read as the interaction
     sets they give away (``_rank_one``), which say more in fewer columns: on MovieLens 100K, with
     30% of users known, the MLP then has a macro F1 of .67 instead of .62 for gender. Last, the
-    columns are centred and scaled over all users, labelled or not, which the adversary sees too,
-    and clipped at five standard deviations. A user who sent nothing has the mean.
-    A view without uploads, or condensed before, is returned as it is. Memory: n_users times the
-    size of one user's messages, float32.
+    columns are centred and scaled over all senders, labelled or not, which the adversary sees too,
+    and clipped at five standard deviations: what everybody was sent drops out, and what a device
+    changed remains. A view without uploads, or condensed before, is returned as it is. Memory: the
+    number of senders times the size of one message, float32.
     """
-    names = sorted({n for g in view.rounds if g.uploads is not None for n in g.uploads.components})
+    names = _names(view)
     if not names or names == [_SUMMARY]:
         return view
+    users = senders(view)
     parts = []
     for name in names:
-        rounds = view.component(name)
-        kept = len(rounds) if name in _ADDITIVE else 1
-        glimpses = tuple(Glimpse(broadcast=None, uploads=u) for u, _ in rounds[-kept:])
+        rounds = _kept(view, name)
         if name == _GRADIENT and seen(view, name):
-            part = _interactions(view)
+            part = _interactions(view)[users]
         else:
-            part = summed(replace(view, rounds=glimpses), name)
-        senders = np.unique(np.concatenate([u.users for u, _ in rounds[-kept:]]))
-        _standardise(part, senders)
+            part = summed(rounds, users)
+        sent = np.unique(np.concatenate([u.users for u, _ in rounds]))
+        _standardise(part, np.searchsorted(users, sent))
         parts.append(part)
     values = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-    uploads = Uploads(
-        users=np.arange(view.public.n_users),
-        components=MappingProxyType({_SUMMARY: Dense(values)}),
-    )
+    uploads = Uploads(users=users, components=MappingProxyType({_SUMMARY: Dense(values)}))
     return replace(view, rounds=(Glimpse(broadcast=view.rounds[-1].broadcast, uploads=uploads),))
+
+
+def _names(view: View) -> list[str]:
+    return sorted({n for g in view.rounds if g.uploads is not None for n in g.uploads.components})
+
+
+def _kept(view: View, name: str) -> tuple[tuple[Uploads, Component], ...]:
+    """The rounds of which ``summary`` reads this component."""
+    rounds = view.component(name)
+    return rounds if name in _ADDITIVE else rounds[-1:]
 
 
 def _standardise(part: NDArray[np.float32], senders: NDArray[np.integer[Any]]) -> None:
@@ -144,10 +161,19 @@ def features(
 ) -> NDArray[np.float32]:
     """What a classifier is given of ``users`` (m,): their condensed uploads and ``side``, (m, d).
 
+    A user who sent nothing of what is read has the mean, zero.
     Beside thousands of upload columns a few others would drown: ``side`` is scaled to the same
     total variance.
     """
-    parts = [component.dense(users) for _, component in summary(view).component(_SUMMARY)]
+    parts = []
+    for uploads, component in summary(view).component(_SUMMARY):
+        sent = np.isin(users, uploads.users)
+        part = component.dense(np.searchsorted(uploads.users, users[sent]))
+        if not sent.all():
+            whole = np.zeros((len(users), *component.shape), dtype=np.float32)
+            whole[sent] = part
+            part = whole
+        parts.append(part)
     if side is not None:
         width, spread = sum(part.shape[1] for part in parts), float(side.var(axis=0).sum())
         scale = np.sqrt(width / spread) if width and spread > 0 else 1.0

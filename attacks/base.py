@@ -32,7 +32,8 @@ class Background:
 
     For attribute inference: ``known`` are positions of users whose label is known, ``labels``
     their class codes (len(known),), ``n_classes`` their number, and ``side`` a feature matrix
-    (n_users, d) of the users' other attributes. ``candidates`` are (user, item) pairs, (m, 2), to
+    (n_users, d) of the users' other attributes; ``subjects`` are the users it is after, the known
+    ones among them, by default all. ``candidates`` are (user, item) pairs, (m, 2), to
     be told apart in membership inference. ``worlds`` are the two private values between which a
     distinguisher decides.
     """
@@ -41,6 +42,7 @@ class Background:
     labels: NDArray[np.int64] | None = None
     n_classes: int = 0
     side: NDArray[np.float64] | None = None
+    subjects: NDArray[np.int64] | None = None
     candidates: NDArray[np.int64] | None = None
     worlds: tuple[float, float] | None = None
 

@@ -17,8 +17,9 @@ from auditor.games import attribute, local, membership, reconstruction
 from auditor.plan import Plan, make_target
 from auditor.utility.held import Held
 from reports.record import AttackRow, Finding, MeasuredRow, Measurement, Row, UtilityRow
+from targets.compute import Compute
 from targets.datasets.base import Interactions
-from targets.systems.base import Population, Run, Target
+from targets.systems.base import DEFAULT, Population, Run, Target
 
 BOUNDS, UTILITY = "bounds", "utility"
 SAMPLES, QUICK_SAMPLES = 1_000_000, 50_000
@@ -63,32 +64,38 @@ def split(plan: Plan, targets: Sequence[str]) -> tuple[Piece, ...]:
     return (*judged, *(Piece(target, step) for target in targets for step in (*steps, UTILITY)))
 
 
-def run(piece: Piece, plan: Plan, interactions: Interactions) -> PieceResult:
+def run(
+    piece: Piece, plan: Plan, interactions: Interactions, compute: Compute = DEFAULT
+) -> PieceResult:
     """Run one piece. Draws only from the seeds of its own name and of the target's training."""
     target = make_target(piece.target, plan)
     rng = _rng(plan, str(piece))
     if piece.step == BOUNDS:
         return _bounds(target, plan, interactions, rng)
-    held, trained = _train(target, plan, interactions)
+    held, trained = _train(target, plan, interactions, compute)
     if piece.step == UTILITY:
-        rows = utility.evaluate(target, trained.model, held, confidence=plan.confidence, rng=rng)
-        return PieceResult(utility=rows)
+        figures = utility.evaluate(target, trained.model, held, confidence=plan.confidence, rng=rng)
+        return PieceResult(utility=figures)
     attack = _attack(piece.step)
     view = trained.transcript.view(attack.vantage, rng)
-    if not attack.applies(view):
+    # games speak of users; where parties send, their messages are not any one user's
+    if view.public.parties is not None or not attack.applies(view):
         return PieceResult()
-    return PieceResult(
-        attacks=_GAMES[attack.family](
-            attack,
-            view,
-            held.train,
-            target=target.name,
-            name=piece.step,
-            quick=plan.quick,
-            confidence=plan.confidence,
-            rng=rng,
-        )
+    rows = _GAMES[attack.family](
+        attack,
+        view,
+        held.train,
+        target=target.name,
+        name=piece.step,
+        quick=plan.quick,
+        confidence=plan.confidence,
+        rng=rng,
     )
+    route = view.public.route
+    if not route.shows(attack.vantage):
+        beyond = f"Sees more than the protocol shows anyone ({route}): somebody breaks it."
+        rows = tuple(row.model_copy(update={"note": f"{row.note} {beyond}"}) for row in rows)
+    return PieceResult(attacks=rows)
 
 
 def _bounds(
@@ -161,11 +168,13 @@ _trained: dict[str, tuple[Held, Run]] = {}
 """The last training of this process: pieces of one target that follow each other share it."""
 
 
-def _train(target: Target, plan: Plan, interactions: Interactions) -> tuple[Held, Run]:
+def _train(
+    target: Target, plan: Plan, interactions: Interactions, compute: Compute
+) -> tuple[Held, Run]:
     key = json.dumps([repr(target), plan.seed, interactions.digest()])
     if key not in _trained:
         held = utility.hold_out(target.evaluation, interactions, _rng(plan, "held-out items"))
-        run = target.run(held.train, _rng(plan, f"{target.name} training"))
+        run = target.run(held.train, _rng(plan, f"{target.name} training"), None, compute)
         _trained.clear()
         _trained[key] = held, run
     return _trained[key]

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from accountants.errors import InputError
 from auditor.families import FAMILIES
+from targets.compute import DEFAULT, Compute, reach
 
 if TYPE_CHECKING:
     from targets.systems.base import Target
@@ -85,9 +86,13 @@ class Plan(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What only affects the speed: the number of worker processes."""
+    """What only affects the speed: worker processes, and where and how each simulates clients.
+
+    The last bits of floating-point results may depend on the device, which the record names.
+    """
 
     jobs: int
+    compute: Compute = DEFAULT
 
 
 def make_target(name: str, plan: Plan) -> Target:
@@ -192,12 +197,17 @@ def amend(plan: Plan | None, values: dict[str, Any]) -> Plan:
     return make_plan({**({} if plan is None else plan.model_dump()), **values})
 
 
-def make_resources(jobs: int | None = None) -> Resources:
-    """Resources with ``jobs`` workers, by default one a core."""
+def make_resources(jobs: int | None = None, device: str = "cpu") -> Resources:
+    """Resources with ``jobs`` workers, by default one a core, that simulate on ``device``.
+
+    InputError if jobs is not positive, or torch cannot reach the device.
+    """
     count = (os.cpu_count() or 1) if jobs is None else jobs
     if count < 1:
         raise InputError(f"Expected jobs of at least 1, got jobs={count}. Leave it out for all.")
-    return Resources(jobs=count)
+    if device != "cpu":
+        reach(device)
+    return Resources(jobs=count, compute=Compute(device=device))
 
 
 def _check(kind: str, names: tuple[str, ...], *location: str) -> None:

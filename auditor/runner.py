@@ -31,12 +31,21 @@ from auditor.progress import Observer
 from auditor.sources import load_data
 from reports import store
 from reports.record import DataRow, Provenance, Record
+from targets.compute import Compute
 from targets.datasets.base import Interactions
 
 logger = logging.getLogger(__name__)
 
 PIECES = ".pieces"
-_PACKAGES = ("fedrec-auditor", "dp-accounting", "numpy", "scikit-learn", "scipy")
+_PACKAGES = (
+    "fedrec-auditor",
+    "dp-accounting",
+    "numba",
+    "numpy",
+    "scikit-learn",
+    "scipy",
+    "torch",
+)
 
 
 def audit(
@@ -50,6 +59,7 @@ def audit(
     settings: Mapping[str, Mapping[str, Setting]] | None = None,
     out: Path | None = None,
     jobs: int | None = None,
+    device: str = "cpu",
 ) -> Record:
     """Audit ``targets`` (a name, several, or all) on ``data`` and return the record.
 
@@ -59,6 +69,7 @@ def audit(
     settings : fields of a target that differ from its paper's, by target name.
     out : run directory for reports and resumable pieces; nothing is written without it.
     jobs : worker processes, default all cores; does not change the answer.
+    device : where clients are simulated, as torch names it ("cuda"); default the CPU.
 
     Raises InputError for anything wrong with the arguments or the data.
     """
@@ -71,7 +82,7 @@ def audit(
         "attacks": None if attacks is None else tuple(attacks),
         "settings": settings or {},
     }
-    return run_plan(make_plan(values), make_resources(jobs), out=out)
+    return run_plan(make_plan(values), make_resources(jobs, device), out=out)
 
 
 def run_plan(
@@ -161,19 +172,23 @@ def _run(
         else:
             yield piece, kept
     jobs = min(resources.jobs, len(todo))
-    finished = workers.results(_timed, ((piece, plan, interactions) for piece in todo), jobs=jobs)
+    finished = workers.results(
+        _timed, ((piece, plan, interactions, resources.compute) for piece in todo), jobs=jobs
+    )
     for piece, result in finished:
         if shelf is not None and not result.errors:
             shelf.put(piece, result)
         yield piece, result
 
 
-def _timed(piece: Piece, plan: Plan, interactions: Interactions) -> tuple[Piece, PieceResult]:
+def _timed(
+    piece: Piece, plan: Plan, interactions: Interactions, compute: Compute
+) -> tuple[Piece, PieceResult]:
     """Run a piece in one thread; a fault in it is told in its result and loses no other piece."""
     started = time.perf_counter()
     try:
         with threadpoolctl.threadpool_limits(1):
-            result = pieces.run(piece, plan, interactions)
+            result = pieces.run(piece, plan, interactions, compute)
     except AuditError:
         raise
     except Exception as error:
@@ -231,4 +246,5 @@ def _machine(resources: Resources) -> dict[str, str | int | float]:
         "architecture": platform.machine(),
         "cores": os.cpu_count() or 1,
         "jobs": resources.jobs,
+        "device": resources.compute.device,
     }

@@ -39,3 +39,20 @@ class Compute:
                 f"Expected threads of at least 1 and memory of at least 0 bytes, got "
                 f"threads={self.threads!r}, memory={self.memory!r}. Leave them out."
             )
+
+
+DEFAULT = Compute()
+
+
+def reach(device: str) -> None:
+    """InputError unless torch can put a number on ``device``."""
+    import torch
+
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        first = str(error).splitlines()[0]
+        raise InputError(
+            f"Expected a device that torch reaches, got device={device!r} ({first}). "
+            "`auditor doctor` lists them; leave it out for the CPU."
+        ) from error

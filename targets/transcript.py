@@ -107,6 +107,31 @@ class View:
             rounds=tuple(Glimpse(broadcast=glimpse.broadcast) for glimpse in self.rounds),
         )
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Groups of linked components in order of appearance: names up to their first dot."""
+        return tuple(
+            dict.fromkeys(
+                name.partition(".")[0]
+                for glimpse in self.rounds
+                if glimpse.uploads is not None
+                for name in glimpse.uploads.components
+            )
+        )
+
+    def only(self, group: str) -> View:
+        """The same view with the linked components of one group only."""
+
+        def cut(uploads: Uploads | None) -> Uploads | None:
+            if uploads is None:
+                return None
+            kept = {n: c for n, c in uploads.components.items() if n.partition(".")[0] == group}
+            return Uploads(users=uploads.users, components=MappingProxyType(kept))
+
+        return replace(
+            self, rounds=tuple(replace(g, uploads=cut(g.uploads), clear=None) for g in self.rounds)
+        )
+
     def component(self, name: str) -> tuple[tuple[Uploads, Component], ...]:
         """The linked uploads that carry ``name``, round by round; empty if none is seen."""
         return tuple(

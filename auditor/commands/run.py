@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from accountants.errors import IncompleteError
+from auditor.families import FAMILIES
 
 if TYPE_CHECKING:
     from auditor.plan import Plan
@@ -30,7 +31,7 @@ class FailOn(StrEnum):
 
 def command(
     targets: Annotated[
-        list[str] | None, typer.Argument(help="Targets; all if left out. See `auditor list`.")
+        list[str] | None, typer.Argument(help="Targets, or `all`. See `auditor list`.")
     ] = None,
     plan: Annotated[Path | None, typer.Option(help="A plan file (TOML).")] = None,
     data: Annotated[
@@ -42,6 +43,9 @@ def command(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. Default 0.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer samples and repetitions.")] = False,
+    device: Annotated[
+        str, typer.Option(help="Where clients are simulated, as torch names it: cpu, cuda.")
+    ] = "cpu",
     fail_on: Annotated[
         FailOn, typer.Option(help="Exit with 1 if a finding is at this level.")
     ] = FailOn.VIOLATED,
@@ -57,7 +61,7 @@ def command(
     errors = Console(stderr=True)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     chosen = _plan(plan, targets, data, seed, quick)
-    resources = make_resources(jobs)
+    resources = make_resources(jobs, device)
     try:
         with progress(errors) as observe:
             record = run_plan(chosen, resources, out=out, fail_on=str(fail_on), observe=observe)
@@ -97,10 +101,17 @@ def _plan(
     from auditor.plan import amend, read_plan
 
     said: dict[str, Any] = {
-        "targets": tuple(targets) if targets else None,
+        "targets": _named(targets),
         "data": data,
         "seed": seed,
         "quick": quick or None,
     }
     base = None if path is None else read_plan(path)
     return amend(base, {key: value for key, value in said.items() if value is not None})
+
+
+def _named(targets: list[str] | None) -> tuple[str, ...] | None:
+    """Targets as given; `all` are all of them, over a plan file's choice."""
+    if targets == ["all"]:
+        return FAMILIES["targets"].names()
+    return tuple(targets) if targets else None

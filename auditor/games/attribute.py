@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks._uploads import summary
+from attacks._uploads import senders, summary
 from attacks.base import Attack, Background, Labels
 from auditor import metrics
 from reports.record import AttackRow
@@ -30,6 +30,10 @@ def play(
 ) -> tuple[AttackRow, ...]:
     """A row for each attribute and share of known users: macro F1 over the users not known.
 
+    Played among the users whose messages are read: where a part of them is drawn for each round,
+    those of the last one. Where uploads have several groups of components, each is attacked by
+    itself as well, at the largest share, so that the leak can be traced to its component.
+
     The paper does not say how it averages F1 over classes; the macro average is used, because the
     others are near the majority class's share for an adversary who has learned nothing. Each
     repetition draws the known users anew. Baselines: the class most frequent among the known users
@@ -39,60 +43,74 @@ def play(
     """
     if not attack.applies(view):
         return ()
-    condensed = summary(view)
+    subjects = senders(view).astype(np.int64)
     played = [
         key
         for key in ATTRIBUTES
-        if key in interactions.attributes and np.ptp(interactions.attributes[key].codes) > 0
+        if key in interactions.attributes
+        and len(subjects) > 1
+        and np.ptp(interactions.attributes[key].codes[subjects]) > 0
     ]
-    return tuple(
-        _row(
-            attack,
-            condensed,
-            interactions.attributes[key],
-            _side(interactions, key),
-            share,
-            QUICK_REPETITIONS if quick else REPETITIONS,
-            identity={"target": target, "attack": name},
-            key=key,
-            confidence=confidence,
-            rng=rng,
-        )
-        for key in played
-        for share in (QUICK_SHARES if quick else SHARES)
-    )
+    shares = QUICK_SHARES if quick else SHARES
+    groups = view.groups if len(view.groups) > 1 else ()
+    rows = []
+    for group in ("", *groups):
+        condensed = summary(view.only(group) if group else view)
+        rows += [
+            _row(
+                attack,
+                condensed,
+                interactions.attributes[key],
+                subjects,
+                _side(interactions, key),
+                share,
+                QUICK_REPETITIONS if quick else REPETITIONS,
+                identity={"target": target, "attack": name},
+                key=key,
+                group=group,
+                confidence=confidence,
+                rng=rng,
+            )
+            for key in played
+            for share in (shares if not group else shares[-1:])
+        ]
+    return tuple(rows)
 
 
 def _row(
     attack: Attack,
     view: View,
     attribute: Attribute,
+    subjects: NDArray[np.int64],
     side: NDArray[np.float64] | None,
     share: float,
     repetitions: int,
     *,
     identity: dict[str, str],
     key: str,
+    group: str,
     confidence: float,
     rng: np.random.Generator,
 ) -> AttackRow:
-    truth, classes = attribute.codes, len(attribute.categories)
-    n = len(truth)
+    codes, classes = attribute.codes, len(attribute.categories)
+    n = len(subjects)
     counts = np.zeros((2, repetitions, n, classes, classes))
     majority = np.zeros((repetitions, classes, classes))
     random = np.zeros(repetitions)
     for repeat in range(repetitions):
-        known = np.sort(rng.permutation(n)[: max(1, round(share * n))])
-        background = Background(known=known, labels=truth[known], n_classes=classes, side=side)
+        known = np.sort(subjects[rng.permutation(n)[: max(1, round(share * n))]])
+        background = Background(
+            known=known, labels=codes[known], n_classes=classes, side=side, subjects=subjects
+        )
         for world, seen in enumerate((view, view.blind())):
             guess = attack.infer(seen, background, rng)
             if not isinstance(guess, Labels):
                 raise TypeError(f"Expected Labels from {identity['attack']}, got {type(guess)}.")
-            counts[world, repeat, guess.users] = metrics.confusions(
-                truth[guess.users], guess.codes, classes
+            counts[world, repeat, np.searchsorted(subjects, guess.users)] = metrics.confusions(
+                codes[guess.users], guess.codes, classes
             )
-        frequencies = np.bincount(truth[known], minlength=classes)
-        rest = np.bincount(truth, minlength=classes) - frequencies
+        frequencies = np.bincount(codes[known], minlength=classes)
+        rest = np.bincount(codes[subjects], minlength=classes) - frequencies
         majority[repeat, :, frequencies.argmax()] = rest
         random[repeat] = metrics.stratified_guess_f1(rest, frequencies / len(known))
     found = metrics.macro_f1(counts[0], confidence=confidence, rng=rng)
@@ -106,7 +124,7 @@ def _row(
         **identity,
         family=attack.family,
         vantage=attack.vantage,
-        metric=f"{key} macro F1 ({share:.0%} known)",
+        metric=f"{key} macro F1 ({share:.0%} known{f', {group} only' if group else ''})",
         value=found.value,
         ci_low=found.low,
         ci_high=found.high,

@@ -1,1 +1,92 @@
-"""To be written."""
+"""Held-out ratings: the mean squared error of predicting a tenth of all ratings.
+
+A tenth of the ratings is held out at random, the target is trained on the rest, and its scores are
+read as predicted ratings. Chance is the error of predicting the mean rating of the training data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountants.errors import InputError
+from auditor.utility.held import Held, row
+from reports.record import UtilityRow
+from targets.datasets.base import Interactions
+from targets.systems.base import Model, Target
+
+SHARE = 0.1
+PROTOCOL = "held-out ratings"
+_CHUNK = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRatings(Held):
+    """Held-out ratings, ordered by user: ``users``, ``items`` and ``ratings``, each (n,)."""
+
+    users: NDArray[np.int64]
+    items: NDArray[np.int64]
+    ratings: NDArray[np.float64]
+
+
+def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldRatings:
+    """Hold out a tenth of all ratings, at least two; of every user a random one is kept.
+
+    InputError if fewer than two can be spared.
+    """
+    table = interactions.ratings
+    counts = np.diff(table.indptr)
+    spare = table.nnz - np.count_nonzero(counts)
+    if spare < 2:
+        raise InputError(
+            f"Expected at least two ratings beside one of every user, got {spare}. Give more data."
+        )
+    rows = np.repeat(np.arange(table.shape[0]), counts)
+    order = np.lexsort((rng.random(table.nnz), rows))
+    kept = order[table.indptr[:-1][counts > 0]]
+    free = np.setdiff1d(np.arange(table.nnz), kept, assume_unique=True)
+    size = min(spare, max(2, round(SHARE * table.nnz)))
+    held = np.sort(rng.choice(free, size=size, replace=False))
+    keep = np.ones(table.nnz, dtype=bool)
+    keep[held] = False
+    return HeldRatings(
+        train=interactions.keep(keep),
+        users=rows[held],
+        items=table.indices[held].astype(np.int64),
+        ratings=table.data[held].astype(np.float64),
+    )
+
+
+def evaluate(
+    target: Target,
+    model: Model,
+    held: HeldRatings,
+    *,
+    confidence: float,
+    rng: np.random.Generator,
+) -> tuple[UtilityRow, ...]:
+    """The MSE with a normal interval over ratings; users are scored in blocks."""
+    tested, first = np.unique(held.users, return_index=True)
+    ends = np.append(first, len(held.users))
+    errors = np.empty(len(held.users))
+    for start in range(0, len(tested), _CHUNK):
+        users = tested[start : start + _CHUNK]
+        block = slice(ends[start], ends[start + len(users)])
+        scores = target.score(model, held.train, users)
+        rows = np.searchsorted(users, held.users[block])
+        errors[block] = held.ratings[block] - scores[rows, held.items[block]]
+    mean = float(held.train.ratings.data.mean(dtype=np.float64))
+    return (
+        row(
+            target,
+            "MSE",
+            PROTOCOL,
+            np.square(errors),
+            random=float(np.square(held.ratings - mean).mean()),
+            confidence=confidence,
+            most=math.inf,
+        ),
+    )

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from accountants.claim import Claim
 from accountants.scope import Scope
 from targets.components import Floats
-from targets.compute import Compute
+from targets.compute import DEFAULT as DEFAULT
+from targets.compute import Compute as Compute
 from targets.datasets.base import Interactions
 from targets.mechanisms.base import Mechanism
 from targets.transcript import Broadcast, Channel, Transcript, Uploads
@@ -21,7 +22,6 @@ from targets.transcript import Broadcast, Channel, Transcript, Uploads
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-DEFAULT = Compute()
 Progress = Callable[[int, int], None]
 """Called with (rounds done, rounds in all)."""
 
