@@ -16,6 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 _BITS = 2.0**53
 
 
+def unit(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Uniform in [0, 1) from random words: multiples of 2^-53, as numpy's generators draw them."""
+    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
 def bernoulli(rate: float, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """True with probability ``rate``, exactly, however close to 0 the double is.
 

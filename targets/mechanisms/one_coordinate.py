@@ -76,15 +76,25 @@ class OneCoordinate:
         return rng.integers(0, self.dimension, size=size)
 
     def bits(self, value_at: ArrayLike, rng: np.random.Generator) -> NDArray[np.bool_]:
-        """Draw the bits of entries ``value_at`` in [-1, 1], any shape; InputError outside.
+        """Draw the bits of entries ``value_at`` in [-1, 1], any shape; InputError outside."""
+        shape = np.shape(value_at)
+        return self.bits_at(value_at, flip=rng.random(shape), corner=rng.random(shape))
+
+    def coordinates_at(self, draw: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The coordinates of uniform draws from [0, 1): each has 1/dimension to 2^-53."""
+        return (draw * self.dimension).astype(np.int64)
+
+    def bits_at(
+        self, value_at: ArrayLike, *, flip: NDArray[np.float64], corner: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
+        """The bits of entries ``value_at``, given two uniform draws from [0, 1) each.
 
         A corner is drawn, then its bit is flipped. The rarer of the two is what is drawn, at a
         rate rounded up to a multiple of 2^-53: a rate next to 1 would round to 1 above epsilon 37,
         and a bit would prove a corner.
         """
         share = (1.0 + Domain(low=-1, high=1).check(value_at)) / 2.0
-        flipped = rng.random(share.shape) < expit(-self.epsilon)
-        return np.asarray((rng.random(share.shape) < share) ^ flipped)
+        return np.asarray((corner < share) ^ (flip < expit(-self.epsilon)))
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None

@@ -14,6 +14,7 @@ from accountants.events import BitFlipDpEvent
 from accountants.methods.pure import Pure
 from auditor.verification.verification import ONE_REPORT as SCOPE
 from targets.mechanisms.bit_flip import BitFlip
+from targets.streams import Streams
 
 RATES = st.floats(0, 1, allow_subnormal=False)
 
@@ -133,3 +134,39 @@ def test_rates_whose_sum_only_rounds_to_one_are_charged_in_full(p: float, q: flo
     flip = BitFlip(p, q)
     assert p + q == 1.0
     assert Pure().bound(flip.event(), delta=0.0, scope=SCOPE).epsilon >= flip.epsilon * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("rate", [0.5, 1 / 256, 3 / 256, 1e-3, 0.7310585786])
+@pytest.mark.parametrize("width", [1, 8, 13])
+def test_coins_of_many_streams_have_the_rate_at_every_place(rate: float, width: int) -> None:
+    """Bytes and ties alike, place by place in the stream."""
+    streams = Streams.spawn(np.random.default_rng(21), 300_000)
+    bits = np.arange(width) % 2 == 0
+    out = BitFlip(rate, 1 - rate).by_streams(np.broadcast_to(bits, (300_000, width)), streams)
+    for place in range(width):
+        expected = rate if bits[place] else 1 - rate
+        ones = int(out[:, place].sum())
+        assert stats.binomtest(ones, 300_000, expected).pvalue > 1e-9
+
+
+def test_streams_flip_a_client_the_same_in_any_company() -> None:
+    """At rates that are all ties: the stream aside belongs to the client too."""
+    flip, rng = BitFlip(1.5 / 256, 0.5 / 256), np.random.default_rng(22)
+    streams, bits = Streams.spawn(rng, 50), rng.random((50, 3000)) < 0.5
+    together = flip.by_streams(bits, streams)
+    order = rng.permutation(50)
+    np.testing.assert_array_equal(
+        flip.by_streams(bits[order], streams.take(order)), together[order]
+    )
+    for client in range(50):
+        alone = flip.by_streams(bits[[client]], streams.take(np.array([client])))
+        np.testing.assert_array_equal(alone[0], together[client])
+    assert 0 < together.mean() < 0.01
+
+
+@pytest.mark.parametrize(("p", "q"), [(1.0, 0.0), (0.0, 1.0)])
+def test_sure_rates_are_sure_for_streams_too(p: float, q: float) -> None:
+    streams = Streams.spawn(np.random.default_rng(23), 1000)
+    bits = np.ones((1000, 50), dtype=bool)
+    assert (BitFlip(p, q).by_streams(bits, streams) == (p == 1)).all()
+    assert (BitFlip(p, q).by_streams(~bits, streams) == (q == 1)).all()

@@ -107,3 +107,27 @@ def test_the_largest_epsilon_keeps_every_bit_possible() -> None:
     """Beyond it the rarer bit's rate was 0 as a double, and an honest mechanism was accused."""
     law = OneCoordinate(LARGEST, 1).log_prob([[0, 1], [0, 0]], [1.0])
     assert law[0] - law[1] == pytest.approx(LARGEST, rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.5, 40.0, 700.0])
+def test_bits_of_given_draws_are_a_corner_and_its_flip(epsilon: float) -> None:
+    """Every combination of extreme and middling draws against the two comparisons."""
+    draws = np.array([0.0, 2.0**-53, 0.25, 0.5, 0.75, 1 - 2.0**-53])
+    for value in (-1.0, -0.3, 0.0, 1.0):
+        found = OneCoordinate(epsilon, 3).bits_at(
+            np.full((6, 6), value), flip=draws[:, None], corner=draws
+        )
+        for i, flip in enumerate(draws):
+            for j, corner in enumerate(draws):
+                up = corner < (1 + value) / 2
+                assert found[i, j] == (up != (flip < 1 / (1 + math.exp(epsilon))))
+
+
+def test_coordinates_of_given_draws_cover_the_vector_evenly() -> None:
+    for dimension in (1, 2, 7, 8410, 2**40 + 1):
+        mechanism = OneCoordinate(1.0, dimension)
+        ends = mechanism.coordinates_at(np.array([0.0, 1 - 2.0**-53]))
+        assert ends[0] == 0
+        assert ends[1] < dimension
+    even = OneCoordinate(1.0, 7).coordinates_at((np.arange(70_000) + 0.5) / 70_000)
+    assert (np.bincount(even) == 10_000).all()
