@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -19,6 +19,7 @@ from targets.datasets.base import Interactions
 from targets.mechanisms.one_coordinate import OneCoordinate
 from targets.mechanisms.repeated import Repeated
 from targets.mechanisms.shuffled import Shuffled
+from targets.systems import fmf_ldp
 from targets.systems._closed_form import item_gradients
 from targets.systems.base import Population
 from targets.systems.fmf_ldp import FmfLdp, ReportLaw
@@ -231,3 +232,37 @@ def test_equal_generators_give_equal_reports_and_others_do_not() -> None:
 def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> None:
     with pytest.raises(InputError, match=f"{setting}={value!r}"):
         replace(FmfLdp(), **{setting: value})
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 6), st.integers(1, 9), st.integers(1, 3))
+@settings(deadline=None)
+def test_a_batch_uploads_what_its_clients_would_one_by_one(
+    seed: int, users: int, k: int, size: int
+) -> None:
+    """Whatever the block of messages. Entries differ in their last bits, so one coin in 1e12."""
+    system, data = FmfLdp(factors=3, reports=k), interactions(users, 8, seed)
+    broadcast = {"items": np.random.default_rng(seed).normal(size=(8, 3))}
+    rng = np.random.default_rng(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fmf_ldp, "_BLOCK", 50)
+        batch = reports(system.upload(data, broadcast, rng, size))
+    rng = np.random.default_rng(seed)
+    single = [
+        reports(system.upload(data.take(np.array([user])), broadcast, rng, size))
+        for user in range(users)
+    ]
+    assert len(batch) == users * size
+    for name in ("index", "positive"):
+        together = [getattr(part, name) for part in single]
+        np.testing.assert_array_equal(
+            getattr(batch, name), np.concatenate([np.empty((0, k), int), *together])
+        )
+
+
+def test_figure_5_is_reported_for_every_cutoff() -> None:
+    assert [(r.metric, r.value) for r in FmfLdp().reported] == [
+        ("HR@2", 0.2163),
+        ("HR@5", 0.3755),
+        ("HR@10", 0.5131),
+    ]
+    assert "0.1160" in FmfLdp().reported[2].note
