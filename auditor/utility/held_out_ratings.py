@@ -39,7 +39,7 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldRating
     """
     table = interactions.ratings
     counts = np.diff(table.indptr)
-    spare = table.nnz - np.count_nonzero(counts)
+    spare = int(table.nnz - np.count_nonzero(counts))
     if spare < 2:
         raise InputError(
             f"Expected at least two ratings beside one of every user, got {spare}. Give more data."
@@ -48,7 +48,7 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldRating
     order = np.lexsort((rng.random(table.nnz), rows))
     kept = order[table.indptr[:-1][counts > 0]]
     free = np.setdiff1d(np.arange(table.nnz), kept, assume_unique=True)
-    size = min(spare, max(2, round(SHARE * table.nnz)))
+    size: int = min(spare, max(2, round(SHARE * table.nnz)))
     held = np.sort(rng.choice(free, size=size, replace=False))
     keep = np.ones(table.nnz, dtype=bool)
     keep[held] = False

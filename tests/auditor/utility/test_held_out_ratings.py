@@ -1,0 +1,92 @@
+"""Held-out ratings: what is held out, and the error, against counting by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accountants.errors import InputError
+from auditor.utility.held_out_ratings import PROTOCOL, evaluate, hold_out
+from targets.datasets.base import Interactions
+from targets.systems.base import Model, Reported
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A target that predicts by a given table."""
+
+    table: Any
+    name: str = "fixed"
+    reported: tuple[Reported, ...] = ()
+
+    def score(self, model: Model, interactions: Interactions, users: Any) -> Any:
+        return self.table[users]
+
+
+def ratings(rng: np.random.Generator, users: int = 12, items: int = 15) -> np.ndarray:
+    dense = (rng.random((users, items)) < 0.4) * rng.integers(1, 6, (users, items))
+    dense[0, :3] = 3
+    dense[1], dense[2] = 0, 0
+    dense[2, 4] = 1  # one user without ratings, one with a single one
+    return dense.astype(np.float32)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_tenth_is_held_out_and_every_user_keeps_a_rating(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dense = ratings(rng)
+    held = hold_out(Interactions.of(dense), rng)
+    kept = held.train.ratings.toarray()
+    assert len(held.ratings) == max(2, round(0.1 * np.count_nonzero(dense)))
+    np.testing.assert_array_equal((kept > 0).any(axis=1), (dense > 0).any(axis=1))
+    rebuilt = kept.astype(float)
+    for user, item, value in zip(held.users, held.items, held.ratings, strict=True):
+        assert kept[user, item] == 0
+        rebuilt[user, item] = value
+    np.testing.assert_array_equal(rebuilt, dense)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_the_error_is_the_mean_square_over_held_out_ratings(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dense, table = ratings(rng), rng.normal(3.0, 1.0, (12, 15))
+    held = hold_out(Interactions.of(dense), rng)
+    paper = Reported(metric="MSE", protocol=PROTOCOL, value=0.8, note="of a paper")
+    target: Any = Fixed(table, reported=(paper,))
+    (row,) = evaluate(
+        target,
+        Model(),
+        held,
+        confidence=0.95,
+        rng=rng,
+    )
+    kept = held.train.ratings.toarray()
+    truth = dense[held.users, held.items]
+    slow = [(x - table[u, i]) ** 2 for x, u, i in zip(truth, held.users, held.items, strict=True)]
+    assert row.value == pytest.approx(np.mean(slow))
+    assert row.random == pytest.approx(np.mean((truth - kept[kept > 0].mean()) ** 2))
+    assert (row.metric, row.n, row.paper_value) == ("MSE", len(slow), 0.8)
+    half = 1.959964 * np.std(slow, ddof=1) / np.sqrt(len(slow))
+    assert row.ci_high == pytest.approx(row.value + half, abs=1e-5)
+    assert row.ci_low == pytest.approx(max(0.0, row.value - half), abs=1e-5)
+
+
+def test_every_rating_that_can_be_spared_is_held_out_as_often() -> None:
+    dense = np.ones((200, 5))
+    seen = np.zeros((200, 5))
+    for seed in range(200):
+        held = hold_out(Interactions.of(dense), np.random.default_rng(seed))
+        seen[held.users, held.items] += 1
+    # 20,000 held out over 5 items: 4,000 each, within six standard deviations
+    assert np.abs(seen.sum(axis=0) - 4000).max() < 6 * np.sqrt(20_000 * 0.16)
+
+
+@pytest.mark.parametrize("dense", [np.eye(4), np.zeros((3, 3)), [[1.0, 2.0], [0.0, 0.0]]])
+def test_too_few_ratings_are_refused(dense: Any) -> None:
+    with pytest.raises(InputError, match="Expected at least two ratings"):
+        hold_out(Interactions.of(np.asarray(dense)), np.random.default_rng(0))
