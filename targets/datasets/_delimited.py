@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from accountants.errors import InputError
 from targets.datasets._identifiers import Identifiers
-from targets.datasets._table import Column, broken
+from targets.datasets._lines import Column, broken
 
 LINE = 2**20
 """Most bytes of a line."""

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from accountants.errors import InputError
 from targets.datasets._cache import cache
-from targets.datasets._table import Column, Table
+from targets.datasets._lines import Column, Lines
 from targets.datasets._unique import unique
 from targets.datasets.base import Attribute, Interactions
 
@@ -99,7 +99,7 @@ def age_group(age: int) -> int:
     return (age >= 35) + (age > 45)
 
 
-def codes(table: Table, column: int, categories: Sequence[str], what: str) -> NDArray[np.int64]:
+def codes(table: Lines, column: int, categories: Sequence[str], what: str) -> NDArray[np.int64]:
     """Codes of one column of names; InputError with the line of the first unknown one."""
     known = {name: code for code, name in enumerate(categories)}
     result = []
@@ -110,14 +110,14 @@ def codes(table: Table, column: int, categories: Sequence[str], what: str) -> ND
     return np.array(result)
 
 
-def whole(table: Table, row: int, field: str, column: Column) -> int:
+def whole(table: Lines, row: int, field: str, column: Column) -> int:
     """One field as a whole number of its column's range; InputError with its line."""
     if not (_WHOLE.fullmatch(field) and column.low <= int(field) <= column.high):
         raise table.error(row, str(column), field)
     return int(field)
 
 
-def identifiers(table: Table) -> NDArray[np.int64]:
+def identifiers(table: Lines) -> NDArray[np.int64]:
     """The first column, whose entries must differ; InputError with the line of the first repeat."""
     seen: dict[int, int] = {}
     for row, fields in enumerate(table.rows()):
@@ -129,7 +129,7 @@ def identifiers(table: Table) -> NDArray[np.int64]:
 
 
 def genre_flags(
-    table: Table,
+    table: Lines,
     column: int,
     names: tuple[str, ...],
     separator: str,
@@ -151,7 +151,7 @@ def genre_flags(
     return flags
 
 
-def large_movies(table: Table) -> Movies:
+def large_movies(table: Lines) -> Movies:
     """The columns identifier, title, genre words of the data sets from 10M on."""
     return Movies(
         place=table.place,
@@ -172,7 +172,7 @@ def fetch(name: str) -> InputError:
     )
 
 
-def rated(table: Table) -> Pairs:
+def rated(table: Lines) -> Pairs:
     """The four columns user, item, rating, timestamp of a ratings' file."""
     numbers = table.numbers(RATINGS)
     return Pairs(

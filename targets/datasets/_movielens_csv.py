@@ -8,10 +8,10 @@ from pathlib import Path
 
 from targets.datasets._cache import cached
 from targets.datasets._delimited import Delimited
+from targets.datasets._lines import Lines, broken
 from targets.datasets._movielens import assemble, fetch, large_movies
 from targets.datasets._ratings import HALF_STARS, pairs
 from targets.datasets._source import Source
-from targets.datasets._table import Table, broken
 from targets.datasets.base import Interactions
 
 FILES = ("ratings.csv", "movies.csv")
@@ -51,7 +51,7 @@ class MovielensCsv:
             raise fetch(self.name)
         source = Source(place, self.name)
         movies = large_movies(
-            Table(
+            Lines(
                 place=source.place("movies.csv"),
                 data=source.pick((("movies.csv",),))["movies.csv"],
                 separator=",",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from accountants.errors import InputError
 from targets.datasets._identifiers import Identifiers
-from targets.datasets._table import broken
+from targets.datasets._lines import broken
 
 ROWS = 2**17
 """Rows of a batch."""

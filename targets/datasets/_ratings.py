@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from targets.datasets._delimited import Block, Delimited
+from targets.datasets._lines import Column, broken
 from targets.datasets._movielens import Pairs
-from targets.datasets._table import Column, broken
 from targets.datasets._unique import narrow
 
 USER, ITEM, TIME = (Column(what=what) for what in ("user id", "item id", "timestamp"))

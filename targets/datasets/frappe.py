@@ -16,9 +16,9 @@ from scipy import sparse
 from accountants.errors import InputError
 from targets.datasets._cache import cache, cached
 from targets.datasets._delimited import Block, Delimited
+from targets.datasets._lines import Column, broken
 from targets.datasets._ratings import columns
 from targets.datasets._source import Source
-from targets.datasets._table import Column, broken
 from targets.datasets._unique import unique
 from targets.datasets.base import Attribute, Interactions
 

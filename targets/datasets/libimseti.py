@@ -10,10 +10,10 @@ import numpy as np
 from accountants.errors import InputError
 from targets.datasets._cache import cache, cached
 from targets.datasets._delimited import Block, Delimited
+from targets.datasets._lines import broken
 from targets.datasets._movielens import GENDERS, Movies, Users, assemble
 from targets.datasets._ratings import USER, columns, pairs
 from targets.datasets._source import Source
-from targets.datasets._table import broken
 from targets.datasets.base import Attribute, Interactions
 
 FILES = ("ratings.dat", "gender.dat")

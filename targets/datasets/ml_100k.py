@@ -14,6 +14,7 @@ import numpy as np
 
 from accountants.errors import IncompleteError
 from targets.datasets._cache import cache, cached, keep
+from targets.datasets._lines import Column, Lines
 from targets.datasets._movielens import (
     AGE_GROUPS,
     GENDERS,
@@ -30,7 +31,6 @@ from targets.datasets._movielens import (
     whole,
 )
 from targets.datasets._source import Source
-from targets.datasets._table import Column, Table
 from targets.datasets.base import Attribute, Interactions
 
 OFFICIAL = ("u.data", "u.user", "u.item")
@@ -96,8 +96,8 @@ class Ml100k:
         files = source.pick((OFFICIAL, RECBOLE))
         official = "u.data" in files
 
-        def table(name: str, separator: str, width: int, encoding: str = "utf-8") -> Table:
-            return Table(
+        def table(name: str, separator: str, width: int, encoding: str = "utf-8") -> Lines:
+            return Lines(
                 place=source.place(name),
                 data=files[name],
                 separator=separator,
@@ -117,7 +117,7 @@ class Ml100k:
         return assemble("ml-100k", users, movies, pairs)
 
 
-def _users(table: Table) -> Users:
+def _users(table: Lines) -> Users:
     """Both layouts have id, age, gender, occupation, zip code; the last is not read."""
     ages = [whole(table, row, fields[1], AGE) for row, fields in enumerate(table.rows())]
     return Users(
@@ -135,7 +135,7 @@ def _users(table: Table) -> Users:
     )
 
 
-def _movies_official(table: Table) -> Movies:
+def _movies_official(table: Lines) -> Movies:
     """Columns: id, title, release, video release, address, 19 flags."""
     rows = table.rows()
     for row, fields in enumerate(rows):
@@ -150,7 +150,7 @@ def _movies_official(table: Table) -> Movies:
     )
 
 
-def _movies_recbole(table: Table) -> Movies:
+def _movies_recbole(table: Lines) -> Movies:
     """Columns: id, title, year, genre words separated by spaces."""
     return Movies(
         place=table.place,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from targets.datasets._cache import cached
 from targets.datasets._delimited import Delimited
+from targets.datasets._lines import Lines
 from targets.datasets._movielens import assemble, fetch, large_movies
 from targets.datasets._ratings import HALF_STARS, pairs
 from targets.datasets._source import Source
-from targets.datasets._table import Table
 from targets.datasets.base import Interactions
 
 FILES = ("ratings.dat", "movies.dat")
@@ -39,7 +39,7 @@ class Ml10m:
         if place is None:
             raise fetch("ml-10m")
         source = Source(place, FOLDER)
-        movies = Table(
+        movies = Lines(
             place=source.place("movies.dat"),
             data=source.pick((("movies.dat",),))["movies.dat"],
             separator="::",

@@ -10,6 +10,7 @@ import numpy as np
 
 from accountants.errors import InputError
 from targets.datasets._cache import cache, cached
+from targets.datasets._lines import Lines, broken
 from targets.datasets._movielens import (
     AGE_GROUPS,
     GENDERS,
@@ -25,7 +26,6 @@ from targets.datasets._movielens import (
     rated,
 )
 from targets.datasets._source import Source
-from targets.datasets._table import Table, broken
 from targets.datasets.base import Attribute, Interactions
 
 OFFICIAL = ("ratings.dat", "users.dat", "movies.dat")
@@ -93,8 +93,8 @@ class Ml1m:
         source = Source(place, "ml-1m")
         files = source.pick((OFFICIAL, PAIRS_ONLY))
 
-        def table(name: str, width: int) -> Table:
-            return Table(
+        def table(name: str, width: int) -> Lines:
+            return Lines(
                 place=source.place(name),
                 data=files[name],
                 separator="::",
@@ -113,7 +113,7 @@ class Ml1m:
         )
 
 
-def _users(table: Table) -> Users:
+def _users(table: Lines) -> Users:
     """Columns: id, gender, age code, occupation code, zip code; the last is not read."""
     groups = np.array(list(AGES.values()))
     numbers = tuple(map(str, range(len(OCCUPATIONS))))
@@ -132,7 +132,7 @@ def _users(table: Table) -> Users:
     )
 
 
-def _movies(table: Table) -> Movies:
+def _movies(table: Lines) -> Movies:
     """Columns: id, title, genre words separated by bars."""
     return Movies(
         place=table.place,

@@ -48,9 +48,7 @@ def test_an_archive_with_a_damaged_directory(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_data(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"files of none\. Name the folder that holds u\.data, ratings\.dat"
-    ):
+    with pytest.raises(InputError, match=r"files of none\. Name .* u\.data, ratings\.dat"):
         load_data(str(tmp_path))
 
 
@@ -80,9 +78,7 @@ def test_a_table_is_read_by_its_columns(tmp_path: Path, name: str) -> None:
     assert data.titles == ("a", "b")
     assert data.timestamps is not None
     assert data.timestamps.tolist() == [10, 20, 30]
-    with pytest.raises(
-        InputError, match=r"column 'was', got none\. The columns of .* who, what, w"
-    ):
+    with pytest.raises(InputError, match=r"column 'was', got none\. The columns .* who, what, w"):
         load_data(str(tmp_path / name), {"user": "who", "item": "was"})
 
 

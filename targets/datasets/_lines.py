@@ -1,4 +1,4 @@
-"""Table: a delimited text file, read fast when it is whole, line by line when it is not."""
+"""Lines: a delimited text file, read fast when it is whole, line by line when it is not."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class Lines:
     """One file: ``header`` where the layout has one, then rows of ``width`` fields.
 
     Where ``quotes`` are allowed they are those of RFC 4180, without ends of line inside.

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from accountants.errors import InputError
-from targets.datasets._table import Column, Table
+from targets.datasets._lines import Column, Lines
 
 COLUMNS = (
     Column(what="user id"),
@@ -17,8 +17,8 @@ COLUMNS = (
 HEADER = "user_id:token\trating:float"
 
 
-def table(data: bytes, separator: str = "\t", header: str | None = None) -> Table:
-    return Table(place="t.data", data=data, separator=separator, width=2, header=header)
+def table(data: bytes, separator: str = "\t", header: str | None = None) -> Lines:
+    return Lines(place="t.data", data=data, separator=separator, width=2, header=header)
 
 
 @given(

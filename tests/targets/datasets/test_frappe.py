@@ -1,0 +1,106 @@
+"""frappe.csv and meta.csv. All rows are made up."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accountants.errors import InputError
+from targets.datasets.frappe import CONTEXT, Frappe
+
+Row = tuple[int, int, int, str, str, str]
+HEADER = "\t".join(["user", "item", "cnt", *CONTEXT])
+ROWS = st.lists(
+    st.tuples(
+        st.integers(0, 5),
+        st.integers(0, 5),
+        st.integers(1, 10**5),
+        st.sampled_from(["free", "paid"]),
+        st.sampled_from(["Spain", "Japan", "unknown", "Côte d'Ivoire"]),
+        st.sampled_from(["0", "7", "12"]),
+    ),
+    min_size=1,
+    max_size=15,
+)
+
+
+def write(folder: Path, rows: list[Row]) -> Path:
+    lines = [f"{u}\t{i}\t{c}\tam\tmo\two\tho\t{p}\tsu\t{co}\t{ci}" for u, i, c, p, co, ci in rows]
+    (folder / "frappe.csv").write_text("".join(f"{line}\n" for line in [HEADER, *lines]), "utf-8")
+    return folder
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS)
+def test_counts_are_summed_and_the_usual_place_is_the_users(rows: list[Row]) -> None:
+    uses: Counter[tuple[int, int]] = Counter()
+    places: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    costs: Counter[int] = Counter()
+    for user, item, count, cost, country, city in rows:
+        uses[user, item] += count
+        places["country", user][country] += 1
+        places["city", user][city] += 1
+        costs[item] += 1 if cost == "paid" else -1
+    with tempfile.TemporaryDirectory() as folder:
+        data = Frappe().load(write(Path(folder), rows))
+    row, column = data.ratings.nonzero()
+    found = zip(data.users[row].tolist(), data.items[column].tolist(), strict=True)
+    assert dict(zip(found, data.ratings.data.tolist(), strict=True)) == uses
+    for key, attribute in data.attributes.items():
+        for user, code in zip(data.users.tolist(), attribute.codes, strict=True):
+            most = max(places[key, user].values())
+            best = [word for word, number in places[key, user].items() if number == most]
+            assert attribute.categories[code] == min(best, key=str.encode)
+    assert data.genre_names == ("paid",)
+    assert data.genres is not None
+    assert data.genres[:, 0].tolist() == [costs[item] > 0 for item in data.items]
+
+
+ROW: list[Row] = [(1, 3, 2, "free", "Spain", "0"), (2, 4, 1, "paid", "Japan", "7")]
+
+
+def test_categories_come_from_the_second_file(tmp_path: Path) -> None:
+    write(tmp_path, ROW)
+    (tmp_path / "meta.csv").write_text('item\tname\tcategory\n3\t"a\nb"\tTools\n9\tc\tGames\n')
+    data = Frappe().load(tmp_path)
+    assert data.genre_names == ("paid", "Tools")
+    assert data.genres is not None
+    assert data.genres.tolist() == [[False, True], [True, False]]
+    (tmp_path / "meta.csv").write_text("item\tname\n3\ta\n")
+    with pytest.raises(InputError, match=r"item and category in meta\.csv"):
+        Frappe().load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("cnt", "count", ["the columns user, item, cnt", "line 1", "no cnt"]),
+        ("1\t3\t2\t", "1\t3\t0\t", ["a count", "line 2", "'0'"]),
+        ("1\t3\t2\t", "1\t3\t", ["11 fields", "line 2"]),
+        ("1\t3\t2\t", "x\t3\t2\t", ["a user id", "line 2", "'x'"]),
+        ("Spain", "", ["a country", "line 2"]),
+    ],
+)
+def test_a_broken_file_is_named_with_its_line(
+    tmp_path: Path, old: str, new: str, said: list[str]
+) -> None:
+    file = write(tmp_path, ROW) / "frappe.csv"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    with pytest.raises(InputError) as caught:
+        Frappe().load(tmp_path)
+    assert all(part in str(caught.value) for part in ["frappe.csv", *said]), caught.value
+
+
+def test_an_empty_cache_says_where_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDREC_AUDITOR_CACHE", str(tmp_path))
+    with pytest.raises(InputError, match="Expected Frappe in the cache"):
+        Frappe().load()
