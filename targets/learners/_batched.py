@@ -10,50 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from targets.components import Ints
 from targets.compute import Compute
 from targets.learners._embeddings import Neighbours
-from targets.learners._minibatches import Examples, draw_order, draw_tilt, draw_tilt_rows
-from targets.learners.base import Catalogue, Clients, LocalTraining
-
-if TYPE_CHECKING:
-    from targets.learners._embeddings import Embeddings
+from targets.learners._minibatches import draw_order
+from targets.learners._training import Work, named
+from targets.learners.base import Catalogue
 
 _NUMBERS = {"cpu": 1 << 21, "cuda": 1 << 28}
 """Padded item rows of a block, in numbers."""
 
 
-def train_batched(
-    learner: Embeddings,
-    clients: Clients,
-    local: LocalTraining,
-    compute: Compute,
-    examples: Examples,
-    rows: NDArray[np.float32],
-    parts: dict[str, NDArray[np.float32]],
-) -> None:
-    """Trains in place: ``rows`` (nnz, d) and ``parts``, (n, *shape) a component."""
+def train_batched(work: Work, compute: Compute) -> None:
+    """Trains all devices of ``work`` in place, block by block."""
     device = torch.device(compute.device)
+    bound = _NUMBERS.get(device.type, _NUMBERS["cpu"]) // work.learner.dimension
     with _threads(compute.threads), torch.no_grad():
-        for block in _blocks(examples.sizes, learner.dimension, device.type):
-            _Block(learner, clients, local, examples, block, rows, parts, device).train()
-
-
-def _blocks(sizes: Ints, width: int, kind: str) -> Iterator[NDArray[np.int64]]:
-    """Devices with examples, of like size, as many as fit the bound together."""
-    order = np.argsort(sizes, kind="stable")[::-1]
-    order = order[sizes[order] > 0]
-    bound = _NUMBERS.get(kind, _NUMBERS["cpu"])
-    while len(order):
-        count = max(1, bound // (width * int(sizes[order[0]])))
-        yield np.sort(order[:count])
-        order = order[count:]
+        for block in work.blocks(bound):
+            _Block(work, block, device).train()
 
 
 @contextmanager
@@ -69,56 +48,29 @@ def _threads(count: int) -> Iterator[None]:
 class _Block:
     """The state of a block of devices; ``train`` runs all epochs and writes the results back."""
 
-    def __init__(
-        self,
-        learner: Embeddings,
-        clients: Clients,
-        local: LocalTraining,
-        examples: Examples,
-        block: NDArray[np.int64],
-        rows: NDArray[np.float32],
-        parts: dict[str, NDArray[np.float32]],
-        device: torch.device,
-    ) -> None:
-        self.learner, self.local, self.device = learner, local, device
-        self.block, self.rows, self.parts = block, rows, parts
-        self.streams = clients.streams.take(block)
-        self.sizes = examples.sizes[block]
-        n, width, d = len(block), int(self.sizes.max()), learner.dimension
-        starts = examples.indptr[block]
+    def __init__(self, work: Work, block: NDArray[np.int64], device: torch.device) -> None:
+        self.work, self.block, self.device = work, block, device
+        self.learner, self.local = work.learner, work.local
+        self.streams, self.sizes = work.streams.take(block), work.examples.sizes[block]
+        n, width, d = len(block), int(self.sizes.max()), work.learner.dimension
+        starts = work.examples.indptr[block]
         self.real = np.arange(width) < self.sizes[:, None]
         self.place = np.where(self.real, starts[:, None] + np.arange(width), 0)
 
-        self.z = self._tensor(rows[self.place]).view(n * width, d)
-        self.label = self._tensor(np.where(self.real, examples.positive[self.place], 0)).view(-1)
-        self.held = self.label.view(n, width).sum(1, keepdim=True)
-        self.own = (self.label.view(n, width) / self.held).view(-1)
+        self.z = self._tensor(work.rows[self.place]).view(n * width, d)
+        label = self._tensor(self.real & work.examples.positive[self.place])
+        self.held = label.sum(1, keepdim=True)
+        self.label, self.own = label.view(-1), (label / self.held).view(-1)
         self.size = self._tensor(self.sizes)
         self.base = (torch.arange(n, device=device) * width)[:, None]
-        self.x = self._tensor(clients.features[block])
-        self.p = {name: self._tensor(array[block]) for name, array in parts.items()}
-        self.tilt, self.tilt_rows = {}, None
-        if local.tilt:
-            shapes = learner.shapes(
-                Catalogue(
-                    n_items=clients.interactions.n_items,
-                    n_user_features=clients.features.shape[1],
-                )
-            )
-            self.tilt = {
-                name: self._tensor(draw_tilt(self.streams, local, shapes, name))
-                for name in local.tilt
-                if name != "item"
-            }
-            if "item" in local.tilt:
-                mine = Examples(
-                    indptr=np.concatenate([[0], np.cumsum(self.sizes)]),
-                    ids=examples.ids[self.place[self.real]],
-                    positive=examples.positive[self.place[self.real]],
-                )
-                padded = np.zeros((n, width, d), dtype=np.float32)
-                padded[self.real] = draw_tilt_rows(self.streams, local, shapes, mine)
-                self.tilt_rows = self._tensor(padded).view(n * width, d)
+        self.x = self._tensor(work.features[block])
+        self.theta = self._tensor(work.theta[block])
+        shapes = work.learner.shapes(Catalogue(n_items=0, n_user_features=self.x.shape[1]))
+        self.p = named(self.theta, shapes)
+        self.tilt = self._tensor(work.tilt[block]) if len(work.tilt) else None
+        self.tilt_rows = None
+        if len(work.tilt_rows):
+            self.tilt_rows = self._tensor(work.tilt_rows[self.place]).view(n * width, d)
 
     def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, torch.float32)
@@ -210,9 +162,8 @@ class _Block:
     def _tilt(self, part: torch.Tensor) -> None:
         """The linear term of the share ``part`` (n,) of a device's examples."""
         rate = self.local.learning_rate
-        for name, draws in self.tilt.items():
-            shape = (-1, *(1,) * (draws.ndim - 1))
-            self.p[name].sub_((rate * part).view(shape) * draws)
+        if self.tilt is not None:
+            self.theta -= (rate * part)[:, None] * self.tilt
         if self.tilt_rows is not None:
             self.spent += part
             self.mean -= (rate * part)[:, None] * self.mean_tilt
@@ -222,9 +173,8 @@ class _Block:
         z += self.label.view(n, width, 1) * self.shift[:, None]
         if self.tilt_rows is not None:
             z -= (self.local.learning_rate * self.spent)[:, None, None] * self.tilt_rows.view_as(z)
-        self.rows[self.place[self.real]] = z.cpu().numpy()[self.real]
-        for name, values in self.p.items():
-            self.parts[name][self.block] = values.cpu().numpy()
+        self.work.rows[self.place[self.real]] = z.cpu().numpy()[self.real]
+        self.work.theta[self.block] = self.theta.cpu().numpy()
 
 
 def _mv(matrix: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:

@@ -2,18 +2,64 @@
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accountants.errors import InputError
 from targets.components import Component, Dense, Rows
 from targets.compute import Compute
-from targets.learners._minibatches import draw_examples
+from targets.learners._minibatches import (
+    Examples,
+    draw_examples,
+    draw_order,
+    draw_tilt,
+    draw_tilt_rows,
+)
 from targets.learners.base import Clients, LocalTraining
+from targets.streams import Streams
 
 if TYPE_CHECKING:
     from targets.learners._embeddings import Embeddings
+
+_WORTH = 3e9
+"""Multiplications (roughly) from which compiled code pays for being loaded."""
+_ORDERED = 1 << 20
+"""Places in the orders of a block of devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """All devices of one call: what they train on, and their parameters, trained in place.
+
+    ``theta`` (n, P) has all but the item rows, a component after the other; ``rows`` (nnz, d) the
+    touched item rows. ``tilt`` and ``tilt_rows`` have the same shapes, or no rows.
+    """
+
+    learner: Embeddings
+    local: LocalTraining
+    streams: Streams
+    features: NDArray[np.float32]
+    examples: Examples
+    theta: NDArray[np.float32]
+    rows: NDArray[np.float32]
+    tilt: NDArray[np.float32]
+    tilt_rows: NDArray[np.float32]
+
+    def blocks(self, bound: int) -> Iterator[NDArray[np.int64]]:
+        """Devices with examples, of like size, as many as keep devices x size under ``bound``."""
+        sizes = self.examples.sizes
+        order = np.argsort(sizes, kind="stable")[::-1]
+        order = order[sizes[order] > 0]
+        while len(order):
+            count = max(1, bound // int(sizes[order[0]]))
+            yield np.sort(order[:count])
+            order = order[count:]
 
 
 def train(
@@ -25,24 +71,118 @@ def train(
 ) -> dict[str, Component]:
     """Every device's model: touched rows of "item", all of the rest.
 
-    Memory: the result, and what the way of training holds of one block of devices.
+    Memory: the result (twice with a tilt), and what one block of devices needs.
     """
-    examples = draw_examples(clients.interactions, clients.streams, local.negatives)
-    rows = model["item"][examples.ids]
-    parts: dict[str, NDArray[Any]] = {
-        name: np.repeat(array[None], len(clients), axis=0)
-        for name, array in model.items()
-        if name != "item"
-    }
-    from targets.learners._batched import train_batched
+    shapes = {name: array.shape for name, array in model.items()}
+    streams = clients.streams
+    examples = draw_examples(clients.interactions, streams, local.negatives)
+    dense = [name for name in model if name != "item"]
+    nothing = np.zeros((0, learner.dimension), dtype=np.float32)
+    first = np.concatenate([model[name].ravel() for name in dense])
+    work = Work(
+        learner=learner,
+        local=local,
+        streams=streams,
+        features=np.ascontiguousarray(clients.features, dtype=np.float32),
+        examples=examples,
+        theta=np.repeat(first[None], len(clients), axis=0),
+        rows=model["item"][examples.ids],
+        tilt=_tilt(streams, local, shapes, dense),
+        tilt_rows=draw_tilt_rows(streams, local, shapes, examples)
+        if "item" in local.tilt
+        else nothing,
+    )
+    if _kernel(work, compute) == "numba":
+        _train_fused(work, compute)
+    else:
+        from targets.learners._batched import train_batched
 
-    train_batched(learner, clients, local, compute, examples, rows, parts)
-    out: dict[str, Component] = {name: Dense(values) for name, values in parts.items()}
+        train_batched(work, compute)
+    out: dict[str, Component] = {
+        name: Dense(values) for name, values in named(work.theta, shapes).items()
+    }
     out["item"] = Rows(
         indptr=examples.indptr,
         ids=examples.ids,
-        values=rows,
+        values=work.rows,
         count=len(model["item"]),
         rest=model["item"],
     )
     return {name: out[name] for name in model}
+
+
+def named(theta: Any, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
+    """Views of ``theta`` (n, P), array or tensor, by component."""
+    out, start = {}, 0
+    for name, shape in shapes.items():
+        if name != "item":
+            end = start + int(np.prod(shape))
+            out[name] = theta[:, start:end].reshape(len(theta), *shape)
+            start = end
+    return out
+
+
+def _tilt(
+    streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], dense: list[str]
+) -> NDArray[np.float32]:
+    if not set(local.tilt) & set(dense):
+        return np.zeros((0, 0), dtype=np.float32)
+    parts = [
+        draw_tilt(streams, local, shapes, name).reshape(len(streams), -1)
+        if name in local.tilt
+        else np.zeros((len(streams), int(np.prod(shapes[name]))), dtype=np.float32)
+        for name in dense
+    ]
+    return np.concatenate(parts, axis=1)
+
+
+def _kernel(work: Work, compute: Compute) -> str:
+    """The way named, or the faster one: it depends on device and amount of work only."""
+    on_cpu = compute.device == "cpu"
+    if compute.kernel == "numba" and not on_cpu:
+        raise InputError(
+            f'Expected device="cpu" for kernel="numba", got device={compute.device!r}. '
+            'Choose kernel="torch".'
+        )
+    if compute.kernel != "auto":
+        return compute.kernel
+    if not on_cpu or importlib.util.find_spec("numba") is None:
+        return "torch"
+    visits = float(work.local.epochs) * len(work.examples.ids)
+    return "numba" if visits * work.learner.dimension**2 > _WORTH else "torch"
+
+
+def _train_fused(work: Work, compute: Compute) -> None:
+    from targets.learners._fused import train_fused
+
+    local, examples = work.local, work.examples
+
+    def run(block: NDArray[np.int64]) -> None:
+        sizes, streams = examples.sizes[block], work.streams.take(block)
+        order = np.empty((local.epochs, len(block), int(sizes.max())), dtype=np.int32)
+        for epoch in range(local.epochs):
+            order[epoch] = draw_order(streams, sizes, epoch)
+        train_fused(
+            block,
+            examples.indptr[block],
+            sizes,
+            order,
+            examples.positive,
+            work.features,
+            work.theta,
+            work.rows,
+            work.tilt,
+            work.tilt_rows,
+            int(work.learner.neighbours),
+            work.learner.deep,
+            np.float32(local.learning_rate),
+            local.batch,
+        )
+
+    blocks = work.blocks(_ORDERED // max(1, local.epochs) // compute.threads)
+    if compute.threads == 1:
+        for block in blocks:
+            run(block)
+        return
+    with ThreadPoolExecutor(compute.threads) as pool:
+        list(pool.map(run, blocks))
