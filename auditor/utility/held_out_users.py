@@ -1,1 +1,136 @@
-"""To be written."""
+"""Held-out users: HR@K and NDCG@K on devices that the training has never seen.
+
+A fifth of the users is held out with all they have, and the target is trained on the others. Then
+each held-out user's interactions are split in half: the device fine-tunes on one half (within
+``score``), and each interaction of the other half is ranked among all items that the user has
+never met. HR@K is the share of a user's tested interactions that are among the first K, NDCG@K
+their mean gain 1/log2(1 + place); both are averaged over users. Ties are ranked by expectation, so
+that a model that says nothing scores like a random one.
+
+Source: Wang et al. 2021 (PrivRec), section 3.3, equations 10 and 11. Equation 11 has neither a
+mean over tested interactions nor a normaliser: with one relevant item a list, the normaliser is 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountants.errors import InputError
+from auditor.utility.held import Held, row
+from auditor.utility.leave_last_out import gains
+from reports.record import UtilityRow
+from targets.datasets.base import Interactions
+from targets.systems.base import Model, Target
+
+PROTOCOL = "held-out users"
+SHARE = 0.2
+_CHUNK = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldUsers(Held):
+    """Held-out users: what their devices fine-tune on, and what is tested, aligned row by row."""
+
+    tune: Interactions
+    test: Interactions
+
+
+def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldUsers:
+    """Hold out a random fifth of the users, and half of the interactions of each.
+
+    Users with an odd number fine-tune on the larger half; one with a single interaction is tested
+    on none. InputError unless users remain to be trained on and some to be tested.
+    """
+    users = rng.permutation(interactions.n_users)
+    count = max(1, round(SHARE * interactions.n_users))
+    held = interactions.take(np.sort(users[:count]))
+    sizes = np.diff(held.ratings.indptr)
+    if count == interactions.n_users or not (sizes >= 2).any():
+        raise InputError(
+            f"Expected users to train on and held-out users with two interactions, got "
+            f"{interactions.n_users} users. Give more data."
+        )
+    owner = np.repeat(np.arange(count), sizes)
+    order = np.lexsort((rng.random(len(owner)), owner))
+    place = np.empty(len(owner), dtype=np.int64)
+    place[order] = np.arange(len(owner)) - held.ratings.indptr[owner]
+    tested = place < (sizes // 2)[owner]
+    return HeldUsers(
+        train=interactions.take(np.sort(users[count:])),
+        tune=held.keep(~tested),
+        test=held.keep(tested),
+    )
+
+
+def evaluate(
+    target: Target,
+    model: Model,
+    held: HeldUsers,
+    *,
+    confidence: float,
+    rng: np.random.Generator,
+) -> tuple[UtilityRow, ...]:
+    """HR@K and NDCG@K with normal intervals over users; ``rng`` is not drawn from."""
+    table = held.test.ratings
+    sizes = np.diff(table.indptr)
+    places = []
+    for start in range(0, len(sizes), _CHUNK):
+        users = np.arange(start, min(start + _CHUNK, len(sizes)))
+        scores = np.asarray(target.score(model, held.tune, users), dtype=np.float64)
+        tested = table[users].toarray() != 0
+        unmet = ~tested & (held.tune.ratings[users].toarray() == 0)
+        places.append(places_among(scores, tested, unmet))
+    above, tied, negatives = np.concatenate(places, axis=1)
+    user = np.repeat(np.arange(len(sizes)), sizes)
+    some = sizes > 0
+
+    def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.bincount(user, weights=values, minlength=len(sizes))[some] / sizes[some]
+
+    return tuple(
+        row(
+            target,
+            f"{metric}@{cutoff}",
+            PROTOCOL,
+            mean(values),
+            random=float(mean(chance).mean()),
+            confidence=confidence,
+        )
+        for cutoff in target.evaluation.cutoffs
+        for metric, values, chance in zip(
+            ("HR", "NDCG"),
+            gains(above, tied, cutoff),
+            gains(np.zeros_like(above), negatives, cutoff),
+            strict=True,
+        )
+    )
+
+
+def places_among(
+    scores: NDArray[np.float64], tested: NDArray[np.bool_], unmet: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """For each tested item, row by row: unmet items of higher score, of equal score, and in all.
+
+    All arguments are (n, n_items); the result is (3, number tested). One sort a row.
+    """
+    order = np.argsort(-scores, axis=1, kind="stable")
+    ordered = np.take_along_axis(scores, order, axis=1)
+    negative = np.take_along_axis(unmet, order, axis=1)
+    until = np.cumsum(negative, axis=1)  # unmet items up to and with this place
+    begins = np.ones(scores.shape, dtype=bool)
+    begins[:, 1:] = ordered[:, 1:] < ordered[:, :-1]
+    # Cumulative counts never fall, so the largest seen so far is that where a tie began ...
+    before = np.maximum.accumulate(np.where(begins, until - negative, 0), axis=1)
+    # ... and from the right, the smallest is that where it ends.
+    ends = np.ones_like(begins)
+    ends[:, :-1] = begins[:, 1:]
+    last = np.where(ends, until, scores.shape[1] + 1)
+    through = np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
+    back = np.empty_like(order)
+    np.put_along_axis(back, order, np.arange(scores.shape[1])[None, :], axis=1)
+    above, reached = (np.take_along_axis(a, back, axis=1)[tested] for a in (before, through))
+    total = np.broadcast_to(until[:, -1:], scores.shape)[tested]
+    return np.stack([above, reached - above, total])

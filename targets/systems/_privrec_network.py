@@ -1,0 +1,99 @@
+"""The recommender of the PrivRec paper: embedded features into a multi-layer network (equation 1).
+
+Of a user it takes the categorical features that the data have (gender, occupation, age group), of
+an item its number and its genres. Each value has an embedding; those of an item's genres are
+averaged. All are concatenated, [U; V], and go through four hidden layers with ReLU into one
+sigmoid. The paper gives the embedding's dimension (64) and the number of layers, not their sizes:
+here ``width``, then halved from layer to layer. Section 4.1 names the sigmoid as "the" activation,
+equation 1 ReLU within and a sigmoid at the end for implicit feedback: equation 1 is followed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountants.errors import InputError
+from targets.datasets.base import Interactions
+from targets.transcript import Broadcast
+
+LAYERS = 4
+USER, ITEM, GENRE = "user.", "item", "genre"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """Sizes of a network, and which features it reads.
+
+    ``ids`` gives every item an embedding of its own; ``side`` reads features of users and items.
+    """
+
+    embedding: int
+    width: int
+    ids: bool
+    side: bool
+
+    def shapes(self, interactions: Interactions) -> dict[str, tuple[int, ...]]:
+        """Shape of every component: "user.<attribute>", "item", "genre", "mlp1.weight", ...
+
+        Rows of "mlp1.weight" belong to the user's attributes in alphabetical order, then to the
+        item, then to its genres. InputError if nothing tells one item from another.
+        """
+        tables: dict[str, tuple[int, ...]] = {}
+        if self.side:
+            for key in sorted(interactions.attributes):
+                categories = interactions.attributes[key].categories
+                tables[f"{USER}{key}"] = (len(categories), self.embedding)
+        if self.ids:
+            tables[ITEM] = (interactions.n_items, self.embedding)
+        if self.side and interactions.genres is not None and interactions.genres.shape[1]:
+            tables[GENRE] = (interactions.genres.shape[1], self.embedding)
+        if ITEM not in tables and GENRE not in tables:
+            raise InputError(
+                "Expected items with genres where items have no embeddings of their own, got data "
+                "without genres. Set item_ids=true, or give data with genres."
+            )
+        sizes = [self.embedding * len(tables), *(self.width >> layer for layer in range(LAYERS))]
+        for layer in range(LAYERS):
+            tables[f"mlp{layer + 1}.weight"] = (sizes[layer], sizes[layer + 1])
+            tables[f"mlp{layer + 1}.bias"] = (sizes[layer + 1],)
+        return tables | {"output.weight": (sizes[-1],), "output.bias": ()}
+
+    def initial(
+        self, interactions: Interactions, rng: np.random.Generator
+    ) -> dict[str, NDArray[np.float32]]:
+        """The first model: embeddings N(0, 1/d), weights N(0, 2/inputs), biases 0."""
+        model = {}
+        for name, shape in self.shapes(interactions).items():
+            if name.endswith("bias"):
+                scale = 0.0
+            elif name.endswith("weight"):
+                scale = np.sqrt(2.0 / shape[0])
+            else:
+                scale = self.embedding**-0.5
+            model[name] = (scale * rng.standard_normal(shape)).astype(np.float32)
+        return model
+
+    def check(self, broadcast: Broadcast | None, interactions: Interactions) -> Broadcast:
+        """The broadcast if it has the components of these data; InputError otherwise."""
+        expected = self.shapes(interactions)
+        got: dict[str, Any] = {k: np.shape(v) for k, v in (broadcast or {}).items()}
+        for name, shape in expected.items():
+            if got.get(name) != shape:
+                raise InputError(
+                    f"Expected a broadcast with {name!r} of shape {shape}, got {got.get(name)}. "
+                    "Send a model for these items, attributes and genres."
+                )
+        assert broadcast is not None
+        return broadcast
+
+
+def genre_shares(interactions: Interactions) -> NDArray[np.float32]:
+    """Weights with which embeddings of genres are averaged, (n_items, genres)."""
+    if interactions.genres is None:
+        return np.zeros((interactions.n_items, 0), dtype=np.float32)
+    flags = interactions.genres.astype(np.float32)
+    return np.asarray(flags / np.maximum(flags.sum(axis=1, keepdims=True), 1.0))
