@@ -1,0 +1,108 @@
+"""One device after the other, one minibatch after the other, by autograd in float64: slow, obvious.
+
+It consumes the same draws as the fast ways; that those are right is ``test_minibatches``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from targets.learners._minibatches import (
+    Examples,
+    draw_examples,
+    draw_order,
+    draw_tilt,
+    draw_tilt_rows,
+)
+from targets.learners.base import Clients, LocalTraining
+
+Parameters = dict[str, torch.Tensor]
+
+
+def gcn(p: Parameters, x: torch.Tensor, own: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    neighbours = (own @ p["user.W1"].T).mean(0)
+    user = torch.relu(p["user.W2"] @ (p["user.E"] @ x + neighbours) + p["user.b"])
+    return mlp(p, user, z)
+
+
+def ncf(p: Parameters, x: torch.Tensor, own: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    return mlp(p, p["user.E"] @ x, z)
+
+
+def mf(p: Parameters, x: torch.Tensor, own: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    return z @ (p["user.E"] @ x)
+
+
+def light_gcn(p: Parameters, x: torch.Tensor, own: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    return z @ (p["user.E"] @ x + own.mean(0))
+
+
+def mlp(p: Parameters, user: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    both = torch.cat([user.expand(len(z), -1), z], dim=1)
+    hidden = torch.relu(both @ p["mlp1.weight"].T + p["mlp1.bias"])
+    return (hidden @ p["mlp2.weight"].T + p["mlp2.bias"])[:, 0]
+
+
+LOGITS = {"gcn": gcn, "ncf": ncf, "mf": mf, "light-gcn": light_gcn}
+
+
+def train_one(
+    name: str,
+    broadcast: dict[str, NDArray[np.float32]],
+    clients: Clients,
+    user: int,
+    local: LocalTraining,
+) -> dict[str, NDArray[np.float64]]:
+    """The whole model of one device after its local training."""
+    me = np.array([user])
+    streams, interactions = clients.streams.take(me), clients.interactions.take(me)
+    examples = draw_examples(interactions, streams, local.negatives)
+    own = torch.tensor(interactions.ratings.indices.astype(np.int64))
+    p = {key: torch.tensor(value, dtype=torch.float64) for key, value in broadcast.items()}
+    if not len(own):
+        return {key: value.numpy() for key, value in p.items()}
+    ids = torch.tensor(examples.ids.astype(np.int64))
+    label = torch.tensor(examples.positive, dtype=torch.float64)
+    x = torch.tensor(clients.features[user], dtype=torch.float64)
+    linear = tilts(broadcast, streams, local, examples)
+    for epoch in range(local.epochs):
+        order = draw_order(streams, examples.sizes, epoch)[0].astype(np.int64)
+        for start in range(0, len(order), local.batch):
+            now = torch.tensor(order[start : start + local.batch])
+            p = {key: value.requires_grad_() for key, value in p.items()}
+            logits = LOGITS[name](p, x, p["item"][own], p["item"][ids[now]])
+            loss = binary_cross_entropy_with_logits(logits, label[now], reduction="sum")
+            for key, draws in linear.items():
+                loss = loss + (draws * p[key]).sum() * len(now) / len(order)
+            loss.backward()
+            p = {
+                key: (value if value.grad is None else value - local.learning_rate * value.grad)
+                .detach()
+                .clone()
+                for key, value in p.items()
+            }
+    return {key: value.numpy() for key, value in p.items()}
+
+
+def tilts(
+    broadcast: dict[str, NDArray[np.float32]],
+    streams: object,
+    local: LocalTraining,
+    examples: Examples,
+) -> Parameters:
+    shapes = {key: value.shape for key, value in broadcast.items()}
+    linear = {
+        key: torch.tensor(draw_tilt(streams, local, shapes, key)[0], dtype=torch.float64)
+        for key in local.tilt
+        if key != "item"
+    }
+    if "item" in local.tilt:
+        rows = torch.zeros(shapes["item"], dtype=torch.float64)
+        rows[examples.ids.astype(np.int64)] = torch.tensor(
+            draw_tilt_rows(streams, local, shapes, examples), dtype=torch.float64
+        )
+        linear["item"] = rows
+    return linear
