@@ -76,8 +76,11 @@ class Batch:
 
         column = self._whole(at, what)
         if pyarrow.types.is_integer(column.type):
-            numbers = self.file.guarded(lambda: column.cast(pyarrow.int64()).to_numpy())
-            found.add_numbers(numbers)
+            numbers = self.file.guarded(column.to_numpy)
+            if numbers.dtype == np.uint64 and (numbers >= 2**63).any():
+                row = int(np.argmax(numbers >= 2**63))
+                raise self.error(row, at, f"a {what} below 2^63")
+            found.add_numbers(numbers.astype(np.int64))
             return
         if not pyarrow.types.is_dictionary(column.type):
             column = self.file.guarded(lambda: column.dictionary_encode())

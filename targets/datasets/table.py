@@ -85,7 +85,8 @@ class Table:
             block.identify(place["user"], "user", users)
             block.identify(place["item"], "item", items)
             if "rating" in place:
-                values = block.decimals(place["rating"], "rating").astype(np.float32)
+                with np.errstate(over="ignore", under="ignore"):
+                    values = block.decimals(place["rating"], "rating").astype(np.float32)
                 if not (good := (values != 0) & np.isfinite(values)).all():
                     what = "a rating other than 0 (no interaction) that float32 can hold"
                     raise block.error(int(np.argmin(good)), place["rating"], what)
@@ -120,8 +121,9 @@ def choose(
     if columns is None:
         found = dict(_usual(names))
         if missing := [role for role in ROLES[:2] if role not in found]:
+            which = "s and that of ".join(missing)
             raise InputError(
-                f"Expected a column of {' and one of '.join(missing)}s by a usual name, got none. "
+                f"Expected a usual name for the column of {which}s, got none. "
                 f"{there} Say which it is, for example columns = {{{missing[0]} = {names[0]!r}}}."
             )
         return found

@@ -148,3 +148,45 @@ def test_a_file_that_is_no_archive(tmp_path: Path) -> None:
     (tmp_path / "u.data").write_text("1\t2\t3\t4\n")
     with pytest.raises(InputError, match="not a whole zip archive"):
         pick(tmp_path / "u.data")
+
+
+def test_blocks_are_what_pick_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_source, "BLOCK", 3)
+    (tmp_path / "below" / "set").mkdir(parents=True)
+    for place in (tmp_path, tmp_path / "below" / "set"):
+        (place / "b.data").write_bytes(b"0123456789")
+    packed = archive(tmp_path / "a.zip", {"deep/b.data": b"0123456789"})
+    for path in (tmp_path, tmp_path / "below", packed):
+        found = list(Source(path, "set").blocks("b.data"))
+        assert found == [b"012", b"345", b"678", b"9"]
+        with pytest.raises(InputError, match=r"Expected c\.data; got"):
+            list(Source(path, "set").blocks("c.data"))
+
+
+def test_a_bomb_stops_where_the_limit_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_source, "STREAMED", 5 * 2**20)
+    bomb = archive(tmp_path / "a.zip", {"b.data": bytes(9 * 2**20)})
+    with pytest.raises(InputError, match=r"at most 5,242,880 bytes in b\.data of"):
+        list(Source(bomb, "set").blocks("b.data"))
+
+
+@pytest.mark.parametrize("name", ["/b.data", "../b.data", "C:\\b.data"])
+def test_blocks_come_from_checked_archives_only(tmp_path: Path, name: str) -> None:
+    hostile = archive(tmp_path / "a.zip", {"b.data": b"1", name: b"2"})
+    with pytest.raises(InputError, match="Expected a safe archive"):
+        list(Source(hostile, "set").blocks("b.data"))
+    twice = archive(tmp_path / "b.zip", {"x/b.data": b"1", "y/b.data": b"2"})
+    with pytest.raises(InputError, match=r"there is 'x/b\.data' too"):
+        list(Source(twice, "set").blocks("b.data"))
+
+
+def test_damage_met_while_reading_is_one_error(tmp_path: Path) -> None:
+    whole = archive(tmp_path / "a.zip", {"b.data": bytes(range(100))}).read_bytes()
+    refused = 0
+    for at in range(len(whole)):
+        (tmp_path / "c.zip").write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        try:
+            list(Source(tmp_path / "c.zip", "set").blocks("b.data"))
+        except InputError:
+            refused += 1
+    assert refused > len(whole) / 2
