@@ -72,18 +72,21 @@ class Batch:
 
     def identify(self, at: int, what: str, found: Identifiers) -> None:
         """Give column ``at`` to ``found``; InputError if it is neither whole numbers nor texts."""
+        self.file.guarded(lambda: self._identify(at, what, found))
+
+    def _identify(self, at: int, what: str, found: Identifiers) -> None:
         import pyarrow
 
         column = self._whole(at, what)
         if pyarrow.types.is_integer(column.type):
-            numbers = self.file.guarded(column.to_numpy)
+            numbers = column.to_numpy()
             if numbers.dtype == np.uint64 and (numbers >= 2**63).any():
                 row = int(np.argmax(numbers >= 2**63))
                 raise self.error(row, at, f"a {what} below 2^63")
             found.add_numbers(numbers.astype(np.int64))
             return
         if not pyarrow.types.is_dictionary(column.type):
-            column = self.file.guarded(lambda: column.dictionary_encode())
+            column = column.dictionary_encode()
         kind = column.type.value_type
         if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
             raise self.error(0, at, f"{what}s that are whole numbers or texts", str(kind))
@@ -97,21 +100,23 @@ class Batch:
         self, at: int, what: str, low: float = -np.inf, high: float = np.inf
     ) -> NDArray[np.float64]:
         """Column ``at`` as finite numbers in [low, high], times as Unix seconds."""
+        numbers: NDArray[np.float64] = self.file.guarded(lambda: self._decimals(at, what))
+        fits = (numbers >= low) & (numbers <= high) & np.isfinite(numbers)
+        if not fits.all():
+            raise self.error(int(np.argmin(fits)), at, f"a {what} (a finite number in range)")
+        return numbers
+
+    def _decimals(self, at: int, what: str) -> NDArray[np.float64]:
         import pyarrow
 
         column = self._whole(at, what)
         if pyarrow.types.is_timestamp(column.type):
             unit = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[column.type.unit]
-            whole = self.file.guarded(lambda: column.cast(pyarrow.int64()).to_numpy())
-            numbers = np.floor(whole / unit)
-        elif pyarrow.types.is_integer(column.type) or pyarrow.types.is_floating(column.type):
-            numbers = self.file.guarded(lambda: column.to_numpy().astype(np.float64))
-        else:
-            raise self.error(0, at, f"{what}s that are numbers", str(column.type))
-        fits = (numbers >= low) & (numbers <= high) & np.isfinite(numbers)
-        if not fits.all():
-            raise self.error(int(np.argmin(fits)), at, f"a {what} (a finite number in range)")
-        return np.asarray(numbers, dtype=np.float64)
+            seconds = column.cast(pyarrow.int64()).to_numpy() / unit
+            return np.asarray(np.floor(seconds), dtype=np.float64)
+        if pyarrow.types.is_integer(column.type) or pyarrow.types.is_floating(column.type):
+            return np.asarray(column.to_numpy(), dtype=np.float64)
+        raise self.error(0, at, f"{what}s that are numbers", str(column.type))
 
     def error(self, row: int, at: int, expected: str, got: str | None = None) -> InputError:
         """What was expected in a row, what came, and the remedy."""
