@@ -54,6 +54,22 @@ def printed(
     )
 
 
+def check_positive(settings: Any) -> None:
+    """InputError unless all fields of this dataclass are positive, whole where the default is."""
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if not 0 < value < math.inf:
+            raise InputError(
+                f"Expected {field.name} in (0, inf), got {field.name}={value!r}. "
+                f"The default is {field.default!r}."
+            )
+        if isinstance(field.default, int) and not isinstance(value, int):
+            raise InputError(
+                f"Expected a whole number {field.name}, got {field.name}={value!r}. "
+                f"The default is {field.default!r}."
+            )
+
+
 @dataclass(frozen=True, kw_only=True)
 class ImplicitMf(ABC):
     """The settings and the training loop; a system says what is uploaded and how V follows.
@@ -76,18 +92,7 @@ class ImplicitMf(ABC):
     evaluation = Evaluation(cutoffs=CUTOFFS)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not 0 < value < math.inf:
-                raise InputError(
-                    f"Expected {field.name} in (0, inf), got {field.name}={value!r}. "
-                    f"The default is {field.default!r}."
-                )
-            if isinstance(field.default, int) and not isinstance(value, int):
-                raise InputError(
-                    f"Expected a whole number {field.name}, got {field.name}={value!r}. "
-                    f"The default is {field.default!r}."
-                )
+        check_positive(self)
 
     @property
     @abstractmethod
