@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from accountants.errors import InputError
 from accountants.scope import Vantage
 from attacks._bits import carries_bits, evidence
+from attacks._item_rows import carries_item_rows, scores
 from attacks._rank_one import fit
 from attacks._reports import posterior_odds
 from attacks._uploads import blocks, last, seen
@@ -26,6 +27,8 @@ class InteractionMembership:
 
     - ``gradient`` (FCF): the correction s_ui of the rank-one gradient, 0 at untouched items.
     - ``reports`` (FMF-LDP): posterior log-odds under the client's own law, see ``_reports``.
+    - ``item`` (FedRec and its kin): how far the row moved the way own items move, see
+      ``_item_rows``.
     - ``bits`` (DPLCF): exact log-likelihood ratio of the reported bits plus the log-odds of the
       item's popularity, estimated from all users' bits. (The user's activity is left out: it says
       how many of all items were met, nothing on a sample of as many members as non-members.)
@@ -35,12 +38,17 @@ class InteractionMembership:
     vantage: ClassVar[Vantage] = Vantage.SERVER
     reference: ClassVar[str] = (
         "log-odds of an interaction under the client's public law; derived in attacks/_rank_one.py "
-        "(FCF), _reports.py (FMF-LDP), _bits.py (DPLCF)"
+        "(FCF), _reports.py (FMF-LDP), _item_rows.py (FedRec), _bits.py (DPLCF)"
     )
 
     def applies(self, view: View) -> bool:
-        """Whether one of the three kinds of upload is linked to users."""
-        return seen(view, "gradient") or seen(view, "reports") or carries_bits(view)
+        """Whether one of these kinds of upload is linked to users."""
+        return (
+            seen(view, "gradient")
+            or seen(view, "reports")
+            or carries_bits(view)
+            or carries_item_rows(view)
+        )
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Scores:
         """Score every candidate pair of the background."""
@@ -53,7 +61,9 @@ class InteractionMembership:
             return Scores(values=found.log_odds[users, items] + found.items[items])
         if seen(view, "gradient"):
             return Scores(values=_corrections(view)[users, items])
-        return Scores(values=posterior_odds(view)[users, items])
+        if seen(view, "reports"):
+            return Scores(values=posterior_odds(view)[users, items])
+        return Scores(values=scores(view)[users, items].astype(np.float64))
 
 
 def _corrections(view: View) -> NDArray[np.float64]:

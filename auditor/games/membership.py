@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from attacks._uploads import senders
 from attacks.base import Attack, Background, Scores
 from auditor import metrics
 from reports.record import AttackRow
@@ -35,7 +38,8 @@ def play(
     """
     if not attack.applies(view):
         return ()
-    pairs, members = candidates(interactions, QUICK_USERS if quick else USERS, rng)
+    most = QUICK_USERS if quick else USERS
+    pairs, members = candidates(interactions, senders(view), most, rng)
     guess = attack.infer(view, Background(candidates=pairs), rng)
     if not isinstance(guess, Scores):
         raise TypeError(f"Expected Scores from {name}, got {type(guess)}.")
@@ -81,12 +85,15 @@ def play(
 
 
 def candidates(
-    interactions: Interactions, most_users: int, rng: np.random.Generator
+    interactions: Interactions,
+    among: NDArray[np.integer[Any]],
+    most_users: int,
+    rng: np.random.Generator,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Pairs (m, 2) of user and item, and which of them are interactions: (m,)."""
+    """Pairs (m, 2) of a user ``among`` these and an item, and which are interactions: (m,)."""
     ratings = interactions.ratings
     sizes = np.diff(ratings.indptr)
-    able = np.flatnonzero((sizes > 0) & (sizes < interactions.n_items))
+    able = among[(sizes[among] > 0) & (sizes[among] < interactions.n_items)]
     users = np.sort(rng.permutation(able)[:most_users])
     count = np.minimum(np.minimum(sizes[users], interactions.n_items - sizes[users]), PAIRS)
     touched = ratings[users].toarray() != 0

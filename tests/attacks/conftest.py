@@ -155,7 +155,10 @@ def reported() -> Callable[..., View]:
                     settings={"alpha": alpha, "epsilon": epsilon, "reports": float(reports)},
                 ),
                 rounds=(
-                    Round(broadcast={"items": items}, uploads=Uploads(np.arange(n), {"reports": component})),
+                    Round(
+                        broadcast={"items": items},
+                        uploads=Uploads(np.arange(n), {"reports": component}),
+                    ),
                 ),
             )
         )

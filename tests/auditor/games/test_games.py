@@ -120,7 +120,9 @@ def test_membership_rows_of_a_perfect_and_a_silent_scorer() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_candidates_are_balanced_distinct_and_true(seed: int) -> None:
-    pairs, members = membership.candidates(DATA, 50, np.random.default_rng(seed))
+    pairs, members = membership.candidates(
+        DATA, np.arange(DATA.n_users), 50, np.random.default_rng(seed)
+    )
     held = DATA.ratings.toarray() != 0
     np.testing.assert_array_equal(held[pairs[:, 0], pairs[:, 1]], members)
     assert len(np.unique(pairs, axis=0)) == len(pairs)
@@ -140,7 +142,7 @@ def test_candidates_are_drawn_evenly() -> None:
     small = replace(DATA, ratings=DATA.ratings[:1], users=DATA.users[:1])
     counts = np.zeros(DATA.n_items)
     for _ in range(400):
-        pairs, members = membership.candidates(small, 1, rng)
+        pairs, members = membership.candidates(small, np.arange(small.n_users), 1, rng)
         counts[pairs[~members, 1]] += 1
     outside = counts[small.ratings.toarray()[0] == 0]
     expected = outside.sum() / len(outside)
