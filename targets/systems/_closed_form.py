@@ -16,12 +16,13 @@ L L^T = V^T V + lambda I, Z = W L^-T and x = L^-T y,
 so that users with fewer than F interactions need a system of the size of their history only. Both
 systems have eigenvalues in [1, 1 + alpha], as W^T W is part of V^T V.
 
-Two kernels solve it. ``numpy`` sorts users by activity and solves them in padded batches of at most
-``BLOCK`` numbers, so that memory beyond the result does not grow with the number of users.
-``numba`` (``_fcf_kernel``) is compiled code, several times as fast, which costs about half a second
-to load and, the first time on a machine, a few more to compile. ``auto`` weighs the one against the
-other by the size of the job alone, never by the clock or by what ran before, so that the same call
-gives the same bytes in every process. The kernels agree to ``TOLERANCE`` of ``_fcf_kernel``.
+Three kernels solve it. ``numpy`` sorts users by activity and solves them in padded batches of at
+most ``BLOCK`` numbers, so that memory beyond the result does not grow with the number of users;
+``torch`` (``_fcf_torch``) does the same on a device. ``numba`` (``_fcf_kernel``) is compiled code,
+several times as fast on the CPU, which costs about half a second to load and, the first time on a
+machine, two more to compile. ``auto`` weighs the one against the other by the size of the job
+alone, never by the clock or by what ran before, so that the same call gives the same bytes in every
+process. The kernels agree to ``TOLERANCE`` of ``_fcf_kernel``.
 
 L is found in float64. From there on precision follows the broadcast: of a float32 V come float32
 vectors and corrections, of any other float64. One BLAS thread: batches are small, and results do
@@ -33,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,9 @@ from targets.components import Floats, RankOne
 # Numbers in one padded batch: 0.5 MiB of float64, so that two fit a second-level cache.
 BLOCK = 1 << 16
 
-Kernel = Literal["auto", "numpy", "numba"]
+DEVICE_BLOCK = 1 << 25  # the same on an accelerator: 256 MiB
+
+Kernel = Literal["auto", "numpy", "numba", "torch"]
 # Seconds of the numpy kernel that pay for loading the compiled one; a loop over clients, ten times
 # slower, then outweighs compiling it too.
 WORTH = 1.0
@@ -67,12 +70,16 @@ def user_vectors(
     regularization: float,
     kernel: Kernel = "auto",
     rounds: int = 1,
+    threads: int = 1,
+    device: str = "cpu",
 ) -> Floats:
     """Equation 4 for every row of ``touched`` (n, M), whose stored entries count as 1: (n, F).
 
-    ``rounds`` is how many such calls are to come, which only ``kernel="auto"`` reads.
+    ``rounds`` is how many such calls are to come, which only ``kernel="auto"`` reads; ``threads``
+    serve the compiled kernel, and change no bit; a ``device`` other than the CPU needs torch.
     """
-    vectors, _ = _solve(items, touched, alpha, regularization, kernel, rounds)
+    kernel = _chosen(kernel, touched.indptr, items.shape[1], rounds, device)
+    vectors, _ = _solve(items, touched, alpha, regularization, kernel, threads, device)
     return vectors
 
 
@@ -84,9 +91,12 @@ def item_gradients(
     regularization: float,
     kernel: Kernel = "auto",
     rounds: int = 1,
+    threads: int = 1,
+    device: str = "cpu",
 ) -> RankOne:
     """Equation 5 for every row of ``touched`` and every item, as the factors of each gradient."""
-    vectors, predicted = _solve(items, touched, alpha, regularization, kernel, rounds)
+    kernel = _chosen(kernel, touched.indptr, items.shape[1], rounds, device)
+    vectors, predicted = _solve(items, touched, alpha, regularization, kernel, threads, device)
     predicted *= -alpha
     predicted += 1.0 + alpha
     corrections = sparse.csr_array(
@@ -101,10 +111,10 @@ def _solve(
     alpha: float,
     regularization: float,
     kernel: Kernel,
-    rounds: int,
+    threads: int,
+    device: str,
 ) -> tuple[Floats, Floats]:
     """The user vectors (n, F), and x.v at every stored entry of ``touched``, in its order."""
-    kernel = _chosen(kernel, touched.indptr, items.shape[1], rounds)
     kind = np.float32 if items.dtype == np.float32 else np.float64
     exact = np.asarray(items, np.float64)
     with one_thread().limit(limits=1, user_api="blas"):
@@ -125,7 +135,13 @@ def _solve(
         if kernel == "numba":
             from targets.systems import _fcf_kernel
 
-            vectors, predicted = _fcf_kernel.solve(whitened, root, touched, alpha)
+            vectors, predicted = _fcf_kernel.solve(whitened, root, touched, alpha, threads)
+        elif kernel == "torch":
+            from targets.systems import _fcf_torch
+
+            block = BLOCK if device == "cpu" else DEVICE_BLOCK
+            batches = _batches(touched.indptr, items.shape[1], block)
+            vectors, predicted = _fcf_torch.solve(whitened, root, touched, alpha, batches, device)
         else:
             vectors, predicted = _batched(whitened, root, touched, alpha)
     vectors *= 1.0 + alpha
@@ -134,11 +150,18 @@ def _solve(
 
 
 def _chosen(
-    kernel: Kernel, indptr: NDArray[np.integer[Any]], factors: int, rounds: int
-) -> Literal["numpy", "numba"]:
-    """The kernel to use; the constants fit the numpy kernel's time to within a factor of two."""
-    if kernel not in ("auto", "numpy", "numba"):
-        raise InputError(f"Expected kernel auto, numpy or numba, got {kernel!r}. Name one of them.")
+    kernel: Kernel, indptr: NDArray[np.integer[Any]], factors: int, rounds: int, device: str
+) -> Kernel:
+    """What to use; the constants fit the numpy kernel's time to within a factor of two."""
+    if kernel not in get_args(Kernel):
+        names = ", ".join(get_args(Kernel))
+        raise InputError(f"Expected a kernel among {names}, got {kernel!r}. Name one of them.")
+    if kernel == "torch" or device != "cpu":
+        if kernel in ("auto", "torch"):
+            return "torch"
+        raise InputError(
+            f"Expected device 'cpu' for kernel={kernel!r}, got {device!r}. Choose kernel='torch'."
+        )
     installed = find_spec("numba") is not None
     if kernel == "numba" and not installed:
         raise InputError(
@@ -163,7 +186,7 @@ def _batched(
     predicted = np.empty(touched.nnz, whitened.dtype)
     padded = np.zeros((count + 1, factors), whitened.dtype)  # the last row pads short users
     padded[:count] = whitened
-    for users, positions, held in _batches(touched.indptr, factors):
+    for users, positions, held in _batches(touched.indptr, factors, BLOCK):
         rows = padded.take(columns[positions], axis=0)
         across = rows.transpose(0, 2, 1)
         if held.shape[1] < factors:
@@ -186,7 +209,7 @@ def _ridge(gram: Floats, alpha: float) -> Floats:
 
 
 def _batches(
-    indptr: NDArray[np.integer[Any]], factors: int
+    indptr: NDArray[np.integer[Any]], factors: int, block: int
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]]:
     """Users of like activity (b,), positions of their entries (b, width), which of them exist.
 
@@ -197,7 +220,7 @@ def _batches(
     start = 0
     while start < len(order):
         width = max(int(activity[order[start]]), 1)
-        stop = start + max(BLOCK // ((width + factors) * factors), 1)
+        stop = start + max(block // ((width + factors) * factors), 1)
         users = order[start:stop]
         offsets = np.arange(width)
         held = offsets < activity[users, None]

@@ -20,6 +20,7 @@ written, or nowhere. Only ``_closed_form`` imports this module, when it has enou
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numba
@@ -52,7 +53,7 @@ def _compiled(function: _Function) -> _Function:
 
 
 def solve(
-    whitened: Floats, root: Floats, touched: sparse.csr_array, alpha: float
+    whitened: Floats, root: Floats, touched: sparse.csr_array, alpha: float, threads: int = 1
 ) -> tuple[Floats, Floats]:
     """x (n, F) and x.v at every stored entry of ``touched`` (n, M), both without the (1 + alpha).
 
@@ -67,30 +68,35 @@ def solve(
         )
     vectors = np.zeros((touched.shape[0], factors), kind)
     predicted = np.empty(len(indices), kind)
+    kernel: Any
+    options: tuple[Any, ...]
     if factors <= NARROW:
-        widest = int(np.diff(touched.indptr).max(initial=0))
-        columns = np.ascontiguousarray(whitened.T)
-        _direct(columns, root, touched.indptr, indices, widest, alpha, vectors, predicted)
-        return vectors, predicted
-    lanes = _LINE // kind.itemsize
-    padded = _aligned(count, -(-factors // lanes) * lanes, kind)
-    padded[:, :factors] = whitened
-    limit = PATIENCE * (factors + 4)
-    left = _conjugate(
-        padded,
-        root,
-        touched.indptr,
-        indices,
-        kind.type(alpha),
-        kind.type(TOLERANCE[kind] ** 2),
-        limit,
-        vectors,
-        predicted,
-    )
-    if left:
+        rows, kernel = np.ascontiguousarray(whitened.T), _direct
+        options = (alpha, int(np.diff(touched.indptr).max(initial=0)))
+    else:
+        lanes = _LINE // kind.itemsize
+        rows, kernel = _aligned(count, -(-factors // lanes) * lanes, kind), _conjugate
+        rows[:, :factors] = whitened
+        square = kind.type(TOLERANCE[kind] ** 2)
+        options = (kind.type(alpha), square, PATIENCE * (factors + 4))
+
+    def part(start: int, stop: int) -> int:
+        starts = touched.indptr[start : stop + 1]
+        late: int = kernel(rows, root, starts, indices, *options, vectors[start:stop], predicted)
+        return late
+
+    shares = np.linspace(0, touched.nnz, threads + 1)
+    bounds = np.searchsorted(touched.indptr, shares[1:-1]).tolist()
+    bounds = [0, *bounds, touched.shape[0]]
+    if threads == 1:
+        late = part(*bounds)
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            late = sum(pool.map(part, bounds[:-1], bounds[1:]))
+    if late:
         raise InputError(
-            f"Expected conjugate gradients to converge in {limit} steps, got {left} users for whom "
-            f"they did not at alpha={alpha!r}. Choose kernel='numpy'."
+            f"Expected conjugate gradients to converge in {options[-1]} steps, got {late} users "
+            f"for whom they did not at alpha={alpha!r}. Choose kernel='numpy'."
         )
     return vectors, predicted
 
@@ -209,12 +215,12 @@ def _direct(
     root: Any,
     indptr: Any,
     indices: Any,
-    widest: int,
     alpha: float,
+    widest: int,
     vectors: Any,
     predicted: Any,
-) -> None:
-    """Gram matrix and Cholesky for each user in turn; ``columns`` is Z^T (F, M).
+) -> int:
+    """Gram matrix and Cholesky for each user in turn, none left; ``columns`` is Z^T (F, M).
 
     A user's rows are copied factor by factor, so that sums over its history vectorize.
     """
@@ -269,6 +275,7 @@ def _direct(
         for k in range(count):
             predicted[start + k] = scores[k]
         _unwhiten(root, y, vectors[user])
+    return 0
 
 
 @_compiled

@@ -1,0 +1,167 @@
+"""One FCF round (F = 64, ML-100K shape, float64) against Flower's simulation with a client a user.
+
+Flower runs under another interpreter, so that it need not be installed beside the project: name it
+in the environment variable FLOWER_PYTHON, and the table is empty without. To make one:
+
+    python3 -m venv /tmp/flower && /tmp/flower/bin/pip install 'flwr[simulation]'
+    FLOWER_PYTHON=/tmp/flower/bin/python python -m benchmarks flower_round
+
+Its client is a plain numpy one, its server Flower's FedAvg, its backend Ray with one processor a
+worker; the sum of gradients is compared with ours. Processor seconds are those of all processes of
+the simulation. A round of Flower is the mean of the second and later ones, so that workers are
+warm; ours is the best of several, one thread, uploads kept as factors and summed. "Fresh process"
+is everything up to the end of the first round, imports, start of workers and loading of the
+compiled kernel included; its peak memory is the greatest sum over processes of proportional set
+sizes, looked at twice a second, for Flower, and the resident set for ours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+from benchmarks import Row, best_of
+from benchmarks._flower_client import MARK, processes
+from benchmarks.fcf_round import broadcast, interactions, ours, peak
+from targets.systems._closed_form import Kernel
+
+USERS, ITEMS, FACTORS, ROUNDS = 943, 1682, 64, 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """Wall-clock and processor seconds, and peak memory in MiB."""
+
+    wall: float
+    cpu: float
+    memory: float
+
+
+def measure() -> tuple[Row, ...]:
+    interpreter = os.environ.get("FLOWER_PYTHON")
+    if not interpreter:
+        print(f"flower_round is skipped: FLOWER_PYTHON is not set.\n{__doc__}", file=sys.stderr)
+        return ()
+    ratings = interactions(USERS, ITEMS, 100_000)
+    items = broadcast(ITEMS, FACTORS)
+    with tempfile.TemporaryDirectory() as folder:
+        data, table = Path(folder) / "data.npz", Path(folder) / "ratings.npz"
+        np.savez(data, indices=ratings.indices, indptr=ratings.indptr, items=items)
+        sparse.save_npz(table, ratings)
+        expected = float(np.linalg.norm(ours(items, ratings, "numba")[0]))
+        first, later = _flower(interpreter, data, expected)
+        fresh = {kernel: _fresh(table, kernel) for kernel in ("numpy", "numba")}
+    steady = {
+        kernel: _steady(lambda k=kernel: ours(items, ratings, cast(Kernel, k))) for kernel in fresh
+    }
+    rows = []
+    for job, flower, each in (
+        ("a later round", later, steady),
+        ("fresh process, first round", first, fresh),
+    ):
+        for kind in ("cpu", "wall"):
+            name = f"{job}, {'processor' if kind == 'cpu' else 'wall-clock'} time"
+            for way, spent in {"Flower simulation": flower, **each}.items():
+                note = f"peak {spent.memory:,.0f} MiB" if kind == "cpu" else ""
+                seconds = getattr(spent, kind)
+                rows.append(
+                    Row(job=name, way=way, seconds=seconds, work=USERS, unit="users", note=note)
+                )
+    return tuple(rows)
+
+
+def _flower(interpreter: str, data: Path, expected: float) -> tuple[Spent, Spent]:
+    """Its first round with all that comes before, and the mean of the later ones."""
+    mark = uuid.uuid4().hex
+    environment = {
+        **os.environ,
+        MARK: mark,
+        "PYTHONPATH": str(Path(__file__).parent),
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "FLWR_TELEMETRY_ENABLED": "0",
+    }
+    program = "import sys, _flower_client; _flower_client.main(*sys.argv[1:])"
+    command = [interpreter, "-c", program, str(data), str(USERS), str(ROUNDS)]
+    started = time.time()
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    memory = [0.0]
+    watcher = threading.Thread(target=_watch, args=(process, mark, memory), daemon=True)
+    watcher.start()
+    lines = list(cast(Any, process.stdout))
+    process.wait()
+    watcher.join()
+    ends = [json.loads(line[6:]) for line in lines if line.startswith("ROUND ")]
+    if process.returncode or len(ends) != ROUNDS + 1:
+        raise RuntimeError("".join(lines[-40:]))
+    for end in ends[1:]:
+        np.testing.assert_allclose(end["norm"], expected, rtol=1e-9)
+    count = ROUNDS - 1
+    return (
+        Spent(wall=ends[1]["wall"] - started, cpu=ends[1]["cpu"], memory=memory[0]),
+        Spent(
+            wall=(ends[-1]["wall"] - ends[1]["wall"]) / count,
+            cpu=(ends[-1]["cpu"] - ends[1]["cpu"]) / count,
+            memory=memory[0],
+        ),
+    )
+
+
+def _watch(process: subprocess.Popen[str], mark: str, memory: list[float]) -> None:
+    """The greatest sum of proportional set sizes of all marked processes, in MiB."""
+    while process.poll() is None:
+        total = 0
+        for folder in processes(mark):
+            try:
+                lines = (folder / "smaps_rollup").read_text().splitlines()
+            except OSError:
+                continue
+            total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+        memory[0] = max(memory[0], total / 1024)
+        time.sleep(0.5)
+
+
+def _fresh(table: Path, kernel: str) -> Spent:
+    """A new interpreter, from its start to its end, one round; the best of three."""
+    command = [sys.executable, "-m", "benchmarks.fcf_round", str(table), kernel, str(FACTORS), "1"]
+    environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+    seen = []
+    for _ in range(3):
+        start = time.perf_counter()
+        process = subprocess.Popen(command, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise RuntimeError(f"Expected {' '.join(command)} to end well, got {status}.")
+        cpu = usage.ru_utime + usage.ru_stime
+        seen.append(Spent(wall=time.perf_counter() - start, cpu=cpu, memory=usage.ru_maxrss / 1024))
+    return min(seen, key=lambda spent: spent.cpu)
+
+
+def _steady(way: Callable[[], Any]) -> Spent:
+    """Warm, in this process; memory is what the round adds."""
+    with threadpool_limits(1):
+        memory = peak(way)
+        wall = best_of({"": way}, 7)[""]
+        start = time.process_time()
+        for _ in range(20):
+            way()
+        cpu = (time.process_time() - start) / 20
+    return Spent(wall=wall, cpu=cpu, memory=memory)
