@@ -138,9 +138,7 @@ class MetaLearned(ABC):
         """How a device trains."""
         from targets.systems._privrec_device import LocalTraining
 
-        return LocalTraining(
-            epochs=self.local_epochs, batch=self.batch, rate=self.local_rate, proximal=0.0
-        )
+        return LocalTraining(epochs=self.local_epochs, rate=self.local_rate, proximal=0.0)
 
     def learn(self, devices: Devices) -> Weights:
         """The change that each device returns: REPTILE, the way that local training took it."""
@@ -219,6 +217,7 @@ class MetaLearned(ABC):
         rounds: tuple[Round, ...],
         model: Broadcast,
         rng: np.random.Generator,
+        route: Vantage = Vantage.SERVER,
     ) -> Run:
         """The run that ends in ``model``."""
         public = Public(
@@ -226,6 +225,7 @@ class MetaLearned(ABC):
             n_users=interactions.n_users,
             n_items=interactions.n_items,
             settings={field.name: float(getattr(self, field.name)) for field in fields(self)},
+            route=route,
         )
         arrays: dict[str, Any] = {**model, _SEED: rng.integers(0, 2**63)}
         transcript = Transcript(public=public, rounds=rounds, release=model)
@@ -311,7 +311,7 @@ class MetaLearned(ABC):
                     held.take(order),
                     examples.take(order),
                     streams.take(block[order]),
-                    pad=self.batch,
+                    batch=self.batch,
                     device=device,
                 ),
             )

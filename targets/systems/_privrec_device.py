@@ -35,10 +35,9 @@ its examples; "genre" (n, g, d) and the layers as they are broadcast.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTraining:
-    """How a device trains: ``epochs`` E2, ``batch``, ``rate`` alpha1, ``proximal`` mu."""
+    """How a device trains: ``epochs`` E2, ``rate`` alpha1, ``proximal`` mu."""
 
     epochs: int
-    batch: int
     rate: float
     proximal: float
 
@@ -49,6 +48,7 @@ class Devices:
 
     ``weights`` are the broadcast's, as views without memory of their own but for "user" and
     "item". ``shares`` (n, width, g) are the genres of the examples, ``labels`` (n, width).
+    A minibatch has ``batch`` examples, of which ``width`` is a multiple.
     """
 
     examples: Examples
@@ -56,6 +56,7 @@ class Devices:
     weights: Weights
     shares: Tensor
     labels: Tensor
+    batch: int
 
     @classmethod
     def receive(
@@ -65,16 +66,17 @@ class Devices:
         examples: Examples,
         streams: Streams,
         *,
-        pad: int,
+        batch: int,
         device: str,
         dtype: torch.dtype = torch.float32,
     ) -> Devices:
         """Devices that hold ``interactions`` and were sent ``broadcast``.
 
-        Examples are padded to a multiple of ``pad``.
+        No minibatch is larger than the catalogue, of which a device has each item once at most.
         """
         n, width = examples.items.shape
-        full = -(-width // pad) * pad
+        batch = min(batch, interactions.n_items)
+        full = -(-width // batch) * batch
         items = torch.zeros((n, full), dtype=torch.long)
         items[:, :width] = torch.from_numpy(examples.items)
         labels = torch.zeros((n, full), dtype=dtype)
@@ -95,11 +97,18 @@ class Devices:
             weights[ITEM] = torch.zeros((n, full, 0), dtype=dtype, device=device)
         shares = torch.as_tensor(genre_shares(interactions), dtype=dtype, device=device)
         return cls(
-            examples=examples, streams=streams, weights=weights, shares=shares[items], labels=labels
+            examples=examples,
+            streams=streams,
+            weights=weights,
+            shares=shares[items],
+            labels=labels,
+            batch=batch,
         )
 
     def train(self, local: LocalTraining) -> Weights:
         """Algorithm 1, lines 10 to 17: E2 epochs of plain SGD on L', minibatch by minibatch.
+
+        A device whose weights leave the range of numbers on the way ends where it began.
 
         L' is the mean of equation 2 over the minibatch plus mu/2 ||theta - theta0||^2 over all
         weights. Equation 7 prints the norm without the square, which has no gradient at theta0,
@@ -110,7 +119,7 @@ class Devices:
         now = {name: value.clone() for name, value in start.items()}
         if not len(self.examples) or not local.epochs:
             return now
-        size, width = local.batch, self.labels.shape[1]
+        size, width = self.batch, self.labels.shape[1]
         batches = -(-self.examples.sizes // size)
         pull = local.rate * local.proximal
         where = self.labels.device
@@ -137,6 +146,9 @@ class Devices:
                         now[ITEM][device, place] = now[ITEM][device, place] - local.rate * value
                     else:
                         now[name][:left].sub_(value, alpha=local.rate)
+        diverged = ~finite(now)
+        for name, value in now.items():
+            value[diverged] = start[name][diverged]
         return now
 
 
@@ -188,9 +200,10 @@ def maml(devices: Devices, local: LocalTraining) -> Weights:
     A random half of a device's examples (the smaller one, if odd) is the support set, on which
     ``local.epochs`` steps of full gradients are taken; the other half is the query set. The
     gradient goes through these steps (second order). Losses are means. A product takes
-    ``local.batch`` examples at a time, of which padding adds exact zeros.
+    ``batch`` examples at a time, of which padding adds exact zeros. A device whose gradient
+    leaves the range of numbers returns none.
     """
-    size, width = local.batch, devices.labels.shape[1]
+    size, width = devices.batch, devices.labels.shape[1]
     start = {name: v.clone().requires_grad_() for name, v in devices.weights.items()}
     if not width:
         return {name: torch.zeros_like(v) for name, v in start.items()}
@@ -215,7 +228,11 @@ def maml(devices: Devices, local: LocalTraining) -> Weights:
         slope = torch.autograd.grad(total(now, support), list(now.values()), create_graph=True)
         now = {k: v - local.rate * g for (k, v), g in zip(now.items(), slope, strict=True)}
     found = torch.autograd.grad(total(now, query), list(start.values()))
-    return {name: -g for name, g in zip(start, found, strict=True)}
+    change = {name: -g for name, g in zip(start, found, strict=True)}
+    diverged = ~finite(change)
+    for value in change.values():
+        value[diverged] = 0.0
+    return change
 
 
 def all_scores(devices: Devices, weights: Weights, broadcast: Broadcast, shares: Tensor) -> Tensor:
@@ -236,6 +253,12 @@ def all_scores(devices: Devices, weights: Weights, broadcast: Broadcast, shares:
     ]
     with torch.no_grad():
         return logits(weights | {ITEM: every}, shares.expand(n, *shares.shape))
+
+
+def finite(weights: Weights) -> Tensor:
+    """Which devices' weights are all finite, (n,)."""
+    each = [v.isfinite().reshape(len(v), v.numel() // len(v)).all(dim=1) for v in weights.values()]
+    return torch.stack(each).all(dim=0)
 
 
 @contextmanager

@@ -78,7 +78,7 @@ class Network:
         return model
 
     def check(self, broadcast: Broadcast | None, interactions: Interactions) -> Broadcast:
-        """The broadcast if it has the components of these data; InputError otherwise."""
+        """The components that these data need, in order; InputError if the broadcast lacks one."""
         expected = self.shapes(interactions)
         got: dict[str, Any] = {k: np.shape(v) for k, v in (broadcast or {}).items()}
         for name, shape in expected.items():
@@ -87,8 +87,7 @@ class Network:
                     f"Expected a broadcast with {name!r} of shape {shape}, got {got.get(name)}. "
                     "Send a model for these items, attributes and genres."
                 )
-        assert broadcast is not None
-        return broadcast
+        return {name: (broadcast or {})[name] for name in expected}
 
 
 def genre_shares(interactions: Interactions) -> NDArray[np.float32]:

@@ -1,0 +1,52 @@
+"""NN-SELF: second-order federated meta-learning, support and query set apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from targets.systems._privrec import MetaLearned, reported
+from targets.systems._privrec_network import Network
+from targets.transcript import Broadcast, Uploads
+
+if TYPE_CHECKING:
+    from targets.systems._privrec_device import Devices, Weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class NnSelf(MetaLearned):
+    """MAML (equations 3 to 5): steps on a support set, the gradient of a query set's loss through
+    them.
+
+    A device returns minus that gradient, the second order included, and the server adds
+    ``server_rate`` (alpha2) times the sum, as equation 5 has it. ``local_epochs`` are the steps on
+    the support set, one in equation 4. A new device takes them in minibatches, on all it holds
+    (section 4.1: its training set is the support set). Features and network are PrivRec's.
+    """
+
+    local_epochs: int = 1
+    server_rate: float = 0.01
+    item_ids: bool = True
+
+    name = "nn-self"
+    reported = reported((0.109, 0.148, 0.190, 0.235), (0.098, 0.124, 0.162, 0.201))
+
+    @property
+    def network(self) -> Network:
+        """Features of users and items."""
+        return Network(embedding=self.embedding, width=self.width, ids=self.item_ids, side=True)
+
+    def learn(self, devices: Devices) -> Weights:
+        """Minus the meta-gradient."""
+        from targets.systems._privrec_device import maml
+
+        return maml(devices, self.local)
+
+    def step(
+        self, model: Broadcast, uploads: Uploads, rng: np.random.Generator
+    ) -> dict[str, NDArray[Any]]:
+        """Equation 5: theta0 + alpha2 times the sum."""
+        return self.move(model, uploads, self.server_rate)

@@ -1,0 +1,79 @@
+"""PrivRec-CEN: the same learning on data that the server has collected."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from accountants.claim import Claim
+from accountants.scope import Horizon, Unit, Vantage, any_pair
+from targets.components import Component, Dense
+from targets.compute import Compute
+from targets.datasets.base import Interactions
+from targets.systems._privrec import PAPER, reported
+from targets.systems.base import DEFAULT, Population, Progress, Question, Run
+from targets.systems.privrec import PrivRec
+from targets.transcript import Broadcast, Uploads
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivRecCen(PrivRec):
+    """PrivRec-CEN (section 4.1): Algorithm 1 with each user as a task, all within the server.
+
+    The server is given everybody's data as they are (``upload``), outside of the protocol, and is
+    trusted with them; all that leaves it is the model that it ends with. So the transcript has a
+    release and no rounds, and is audited from there. Learning is the same: PrivRec ends in the
+    same model from the same seed.
+    """
+
+    name = "privrec-cen"
+    reported = reported((0.127, 0.163, 0.207, 0.252), (0.109, 0.138, 0.178, 0.212))
+
+    def questions(self, population: Population) -> tuple[Question, ...]:
+        """No epsilon is promised, and nothing else: it is the bound of utility."""
+        claim = Claim(
+            epsilon=math.inf,
+            scope=any_pair(Unit.USER, Vantage.RELEASE, Horizon.TRAINING),
+            statement="No epsilon is promised: the server has all data and publishes a model.",
+            source=f"{PAPER}, section 4.1 (PrivRec-CEN)",
+        )
+        return (Question(claim=claim, scope=claim.scope),)
+
+    def run(
+        self,
+        interactions: Interactions,
+        rng: np.random.Generator,
+        progress: Progress | None = None,
+        compute: Compute = DEFAULT,
+    ) -> Run:
+        """PrivRec's training within the server; ``progress`` is told its rounds."""
+        model, n = self.first(interactions, rng), interactions.n_users
+        for number in range(self.rounds):
+            chosen = np.sort(rng.choice(n, size=self.drawn(n), replace=False))
+            changes = super().upload(interactions.take(chosen), model, rng, compute=compute)
+            model = self.step(model, changes, rng)
+            if progress is not None:
+                progress(number + 1, self.rounds)
+        return self.finish(interactions, (), model, rng, route=Vantage.RELEASE)
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        """Component "bits" (n, n_items), whether a user has an item; "user.<attribute>" one-hot.
+
+        Memory: a byte a bit. Nothing is broadcast and ``rng`` is not drawn from.
+        """
+        users = np.repeat(np.arange(profiles.n_users), size)
+        parts: dict[str, Component] = {"bits": Dense(profiles.ratings.toarray()[users] != 0)}
+        for key in sorted(profiles.attributes):
+            attribute = profiles.attributes[key]
+            categories = np.arange(len(attribute.categories))
+            parts[f"user.{key}"] = Dense(attribute.codes[users][:, None] == categories)
+        return Uploads(users, parts)
