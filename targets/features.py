@@ -38,7 +38,7 @@ def user_features(interactions: Interactions, *, best: float = 5.0) -> UserFeatu
     count for the level above. Where ages are in years, or age codes that are years, they are put
     into the table's three groups. Occupations have as many columns as the data have categories.
 
-    Memory: about 40 bytes a rating beside the result. InputError if ``best`` is not positive.
+    Memory: about 60 bytes a rating beside the result. InputError if ``best`` is not positive.
 
     Source: Zhang et al., Table I; ``z_u = E_U x_u`` takes them (section 3.1).
     """
