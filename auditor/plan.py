@@ -25,6 +25,18 @@ Number = bool | int | float | str
 Setting = Number | Mapping[str, Number]
 PARTS = {"learner": "learners", "protection": "protections", "route": "routes"}
 """Settings that are members of a family of their own."""
+CORE = (
+    "dp-privrec",
+    "dplcf-ap",
+    "dplcf-sp",
+    "fcf",
+    "fedrec",
+    "fedrec-apm",
+    "fmf-ldp",
+    "lfl-sgdmf",
+    "vfl-sgdmf",
+)
+"""What is audited where no target is named: the systems the five papers are about."""
 
 
 class PlanError(InputError):
@@ -38,9 +50,12 @@ class PlanError(InputError):
 class Plan(BaseModel):
     """Everything that the answer depends on: equal plans on equal data give equal records.
 
-    ``targets`` are names; ``settings`` gives the fields of a target that differ from its paper's,
-    by target name. ``attacks`` are names, None for all; ``estimator`` turns sampled scores into
-    lower bounds. ``confidence`` is that of the audit as a whole for lower bounds (shared out among
+    ``targets`` are names, by default ``CORE``; ``settings`` gives the fields of a target that differ from its paper's,
+    by target name: a number, a text, or for a part of it (``PARTS``) a name or a table of a name
+    and settings. ``data`` is a name or a path; ``columns`` say which column of a table is the user,
+    item, rating and timestamp; only users and items with at least ``min_user`` and ``min_item``
+    interactions are audited. ``attacks`` are names, None for all; ``estimator`` turns sampled
+    scores into lower bounds. ``confidence`` is that of the audit as a whole for lower bounds (shared out among
     them), and of every interval by itself. ``quick`` trades samples and repetitions for time.
     """
 
@@ -48,6 +63,9 @@ class Plan(BaseModel):
 
     targets: tuple[str, ...] = Field(default=(), strict=False)
     data: str = "ml-100k"
+    columns: dict[str, str] | None = None
+    min_user: Annotated[int, Field(ge=0)] = 0
+    min_item: Annotated[int, Field(ge=0)] = 0
     seed: Annotated[int, Field(ge=0)] = 0
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     quick: bool = False
@@ -57,7 +75,7 @@ class Plan(BaseModel):
 
     def resolved(self) -> Plan:
         """The plan with all targets and attacks named; PlanError on an unknown name."""
-        targets = self.targets or FAMILIES["targets"].names()
+        targets = self.targets or CORE
         attacks = FAMILIES["attacks"].names() if self.attacks is None else self.attacks
         _check("estimators", (self.estimator,), "estimator")
         for kind, names in (("targets", targets), ("attacks", attacks)):

@@ -32,6 +32,7 @@ from auditor.sources import load_data
 from reports import store
 from reports.record import DataRow, Provenance, Record
 from targets.compute import Compute
+from targets.datasets._filters import Filter
 from targets.datasets.base import Interactions
 
 logger = logging.getLogger(__name__)
@@ -102,7 +103,8 @@ def run_plan(
     plan = plan.resolved()
     for name in plan.targets:
         make_target(name, plan).challenges()  # refuse wrong settings before any work
-    interactions = load_data(plan.data)
+    filters = Filter(min_user=plan.min_user, min_item=plan.min_item)
+    interactions = load_data(plan.data, plan.columns, filters)
     if out is None:
         return _record(plan, interactions, resources, None, observe, started)
     with store.held(out):

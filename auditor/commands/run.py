@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from accountants.errors import IncompleteError
+from accountants.errors import IncompleteError, InputError
 from auditor.families import FAMILIES
 
 if TYPE_CHECKING:
@@ -31,15 +31,29 @@ class FailOn(StrEnum):
 
 def command(
     targets: Annotated[
-        list[str] | None, typer.Argument(help="Targets, or `all`. See `auditor list`.")
+        list[str] | None,
+        typer.Argument(
+            help="Targets, or `all`; some of each paper if left out. See `auditor list`."
+        ),
     ] = None,
     plan: Annotated[Path | None, typer.Option(help="A plan file (TOML).")] = None,
     data: Annotated[
-        str | None, typer.Option(help="ml-100k, ml-1m, synthetic, or a path. Default ml-100k.")
+        str | None,
+        typer.Option(help="A data set (`auditor list datasets`) or a path. Default ml-100k."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Run directory for the reports.")] = Path("audit"),
     jobs: Annotated[
         int | None, typer.Option(help="Worker processes; all cores if left out.")
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(help="For a table: user=COLUMN, item=, rating= or timestamp=; repeatable."),
+    ] = None,
+    min_user: Annotated[
+        int | None, typer.Option(help="Only users with so many interactions or more.")
+    ] = None,
+    min_item: Annotated[
+        int | None, typer.Option(help="Only items with so many interactions or more.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. Default 0.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer samples and repetitions.")] = False,
@@ -60,7 +74,16 @@ def command(
 
     errors = Console(stderr=True)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    chosen = _plan(plan, targets, data, seed, quick)
+    said = {
+        "targets": _named(targets),
+        "data": data,
+        "columns": _mapping(column),
+        "min_user": min_user,
+        "min_item": min_item,
+        "seed": seed,
+        "quick": quick or None,
+    }
+    chosen = _plan(plan, said)
     resources = make_resources(jobs, device)
     try:
         with progress(errors) as observe:
@@ -94,20 +117,24 @@ def exit_code(record: Record, fail_on: FailOn) -> int:
     return FOUND if verdicts & failing[fail_on] else 0
 
 
-def _plan(
-    path: Path | None, targets: list[str] | None, data: str | None, seed: int | None, quick: bool
-) -> Plan:
+def _plan(path: Path | None, said: dict[str, Any]) -> Plan:
     """The plan file with what the command line says over it."""
     from auditor.plan import amend, read_plan
 
-    said: dict[str, Any] = {
-        "targets": _named(targets),
-        "data": data,
-        "seed": seed,
-        "quick": quick or None,
-    }
     base = None if path is None else read_plan(path)
     return amend(base, {key: value for key, value in said.items() if value is not None})
+
+
+def _mapping(columns: list[str] | None) -> dict[str, str] | None:
+    """``name=column`` pairs as a mapping; InputError if one of them is no pair."""
+    pairs = [text.partition("=") for text in columns or ()]
+    for name, equals, column in pairs:
+        if not (name and equals and column):
+            raise InputError(
+                f"Expected --column name=column, got {name + equals + column!r}. "
+                "Give for example --column user=user_id."
+            )
+    return {name: column for name, _, column in pairs} or None
 
 
 def _named(targets: list[str] | None) -> tuple[str, ...] | None:
