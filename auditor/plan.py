@@ -50,13 +50,14 @@ class PlanError(InputError):
 class Plan(BaseModel):
     """Everything that the answer depends on: equal plans on equal data give equal records.
 
-    ``targets`` are names, by default ``CORE``; ``settings`` gives the fields of a target that differ from its paper's,
-    by target name: a number, a text, or for a part of it (``PARTS``) a name or a table of a name
-    and settings. ``data`` is a name or a path; ``columns`` say which column of a table is the user,
-    item, rating and timestamp; only users and items with at least ``min_user`` and ``min_item``
-    interactions are audited. ``attacks`` are names, None for all; ``estimator`` turns sampled
-    scores into lower bounds. ``confidence`` is that of the audit as a whole for lower bounds (shared out among
-    them), and of every interval by itself. ``quick`` trades samples and repetitions for time.
+    ``targets`` are names, by default ``CORE``; ``settings`` gives, by target name, its fields that
+    differ from the paper's: a number, a text, or for a part of it (``PARTS``) a name or a table of
+    a name and settings. ``data`` is a name or a path; ``columns`` say which column of a table is
+    the user, item, rating and timestamp; only users and items with at least ``min_user`` and
+    ``min_item`` interactions are audited. ``attacks`` are names, None for all; ``estimator`` turns
+    sampled scores into lower bounds. ``confidence`` is that of the audit as a whole for lower
+    bounds (shared out among them), and of every interval by itself. ``quick`` trades samples and
+    repetitions for time.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
