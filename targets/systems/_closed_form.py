@@ -76,7 +76,8 @@ def user_vectors(
     """Equation 4 for every row of ``touched`` (n, M), whose stored entries count as 1: (n, F).
 
     ``rounds`` is how many such calls are to come, which only ``kernel="auto"`` reads; ``threads``
-    serve the compiled kernel, and change no bit; a ``device`` other than the CPU needs torch.
+    serve the compiled kernel, where they change no bit, and torch; a ``device`` other than the CPU
+    needs torch.
     """
     kernel = _chosen(kernel, touched.indptr, items.shape[1], rounds, device)
     vectors, _ = _solve(items, touched, alpha, regularization, kernel, threads, device)
@@ -141,7 +142,9 @@ def _solve(
 
             block = BLOCK if device == "cpu" else DEVICE_BLOCK
             batches = _batches(touched.indptr, items.shape[1], block)
-            vectors, predicted = _fcf_torch.solve(whitened, root, touched, alpha, batches, device)
+            vectors, predicted = _fcf_torch.solve(
+                whitened, root, touched, alpha, batches, threads, device
+            )
         else:
             vectors, predicted = _batched(whitened, root, touched, alpha)
     vectors *= 1.0 + alpha
