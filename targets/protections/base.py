@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
+from accountants.scope import Unit
 from targets.components import Component
 from targets.learners.base import Clients, LocalTraining
 from targets.mechanisms.base import Mechanism
 from targets.transcript import Broadcast
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What the authors of a protection say of one round, in our words.
+
+    ``epsilon`` is infinite where no number is promised. ``notable`` is a delta above 0 at which
+    there is more to say, 0 where there is none.
+    """
+
+    epsilon: float
+    unit: Unit
+    statement: str
+    notable: float = 0.0
 
 
 class Protection(Protocol):
@@ -18,17 +37,23 @@ class Protection(Protocol):
     """
 
     def prepare(self, clients: Clients) -> Clients:
-        """What the device trains on (F-GERAI perturbs the features); most return it as it is."""
+        """What the device trains on, for a whole training; most return it as it is."""
         ...
 
-    def training(self, local: LocalTraining) -> LocalTraining:
-        """How the device trains (objective perturbation sets a tilt); most return it as it is."""
+    def training(
+        self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
+    ) -> LocalTraining:
+        """How a device trains a model of these components; most return it as it is."""
         ...
 
     def protect(
         self, upload: Mapping[str, Component], broadcast: Broadcast, clients: Clients
     ) -> dict[str, Component]:
-        """What is sent instead of the trained model."""
+        """What is sent instead of the trained model. Coins come from ``clients.streams``."""
+        ...
+
+    def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
+        """What is said of a model of these groups."""
         ...
 
     def coordinate(self, group: str) -> Mechanism | None:
@@ -42,7 +67,15 @@ class Protection(Protocol):
         """
         ...
 
+    def spent(self, sizes: Mapping[str, int]) -> float:
+        """The pure epsilon of a whole upload; infinite where there is none."""
+        ...
+
+    def attribute(self) -> DpEvent | None:
+        """What one attribute of the user spends in a whole training, where it is less than all."""
+        ...
+
     @property
-    def settings(self) -> Mapping[str, Any]:
+    def settings(self) -> Mapping[str, float]:
         """Its public settings by name, for the transcript."""
         ...

@@ -1,0 +1,93 @@
+"""Clipping and Laplace noise with a budget of its own for each group of components (APM)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from accountants.errors import InputError
+from accountants.scope import Unit
+from targets.mechanisms.clipped import Clipped
+from targets.mechanisms.component_laplace import ComponentLaplace
+from targets.protections._noise import (
+    ClippedNoise,
+    Noisy,
+    check_positive,
+    clipped_laplace,
+    laplace_upload,
+)
+from targets.protections.base import Promise
+
+_GROUPS = ("user", "item", "mlp1", "mlp2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveLaplace(Noisy):
+    """Entries clipped to [-clip, clip], noise of scale 2 clip / epsilon of the entry's group.
+
+    An entry spends its group's epsilon, exactly: the range is 2 clip, and so is the sensitivity. A
+    whole upload spends the sum over all its entries. The defaults are those of section 5.7, which
+    are not those of equation 11: for these see ``by_resistance``. A model without one of the groups
+    has no use for its budget.
+
+    Algorithm 2 clips and adds noise after every local epoch. Here this is done once, on what is
+    sent: states between epochs do not leave the device, so a round spends the budget once either
+    way, and noise on them only disturbs the training.
+    Source: Zhang et al., Algorithm 2, equations 11 and 12, section 5.7.
+    """
+
+    user: float = 30.0
+    item: float = 60.0
+    mlp1: float = 40.0
+    mlp2: float = 50.0
+    clip: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_positive(self, "user", "item", "mlp1", "mlp2", "clip")
+
+    @classmethod
+    def by_resistance(cls, *, least: float, most: float, clip: float = 0.5) -> Self:
+        """Equation 11: equal steps from ``least`` to ``most`` over user, item, MLP 1, MLP 2."""
+        step = (most - least) / 3.0
+        return cls(user=least, item=least + step, mlp1=least + 2 * step, mlp2=most, clip=clip)
+
+    def budget(self, group: str) -> float:
+        """Epsilon of an entry of ``group``; InputError for a group that has none."""
+        if group not in _GROUPS:
+            raise InputError(
+                f"Expected a model of groups among {', '.join(_GROUPS)}, got {group!r}. Use "
+                "laplace, which has one epsilon for all."
+            )
+        return float(getattr(self, group))
+
+    def noise(self, group: str) -> ClippedNoise:
+        """Laplace noise of scale 2 clip / epsilon."""
+        return ClippedNoise(self.clip, 2.0 * self.clip / self.budget(group))
+
+    def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
+        """Every parameter its own epsilon, at most the largest."""
+        budgets = {group: self.budget(group) for group in groups}
+        told = ", ".join(f"{epsilon:g} in {group}" for group, epsilon in budgets.items())
+        return (
+            Promise(
+                epsilon=max(budgets.values()),
+                unit=Unit.COORDINATE,
+                statement=(
+                    "Every parameter of an upload is locally differentially private at the "
+                    f"privacy parameter of its component ({told})."
+                ),
+            ),
+        )
+
+    def coordinate(self, group: str) -> Clipped:
+        """Laplace noise on an entry of [-clip, clip]."""
+        return clipped_laplace(self.budget(group), self.clip)
+
+    def upload(self, sizes: Mapping[str, int]) -> ComponentLaplace:
+        """All entries, each at the budget of its group."""
+        return laplace_upload({g: (n, self.budget(g)) for g, n in sizes.items()}, self.clip)
+
+    def spent(self, sizes: Mapping[str, int]) -> float:
+        """The sum over all entries."""
+        return self.upload(sizes).epsilon

@@ -1,0 +1,31 @@
+"""A proxy permutes whole uploads and drops their senders."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from accountants.scope import Vantage
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shuffler:
+    """The server sees the uploads of a round unlinked: one user hides among the clones of it.
+
+    An upload is shuffled as one message, so what counts is the epsilon of all of it: an upload is
+    another's clone with probability e^-epsilon. Above 500 or so there is none among any number of
+    users, and the accountant charges the local epsilon. The proxy is honest, and every sender of
+    the round gives it one upload.
+    """
+
+    vantage = Vantage.SHUFFLED
+
+    def event(self, local: DpEvent, epsilon: float, n_senders: int) -> DpEvent:
+        """One shuffle of ``n_senders`` uploads; without a finite epsilon, the local event."""
+        from accountants.events import ShuffledDpEvent
+
+        return ShuffledDpEvent(epsilon, n_senders) if math.isfinite(epsilon) else local

@@ -1,0 +1,25 @@
+"""FedMF+APM: federated matrix factorization, a Laplace budget for each component."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from targets.learners.base import Learner
+from targets.learners.mf import Mf
+from targets.protections.adaptive_laplace import AdaptiveLaplace
+from targets.protections.base import Protection
+from targets.systems._federated import FIRST, Federated
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedMfApm(Federated):
+    """The budgets of section 5.7 on the components that this client has.
+
+    The paper does not combine MF with noise and prints no figure of its utility.
+    """
+
+    learner: Learner = field(default_factory=lambda: Mf(init_scale=FIRST))
+    protection: Protection = field(default_factory=AdaptiveLaplace)
+
+    name = "fedmf-apm"
+    place = "section 1, Figure 2 (base), and section 5.10"

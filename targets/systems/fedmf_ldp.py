@@ -1,0 +1,25 @@
+"""FedMF+LDP: federated matrix factorization, one Laplace budget for all parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from targets.learners.base import Learner
+from targets.learners.mf import Mf
+from targets.protections.base import Protection
+from targets.protections.laplace import Laplace
+from targets.systems._federated import FIRST, Federated
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedMfLdp(Federated):
+    """The same epsilon on every parameter; it is not printed, see ``Laplace``.
+
+    The paper does not combine MF with noise and prints no figure of its utility.
+    """
+
+    learner: Learner = field(default_factory=lambda: Mf(init_scale=FIRST))
+    protection: Protection = field(default_factory=Laplace)
+
+    name = "fedmf-ldp"
+    place = "section 1, Figure 2 (base), and section 5.10"

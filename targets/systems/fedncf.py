@@ -1,0 +1,20 @@
+"""FedNCF: federated neural collaborative filtering under FedRec's protocol, unprotected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from targets.learners.base import Learner
+from targets.learners.ncf import Ncf
+from targets.systems._federated import FIRST, Federated, hits
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedNcf(Federated):
+    """Algorithm 1 with the client of neural collaborative filtering."""
+
+    learner: Learner = field(default_factory=lambda: Ncf(init_scale=FIRST))
+
+    name = "fedncf"
+    place = "section 5.10, Table VI"
+    reported = hits(0.075, 0.076, "Table VI")
