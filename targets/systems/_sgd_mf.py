@@ -105,6 +105,21 @@ class Batch:
         """The rows ``users`` of a table."""
         return cls(users, sparse.csr_array(ratings[users]))
 
+    @classmethod
+    def thinned(cls, ratings: sparse.csr_array, kept: Ints) -> Batch:
+        """The ratings at the places ``kept`` (ascending) in ``ratings.data``, of all rows."""
+        return cls(
+            np.arange(ratings.shape[0]),
+            sparse.csr_array(
+                (
+                    ratings.data[kept],
+                    ratings.indices[kept],
+                    np.searchsorted(kept, ratings.indptr),
+                ),
+                shape=ratings.shape,
+            ),
+        )
+
     def errors(self, users: Floats, items: Floats) -> Floats:
         """u.v - x of every rating, (nnz,); ``users`` is the whole table."""
         table = self.ratings

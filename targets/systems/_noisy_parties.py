@@ -1,0 +1,142 @@
+"""Gaussian noise on every gradient of a party: what it is, and what it owes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from accountants.errors import InputError
+from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from targets.components import Floats, Ints
+from targets.mechanisms.base import Mechanism
+from targets.systems._descent import Clipping, Descent
+from targets.systems._rating_parties import RatingParties
+from targets.systems._sgd_mf import check_settings, positive, proper_share
+from targets.systems.base import Population
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+_ONE = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyParties(RatingParties):
+    """N(0, (z Delta)^2) on every entry of a step's sum of gradients, of all rows of both tables.
+
+    Delta is the sensitivity that the paper claims for the ``unit``; ``delta`` its delta.
+    ``faithful`` is the paper: rows are drawn, a fixed number of them, and the divisor counts the
+    party's own ratings. Sampling rows does not amplify for one rating, whose user's other ratings
+    show whether the row was drawn, and nothing is proved of a fixed number of rows when a user
+    comes or goes. Repaired, every unit is drawn by itself (each rating, or each user), as the
+    moments accountant assumes, and the divisor takes ``density``, a public guess, for tau.
+
+    ``event`` charges every noisy step, at the true sensitivity. It takes tau for public, as the
+    paper does; strictly, with ``faithful`` the scale of the noise tells how many ratings there are.
+    """
+
+    delta: float = 1e-5
+    density: float = 0.01
+    faithful: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_settings(self, delta=proper_share, density=positive)
+        if not isinstance(self.faithful, bool):
+            raise InputError(
+                f"Expected faithful to be true or false, got faithful={self.faithful!r}."
+            )
+
+    @property
+    @abstractmethod
+    def clipping(self) -> Clipping:
+        """What bounds the gradients."""
+
+    @property
+    @abstractmethod
+    def lengths(self) -> tuple[int, int]:
+        """How many steps a party takes on both tables, and how many on items alone."""
+
+    @abstractmethod
+    def multiplier(self, n_users: int) -> float:
+        """z."""
+
+    @abstractmethod
+    def claimed(self, joint: bool) -> float:
+        """The paper's Delta of the ``unit``."""
+
+    def descent(self, n_users: int) -> Descent:
+        """Steps with noise z Delta."""
+        z = self.multiplier(n_users)
+        return Descent(
+            clipping=self.clipping,
+            learning_rate=self.learning_rate,
+            rate=self.rate,
+            steps=self.lengths[0],
+            unit=self.unit,
+            independent=not self.faithful,
+            sigma=z * self.claimed(joint=True),
+            tuning_sigma=z * self.claimed(joint=False),
+        )
+
+    def pace(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
+        """One over the ratings of an average row: the party's own count, or repaired the guess."""
+        if self.faithful:
+            return super().pace(n_users, n_items, ratings)
+        guess = max(1.0, self.density * n_items)
+        return 1.0 / (min(guess, self.trim) if self.unit == "user" else guess)
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """None: projections between the steps hide part of what the noisy gradients tell."""
+        return None
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """Every noisy gradient of the parties that hold the unit, at its true sensitivity.
+
+        One rating is with one party. A user is with all parties, with ``trim`` ratings each if
+        the ``unit`` is the user, else with all items; replaced by another, it moves the sum twice
+        as far. Any one round is charged as the training, since parties keep their item embeddings.
+        """
+        from dp_accounting import ComposedDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
+
+        n, m = population.n_users, population.n_items
+        single = scope.unit in _ONE
+        parties = 1 if single else min(self.parties, m)
+        held = self.trim if self.unit == "user" else m
+        count = 1 if single else min(held, -(-m // min(self.parties, m)))
+        presence = scope.adjacency is Adjacency.ADD_REMOVE
+        far = 1.0 if single or presence else 2.0
+        sampled = single == (self.unit == "rating")
+        noise = self.descent(n)
+        charged: list[DpEvent] = []
+        for steps, joint, sigma in (
+            (self.lengths[0], True, noise.sigma),
+            (self.lengths[1], False, noise.tuning_sigma),
+        ):
+            if steps == 0:
+                continue
+            z = sigma / (far * self.clipping.sensitivity(count, joint))
+            if not z > 0:
+                return NonPrivateDpEvent()
+            charged.append(SelfComposedDpEvent(self._one(z, scope, sampled), steps * parties))
+        return charged[0] if len(charged) == 1 else ComposedDpEvent(charged)
+
+    def _one(self, z: float, scope: Scope, sampled: bool) -> DpEvent:
+        from dp_accounting import (
+            GaussianDpEvent,
+            PoissonSampledDpEvent,
+        )
+
+        one = GaussianDpEvent(z)
+        if sampled and not self.faithful and scope.adjacency is Adjacency.ADD_REMOVE:
+            return PoissonSampledDpEvent(self.rate, one)
+        return one
+
+
+def scope_of(
+    unit: str, vantage: Vantage = Vantage.SERVER, adjacency: Adjacency = Adjacency.ADD_REMOVE
+) -> Scope:
+    """A scope of the paper's claims: of a rating or a user, over the training."""
+    kind = Unit.USER if unit == "user" else Unit.RATING
+    return Scope(unit=kind, adjacency=adjacency, vantage=vantage, horizon=Horizon.TRAINING)

@@ -1,0 +1,253 @@
+"""Parties that hold some items' ratings each: what the vertical and the central systems share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from accountants.errors import InputError
+from targets.components import Floats, Ints
+from targets.datasets.base import Interactions
+from targets.streams import Streams
+from targets.systems._closed_form import one_thread
+from targets.systems._descent import Descent
+from targets.systems._party_coins import PartyCoins, StreamCoins
+from targets.systems._sgd_mf import (
+    PAPER,
+    UNITS,
+    check_choice,
+    check_settings,
+    explicit,
+    positive,
+    share,
+    start,
+    trim,
+    whole,
+)
+from targets.systems.base import Challenge, Evaluation, Model, Split
+from targets.transcript import Broadcast, Public
+
+_NUMBERS = 1 << 22  # embeddings of parties of one user that are trained at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parties:
+    """What all parties hold, stacked: s copies of the users, and the items party by party.
+
+    ``ratings`` (s n, m) has party k's (trimmed) ratings in rows k n to (k + 1) n, over its own
+    items, ``owned[k]`` to ``owned[k + 1]`` of ``order``, which are columns of the whole table.
+    ``pace`` (s,) is one over the ratings of an average row of each, 1/(m_k tau).
+    """
+
+    ratings: sparse.csr_array
+    order: Ints
+    owned: Ints
+    pace: Floats
+    coins: PartyCoins
+
+    @property
+    def count(self) -> int:
+        """s."""
+        return len(self.pace)
+
+    @property
+    def weights(self) -> Floats:
+        """m_k / m of each."""
+        return np.diff(self.owned) / len(self.order)
+
+    def by_user(self) -> Floats:
+        """``pace`` of every stacked user, (s n, 1)."""
+        return np.repeat(self.pace, self.coins.n_users)[:, None]
+
+    def by_item(self, weighted: bool) -> Floats:
+        """``pace`` of every item's party, (m, 1), times m_k / m (equation 4) if ``weighted``."""
+        pace = self.pace * self.weights if weighted else self.pace
+        return np.repeat(pace, np.diff(self.owned))[:, None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatingParties(ABC):
+    """Settings, split of the items, local training and prediction; members say what is sent.
+
+    ``factors`` p, ``rate``, ``parties`` s, ``unit`` and ``trim`` (theta, used per user only) are
+    the paper's (section 4.3: p = 20, sampling rate 0.01, theta 10 for s = 1, 5 for 2 to 10, 2 for
+    18). ``bound`` is R, the largest rating there can be. ``learning_rate`` is g of
+    ``_sgd_mf``; the paper prints none. Items are dealt to parties at random in shares of one size
+    (the random split); a party's ratings are trimmed once, before the training.
+    """
+
+    factors: int = 20
+    rate: float = 0.01
+    parties: int = 10
+    bound: float = 5.0
+    learning_rate: float = 0.08
+    unit: str = "rating"
+    trim: int = 5
+
+    paper = PAPER
+    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
+
+    def __post_init__(self) -> None:
+        check_settings(self, factors=whole, parties=whole, trim=whole, rate=share)
+        check_settings(self, bound=positive, learning_rate=positive)
+        check_choice(self, "unit", UNITS)
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name on the command line."""
+
+    @abstractmethod
+    def descent(self, n_users: int) -> Descent:
+        """How a party of so many users steps."""
+
+    def challenges(self) -> tuple[Challenge, ...]:
+        """None: no local randomizer makes a claim by itself here; the noise is a party's."""
+        return ()
+
+    def score(
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
+    ) -> Floats:
+        """Predicted ratings u.v, (len(users), n_items).
+
+        Every item's party predicts with its version of the user embeddings, (s, n, p), where the
+        parties have one each.
+        """
+        items, versions = model.arrays["items"], model.arrays["users"]
+        with one_thread().limit(limits=1, user_api="blas"):
+            if versions.ndim == 2:
+                return np.asarray(versions[users] @ items.T)
+            out = np.empty((len(users), len(items)), dtype=items.dtype)
+            for party, version in enumerate(versions):
+                columns = np.flatnonzero(model.arrays["owner"] == party)
+                out[:, columns] = version[users] @ items[columns].T
+            return out
+
+    def pace(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
+        """One over the ratings of an average row, 1/(m_k tau), as the party's own data have it."""
+        return n_users / np.maximum(1, ratings)
+
+    def parted(self, interactions: Interactions, rng: np.random.Generator) -> Parties:
+        """The parties: items dealt at random, coins from one seed each.
+
+        With fewer items than parties, as many parties as items.
+        """
+        table, n = explicit(interactions, self.bound).tocsc(), interactions.n_users
+        shares = np.array_split(
+            rng.permutation(interactions.n_items), min(self.parties, interactions.n_items)
+        )
+        generators, blocks, paces = [], [], []
+        for columns in shares:
+            columns.sort()
+            own = np.random.Generator(np.random.SFC64(int(rng.integers(1 << 63))))
+            part = sparse.csr_array(table[:, columns])
+            if self.unit == "user":
+                part = trim(part, self.trim, Streams.spawn(own, n))
+            generators.append(own)
+            blocks.append(part)
+            paces.append(float(self.pace(n, len(columns), part.nnz)))
+        owned = np.concatenate([[0], np.cumsum([len(columns) for columns in shares])])
+        return Parties(
+            ratings=sparse.csr_array(sparse.block_diag(blocks, format="csr")),
+            order=np.concatenate(shares),
+            owned=owned,
+            pace=np.array(paces),
+            coins=PartyCoins(tuple(generators), n, owned),
+        )
+
+    def first(self, parties: Parties) -> tuple[Floats, Floats]:
+        """First embeddings from each party's own coins: stacked users, and items."""
+        p, n = self.factors, parties.coins.n_users
+        users, items = [], []
+        for rng, count in zip(parties.coins.generators, np.diff(parties.owned), strict=True):
+            users.append(start(rng.random((n, p)), self.bound))
+            items.append(start(rng.random((count, p)), self.bound))
+        return np.concatenate(users), np.concatenate(items)
+
+    def public(self, interactions: Interactions, parties: int) -> Public:
+        """What everybody knows of a run."""
+        numbers = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Public(
+            algorithm=self.name,
+            n_users=interactions.n_users,
+            n_items=interactions.n_items,
+            settings={k: float(v) for k, v in numbers.items() if not isinstance(v, str)},
+            parties=parties,
+        )
+
+    def alone(
+        self, profiles: Interactions, users: Floats | None, streams: Streams, steps: int
+    ) -> tuple[Floats, Floats]:
+        """Parties that hold one user and all items each: (n, p) and (n, m, p) after ``steps``.
+
+        All coins come from the party's own stream. Parties are trained together, as one problem
+        in which each has items of its own, as many at once as memory for about four million
+        numbers allows. Without ``users`` their embeddings are drawn, too. A party of one user
+        draws it in every step, unless units are drawn by themselves.
+        """
+        ratings = explicit(profiles, self.bound)
+        if self.unit == "user":
+            ratings = trim(ratings, self.trim, streams.child(0).child(0))
+        n, m = ratings.shape
+        width = max(1, _NUMBERS // max(1, m * self.factors))
+        blocks = [np.arange(k, min(k + width, n)) for k in range(0, n, width)]
+        out = [
+            self._block(
+                sparse.csr_array(ratings[block]),
+                None if users is None else users[block],
+                streams.take(block),
+                steps,
+            )
+            for block in blocks
+        ]
+        if not out:
+            return np.zeros((0, self.factors)), np.zeros((0, m, self.factors))
+        return np.concatenate([u for u, _ in out]), np.concatenate([v for _, v in out])
+
+    def received(self, broadcast: Broadcast | None, profiles: Interactions) -> Floats:
+        """The broadcast embeddings of these users, found by their identifiers."""
+        sent = {} if broadcast is None else broadcast
+        users, ids = sent.get("users"), sent.get("ids")
+        if users is None or ids is None or users.shape != (len(ids), self.factors):
+            got = None if users is None else users.shape
+            raise InputError(
+                f'Expected broadcast embeddings "users" of shape (n, {self.factors}) with the '
+                f'users\' identifiers "ids", ascending, got {got}. Send one row an aligned user.'
+            )
+        if not np.isin(profiles.users, ids).all():
+            raise InputError(
+                "Expected a broadcast with all users of the profiles, got one without some. Send "
+                "one row an aligned user."
+            )
+        return np.asarray(users[np.searchsorted(ids, profiles.users)])
+
+    def _block(
+        self, ratings: sparse.csr_array, users: Floats | None, streams: Streams, steps: int
+    ) -> tuple[Floats, Floats]:
+        (n, m), p = ratings.shape, self.factors
+        draws = streams.child(0)
+        items = start(draws.child(1).uniform(m * p).reshape(n * m, p), self.bound)
+        if users is None:
+            users = start(draws.child(2).uniform(p), self.bound)
+        counts = np.diff(ratings.indptr)
+        # Every party has columns of its own.
+        wide = sparse.csr_array(
+            (ratings.data, ratings.indices + m * np.repeat(np.arange(n), counts), ratings.indptr),
+            shape=(n, n * m),
+        )
+        pace = np.broadcast_to(self.pace(1, m, counts), n)[:, None]
+        users, items = self.descent(1).train(
+            users,
+            items,
+            wide,
+            StreamCoins(streams),
+            user_pace=pace,
+            item_pace=np.repeat(pace, m, axis=0),
+            count=steps,
+        )
+        return users, items.reshape(n, m, p)

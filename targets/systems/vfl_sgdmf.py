@@ -1,0 +1,127 @@
+"""Vertical federated matrix factorization with embedding clipping and Gaussian noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from accountants.claim import Claim
+from accountants.scope import Adjacency, Vantage
+from targets.systems._descent import Clipping, EmbeddingClipping
+from targets.systems._noisy_parties import NoisyParties, scope_of
+from targets.systems._sgd_mf import PAPER, accounted, check_settings, not_negative
+from targets.systems._vertical_mf import VerticalMf
+from targets.systems.base import Population, Question, Reported
+
+
+@dataclass(frozen=True, kw_only=True)
+class VflSgdmf(NoisyParties, VerticalMf):
+    """VFL-SGDMF (Figure 3b): per rating, max over parties of epsilon_k; per user, their root sum.
+
+    Embeddings are clipped (equation 6), every step's gradients are noisy in all entries at z times
+    2 sqrt(2) R^(3/2) per rating, theta times that per user of theta ratings a party, and in the
+    last kappa steps, on items alone, 2 R^(3/2) (section 4.2). ``tuning`` = 100 is assumed: the
+    paper names no kappa. So is ``delta``. ``noise_multiplier`` z = 1.8 makes epsilon_k about 1.
+    """
+
+    learning_rate: float = 0.02
+    tuning: int = 100
+    noise_multiplier: float = 1.8
+
+    name = "vfl-sgdmf"
+    reported: ClassVar[tuple[Reported, ...]] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_settings(self, noise_multiplier=not_negative)
+
+    @property
+    def clipping(self) -> Clipping:
+        """Of embeddings."""
+        return EmbeddingClipping(self.bound)
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """T T' and kappa."""
+        return self.steps, self.tuning
+
+    def multiplier(self, n_users: int) -> float:
+        """z."""
+        return self.noise_multiplier
+
+    def claimed(self, joint: bool) -> float:
+        """Delta_rating or Delta_user of section 4.2."""
+        one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if joint else 1.0)
+        return one * self.trim if self.unit == "user" else one
+
+    def questions(self, population: Population) -> tuple[Question, ...]:
+        """Theorem 3 for a rating, or Theorem 4 and its replacement for a user."""
+        one = accounted(self.noise_multiplier, self.rate, sum(self.lengths), self.delta)
+        if self.unit == "rating":
+            claim = Claim(
+                epsilon=one,
+                delta=self.delta,
+                scope=scope_of("rating"),
+                statement=(
+                    f"One rating, present or not, is hidden with epsilon {one:.4g} in all that "
+                    "parties send and publish, since it is with one party only."
+                ),
+                source=f"{PAPER}, section 4.2, Proposition 2 and Theorem 3",
+            )
+            note = (
+                "Whole rows are sampled: the user's other ratings show whether the row of this one "
+                "was drawn, so that the sampling rate buys nothing for a single rating."
+                if self.faithful
+                else "Repaired: every rating is sampled by itself."
+            )
+            published = "What the published embeddings alone give away."
+            return (
+                Question(claim=claim, scope=claim.scope, delta=self.delta, note=note),
+                Question(
+                    claim=claim,
+                    scope=scope_of("rating", Vantage.RELEASE),
+                    delta=self.delta,
+                    note=published,
+                ),
+            )
+        whole = math.sqrt(self.parties) * one
+        user = Claim(
+            epsilon=whole,
+            delta=self.delta,
+            scope=scope_of("user"),
+            statement=(
+                f"A user's ratings with {self.parties} parties of epsilon {one:.4g} each are "
+                f"hidden with the root of the sum of squares, {whole:.4g}, at one party's delta."
+            ),
+            source=f"{PAPER}, section 4.2, Theorem 4",
+        )
+        other = Claim(
+            epsilon=2.0 * whole,
+            delta=2.0 * self.delta,
+            scope=scope_of("user", adjacency=Adjacency.REPLACE),
+            statement="A user replaced by another is hidden at twice the epsilon and delta.",
+            source=f"{PAPER}, section 2.2.1",
+        )
+        return (
+            Question(
+                claim=user,
+                scope=user.scope,
+                delta=user.delta,
+                note=(
+                    "Not a theorem: the sum of squares is only the leading order. "
+                    + (
+                        "And a fixed number of rows is drawn, for which the moments accountant of "
+                        "rows drawn by themselves proves nothing."
+                        if self.faithful
+                        else ""
+                    )
+                ).strip(),
+            ),
+            Question(
+                claim=other,
+                scope=other.scope,
+                delta=other.delta,
+                note="The delta of a replacement is (1 + e^epsilon) delta, not 2 delta.",
+            ),
+        )
