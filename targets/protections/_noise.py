@@ -40,22 +40,28 @@ class ClippedNoise:
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """Messages (n, *shape) as they are sent, of the type of ``values``."""
-        flat = values.reshape(len(values), -1)
+        size = math.prod(values.shape[1:])
+        flat = np.ascontiguousarray(values).reshape(len(values), size)
         out = np.empty_like(flat)
+        if self.normal:
+            self._add_normal(flat, streams, out)
+        else:
+            from targets.protections._noise_kernel import laplace
+
+            laplace(flat, streams.seeds, self.clip, self.scale, out)
+        return out.reshape(values.shape)
+
+    def _add_normal(self, flat: NDArray[Any], streams: Streams, out: NDArray[Any]) -> None:
         size = flat.shape[1]
         clients = max(1, _BLOCK // max(1, size))
         for first in range(0, len(flat), clients):
-            some = np.arange(first, min(first + clients, len(flat)))
-            theirs = streams.take(some)
+            theirs = streams.take(np.arange(first, min(first + clients, len(flat))))
             for start in range(0, size, _BLOCK):
                 part = np.s_[first : first + clients, start : start + _BLOCK]
-                block = flat[part]
-                draw = theirs.normal if self.normal else theirs.laplace
-                noise = draw(block.shape[1], start)
+                noise = theirs.normal(flat[part].shape[1], start)
                 noise *= self.scale
-                noise += np.clip(block, -self.clip, self.clip)
+                noise += np.clip(flat[part], -self.clip, self.clip)
                 out[part] = noise
-        return out.reshape(values.shape)
 
     def beyond(self, threshold: float, value: NDArray[np.float64]) -> NDArray[np.float64]:
         """P(an entry clipped to ``value`` is sent above ``threshold``)."""

@@ -49,9 +49,6 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 PAPER = "Zhang, Yuan, Yin: Comprehensive Privacy Analysis on Federated Recommender System (APM)"
-FIRST = 0.1
-"""Standard deviation of the first model. The paper's 1 (section 5.4) diverges within a round on
-MovieLens-100K: plain SGD on the sum of equation 8, at the paper's rate."""
 _PREPARE, _TRAIN, _PROTECT = range(3)
 """Purposes of a client's coins."""
 
@@ -66,7 +63,7 @@ class Federated(ABC):
     ``best`` is the best rating of the scale, for the users' features; higher ratings count as it.
     """
 
-    learner: Learner = field(default_factory=lambda: Gcn(init_scale=FIRST))
+    learner: Learner = field(default_factory=Gcn)
     protection: Protection = field(default_factory=Unprotected)
     route: Route = field(default_factory=Direct)
     rounds: int = 20

@@ -8,7 +8,7 @@ from targets.learners.base import Learner
 from targets.learners.mf import Mf
 from targets.protections.base import Protection
 from targets.protections.objective import Objective
-from targets.systems._federated import FIRST, Federated
+from targets.systems._federated import Federated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class FDpmf(Federated):
     Its Hit@20 is drawn in Figure 5 and printed nowhere.
     """
 
-    learner: Learner = field(default_factory=lambda: Mf(init_scale=FIRST))
+    learner: Learner = field(default_factory=Mf)
     protection: Protection = field(default_factory=lambda: Objective(loss="squared"))
 
     name = "f-dpmf"

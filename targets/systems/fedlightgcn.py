@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 from targets.learners.base import Learner
 from targets.learners.light_gcn import LightGcn
-from targets.systems._federated import FIRST, Federated, hits
+from targets.systems._federated import Federated, hits
 
 
 @dataclass(frozen=True, kw_only=True)
 class FedLightGcn(Federated):
     """Algorithm 1 with the client of LightGCN."""
 
-    learner: Learner = field(default_factory=lambda: LightGcn(init_scale=FIRST))
+    learner: Learner = field(default_factory=LightGcn)
 
     name = "fedlightgcn"
     place = "section 5.10, Table VI"

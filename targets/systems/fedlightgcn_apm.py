@@ -8,14 +8,14 @@ from targets.learners.base import Learner
 from targets.learners.light_gcn import LightGcn
 from targets.protections.adaptive_laplace import AdaptiveLaplace
 from targets.protections.base import Protection
-from targets.systems._federated import FIRST, Federated, hits
+from targets.systems._federated import Federated, hits
 
 
 @dataclass(frozen=True, kw_only=True)
 class FedLightGcnApm(Federated):
     """The budgets of section 5.7 on the components that this client has."""
 
-    learner: Learner = field(default_factory=lambda: LightGcn(init_scale=FIRST))
+    learner: Learner = field(default_factory=LightGcn)
     protection: Protection = field(default_factory=AdaptiveLaplace)
 
     name = "fedlightgcn-apm"

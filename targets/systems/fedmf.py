@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from targets.learners.base import Learner
 from targets.learners.mf import Mf
-from targets.systems._federated import FIRST, Federated
+from targets.systems._federated import Federated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +16,7 @@ class FedMf(Federated):
     The paper attacks FedMF in Figure 2 and prints no figure of its utility.
     """
 
-    learner: Learner = field(default_factory=lambda: Mf(init_scale=FIRST))
+    learner: Learner = field(default_factory=Mf)
 
     name = "fedmf"
     place = "section 1, Figure 2"

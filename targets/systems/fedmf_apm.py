@@ -8,7 +8,7 @@ from targets.learners.base import Learner
 from targets.learners.mf import Mf
 from targets.protections.adaptive_laplace import AdaptiveLaplace
 from targets.protections.base import Protection
-from targets.systems._federated import FIRST, Federated
+from targets.systems._federated import Federated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class FedMfApm(Federated):
     The paper does not combine MF with noise and prints no figure of its utility.
     """
 
-    learner: Learner = field(default_factory=lambda: Mf(init_scale=FIRST))
+    learner: Learner = field(default_factory=Mf)
     protection: Protection = field(default_factory=AdaptiveLaplace)
 
     name = "fedmf-apm"

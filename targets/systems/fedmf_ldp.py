@@ -8,7 +8,7 @@ from targets.learners.base import Learner
 from targets.learners.mf import Mf
 from targets.protections.base import Protection
 from targets.protections.laplace import Laplace
-from targets.systems._federated import FIRST, Federated
+from targets.systems._federated import Federated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class FedMfLdp(Federated):
     The paper does not combine MF with noise and prints no figure of its utility.
     """
 
-    learner: Learner = field(default_factory=lambda: Mf(init_scale=FIRST))
+    learner: Learner = field(default_factory=Mf)
     protection: Protection = field(default_factory=Laplace)
 
     name = "fedmf-ldp"

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 from targets.learners.base import Learner
 from targets.learners.ncf import Ncf
-from targets.systems._federated import FIRST, Federated, hits
+from targets.systems._federated import Federated, hits
 
 
 @dataclass(frozen=True, kw_only=True)
 class FedNcf(Federated):
     """Algorithm 1 with the client of neural collaborative filtering."""
 
-    learner: Learner = field(default_factory=lambda: Ncf(init_scale=FIRST))
+    learner: Learner = field(default_factory=Ncf)
 
     name = "fedncf"
     place = "section 5.10, Table VI"

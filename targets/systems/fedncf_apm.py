@@ -8,14 +8,14 @@ from targets.learners.base import Learner
 from targets.learners.ncf import Ncf
 from targets.protections.adaptive_laplace import AdaptiveLaplace
 from targets.protections.base import Protection
-from targets.systems._federated import FIRST, Federated, hits
+from targets.systems._federated import Federated, hits
 
 
 @dataclass(frozen=True, kw_only=True)
 class FedNcfApm(Federated):
     """The budgets of section 5.7 on the components that this client has."""
 
-    learner: Learner = field(default_factory=lambda: Ncf(init_scale=FIRST))
+    learner: Learner = field(default_factory=Ncf)
     protection: Protection = field(default_factory=AdaptiveLaplace)
 
     name = "fedncf-apm"

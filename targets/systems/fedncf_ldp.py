@@ -8,14 +8,14 @@ from targets.learners.base import Learner
 from targets.learners.ncf import Ncf
 from targets.protections.base import Protection
 from targets.protections.laplace import Laplace
-from targets.systems._federated import FIRST, Federated, hits
+from targets.systems._federated import Federated, hits
 
 
 @dataclass(frozen=True, kw_only=True)
 class FedNcfLdp(Federated):
     """The same epsilon on every parameter; it is not printed, see ``Laplace``."""
 
-    learner: Learner = field(default_factory=lambda: Ncf(init_scale=FIRST))
+    learner: Learner = field(default_factory=Ncf)
     protection: Protection = field(default_factory=Laplace)
 
     name = "fedncf-ldp"

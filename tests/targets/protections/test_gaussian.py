@@ -1,0 +1,42 @@
+"""FedRec-GN: no epsilon without a delta, the exact curve of an entry and of an upload."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from accountants.errors import InputError
+from accountants.scope import Horizon, Unit, Vantage, any_pair
+from auditor.exact import exact_lower_bound
+from targets.mechanisms.gaussian import gaussian_divergence
+from targets.protections.gaussian import Gaussian
+from targets.protections.laplace import Laplace
+
+SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
+
+
+def test_no_epsilon_is_promised_and_none_holds_without_a_delta() -> None:
+    (promise,) = Gaussian().promises(("user", "item"))
+    assert promise.epsilon == Gaussian().spent({"item": 3}) == math.inf
+    assert exact_lower_bound(Gaussian().coordinate("item"), SCOPE).epsilon == math.inf
+
+
+@pytest.mark.parametrize("entries", [1, 9, 400])
+def test_an_upload_of_n_entries_has_the_curve_of_opposite_corners(entries: int) -> None:
+    protection = Gaussian(sigma=2.0, clip=0.5)
+    law = protection.upload({"user": 1, "item": entries - 1})
+    bound = exact_lower_bound(law, SCOPE, 1e-5).epsilon
+    mu = math.sqrt(entries) / 2.0
+    assert gaussian_divergence(mu, bound) == pytest.approx(1e-5, rel=1e-6)
+
+
+def test_it_disturbs_as_much_as_the_laplace_noise_beside_it() -> None:
+    assert Gaussian().sigma == pytest.approx(math.sqrt(2) * Laplace().noise("item").scale, rel=0.02)
+
+
+def test_impossible_settings_are_refused_by_name() -> None:
+    with pytest.raises(InputError, match="got sigma="):
+        Gaussian(sigma=0.0)
+    with pytest.raises(InputError, match="sigma"):
+        Gaussian(sigma=1e-200)

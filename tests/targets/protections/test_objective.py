@@ -1,0 +1,118 @@
+"""Objective perturbation: the tilt's scale, the features' law, and what neither covers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from accountants.errors import InputError
+from accountants.scope import Unit
+from targets.datasets.base import Interactions
+from targets.learners.base import Clients, LocalTraining
+from targets.mechanisms.objective_perturbation import ObjectivePerturbation
+from targets.mechanisms.piecewise import Piecewise
+from targets.protections.objective import Objective, perturbed
+from targets.streams import Streams
+
+LEVEL = 1e-9
+SHAPES = {"user.E": (8, 44), "item": (30, 8), "mlp1.weight": (8, 16)}
+
+
+def clients(count: int = 1) -> Clients:
+    streams = Streams.spawn(np.random.default_rng(0), count)
+    features = np.tile(np.linspace(0, 1, 10), (count, 1)).astype(np.float32)
+    interactions = Interactions.of(np.ones((count, 30)))
+    return Clients(interactions=interactions, features=features, streams=streams)
+
+
+def test_the_tilt_is_scaled_to_the_linear_coefficients_of_an_example() -> None:
+    """Records of +1 and of -1 throughout have the farthest linear coefficients."""
+    for loss, mechanism in (
+        ("logistic", ObjectivePerturbation.logistic(budget=1.0, dimension=8)),
+        ("squared", ObjectivePerturbation.squared(budget=1.0, dimension=8)),
+    ):
+        first, second = (mechanism.center(sign * np.ones(8))[:8] for sign in (1, -1))
+        local = Objective(loss=loss, epsilon=2.0).training(LocalTraining(), SHAPES)
+        assert local.tilt["item"] == pytest.approx(np.abs(first - second).sum() / 2.0)
+        assert set(local.tilt) == (set(SHAPES) if loss == "logistic" else {"item"})
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_perturbed_features_have_the_piecewise_law_clipped(share: float, epsilon: float) -> None:
+    law = Piecewise(epsilon)
+    streams = Streams.spawn(np.random.default_rng(3), 40_000)
+    drawn = perturbed(np.full((40_000, 1), share), epsilon, streams)[:, 0]
+
+    def density(x: float) -> float:
+        return float(np.exp(law.log_prob(np.array(x), 2 * share - 1)))
+
+    edges = np.linspace(0, 1, 6)
+    # of the report in [-C, C]: what is beyond [0, 1] is clipped to its ends
+    bounds = np.concatenate([[-law.magnitude], 2 * edges[1:-1] - 1, [law.magnitude]])
+    shares = [
+        integrate.quad(density, low, high, limit=200, points=_jumps(law, share, low, high))[0]
+        for low, high in itertools.pairwise(bounds)
+    ]
+    counts = np.histogram(drawn, bins=edges)[0]
+    expected = np.array(shares) / sum(shares) * len(drawn)
+    assert stats.chisquare(counts, expected).pvalue > LEVEL
+    assert stats.chisquare(counts, expected[::-1]).pvalue < LEVEL or share == 0.5
+
+
+def _jumps(law: Piecewise, share: float, low: float, high: float) -> list[float] | None:
+    c, x = law.magnitude, 2 * share - 1
+    left = (c + 1) / 2 * x - (c - 1) / 2
+    return [p for p in (left, left + c - 1) if low < p < high] or None
+
+
+def test_features_are_perturbed_only_where_asked_and_stay_in_range() -> None:
+    before = clients(50)
+    assert Objective().prepare(before) is before
+    after = Objective(features=True).prepare(before).features
+    assert after.dtype == before.features.dtype
+    assert after.min() >= 0.0
+    assert after[:, :6].max() <= math.log1p(30)
+    assert after[:, 6:].max() <= 1.0
+    assert (after != before.features).mean() > 0.5
+
+
+def test_each_devices_features_depend_on_its_own_stream_only() -> None:
+    whole = clients(6)
+    together = Objective(features=True).prepare(whole).features
+    for i in range(6):
+        one = Clients(
+            interactions=whole.interactions.take(np.array([i])),
+            features=whole.features[[i]],
+            streams=whole.streams.take(np.array([i])),
+        )
+        np.testing.assert_array_equal(
+            Objective(features=True).prepare(one).features[0], together[i]
+        )
+
+
+def test_promises_are_for_an_interaction_and_with_features_for_an_attribute() -> None:
+    assert [p.unit for p in Objective().promises(("item",))] == [Unit.INTERACTION]
+    both = Objective(features=True, feature_epsilon=0.5).promises(("item",))
+    assert [(p.unit, p.epsilon) for p in both] == [(Unit.INTERACTION, 10.0), (Unit.ATTRIBUTE, 1.0)]
+    assert Objective().attribute() is None
+    event = Objective(features=True, feature_epsilon=0.5).attribute()
+    assert (event.count, event.event.epsilon) == (2, 0.5)
+
+
+def test_nothing_covers_every_pair_of_uploads() -> None:
+    assert Objective().coordinate("item") is None
+    assert Objective().upload({"item": 3}) is None
+    assert Objective().spent({"item": 3}) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("epsilon", 0.0), ("loss", "hinge"), ("feature_epsilon", 0.0)]
+)
+def test_impossible_settings_are_refused_by_name(setting: str, value: object) -> None:
+    with pytest.raises(InputError, match=f"got {setting}="):
+        Objective(**{setting: value})
