@@ -57,6 +57,7 @@ PAPER = "Wang, Yin, Chen, Huang, Wang, Zhao, Nguyen: PrivRec, VLDB Journal 2021"
 PROTOCOL = "held-out users"
 CUTOFFS = (5, 10, 20, 30)
 _TOGETHER = 32  # devices trained at once
+_LANES = 16  # of ``_privrec_device``, where it is said why
 _SEED = "seed"
 _NOTE = (
     "Table 1, MovieLens-1M, ratings above 3 as positives. The column of nDCG is no average of "
@@ -88,10 +89,10 @@ class MetaLearned(ABC):
 
     rounds: int = 100
     clients: int = 30
-    local_epochs: int = 20
+    local_epochs: int = 5
     batch: int = 64
     negatives: int = 4
-    local_rate: float = 0.1
+    local_rate: float = 0.5
     server_rate: float = 1.0
     embedding: int = 64
     width: int = 64
@@ -109,7 +110,7 @@ class MetaLearned(ABC):
                         f"The default is {default!r}."
                     )
                 continue
-            least = 2 ** (LAYERS - 1) if field.name == "width" else 0
+            least = 2**LAYERS if field.name == "width" else 0
             if not least <= value < math.inf or (value == 0 and field.name not in self._may_be_0):
                 raise InputError(
                     f"Expected {field.name} in {f'[{least}' if least else '(0'}, inf), got "
@@ -120,6 +121,11 @@ class MetaLearned(ABC):
                     f"Expected a whole number {field.name}, got {field.name}={value!r}. "
                     f"The default is {default!r}."
                 )
+        if self.batch % _LANES:
+            raise InputError(
+                f"Expected batch to be a multiple of {_LANES}, got batch={self.batch!r}. "
+                "The default is 64."
+            )
 
     _may_be_0 = frozenset({"proximal"})
 
@@ -145,6 +151,10 @@ class MetaLearned(ABC):
         from targets.systems._privrec_device import reptile
 
         return reptile(devices, self.local)
+
+    def personalize(self, devices: Devices) -> Weights:
+        """How a device trains before it recommends: as it does for the server."""
+        return devices.train(self.local)
 
     def step(
         self, model: Broadcast, uploads: Uploads, rng: np.random.Generator
@@ -284,7 +294,7 @@ class MetaLearned(ABC):
         scores = np.zeros((len(users), interactions.n_items), dtype=np.float32)
         with threads(DEFAULT):
             for chosen, devices in self._devices(interactions, users, streams, broadcast, "cpu"):
-                trained = devices.train(self.local)
+                trained = self.personalize(devices)
                 scores[chosen] = all_scores(devices, trained, broadcast, shares).numpy()
         return scores
 

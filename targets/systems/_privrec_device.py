@@ -4,7 +4,8 @@ A device never meets an item twice in one training, so its rows of the item tabl
 example: (n, width, d) instead of a table a device. Devices of one batch differ in their number of
 examples; they are sorted by it, so that those with a minibatch left are always the first ones.
 Each product is of one device's own matrices, of shapes that do not depend on the other devices: a
-device's result is the same, bit for bit, in any company (measured on CPU; to rounding elsewhere).
+device's result is the same, bit for bit, in any company (measured on CPU, for layers of two units
+and more and minibatches of multiples of 16; to rounding otherwise).
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ Weights = dict[str, Tensor]
 "user" (n, du), the embeddings of its own attributes side by side; "item" (n, width, d), those of
 its examples; "genre" (n, g, d) and the layers as they are broadcast.
 """
+
+
+LANES = 16
+"""Minibatches are multiples of it: torch computes a sigmoid in other bits at the end of an array
+that does not fill its vectors, and that end would depend on the number of devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +78,10 @@ class Devices:
     ) -> Devices:
         """Devices that hold ``interactions`` and were sent ``broadcast``.
 
-        No minibatch is larger than the catalogue, of which a device has each item once at most.
+        No minibatch is larger than the catalogue takes: a device has each item once at most.
         """
         n, width = examples.items.shape
-        batch = min(batch, interactions.n_items)
+        batch = min(batch, -(-interactions.n_items // LANES) * LANES)
         full = -(-width // batch) * batch
         items = torch.zeros((n, full), dtype=torch.long)
         items[:, :width] = torch.from_numpy(examples.items)

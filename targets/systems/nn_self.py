@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,13 +22,14 @@ class NnSelf(MetaLearned):
     them.
 
     A device returns minus that gradient, the second order included, and the server adds
-    ``server_rate`` (alpha2) times the sum, as equation 5 has it. ``local_epochs`` are the steps on
-    the support set, one in equation 4. A new device takes them in minibatches, on all it holds
-    (section 4.1: its training set is the support set). Features and network are PrivRec's.
+    ``server_rate`` (alpha2) times the sum, as equation 5 has it. ``local_epochs`` are the steps of
+    full gradients on the support set (equation 4 has one and allows for more; one learns next to
+    nothing here). A new device takes them on all it holds (section 4.1: its training set is the
+    support set). Features and network are PrivRec's; ``batch`` only bounds what is computed at
+    once.
     """
 
-    local_epochs: int = 1
-    server_rate: float = 0.01
+    server_rate: float = 0.1
     item_ids: bool = True
 
     name = "nn-self"
@@ -44,6 +45,10 @@ class NnSelf(MetaLearned):
         from targets.systems._privrec_device import maml
 
         return maml(devices, self.local)
+
+    def personalize(self, devices: Devices) -> Weights:
+        """Equation 4, in full gradients."""
+        return replace(devices, batch=max(1, devices.labels.shape[1])).train(self.local)
 
     def step(
         self, model: Broadcast, uploads: Uploads, rng: np.random.Generator

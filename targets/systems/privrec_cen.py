@@ -9,7 +9,6 @@ import numpy as np
 
 from accountants.claim import Claim
 from accountants.scope import Horizon, Unit, Vantage, any_pair
-from targets.components import Component, Dense
 from targets.compute import Compute
 from targets.datasets.base import Interactions
 from targets.systems._privrec import PAPER, reported
@@ -22,10 +21,9 @@ from targets.transcript import Broadcast, Uploads
 class PrivRecCen(PrivRec):
     """PrivRec-CEN (section 4.1): Algorithm 1 with each user as a task, all within the server.
 
-    The server is given everybody's data as they are (``upload``), outside of the protocol, and is
-    trusted with them; all that leaves it is the model that it ends with. So the transcript has a
-    release and no rounds, and is audited from there. Learning is the same: PrivRec ends in the
-    same model from the same seed.
+    The server is given everybody's data as they are and is trusted with them; all that leaves it
+    is the model that it ends with. So the transcript has a release and no rounds, and is audited
+    from there. Learning is the same: PrivRec ends in the same model from the same seed.
     """
 
     name = "privrec-cen"
@@ -66,14 +64,5 @@ class PrivRecCen(PrivRec):
         size: int = 1,
         compute: Compute = DEFAULT,
     ) -> Uploads:
-        """Component "bits" (n, n_items), whether a user has an item; "user.<attribute>" one-hot.
-
-        Memory: a byte a bit. Nothing is broadcast and ``rng`` is not drawn from.
-        """
-        users = np.repeat(np.arange(profiles.n_users), size)
-        parts: dict[str, Component] = {"bits": Dense(profiles.ratings.toarray()[users] != 0)}
-        for key in sorted(profiles.attributes):
-            attribute = profiles.attributes[key]
-            categories = np.arange(len(attribute.categories))
-            parts[f"user.{key}"] = Dense(attribute.codes[users][:, None] == categories)
-        return Uploads(users, parts)
+        """Messages without any component: nothing is sent by the protocol."""
+        return Uploads(np.repeat(np.arange(profiles.n_users), size), {})

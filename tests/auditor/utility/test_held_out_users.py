@@ -1,0 +1,141 @@
+"""Held-out users: the split, and places among all unmet items, against counting by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accountants.errors import InputError
+from auditor.utility.held_out_users import HeldUsers, evaluate, hold_out, places_among
+from targets.datasets.base import Attribute, Interactions
+from targets.systems.base import Evaluation, Model, Split
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A target that scores by a given table, and notes what its devices hold."""
+
+    table: Any
+    name: str = "fixed"
+    reported: tuple[Any, ...] = ()
+    evaluation: Evaluation = Evaluation(  # noqa: RUF009
+        split=Split.HELD_OUT_USERS, cutoffs=(3, 10)
+    )
+
+    def score(self, model: Model, interactions: Any, users: Any) -> Any:
+        return self.table[users]
+
+
+def random_data(rng: np.random.Generator, users: int, items: int, rate: float) -> Interactions:
+    table = (rng.random((users, items)) < rate) * rng.integers(1, 6, (users, items))
+    codes = rng.integers(0, 3, users)
+    return Interactions.of(
+        table, attributes={"group": Attribute(codes=codes, categories=("a", "b", "c"))}
+    )
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_users_and_then_their_interactions_are_split(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    data = random_data(rng, 23, 12, 0.4)
+    held = hold_out(data, rng)
+    whole = data.ratings.toarray()
+    assert held.train.n_users == 18
+    assert sorted([*held.train.users, *held.tune.users]) == list(range(23))
+    np.testing.assert_array_equal(held.train.ratings.toarray(), whole[held.train.users])
+    np.testing.assert_array_equal(held.tune.users, held.test.users)
+    tune, test = held.tune.ratings.toarray(), held.test.ratings.toarray()
+    np.testing.assert_array_equal(tune + test, whole[held.tune.users])
+    assert not (tune * test).any()
+    np.testing.assert_array_equal((test > 0).sum(1), (whole[held.tune.users] > 0).sum(1) // 2)
+    codes = data.attributes["group"].codes
+    np.testing.assert_array_equal(held.tune.attributes["group"].codes, codes[held.tune.users])
+
+
+def test_every_user_and_every_half_has_its_chance() -> None:
+    data = random_data(np.random.default_rng(0), 10, 8, 1.0)
+    seen: set[int] = set()
+    tested: set[int] = set()
+    for seed in range(100):  # each user is missed with probability 0.8^100 = 2e-10
+        held = hold_out(data, np.random.default_rng(seed))
+        seen |= set(held.test.users.tolist())
+        tested |= set(held.test.ratings.indices.tolist())
+    assert seen == set(range(10))
+    assert tested == set(range(8))
+
+
+@pytest.mark.parametrize("table", [np.ones((1, 5)), np.eye(6), np.zeros((6, 3))])
+def test_too_little_data_is_refused(table: np.ndarray) -> None:
+    with pytest.raises(InputError, match="two interactions"):
+        hold_out(Interactions.of(table), np.random.default_rng(0))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 15), st.integers(1, 9))
+def test_places_are_those_of_counting(seed: int, users: int, items: int, levels: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, levels, (users, items)).astype(float)  # many ties
+    kind = rng.integers(0, 3, (users, items))
+    found = places_among(scores, kind == 0, kind == 1)
+    expected = [
+        [
+            (scores[u][kind[u] == 1] > scores[u, i]).sum(),
+            (scores[u][kind[u] == 1] == scores[u, i]).sum(),
+            (kind[u] == 1).sum(),
+        ]
+        for u, i in zip(*np.nonzero(kind == 0), strict=True)
+    ]
+    np.testing.assert_array_equal(found, np.array(expected, dtype=int).reshape(-1, 3).T)
+
+
+def figures(table: np.ndarray, held: HeldUsers) -> dict[str, float]:
+    rows = evaluate(
+        Fixed(table),  # type: ignore[arg-type]
+        Model(),
+        held,
+        confidence=0.95,
+        rng=np.random.default_rng(0),
+    )
+    assert all(row.protocol == "held-out users" for row in rows)
+    return {row.metric: row.value for row in rows} | {
+        f"random {row.metric}": row.random for row in rows
+    }
+
+
+def test_metrics_are_means_over_users_of_means_over_their_tested_items() -> None:
+    rng = np.random.default_rng(3)
+    held = hold_out(random_data(rng, 40, 30, 0.3), rng)
+    table = rng.random((held.tune.n_users, 30))
+    hits, gains = [], []
+    for user in range(held.tune.n_users):
+        tune, test = (d.ratings.toarray()[user] > 0 for d in (held.tune, held.test))
+        places = [
+            1 + (table[user][~tune & ~test] > table[user, i]).sum() for i in np.nonzero(test)[0]
+        ]
+        if places:
+            hits.append(np.mean([p <= 3 for p in places]))
+            gains.append(np.mean([(p <= 3) / np.log2(1 + p) for p in places]))
+    found = figures(table, held)
+    assert found["HR@3"] == pytest.approx(np.mean(hits))
+    assert found["NDCG@3"] == pytest.approx(np.mean(gains))
+
+
+def test_a_constant_score_is_worth_what_chance_is() -> None:
+    rng = np.random.default_rng(4)
+    held = hold_out(random_data(rng, 50, 40, 0.2), rng)
+    found = figures(np.zeros((10, 40)), held)
+    for metric in ("HR@3", "NDCG@3", "HR@10", "NDCG@10"):
+        assert found[metric] == pytest.approx(found[f"random {metric}"])
+        assert 0.05 < found[metric] < 0.5
+
+
+def test_history_and_other_tested_items_push_nobody_down() -> None:
+    rng = np.random.default_rng(5)
+    held = hold_out(random_data(rng, 30, 60, 0.5), rng)
+    met = (held.tune.ratings.toarray() > 0) | (held.test.ratings.toarray() > 0)
+    assert figures(met.astype(float), held)["NDCG@3"] == 1.0
+    assert figures(-met.astype(float), held)["HR@10"] == 0.0
