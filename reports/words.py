@@ -18,6 +18,7 @@ UNITS = {
     Unit.BIT: "one bit of one upload",
     Unit.INTERACTION: "whether a user met one item",
     Unit.RATING: "one rating",
+    Unit.COORDINATE: "whatever one entry of an upload encodes",
     Unit.REPORT: "whatever one report encodes",
     Unit.ATTRIBUTE: "one attribute of a user, such as gender",
     Unit.USER: "everything about one user",
