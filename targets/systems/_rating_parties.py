@@ -85,7 +85,7 @@ class RatingParties(ABC):
     rate: float = 0.01
     parties: int = 10
     bound: float = 5.0
-    learning_rate: float = 0.08
+    learning_rate: float = 0.05
     unit: str = "rating"
     trim: int = 5
 
@@ -129,8 +129,11 @@ class RatingParties(ABC):
             return out
 
     def pace(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
-        """One over the ratings of an average row, 1/(m_k tau), as the party's own data have it."""
-        return n_users / np.maximum(1, ratings)
+        """One over the ratings of an average row, 1/(m_k tau), as the party's own data have it.
+
+        Of one rating at least: a row that is drawn has one, and steps would be too long.
+        """
+        return 1.0 / np.maximum(1.0, ratings / n_users)
 
     def parted(self, interactions: Interactions, rng: np.random.Generator) -> Parties:
         """The parties: items dealt at random, coins from one seed each.

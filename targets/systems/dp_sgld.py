@@ -37,7 +37,7 @@ class DpSgld(LoneParties):
     parties: int = 1
     trim: int = 10
     epsilon: float = 1.0
-    learning_rate: float = 0.001
+    learning_rate: float = 0.0001
 
     name = "dp-sgld"
     reported: ClassVar[tuple[Reported, ...]] = ()

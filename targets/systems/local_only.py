@@ -24,7 +24,7 @@ class LocalOnly(LoneParties):
     Proposition 2 with kappa = 0 and Theorems 3 and 4 is what its figures presuppose.
     """
 
-    learning_rate: float = 0.005
+    learning_rate: float = 0.003
     clip: float = 10.0
     noise_multiplier: float = 1.8
 
