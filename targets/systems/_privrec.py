@@ -291,7 +291,7 @@ class MetaLearned(ABC):
         users = np.asarray(users)
         streams = Streams(np.uint64(model.arrays[_SEED]) + users.astype(np.uint64))
         shares = torch.from_numpy(genre_shares(interactions))
-        scores = np.zeros((len(users), interactions.n_items), dtype=np.float32)
+        scores = np.zeros((len(users), interactions.n_items))
         with threads(DEFAULT):
             for chosen, devices in self._devices(interactions, users, streams, broadcast, "cpu"):
                 trained = self.personalize(devices)

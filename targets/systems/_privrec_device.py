@@ -244,7 +244,8 @@ def maml(devices: Devices, local: LocalTraining) -> Weights:
 def all_scores(devices: Devices, weights: Weights, broadcast: Broadcast, shares: Tensor) -> Tensor:
     """Scores of all items, (n, n_items), by trained ``weights``; ``shares`` (n_items, g).
 
-    Rows of items that a device has not trained are those of the broadcast.
+    Rows of items that a device has not trained are those of the broadcast. In double precision
+    where single does not hold the scores.
     """
     n, rows = len(devices.examples), weights[ITEM]
     table = torch.zeros((shares.shape[0], rows.shape[2]), dtype=rows.dtype, device=rows.device)
@@ -257,8 +258,12 @@ def all_scores(devices: Devices, weights: Weights, broadcast: Broadcast, shares:
     every[torch.as_tensor(device), torch.as_tensor(items)] = rows[
         torch.as_tensor(device), torch.as_tensor(example)
     ]
+    whole, kinds = weights | {ITEM: every}, shares.expand(n, *shares.shape)
     with torch.no_grad():
-        return logits(weights | {ITEM: every}, shares.expand(n, *shares.shape))
+        found = logits(whole, kinds)
+        if not found.isfinite().all():  # huge weights are still weights: five layers of them fit
+            found = logits({k: v.double() for k, v in whole.items()}, kinds.double())
+    return found
 
 
 def finite(weights: Weights) -> Tensor:

@@ -225,3 +225,16 @@ def test_a_device_that_diverges_changes_nothing_and_spoils_nobody(
     for name, value in found.items():
         assert not value[1].any(), name
         torch.testing.assert_close(value[others], whole[name][others])
+
+
+def test_scores_of_huge_weights_are_numbers() -> None:
+    data, _, _, devices, start = setup(3)
+    weights = {k: v.float() for k, v in devices.weights.items()}
+    for name in weights:
+        if name.startswith("mlp"):
+            weights[name] = torch.full_like(weights[name], 1e20)
+    weights["mlp1.bias"] *= 1e10  # above all that the embeddings add: no unit is dead
+    broadcast = {k: v.numpy() for k, v in start.items()}
+    found = all_scores(devices, weights, broadcast, torch.from_numpy(genre_shares(data)))
+    assert found.isfinite().all()
+    assert found.abs().max() > 1e50
