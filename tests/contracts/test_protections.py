@@ -142,11 +142,11 @@ def test_an_upload_spends_what_its_law_says_and_at_least_its_dearest_entry(
         assert entry is not None
         assert exact_lower_bound(entry, SCOPE).epsilon <= spent
     proved = [
-        accountant.bound(law.event(), delta=1e-6, scope=SCOPE).epsilon
+        accountant.bound(law.event(), delta=0.0, scope=SCOPE).epsilon
         for accountant in all_accountants()
         if accountant.supports(law.event())
     ]
-    assert min(proved) <= spent
+    assert min(proved) == pytest.approx(spent)
 
 
 def test_sampled_messages_have_the_stated_law(protection: Protection) -> None:
@@ -160,9 +160,7 @@ def test_sampled_messages_have_the_stated_law(protection: Protection) -> None:
         sent = protection.protect(upload, {}, clients(count=count))[name].dense(np.arange(count))
         drawn = law.randomize(np.full(count, 0.1), np.random.default_rng(5))
         assert stats.ks_2samp(sent[:, 0], drawn).pvalue > 1e-9
-        assert stats.ks_2samp(
-            sent[:, 0] + 8 * sent.std() / np.sqrt(count), drawn
-        ).pvalue < 1e-9 or (stats.ks_2samp(sent[:, 0] + sent.std(), drawn).pvalue < 1e-9)
+        assert stats.ks_2samp(sent[:, 0] + sent.std(), drawn).pvalue < 1e-9  # it has power
         assert stats.ks_2samp(sent[:, 0], sent[:, 1]).pvalue > 1e-9
         assert abs(np.corrcoef(sent.T)[0, 1]) < 6.5 / math.sqrt(count)
 
