@@ -33,7 +33,7 @@ from targets.transcript import Uploads, View
 ITEM = "item"
 _REWEIGHTINGS = 10
 _NARROW = 0.01  # sine
-_FAR = 3.0  # typical distances from the line
+_FAR = 30.0  # typical distances from the line
 
 
 def carries_item_rows(view: View) -> bool:

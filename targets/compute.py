@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from accountants.errors import InputError
 
-KERNELS = ("auto", "numba", "torch")
+Kernel = Literal["auto", "numba", "torch"]
+KERNELS = get_args(Kernel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +25,7 @@ class Compute:
     """
 
     device: str = "cpu"
-    kernel: str = "auto"
+    kernel: Kernel = "auto"
     threads: int = 1
     memory: int = 1 << 31
     folder: Path | None = None

@@ -164,7 +164,13 @@ class ImplicitMf(ABC):
 
     def solve(self, profiles: sparse.csr_array, items: Floats) -> Floats:
         """Equation 4 for every profile: (n, F). Private: it never leaves a device."""
-        return user_vectors(items, profiles, alpha=self.alpha, regularization=self.regularization)
+        return user_vectors(
+            items,
+            profiles,
+            alpha=self.alpha,
+            regularization=self.regularization,
+            rounds=self.rounds,
+        )
 
     def ascend(self, items: Floats, gradient: Floats, scale: float) -> NDArray[np.float64]:
         """``server_steps`` times V <- V + gamma (scale gradient - 2 lambda V)."""

@@ -76,6 +76,10 @@ class Fcf(ImplicitMf):
             profiles.ratings,
             alpha=self.alpha,
             regularization=self.regularization,
+            kernel=compute.kernel,
+            rounds=self.rounds,
+            threads=compute.threads,
+            device=compute.device,
         )
         users = np.repeat(np.arange(profiles.n_users), size)
         if size != 1:
