@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 F32 = NDArray[np.float32]
+Flags = NDArray[np.bool_]
+Places = NDArray[np.int32]
 _Function = TypeVar("_Function")
 
 
@@ -86,12 +88,222 @@ def _descend(matrix: F32, out: F32, vector: F32, back: F32, rate: np.float32) ->
 
 
 @_compiled
+def _gather(
+    z: F32, own: F32, drawn: F32, positive: Flags, visit: Places, shift: F32, spent: np.float32
+) -> None:
+    """The rows of a minibatch, with what is kept lazily."""
+    for e in range(len(visit)):
+        at = visit[e]
+        for k in range(z.shape[1]):
+            z[e, k] = own[at, k]
+        if positive[at]:
+            for k in range(z.shape[1]):
+                z[e, k] += shift[k]
+        if len(drawn):
+            for k in range(z.shape[1]):
+                z[e, k] -= spent * drawn[at, k]
+
+
+@_compiled
+def _embed(
+    user: F32, inner: F32, mean: F32, matrix_1: F32, matrix_2: F32, bias: F32, neighbours: int
+) -> None:
+    """From z_u in ``user`` to the embedding, in place; ``inner`` is what W2 is applied to."""
+    if neighbours == 1:
+        for k in range(len(user)):
+            user[k] += mean[k]
+    elif neighbours == 2:
+        _apply(inner, matrix_1, mean)
+        for k in range(len(user)):
+            inner[k] += user[k]
+        _apply(user, matrix_2, inner)
+        for k in range(len(user)):
+            user[k] = max(user[k] + bias[k], np.float32(0))
+
+
+@_compiled
+def _score(
+    logit: F32,
+    hidden: F32,
+    across: F32,
+    z: F32,
+    user: F32,
+    from_user: F32,
+    from_item: F32,
+    tail: F32,
+    scratch: F32,
+) -> None:
+    """Logits by the MLP; ``hidden`` (d, b) keeps its hidden layer, ``across`` is z transposed.
+
+    ``tail`` is the first layer's bias, the last layer's weight and bias.
+    """
+    d, b = hidden.shape
+    for e in range(b):
+        for k in range(d):
+            across[k, e] = z[e, k]
+        logit[e] = tail[2 * d]
+    _apply(scratch, from_user, user)
+    for h in range(d):
+        start = scratch[h] + tail[h]
+        for e in range(b):
+            hidden[h, e] = start
+    _add_product(hidden, from_item, across, np.float32(1))
+    for h in range(d):
+        weight = tail[d + h]
+        for e in range(b):
+            hidden[h, e] = max(hidden[h, e], np.float32(0))
+            logit[e] += weight * hidden[h, e]
+
+
+@_compiled
+def _slopes(logit: F32, positive: Flags, visit: Places) -> None:
+    """Derivative of the cross-entropy by the logits, in their place."""
+    for e in range(len(visit)):
+        label = np.float32(1) if positive[visit[e]] else np.float32(0)
+        logit[e] = np.float32(1) / (np.float32(1) + np.exp(-logit[e])) - label
+
+
+@_compiled
+def _descend_mlp(
+    d_user: F32,
+    dz: F32,
+    slope: F32,
+    hidden: F32,
+    z: F32,
+    user: F32,
+    from_user: F32,
+    from_item: F32,
+    tail: F32,
+    scratch: F32,
+    rate: np.float32,
+) -> None:
+    """Descends the MLP; gradients of the rows, ``dz``, and of the user's embedding."""
+    d, b = hidden.shape
+    total = np.float32(0)
+    for e in range(b):
+        total += slope[e]
+        for k in range(d):
+            dz[e, k] = 0
+    tail[2 * d] -= rate * total
+    for h in range(d):
+        weight, to_last, to_first = tail[d + h], np.float32(0), np.float32(0)
+        for e in range(b):
+            to_last += slope[e] * hidden[h, e]
+            back = slope[e] * weight if hidden[h, e] > 0 else np.float32(0)
+            hidden[h, e] = back
+            to_first += back
+        tail[d + h] -= rate * to_last
+        tail[h] -= rate * to_first
+        scratch[h] = to_first
+    _add_product(dz, hidden.T, from_item, np.float32(1))
+    _add_product(from_item, hidden, z, -rate)
+    _descend(from_user, scratch, user, d_user, rate)
+
+
+@_compiled
+def _descend_dot(d_user: F32, dz: F32, slope: F32, z: F32, user: F32) -> None:
+    """Gradients of the rows and of the user's embedding where the logit is their product."""
+    d_user[:] = 0
+    for e in range(len(slope)):
+        for k in range(len(user)):
+            dz[e, k] = slope[e] * user[k]
+            d_user[k] += slope[e] * z[e, k]
+
+
+@_compiled
+def _move_rows(
+    own: F32,
+    mean: F32,
+    shift: F32,
+    d_mean: F32,
+    dz: F32,
+    positive: Flags,
+    visit: Places,
+    rate: np.float32,
+    part: np.float32,
+    neighbours: int,
+) -> None:
+    """Descends the rows of a minibatch, and what all of the device's own have in common."""
+    for e in range(len(visit)):
+        at = visit[e]
+        for k in range(len(mean)):
+            own[at, k] -= rate * dz[e, k]
+        if positive[at]:
+            for k in range(len(mean)):
+                mean[k] -= rate * part * dz[e, k]
+    if neighbours != 0:
+        for k in range(len(mean)):
+            moved = rate * part * d_mean[k]
+            mean[k] -= moved
+            shift[k] -= moved
+
+
+@_compiled
+def _move_linear(
+    flat: F32, from_user: F32, from_item: F32, drawn: F32, start: int, deep: bool, step: np.float32
+) -> None:
+    """The linear term of all parameters; those of the first layer stand at ``start``."""
+    d = len(from_user)
+    end = start
+    if deep:
+        end += 2 * d * d
+        for h in range(d):
+            for k in range(d):
+                from_user[h, k] -= step * drawn[start + 2 * d * h + k]
+                from_item[h, k] -= step * drawn[start + 2 * d * h + d + k]
+    for k in range(start):
+        flat[k] -= step * drawn[k]
+    for k in range(end, len(flat)):
+        flat[k] -= step * drawn[k]
+
+
+@_compiled
+def _own_means(mean: F32, mean_drawn: F32, own: F32, drawn: F32, positive: Flags) -> np.float32:
+    """Means over the device's own rows, and of their draws; one over their number."""
+    mean[:] = 0
+    mean_drawn[:] = 0
+    held = 0
+    for i in range(len(own)):
+        if positive[i]:
+            held += 1
+            for k in range(len(mean)):
+                mean[k] += own[i, k]
+            if len(drawn):
+                for k in range(len(mean)):
+                    mean_drawn[k] += drawn[i, k]
+    part = np.float32(1) / np.float32(held)
+    for k in range(len(mean)):
+        mean[k] *= part
+        mean_drawn[k] *= part
+    return part
+
+
+@_compiled
+def _split(weight: F32, from_user: F32, from_item: F32) -> None:
+    """The first layer's weights (d, 2 d), flat, in two halves."""
+    d = len(from_user)
+    for h in range(d):
+        for k in range(d):
+            from_user[h, k] = weight[2 * d * h + k]
+            from_item[h, k] = weight[2 * d * h + d + k]
+
+
+@_compiled
+def _join(weight: F32, from_user: F32, from_item: F32) -> None:
+    d = len(from_user)
+    for h in range(d):
+        for k in range(d):
+            weight[2 * d * h + k] = from_user[h, k]
+            weight[2 * d * h + d + k] = from_item[h, k]
+
+
+@_compiled
 def train_fused(
     devices: NDArray[np.int64],
     starts: NDArray[np.int64],
     sizes: NDArray[np.int64],
     order: NDArray[np.int32],
-    positive: NDArray[np.bool_],
+    positive: Flags,
     x: F32,
     theta: F32,
     rows: F32,
@@ -110,184 +322,98 @@ def train_fused(
     rows if there is no such term.
     """
     width, d = x.shape[1], rows.shape[1]
-    f32 = np.float32
-    z, dz = np.zeros((batch, d), f32), np.zeros((batch, d), f32)
-    across_all, hidden_all = np.zeros(d * batch, f32), np.zeros(d * batch, f32)
-    from_user, from_item = np.zeros((d, d), f32), np.zeros((d, d), f32)
-    logit = np.zeros(batch, f32)
-    mean, shift, mean_tilt = np.zeros(d, f32), np.zeros(d, f32), np.zeros(d, f32)
-    inner, user, bias = np.zeros(d, f32), np.zeros(d, f32), np.zeros(d, f32)
-    d_first, d_user, d_inner, d_mean = (
-        np.zeros(d, f32),
-        np.zeros(d, f32),
-        np.zeros(d, f32),
-        np.zeros(d, f32),
+    z, dz = np.zeros((batch, d), np.float32), np.zeros((batch, d), np.float32)
+    from_user, from_item = np.zeros((d, d), np.float32), np.zeros((d, d), np.float32)
+    columns = np.zeros((2, d * batch), np.float32)
+    logits = np.zeros(batch, np.float32)
+    vectors = np.zeros((9, d), np.float32)
+    mean, shift, mean_drawn, inner, user = (
+        vectors[0],
+        vectors[1],
+        vectors[2],
+        vectors[3],
+        vectors[4],
     )
-    nothing = np.zeros(width, f32)
+    d_user, d_inner, d_mean, scratch = vectors[5], vectors[6], vectors[7], vectors[8]
+    unused, drawn = np.zeros(width, np.float32), tilt_rows
+    mlp = d * width + (2 * d * d + d if neighbours == 2 else 0)
     for place in range(len(devices)):
-        device, first, size = devices[place], starts[place], sizes[place]
-        own = rows[first : first + size]
-        features = x[device]
-        flat = theta[device]
-        end = d * width
-        matrix_e = flat[:end].reshape(d, width)
-        matrix_1, matrix_2, bias_2 = from_user, from_user, bias  # not used unless set below
+        first, size = starts[place], sizes[place]
+        own, mine = rows[first : first + size], positive[first : first + size]
+        if len(tilt_rows):
+            drawn = tilt_rows[first : first + size]
+        features, flat = x[devices[place]], theta[devices[place]]
+        matrix_e = flat[: d * width].reshape(d, width)
+        matrix_1, matrix_2, bias = from_user, from_user, scratch  # set where there are any
         if neighbours == 2:
-            matrix_1 = flat[end : end + d * d].reshape(d, d)
-            matrix_2 = flat[end + d * d : end + 2 * d * d].reshape(d, d)
-            bias_2 = flat[end + 2 * d * d : end + 2 * d * d + d]
-            end += 2 * d * d + d
-        mlp = end
-        bias_1, last = bias, bias
+            matrix_1 = flat[d * width : d * width + d * d].reshape(d, d)
+            matrix_2 = flat[d * width + d * d : mlp - d].reshape(d, d)
+            bias = flat[mlp - d : mlp]
+        tail = flat[mlp:]
         if deep:
-            both = flat[mlp : mlp + 2 * d * d].reshape(d, 2 * d)
-            from_user[:, :] = both[:, :d]
-            from_item[:, :] = both[:, d:]
-            bias_1 = flat[mlp + 2 * d * d : mlp + 2 * d * d + d]
-            last = flat[mlp + 2 * d * d + d : mlp + 2 * d * d + 2 * d]
-        held = 0
-        mean[:], shift[:], mean_tilt[:] = 0, 0, 0
-        for i in range(size):
-            if positive[first + i]:
-                held += 1
-                for k in range(d):
-                    mean[k] += own[i, k]
-                if len(tilt_rows):
-                    for k in range(d):
-                        mean_tilt[k] += tilt_rows[first + i, k]
-        part = f32(1) / f32(held)
-        for k in range(d):
-            mean[k] *= part
-            mean_tilt[k] *= part
-        spent = f32(0)
+            _split(flat[mlp:], from_user, from_item)
+            tail = flat[mlp + 2 * d * d :]
+        part = _own_means(mean, mean_drawn, own, drawn, mine)
+        shift[:] = 0
+        spent = np.float32(0)
 
         for epoch in range(order.shape[0]):
             for start in range(0, size, batch):
                 visit = order[epoch, place, start : min(start + batch, size)]
                 b = len(visit)
-                across = across_all[: d * b].reshape(d, b)
-                hidden = hidden_all[: d * b].reshape(d, b)
-                for e in range(b):
-                    row = own[visit[e]]
-                    for k in range(d):
-                        z[e, k] = row[k]
-                    if len(tilt_rows):
-                        drawn = tilt_rows[first + visit[e]]
-                        for k in range(d):
-                            z[e, k] -= rate * spent * drawn[k]
-                    if positive[first + visit[e]]:
-                        for k in range(d):
-                            z[e, k] += shift[k]
-                # the user's embedding
+                logit = logits[:b]
+                hidden = columns[0, : d * b].reshape(d, b)
+                across = columns[1, : d * b].reshape(d, b)
+                _gather(z, own, drawn, mine, visit, shift, rate * spent)
                 _apply(user, matrix_e, features)
-                if neighbours == 1:
-                    for k in range(d):
-                        user[k] += mean[k]
-                elif neighbours == 2:
-                    _apply(inner, matrix_1, mean)
-                    for k in range(d):
-                        inner[k] += user[k]
-                    _apply(user, matrix_2, inner)
-                    for k in range(d):
-                        user[k] = max(user[k] + bias_2[k], f32(0))
-                # scores, and their slopes
+                _embed(user, inner, mean, matrix_1, matrix_2, bias, neighbours)
                 if deep:
-                    for e in range(b):
-                        for k in range(d):
-                            across[k, e] = z[e, k]
-                    _apply(d_first, from_user, user)
-                    for h in range(d):
-                        hidden[h] = d_first[h] + bias_1[h]
-                    _add_product(hidden, from_item, across, f32(1))
-                    logit[:b] = flat[-1]
-                    for h in range(d):
-                        for e in range(b):
-                            hidden[h, e] = max(hidden[h, e], f32(0))
-                            logit[e] += last[h] * hidden[h, e]
+                    _score(logit, hidden, across, z, user, from_user, from_item, tail, scratch)
+                    _slopes(logit, mine, visit)
+                    _descend_mlp(
+                        d_user,
+                        dz[:b],
+                        logit,
+                        hidden,
+                        z,
+                        user,
+                        from_user,
+                        from_item,
+                        tail,
+                        scratch,
+                        rate,
+                    )
                 else:
-                    _apply(logit[:b], z[:b], user)
-                for e in range(b):
-                    label = f32(1) if positive[first + visit[e]] else f32(0)
-                    logit[e] = f32(1) / (f32(1) + np.exp(-logit[e])) - label
-                # back through the scores
-                dz[:b] = 0
-                if deep:
-                    total = f32(0)
-                    for e in range(b):
-                        total += logit[e]
-                    flat[-1] -= rate * total
-                    for h in range(d):
-                        weight = last[h]
-                        to_last, to_first = f32(0), f32(0)
-                        for e in range(b):
-                            to_last += logit[e] * hidden[h, e]
-                            slope = logit[e] * weight if hidden[h, e] > 0 else f32(0)
-                            hidden[h, e] = slope
-                            to_first += slope
-                        last[h] -= rate * to_last
-                        d_first[h] = to_first
-                        bias_1[h] -= rate * to_first
-                    _add_product(dz[:b], hidden.T, from_item, f32(1))
-                    _add_product(from_item, hidden, z[:b], -rate)
-                    _descend(from_user, d_first, user, d_user, rate)
-                else:
-                    d_user[:] = 0
-                    for e in range(b):
-                        for k in range(d):
-                            dz[e, k] = logit[e] * user[k]
-                            d_user[k] += logit[e] * z[e, k]
-                # back through the user's embedding
+                    _apply(logit, z[:b], user)
+                    _slopes(logit, mine, visit)
+                    _descend_dot(d_user, dz, logit, z, user)
                 if neighbours == 2:
                     for k in range(d):
-                        d_user[k] = d_user[k] if user[k] > 0 else f32(0)
-                        bias_2[k] -= rate * d_user[k]
+                        d_user[k] = d_user[k] if user[k] > 0 else np.float32(0)
+                        bias[k] -= rate * d_user[k]
                     _descend(matrix_2, d_user, inner, d_inner, rate)
                     _descend(matrix_1, d_inner, mean, d_mean, rate)
-                    _descend(matrix_e, d_inner, features, nothing, rate)
+                    _descend(matrix_e, d_inner, features, unused, rate)
                 else:
                     d_mean[:] = d_user
-                    _descend(matrix_e, d_user, features, nothing, rate)
-                # the rows, and the mean of the device's own
-                for e in range(b):
-                    row = own[visit[e]]
-                    for k in range(d):
-                        row[k] -= rate * dz[e, k]
-                    if positive[first + visit[e]]:
-                        for k in range(d):
-                            mean[k] -= rate * part * dz[e, k]
-                if neighbours != 0:
-                    for k in range(d):
-                        moved = rate * part * d_mean[k]
-                        mean[k] -= moved
-                        shift[k] -= moved
-                if len(tilt) or len(tilt_rows):
-                    share = f32(b) / f32(size)
+                    _descend(matrix_e, d_user, features, unused, rate)
+                _move_rows(own, mean, shift, d_mean, dz, mine, visit, rate, part, neighbours)
+                share = np.float32(b) / np.float32(size)
+                if len(tilt_rows):
                     spent += share
-                    share *= rate
                     for k in range(d):
-                        mean[k] -= share * mean_tilt[k]
-                    if len(tilt):
-                        drawn = tilt[device]
-                        after = mlp
-                        if deep:
-                            after += 2 * d * d
-                            for h in range(d):
-                                for k in range(d):
-                                    from_user[h, k] -= share * drawn[mlp + 2 * d * h + k]
-                                    from_item[h, k] -= share * drawn[mlp + 2 * d * h + d + k]
-                        for k in range(mlp):
-                            flat[k] -= share * drawn[k]
-                        for k in range(after, len(flat)):
-                            flat[k] -= share * drawn[k]
+                        mean[k] -= rate * share * mean_drawn[k]
+                if len(tilt):
+                    _move_linear(
+                        flat, from_user, from_item, tilt[devices[place]], mlp, deep, rate * share
+                    )
 
         for i in range(size):
-            if positive[first + i]:
+            if mine[i]:
                 for k in range(d):
                     own[i, k] += shift[k]
             if len(tilt_rows):
                 for k in range(d):
-                    own[i, k] -= rate * spent * tilt_rows[first + i, k]
+                    own[i, k] -= rate * spent * drawn[i, k]
         if deep:
-            both = flat[mlp : mlp + 2 * d * d].reshape(d, 2 * d)
-            both[:, :d] = from_user
-            both[:, d:] = from_item
+            _join(flat[mlp:], from_user, from_item)
