@@ -1,0 +1,57 @@
+"""The two messages of LFL-SGDMF's noise, as randomizers that draw it again on demand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from targets.streams import Streams
+
+_FIRST, _SECOND = 0, 1  # purposes of a client's streams
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """Round 1: the gradient plus xi, N(0, ``scale``^2) on every entry of the table."""
+
+    scale: float
+
+    def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
+        """Messages, float32."""
+        return np.asarray(values + _noise(streams, _FIRST, values.shape, self.scale))
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Round 2: -xi + xi', with xi of round 1 and a new xi' of scale ``after``.
+
+    ``repaired``: -b, where xi = a + b in independent parts, a of scale ``after``. Given xi, b is
+    N(rho xi, rho (1 - rho) ``before``^2), rho = 1 - (after/before)^2. Values are not looked at.
+    """
+
+    before: float
+    after: float
+    repaired: bool
+
+    def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
+        """Messages, float32."""
+        xi = _noise(streams, _FIRST, values.shape, self.before)
+        if not self.repaired:
+            return _noise(streams, _SECOND, values.shape, self.after) - xi
+        rho = 1.0 - (self.after / self.before) ** 2
+        spread = self.before * math.sqrt(rho * (1.0 - rho))
+        return _noise(streams, _SECOND, values.shape, -spread) - np.float32(rho) * xi
+
+
+def _noise(
+    streams: Streams, purpose: int, shape: tuple[int, ...], scale: float
+) -> NDArray[np.float32]:
+    from targets.systems._table_noise import table_normals
+
+    drawn: NDArray[np.float32] = table_normals(streams.child(purpose), shape[1:])
+    drawn *= np.float32(scale)
+    return drawn

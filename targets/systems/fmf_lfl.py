@@ -1,0 +1,113 @@
+"""Federated matrix factorization with a user a party, without protection."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from accountants.claim import Claim
+from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
+from targets.components import Component, Floats, Rows
+from targets.mechanisms.base import Mechanism
+from targets.mechanisms.identity import Identity
+from targets.streams import Streams
+from targets.systems._local_mf import LocalMf
+from targets.systems._sgd_mf import PAPER, check_settings, project, whole
+from targets.systems._user_fit import neutral
+from targets.systems.base import Population, Question
+from targets.transcript import Broadcast, Round, Uploads
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, kw_only=True)
+class FmfLfl(LocalMf):
+    """FMF in the local setting (Figure 3a, equation 5, s = n): every device sends its V^(i).
+
+    In ``local_steps`` T' steps on its own loss, a device moves its user embedding and the rows of
+    the items it rated; steps on the user embedding are 1/n of those on items. V is the mean. The
+    learning rate is the same in all rounds. The paper runs this setting with noise only; embeddings
+    are clipped here as there, or few steps of a user with few ratings already diverge.
+    """
+
+    learning_rate: float = 10.0
+    local_steps: int = 10
+
+    name = "fmf-lfl"
+    reported = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_settings(self, local_steps=whole)
+
+    @property
+    def public(self) -> dict[str, Any]:
+        """Messages are linked and in the clear."""
+        return {}
+
+    def questions(self, population: Population) -> tuple[Question, ...]:
+        """No epsilon is promised: the privacy offered is that ratings are not sent."""
+        claim = Claim(
+            epsilon=math.inf,
+            scope=any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING),
+            statement=(
+                "No epsilon is promised; what is offered is that ratings and user embeddings stay "
+                "on the device, and item embeddings are shared."
+            ),
+            source=f"{PAPER}, sections 3.1 and 3.2, Figure 3(a)",
+        )
+        return (Question(claim=claim, scope=claim.scope),)
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """None at all before the server; weaker vantages see means of it."""
+        return Identity() if scope.vantage is Vantage.SERVER else None
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """Non-private from every vantage: rows move if they were rated."""
+        return Identity().event()
+
+    def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
+        """All alike."""
+        one = neutral(self.factors, self.bound).astype(np.float32)
+        return np.broadcast_to(one, (ratings.shape[0], self.factors))
+
+    def send(
+        self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
+    ) -> tuple[dict[str, Component], Floats]:
+        """Component "items": the device's V, of which the rows it rated have moved."""
+        items = model["items"]
+        counts = np.diff(ratings.indptr)
+        rows = np.repeat(np.arange(len(counts)), counts)
+        step = self.learning_rate / np.maximum(1, counts)
+        share = 1.0 / int(model["users"]) if "users" in model else 1.0
+        own = items[ratings.indices]
+        shape = (len(counts), len(rows))
+        for _ in range(self.local_steps):
+            error = np.einsum("ij,ij->i", users[rows], own) - ratings.data
+            slope = sparse.csr_array((2.0 * error, np.arange(len(rows)), ratings.indptr), shape)
+            moved = users - (step * share)[:, None] * (slope @ own)
+            turned = own - (2.0 * error * step[rows])[:, None] * users[rows]
+            users = project(moved, self.bound).astype(np.float32)
+            own = project(turned, self.bound).astype(np.float32)
+        part = Rows(
+            indptr=ratings.indptr,
+            ids=ratings.indices,
+            values=own,
+            count=len(items),
+            rest=items,
+        )
+        return {"items": part}, users
+
+    def turn(
+        self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
+    ) -> tuple[Round, Floats]:
+        """All devices send; V is their mean."""
+        uploads = send(model)
+        n = len(uploads["items"])
+        crossed = Round(broadcast=model, uploads=Uploads(np.arange(n), uploads))
+        return crossed, (uploads["items"].total() / n).astype(np.float32)

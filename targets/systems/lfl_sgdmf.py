@@ -1,0 +1,285 @@
+"""Local federated matrix factorization behind secure aggregation, with noise that is replaced."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from accountants.claim import Claim
+from accountants.errors import InputError
+from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from targets.components import Component, Floats, Randomized, Rows
+from targets.mechanisms.base import Mechanism
+from targets.mechanisms.noise_replacement import NoiseReplacement
+from targets.mechanisms.repeated import Repeated
+from targets.streams import Streams
+from targets.systems._local_mf import LocalMf
+from targets.systems._noise_rounds import Masked, Replacement
+from targets.systems._sgd_mf import (
+    PAPER,
+    check_settings,
+    noisy_steps,
+    not_negative,
+    project,
+    proper_share,
+    rate_at,
+)
+from targets.systems._user_fit import fit_users
+from targets.systems.base import Population, Question
+from targets.transcript import Broadcast, Round, Uploads
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+_RATING = 2  # purpose of a client's stream: which rating it sends
+
+
+@dataclass(frozen=True, kw_only=True)
+class LflSgdmf(LocalMf):
+    """LFL-SGDMF (Figure 3d): Theorem 5 forgets what the server saw before the noise was replaced.
+
+    User embeddings are fitted to the first V and stay so. In a round every device draws one of its
+    ratings and sends its gradient, on the whole table, with noise of variance sigma^2/((1 - omega)
+    n), through secure aggregation; the survivors then send their noise, negated, plus new noise of
+    variance sigma^2/|U1|, outside the masks. The server steps on the sum of everything. It halts a
+    round that at most (1 - omega) n devices survive, and has then learned nothing.
+
+    sigma is z 2 R^(3/2); ``noise_multiplier`` z = 12 makes the claim about 1 at T = 10 and
+    ``delta``, neither printed. ``omega`` is the tolerated share of dropouts, ``dropout`` their real
+    share in each of the two rounds; a dropped device is in the sum or not at all.
+    ``faithful`` is the paper. Repaired, xi is made of two independent parts and the device sends
+    back one of them: the same messages and final noise, and nothing more to learn.
+
+    The paper forgets the projection of V, without which no gradient is bounded: the server
+    projects, and so does each device what it receives. A user without ratings sends noise.
+    """
+
+    learning_rate: float = 1.0
+    noise_multiplier: float = 12.0
+    delta: float = 1e-5
+    omega: float = 0.3
+    dropout: float = 0.0
+    faithful: bool = True
+
+    name = "lfl-sgdmf"
+    reported = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_settings(self, noise_multiplier=not_negative, delta=proper_share, omega=proper_share)
+        check_settings(self, dropout=not_negative)
+        if self.dropout >= 1.0 or not isinstance(self.faithful, bool):
+            raise InputError(
+                f"Expected dropout in [0, 1) and faithful to be true or false, got "
+                f"dropout={self.dropout!r}, faithful={self.faithful!r}. Leave them out."
+            )
+
+    @property
+    def public(self) -> dict[str, Any]:
+        """Honest servers see the sum and what is sent outside the masks."""
+        return {"route": Vantage.AGGREGATE}
+
+    @property
+    def sensitivity(self) -> float:
+        """2 R^(3/2), of one rating's gradient."""
+        return 2.0 * self.bound * math.sqrt(self.bound)
+
+    @property
+    def sigma(self) -> float:
+        """sigma_v, the standard deviation of the noise that Theorem 5 accounts."""
+        return self.noise_multiplier * self.sensitivity
+
+    @property
+    def claimed(self) -> float:
+        """Theorem 5's epsilon: T Gaussians of noise multiplier z, exactly.
+
+        The theorem has an order with a constant that is none; this is the least epsilon it can
+        mean.
+        """
+        from dp_accounting import get_epsilon_gaussian
+
+        if self.noise_multiplier == 0:
+            return math.inf
+        deviation = self.noise_multiplier / math.sqrt(self.rounds)
+        return float(get_epsilon_gaussian(deviation, self.delta)) + 1e-9
+
+    def questions(self, population: Population) -> tuple[Question, ...]:
+        """Theorem 5 for a user and a rating, for the result alone, and without masks."""
+        user, rating = (
+            Claim(
+                epsilon=self.claimed,
+                delta=self.delta,
+                scope=_scope(unit, Vantage.AGGREGATE),
+                statement=(
+                    f"In {self.rounds} rounds the server learns of {what}, there or not, at most "
+                    f"epsilon {self.claimed:.4g} at delta {self.delta:g}, whoever drops out."
+                ),
+                source=f"{PAPER}, section 6.2, Theorem 5",
+            )
+            for unit, what in ((Unit.USER, "a user's ratings"), (Unit.RATING, "one rating"))
+        )
+        seen = (
+            "Round 1 shows the sum with its first noise, and round 2 sends that noise, blurred, in "
+            "the clear: of sigma^2 the server does not know only 1/(2 - omega) without dropouts."
+            if self.faithful
+            else "Repaired: given what is sent back, the sum tells no more than the result."
+        )
+        asked = (
+            (user, user.scope, seen),
+            (
+                rating,
+                rating.scope,
+                "As for a user; and a rating of a user who has others moves the fitted embedding, "
+                "and which rating is sent, so that one gradient is replaced by another.",
+            ),
+            (
+                user,
+                _scope(Unit.USER, Vantage.PEERS),
+                "What the broadcast models alone give away: the result.",
+            ),
+            (
+                user,
+                _scope(Unit.USER, Vantage.SERVER),
+                "Without secure aggregation: a device adds a small share of the noise only.",
+            ),
+        )
+        return tuple(
+            Question(claim=claim, scope=scope, delta=self.delta, note=note)
+            for claim, scope, note in asked
+        )
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """Sum and replacements of all rounds, when nobody drops out, of one who sends or does not.
+
+        Attained by a user embedding of norm^2 R fitted to a first V of one direction, and an item
+        across it of norm^2 R; a rating of a user without others is the same. None where devices
+        drop out at random, where there is no noise, and from other vantages.
+        """
+        units = (Unit.USER, Unit.RATING, Unit.INTERACTION)
+        plain = self.dropout == 0 and self.noise_multiplier > 0 and scope.unit in units
+        if not plain or scope.vantage is not Vantage.AGGREGATE:
+            return None
+        return Repeated(self._joint(population.n_users), self._count(scope.horizon))
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """T Gaussians of what the vantage cannot know of the noise.
+
+        A user comes or goes: one gradient there or not. Any other change replaces one gradient by
+        another, at most twice as far. Behind secure aggregation the noise left is that of
+        ``NoiseReplacement``, or sigma^2/2 at the worst dropouts. Peers see the broadcast
+        models only, made of the last sum, of variance sigma^2 at least. Without secure
+        aggregation, a device's own noise is left.
+        """
+        if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
+            before, after = self.shares(population.n_users, population.n_users)
+            left = after if not self.faithful else 1.0 / (1.0 / before + 1.0 / after)
+        elif scope.vantage is Vantage.AGGREGATE:
+            left = 1.0 if not self.faithful else 0.5
+            if self.dropout == 0 and self.noise_multiplier > 0:
+                left = self._joint(population.n_users).variance
+        else:
+            left = 1.0
+        presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
+        z = self.noise_multiplier * math.sqrt(left) / (1.0 if presence else 2.0)
+        return noisy_steps(z, 1.0, self._count(scope.horizon), amplified=False)
+
+    def shares(self, n_users: int, survivors: int) -> tuple[float, float]:
+        """zeta1 and zeta2: variances of a device's noises in units of sigma^2."""
+        return 1.0 / ((1.0 - self.omega) * n_users), 1.0 / survivors
+
+    def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
+        """Fitted to the first V (step c1)."""
+        first = project(first, self.bound)
+        return fit_users(ratings, first, bound=self.bound, steps=self.fitting)
+
+    def send(
+        self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
+    ) -> tuple[dict[str, Component], Floats]:
+        """Components "update" (round 1) and "replacement" (round 2)."""
+        items = project(model["items"], self.bound)
+        counts = np.diff(ratings.indptr)
+        rated = np.flatnonzero(counts)
+        draw = streams.take(rated).child(_RATING).uniform(1)[:, 0]
+        place = ratings.indptr[rated] + (draw * counts[rated]).astype(np.int64)
+        j, u = ratings.indices[place], users[rated]
+        error = np.einsum("ij,ij->i", u, items[j]) - ratings.data[place]
+        gradient = Rows(
+            indptr=np.concatenate([[0], np.cumsum(counts > 0)]),
+            ids=j,
+            values=(2.0 * error[:, None] * u).astype(np.float32),
+            count=len(items),
+        )
+        nothing = Rows(
+            indptr=np.zeros(len(counts) + 1, np.int64),
+            ids=j[:0],
+            values=gradient.values[:0],
+            count=len(items),
+        )
+        shares = self.shares(int(model["users"]), int(model["survivors"]))
+        before, after = (self.sigma * math.sqrt(share) for share in shares)
+        replace = Replacement(before, after, not self.faithful)
+        return {
+            "update": Randomized(gradient, Masked(before), streams),
+            "replacement": Randomized(nothing, replace, streams),
+        }, users
+
+    def turn(
+        self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
+    ) -> tuple[Round, Floats]:
+        """Both rounds of messages, and the server's step with its projection."""
+        n, items = int(model["users"]), np.asarray(model["items"])
+        survived = rng.random((2, n)) >= self.dropout
+        masked = np.flatnonzero(survived[0])
+        replaced = np.flatnonzero(survived.all(axis=0))
+        halted = len(masked) <= (1.0 - self.omega) * n
+        if halted:
+            masked = replaced = masked[:0]
+        announced = {**model, "survivors": np.array(len(masked))}
+        messages = send({**announced, "survivors": np.array(max(1, len(masked)))})
+        update, clear = messages["update"].take(masked), messages["replacement"].take(replaced)
+        crossed = Round(
+            broadcast=announced,
+            uploads=Uploads(masked, {"update": update}),
+            clear=Uploads(replaced, {"replacement": clear}),
+        )
+        if halted:
+            return crossed, items
+        step = rate_at(number, self.rounds, self.learning_rate) / len(masked)
+        total = update.total() + clear.total()
+        return crossed, project((items - step * total).astype(np.float32), self.bound)
+
+    def received(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
+        """The broadcast, with the numbers of users and survivors; one each, if they are missing."""
+        sent = dict(super().received(broadcast, profiles))
+        for name in ("users", "survivors"):
+            value = sent.setdefault(name, np.array(1))
+            if not value >= 1:
+                raise InputError(
+                    f"Expected a broadcast number of {name} of at least 1, got {value!r}. "
+                    "Announce who takes part."
+                )
+        return sent
+
+    def _joint(self, n_users: int) -> NoiseReplacement:
+        return NoiseReplacement(
+            sigma=self.sigma,
+            sensitivity=self.sensitivity,
+            n_users=n_users,
+            omega=self.omega,
+            masked=n_users,
+            replaced=n_users,
+            repaired=not self.faithful,
+        )
+
+    def _count(self, horizon: Horizon) -> int:
+        return self.rounds if horizon is Horizon.TRAINING else 1
+
+
+def _scope(unit: Unit, vantage: Vantage) -> Scope:
+    return Scope(
+        unit=unit, adjacency=Adjacency.ADD_REMOVE, vantage=vantage, horizon=Horizon.TRAINING
+    )
