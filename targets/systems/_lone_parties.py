@@ -12,25 +12,18 @@ from targets.compute import Compute
 from targets.datasets.base import Interactions
 from targets.streams import Streams
 from targets.systems._noisy_parties import NoisyParties
-from targets.systems._sgd_mf import check_settings, whole
 from targets.systems.base import DEFAULT, Model, Progress, Run
 from targets.transcript import Broadcast, Round, Transcript, Uploads
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoneParties(NoisyParties):
-    """``steps`` = T T' local steps on both tables, then one message: U^(k) and V_k, published.
+    """T T' local steps on both tables, then one message: U^(k) and V_k, published.
 
     Section 4.3: local-only parties never communicate while they train; the central baselines are
     the case of one party, s = 1. The message is "users" (n, p) and "items" (m, p), of which the
     party's own rows are sent.
     """
-
-    steps: int = 1000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_settings(self, steps=whole)
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -72,7 +65,7 @@ class LoneParties(NoisyParties):
         transcript = Transcript(
             public=self.public(interactions, parties.count),
             rounds=(Round(broadcast=None, uploads=uploads),),
-            release={**arrays, "ids": interactions.users},
+            release=arrays,
         )
         return Run(transcript=transcript, model=Model(arrays=arrays))
 

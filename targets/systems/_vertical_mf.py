@@ -13,7 +13,7 @@ from targets.datasets.base import Interactions
 from targets.spill import Spill
 from targets.streams import Streams
 from targets.systems._rating_parties import RatingParties
-from targets.systems._sgd_mf import check_settings, start, whole, whole_or_none
+from targets.systems._sgd_mf import check_settings, start, whole_or_none
 from targets.systems.base import DEFAULT, Model, Progress, Run
 from targets.transcript import Broadcast, Round, Transcript, Uploads
 
@@ -22,24 +22,16 @@ from targets.transcript import Broadcast, Round, Transcript, Uploads
 class VerticalMf(RatingParties):
     """Figure 3a: T rounds of T' local steps, then U is the mean of all U^(k), weighted by m_k/m.
 
-    ``rounds`` T and ``local_steps`` T' are the paper's; ``tuning`` is kappa, the last steps on
-    item embeddings alone (0 in the vanilla paradigm). A message is U^(k), n x p in float32 as in
-    the paper's Figure 2; the broadcast is U and the aligned users' identifiers. In the end both
-    tables are published (section 4: "public services").
+    ``tuning`` is kappa, the last steps on item embeddings alone (0 in the vanilla paradigm). A
+    message is U^(k), n x p in float32 as in the paper's Figure 2; the broadcast is U. In the end
+    both tables are published, for use in public services (section 4).
     """
 
-    rounds: int = 100
-    local_steps: int = 10
     tuning: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_settings(self, rounds=whole, local_steps=whole, tuning=whole_or_none)
-
-    @property
-    def steps(self) -> int:
-        """T T'."""
-        return self.rounds * self.local_steps
+        check_settings(self, tuning=whole_or_none)
 
     def run(
         self,
@@ -71,7 +63,7 @@ class VerticalMf(RatingParties):
             )
             sent = versions.reshape(parties.count, n, self.factors)
             uploads = Uploads(np.arange(parties.count), {"users": Dense(sent)})
-            model = {"users": users, "ids": interactions.users}
+            model = {"users": users}
             rounds.append(spill.keep(Round(broadcast=model, uploads=uploads)))
             users = np.tensordot(parties.weights, sent, 1).astype(np.float32)
             if progress is not None:
@@ -93,7 +85,7 @@ class VerticalMf(RatingParties):
         transcript = Transcript(
             public=self.public(interactions, parties.count),
             rounds=tuple(rounds),
-            release={**release, "ids": interactions.users},
+            release=release,
         )
         return Run(transcript=transcript, model=Model(arrays=release))
 
@@ -108,7 +100,7 @@ class VerticalMf(RatingParties):
         """First messages of parties that hold one user and all items each: (1, p).
 
         A party of several users sends such a table for all of them, so this is its part about one
-        if all others were not there.
+        if all others were not there. The broadcast has one row a profile, or one for all.
         """
         owners = np.repeat(np.arange(profiles.n_users), size)
         users = self.received(broadcast, profiles)[owners].astype(np.float32)

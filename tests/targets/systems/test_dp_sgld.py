@@ -45,7 +45,7 @@ def test_rows_that_do_not_amplify_owe_more_than_is_claimed(unit: str) -> None:
 def test_embeddings_stay_in_the_balls_and_may_be_negative() -> None:
     rng = np.random.default_rng(0)
     interactions = Interactions.of(rng.integers(0, 6, (20, 10)).astype(float))
-    run = DpSgld(steps=30, learning_rate=0.1).run(interactions, rng)
+    run = DpSgld(rounds=3, learning_rate=0.1).run(interactions, rng)
     for table in (run.model.arrays["users"], run.model.arrays["items"]):
         assert np.square(table).sum(axis=-1).max() <= 5.0 * (1 + 1e-5)
         assert (table < 0).any()

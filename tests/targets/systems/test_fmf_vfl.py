@@ -106,21 +106,22 @@ def test_an_upload_does_not_depend_on_who_else_uploads(unit: str, repaired: Any)
     ):
         run = target.run(interactions, np.random.default_rng(0))
         broadcast = run.transcript.rounds[-1].broadcast
+        assert broadcast is not None
         together = target.upload(interactions, broadcast, np.random.default_rng(8), size=2)
         assert together.components["users"].shape == (1, 20)
         rng, alone = np.random.default_rng(8), []
         for user in range(6):
-            one = target.upload(interactions.take(np.array([user])), broadcast, rng, size=2)
+            own = {"users": broadcast["users"][[user]]}
+            one = target.upload(interactions.take(np.array([user])), own, rng, size=2)
             alone.append(one.components["users"].dense(np.arange(2)))
         whole = together.components["users"].dense(np.arange(12))
         np.testing.assert_allclose(whole, np.concatenate(alone), atol=1e-6)
         assert not np.array_equal(whole[0], whole[1])
 
 
-def test_a_broadcast_without_these_users_is_refused() -> None:
+def test_a_broadcast_that_is_not_of_these_users_is_refused() -> None:
     interactions = data(users=3)
-    model = {"users": np.zeros((3, 20), dtype=np.float32), "ids": np.array([0, 1, 5])}
-    for bad in (None, {"users": model["users"]}, model, {**model, "users": np.zeros((3, 2))}):
+    for bad in (None, {}, {"users": np.zeros((4, 20))}, {"users": np.zeros((3, 2))}):
         with pytest.raises(InputError, match="Expected"):
             FmfVfl().upload(interactions, bad, np.random.default_rng(0))
 

@@ -27,7 +27,7 @@ def data(users: int = 12, items: int = 10) -> Interactions:
 
 
 def test_parties_publish_once_and_predict_their_own_items_with_their_own_users() -> None:
-    interactions, target = data(), LocalOnly(parties=3, steps=20)
+    interactions, target = data(), LocalOnly(parties=3, rounds=2)
     told: list[tuple[int, int]] = []
     run = target.run(
         interactions, np.random.default_rng(0), lambda done, total: told.append((done, total))
@@ -49,7 +49,7 @@ def test_parties_publish_once_and_predict_their_own_items_with_their_own_users()
 
 def test_parties_do_not_hear_of_each_other() -> None:
     """With ratings of one party's items changed, the others publish the same."""
-    interactions, target = data(), LocalOnly(parties=2, steps=20)
+    interactions, target = data(), LocalOnly(parties=2, rounds=2)
     before = target.run(interactions, np.random.default_rng(0)).transcript.rounds[0].uploads
     mine = before.components["items"].sent(np.arange(2))[0]  # type: ignore[attr-defined]
     dense = interactions.ratings.toarray()
@@ -61,7 +61,7 @@ def test_parties_do_not_hear_of_each_other() -> None:
         assert not np.array_equal(one[0], two[0])
 
 
-@pytest.mark.parametrize("target", [LocalOnly(steps=6), DpSgdMf(steps=6, unit="user", trim=2)])
+@pytest.mark.parametrize("target", [LocalOnly(rounds=1), DpSgdMf(rounds=1, unit="user", trim=2)])
 def test_an_upload_does_not_depend_on_who_else_uploads(target: Any) -> None:
     interactions = data(4)
     together = target.upload(interactions, None, np.random.default_rng(8))
@@ -95,6 +95,6 @@ def test_what_is_owed_follows_from_the_clip() -> None:
 
 
 def test_settings_out_of_range_are_refused() -> None:
-    for bad in ({"clip": 0.0}, {"steps": 0}, {"noise_multiplier": math.inf}):
+    for bad in ({"clip": 0.0}, {"rounds": 0}, {"noise_multiplier": math.inf}):
         with pytest.raises(InputError, match=f"got {next(iter(bad))}="):
             LocalOnly(**bad)
