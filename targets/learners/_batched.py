@@ -57,7 +57,9 @@ class _Block:
         self.real = np.arange(width) < self.sizes[:, None]
         self.place = np.where(self.real, starts[:, None] + np.arange(width), 0)
 
-        self.z = self._tensor(work.rows[self.place]).view(n * width, d)
+        padded = work.rows[self.place]
+        padded[~self.real] = 0  # whatever else is there, it is another device's
+        self.z = self._tensor(padded).view(n * width, d)
         label = self._tensor(self.real & work.examples.positive[self.place])
         self.held = label.sum(1, keepdim=True)
         self.label, self.own = label.view(-1), (label / self.held).view(-1)
@@ -70,7 +72,9 @@ class _Block:
         self.tilt = self._tensor(work.tilt[block]) if len(work.tilt) else None
         self.tilt_rows = None
         if len(work.tilt_rows):
-            self.tilt_rows = self._tensor(work.tilt_rows[self.place]).view(n * width, d)
+            draws = work.tilt_rows[self.place]
+            draws[~self.real] = 0
+            self.tilt_rows = self._tensor(draws).view(n * width, d)
 
     def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, torch.float32)

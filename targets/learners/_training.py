@@ -32,7 +32,7 @@ _WORTH = 3e8
 
 Loading it takes half a second from numba's cache, compiling it ten once a machine.
 """
-_ORDERED = 1 << 20
+_ORDERED = 1 << 18
 """Places in the orders of a block of devices."""
 
 

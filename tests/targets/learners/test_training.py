@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -151,6 +152,25 @@ def test_batched_results_agree_in_any_batch_order_and_threads(
 
 
 @pytest.mark.parametrize("kernel", ["torch", "numba"])
+def test_a_device_whose_training_explodes_explodes_alone(
+    kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Features of one device overflow; the others, padded beside and after it, do not notice."""
+    monkeypatch.setitem(_batched._NUMBERS, "cpu", 400)
+    learner, model, clients = setting("mf", users=6, items=40, d=4, width=2, seed=6)
+    backwards = some(clients, [5, 4, 3, 2, 1, 0])  # the one with all items is trained first
+    backwards.features[0] = 1e30
+    local = LocalTraining(epochs=9, batch=8, negatives=1, learning_rate=0.1)
+    with np.errstate(all="ignore"):
+        trained = learner.train(model, backwards, local, Compute(kernel=kernel))
+    assert not np.isfinite(dense(trained, 0)["item"][0]).any()
+    for user in range(1, 6):
+        alone = learner.train(model, some(backwards, [user]), local, Compute(kernel=kernel))
+        for part, values in dense(alone, 0).items():
+            np.testing.assert_allclose(dense(trained, user)[part], values, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("kernel", ["torch", "numba"])
 def test_a_device_sends_the_rows_it_touched_and_nothing_of_others(kernel: str) -> None:
     learner, model, clients = setting("gcn", users=6, items=50, d=4, width=3, seed=5, dense=0.1)
     local = LocalTraining(epochs=1, negatives=2)
@@ -199,9 +219,21 @@ def test_compiled_loops_are_for_processors() -> None:
 
 
 def test_threads_of_torch_are_put_back() -> None:
-    import torch
-
     before = torch.get_num_threads()
     learner, model, clients = setting("gcn", users=2, items=5, d=2, width=1, seed=0)
     learner.train(model, clients, LocalTraining(), Compute(kernel="torch", threads=before + 1))
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", sorted(LOGITS))
+def test_an_accelerator_agrees_with_the_processor(name: str) -> None:
+    learner, model, clients = setting(name, users=9, items=60, d=16, width=3, seed=3)
+    local = LocalTraining(epochs=3, batch=16, learning_rate=0.02, tilt={"item": 1.0})
+    here, there = (
+        learner.train(model, clients, local, Compute(device=device, kernel="torch"))
+        for device in ("cpu", "cuda")
+    )
+    for user in range(9):
+        for part, values in dense(here, user).items():
+            np.testing.assert_allclose(dense(there, user)[part], values, rtol=0, atol=TOLERANCE)
