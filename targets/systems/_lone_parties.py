@@ -41,7 +41,8 @@ class LoneParties(NoisyParties):
         parties = self.parted(interactions, rng)
         n, m = interactions.n_users, interactions.n_items
         stacked, own = self.descent(n).train(
-            *self.first(parties),
+            self.first(parties, np.full(parties.count, n)),
+            self.first(parties, np.diff(parties.owned)),
             parties.ratings,
             parties.coins,
             user_pace=parties.by_user(),

@@ -1,4 +1,8 @@
-"""Coin flips of parties that are trained together: which rows a step draws, and its noise."""
+"""Coin flips of parties that are trained together: which rows a step draws, and its noise.
+
+Noise is drawn in single precision, as embeddings are sent. Its low-order bits can say more than
+the normal law does (Mironov 2012), which no bound of these systems covers.
+"""
 
 from __future__ import annotations
 

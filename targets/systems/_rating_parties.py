@@ -173,14 +173,12 @@ class RatingParties(ABC):
             coins=PartyCoins(tuple(generators), n, owned),
         )
 
-    def first(self, parties: Parties) -> tuple[Floats, Floats]:
-        """First embeddings from each party's own coins: stacked users, and items."""
-        p, n = self.factors, parties.coins.n_users
-        users, items = [], []
-        for rng, count in zip(parties.coins.generators, np.diff(parties.owned), strict=True):
-            users.append(start(rng.random((n, p)), self.bound))
-            items.append(start(rng.random((count, p)), self.bound))
-        return np.concatenate(users), np.concatenate(items)
+    def first(self, parties: Parties, counts: Ints) -> Floats:
+        """First embeddings, ``counts[k]`` rows of each party's own coins, stacked."""
+        drawn = zip(parties.coins.generators, counts, strict=True)
+        return np.concatenate(
+            [start(rng.random((count, self.factors)), self.bound) for rng, count in drawn]
+        )
 
     def public(self, interactions: Interactions, parties: int) -> Public:
         """What everybody knows of a run."""

@@ -47,7 +47,7 @@ class VerticalMf(RatingParties):
         parties = self.parted(interactions, rng)
         n, m = interactions.n_users, interactions.n_items
         users: Floats = start(rng.random((n, self.factors)), self.bound)
-        _, own = self.first(parties)
+        own = self.first(parties, np.diff(parties.owned))
         descent, spill, rounds = self.descent(n), Spill(compute), []
         user_pace, item_pace = parties.by_user(), parties.by_item(weighted=True)
         for number in range(self.rounds):

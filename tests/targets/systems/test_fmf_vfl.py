@@ -39,7 +39,7 @@ def test_one_step_of_one_party_is_equation_4() -> None:
     rng = np.random.default_rng(5)
     parties = target.parted(interactions, rng)
     np.testing.assert_array_equal(u, start(rng.random((30, 3)), 5.0))
-    _, own = target.first(parties)
+    own = target.first(parties, np.diff(parties.owned))
     v = own[np.argsort(parties.order)]
     errors = np.where(x > 0, u @ v.T - x, 0.0)
     # gamma/(n' m' tau) with gamma = g n': g n/|Omega| on the sum; m_k/m is 1
