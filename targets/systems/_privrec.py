@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from accountants.claim import Claim
 from accountants.errors import InputError
 from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
-from targets.components import Component, Dense, Floats, Rows
+from targets.components import Floats
 from targets.compute import Compute
 from targets.datasets.base import Interactions
 from targets.mechanisms.base import Mechanism
@@ -33,7 +33,8 @@ from targets.mechanisms.identity import Identity
 from targets.spill import Spill
 from targets.streams import Streams
 from targets.systems._privrec_examples import Examples
-from targets.systems._privrec_network import ITEM, LAYERS, USER, Network, genre_shares
+from targets.systems._privrec_message import joined, messages
+from targets.systems._privrec_network import LAYERS, Network, genre_shares
 from targets.systems.base import (
     DEFAULT,
     Challenge,
@@ -51,7 +52,8 @@ from targets.transcript import Broadcast, Public, Round, Transcript, Uploads
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-    from targets.systems._privrec_device import Devices, LocalTraining, Weights
+    from targets.systems._privrec_device import Devices, LocalTraining
+    from targets.systems._privrec_loss import Weights
 
 PAPER = "Wang, Yin, Chen, Huang, Wang, Zhao, Nguyen: PrivRec, VLDB Journal 2021"
 PROTOCOL = "held-out users"
@@ -258,22 +260,14 @@ class MetaLearned(ABC):
         model = self.network.check(broadcast, profiles)
         users = np.repeat(np.arange(profiles.n_users), size)
         streams = Streams.spawn(rng, len(users))
-        parts: dict[str, list[Any]] = {name: [] for name in model}
+        blocks = []
         with threads(compute):
             for chosen, devices in self._devices(profiles, users, streams, model, compute.device):
                 back = np.argsort(chosen)
                 change = {k: v.cpu().numpy()[back] for k, v in self.learn(devices).items()}
                 held = profiles.take(users[np.sort(chosen)])
-                for name, part in _changes(change, devices.examples.take(back), held, model):
-                    parts[name].append(part)
-        components: dict[str, Component] = {}
-        for name, pieces in parts.items():
-            if name == ITEM or name.startswith(USER):
-                components[name] = _rows(pieces, len(model[name]), len(users), model[name].shape)
-            else:
-                empty = np.zeros((0, *np.shape(model[name])), dtype=np.float32)
-                components[name] = Dense(np.concatenate([empty, *pieces]))
-        return Uploads(users, components)
+                blocks.append(messages(change, devices.examples.take(back), held, model))
+        return Uploads(users, joined(blocks, model))
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
@@ -286,8 +280,7 @@ class MetaLearned(ABC):
 
         from targets.systems._privrec_device import all_scores, threads
 
-        arrays = {k: v for k, v in model.arrays.items() if k != _SEED}
-        broadcast = self.network.check(arrays, interactions)
+        broadcast = self.network.check(model.arrays, interactions)
         users = np.asarray(users)
         streams = Streams(np.uint64(model.arrays[_SEED]) + users.astype(np.uint64))
         shares = torch.from_numpy(genre_shares(interactions))
@@ -325,40 +318,3 @@ class MetaLearned(ABC):
                     device=device,
                 ),
             )
-
-
-def _changes(
-    change: Mapping[str, NDArray[Any]], examples: Examples, held: Interactions, model: Broadcast
-) -> Iterator[tuple[str, Any]]:
-    """Component by component: changes (n, *shape), or for tables (sizes, ids, rows) that moved."""
-    at = 0
-    for name, part in model.items():
-        if name == ITEM:
-            valid = np.arange(examples.items.shape[1]) < examples.sizes[:, None]
-            device, place = np.nonzero(valid)
-            ids, rows = examples.items[device, place], change[ITEM][device, place]
-        elif name.startswith(USER):
-            device = np.arange(len(examples))
-            ids = held.attributes[name.removeprefix(USER)].codes
-            rows = change["user"][:, at : at + part.shape[1]]
-            at += part.shape[1]
-        else:
-            yield name, change[name]
-            continue
-        moved = rows.any(axis=1)
-        device, ids, rows = device[moved], ids[moved], rows[moved]
-        order = np.lexsort((ids, device))
-        sizes = np.bincount(device, minlength=len(examples))
-        yield name, (sizes, ids[order], rows[order])
-
-
-def _rows(pieces: list[Any], count: int, n: int, shape: tuple[int, ...]) -> Rows:
-    sizes = np.concatenate([np.zeros(1, dtype=np.int64), *(piece[0] for piece in pieces)])
-    return Rows(
-        indptr=np.cumsum(sizes),
-        ids=np.concatenate([np.zeros(0, dtype=np.int64), *(piece[1] for piece in pieces)]),
-        values=np.concatenate(
-            [np.zeros((0, shape[1]), dtype=np.float32), *(piece[2] for piece in pieces)]
-        ),
-        count=count,
-    )

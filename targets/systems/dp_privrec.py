@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from accountants.claim import Claim
 from accountants.errors import InputError
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from targets.components import Component, Dense, Floats, Rows
+from targets.components import Component, Dense
 from targets.compute import Compute
 from targets.datasets.base import Interactions
 from targets.mechanisms.base import Mechanism
@@ -22,7 +21,8 @@ from targets.mechanisms.private_average import PrivateAverage
 from targets.mechanisms.repeated import Repeated
 from targets.systems._privrec import PAPER
 from targets.systems._privrec_claims import printed_epsilon
-from targets.systems.base import DEFAULT, Model, Population, Question
+from targets.systems._privrec_message import norms, scaled
+from targets.systems.base import DEFAULT, Population, Question
 from targets.systems.privrec import PrivRec
 from targets.transcript import Broadcast, Uploads
 
@@ -93,16 +93,16 @@ class DpPrivRec(PrivRec):
             )
         bound = float(received)
         sent = super().upload(profiles, broadcast, rng, size, compute)
-        norms = change_norms(sent.components)
-        factor = np.ones(len(norms))
-        over = norms > bound
-        factor[over] = bound / np.maximum(norms[over], np.finfo(float).tiny)
+        lengths = norms(sent.components)
+        factor = np.ones(len(lengths))
+        over = lengths > bound
+        factor[over] = bound / np.maximum(lengths[over], np.finfo(float).tiny)
         parts: dict[str, Component] = {
-            name: _scaled(part, factor) for name, part in sent.components.items()
+            name: scaled(part, factor) for name, part in sent.components.items()
         }
         # After clipping the norm is min(norm, |S|), which is at most S unless S is negative. Said
         # without computing that norm, whose rounding would make b say something.
-        fits = np.full(len(norms), bound >= 0) if self.faithful else ~over
+        fits = np.full(len(lengths), bound >= 0) if self.faithful else ~over
         parts[BIT] = Dense(fits.astype(np.float32))
         return Uploads(sent.users, parts)
 
@@ -123,13 +123,6 @@ class DpPrivRec(PrivRec):
         share += 2.0 * self.multiplier / m / math.sqrt(self.balance) * rng.standard_normal()
         bound -= self.clip_rate * (share - self.quantile)
         return moved | {CLIP: np.array(bound if self.faithful else max(bound, 0.0))}
-
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
-        """As PrivRec's devices do."""
-        arrays = {k: v for k, v in model.arrays.items() if k != CLIP}
-        return super().score(Model(arrays=arrays), interactions, users)
 
     def round_mechanism(self, population: Population) -> PrivateAverage:
         """What the next broadcast says of the clients of one round, whoever they are.
@@ -247,26 +240,3 @@ class DpPrivRec(PrivRec):
                 f"Together the round has multiplier {self.multiplier / math.sqrt(kept):.4g}.",
             )
         )
-
-
-def change_norms(components: Mapping[str, Component]) -> NDArray[np.float64]:
-    """L2 norm of every client's whole change, over all components, in float64: (n,)."""
-    squares = np.zeros(len(next(iter(components.values()))))
-    for part in components.values():
-        if isinstance(part, Rows):
-            rows = (part.values.astype(np.float64) ** 2).sum(axis=1)
-            client = np.repeat(np.arange(len(part)), np.diff(part.indptr))
-            squares += np.bincount(client, weights=rows, minlength=len(part))
-        else:
-            values = part.dense(np.arange(len(part))).astype(np.float64)
-            squares += (values**2).reshape(len(part), -1).sum(axis=1)
-    return np.asarray(np.sqrt(squares))
-
-
-def _scaled(part: Component, factor: NDArray[np.float64]) -> Component:
-    """Every client's part times its factor, in float32."""
-    if isinstance(part, Rows):
-        each = np.repeat(factor, np.diff(part.indptr))
-        return replace(part, values=(part.values * each[:, None]).astype(np.float32))
-    values = part.dense(np.arange(len(part)))
-    return Dense((values * factor.reshape(-1, *[1] * (values.ndim - 1))).astype(np.float32))

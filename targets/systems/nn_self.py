@@ -13,7 +13,8 @@ from targets.systems._privrec_network import Network
 from targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
-    from targets.systems._privrec_device import Devices, Weights
+    from targets.systems._privrec_device import Devices
+    from targets.systems._privrec_loss import Weights
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,8 +24,9 @@ from targets.components import Dense
 from targets.datasets.base import Interactions
 from targets.datasets.synthetic import Synthetic
 from targets.mechanisms._additive import gaussian_divergence
+from targets.systems._privrec_message import norms as lengths
 from targets.systems.base import Population
-from targets.systems.dp_privrec import BIT, CLIP, DpPrivRec, change_norms
+from targets.systems.dp_privrec import BIT, CLIP, DpPrivRec
 from targets.systems.privrec import PrivRec
 from targets.transcript import Uploads
 
@@ -72,7 +73,7 @@ def test_the_whole_change_is_scaled_to_the_bound(faithful: bool) -> None:
     system = replace(SMALL, faithful=faithful)
     _, plain = uploads(system, 1.0)
     norms = np.linalg.norm(flat(plain), axis=1)
-    np.testing.assert_allclose(change_norms(plain.components), norms)
+    np.testing.assert_allclose(lengths(plain.components), norms)
     clip = float(np.median(norms))
     sent, _ = uploads(system, clip)
     expected = flat(plain) * np.minimum(1.0, clip / norms)[:, None]
@@ -155,7 +156,7 @@ def test_the_servers_noise_is_in_no_upload_and_training_goes_on_under_it() -> No
     scale = 2 * 40.0 / 6 / math.sqrt(0.3)
     # 320 weights or more: the spread is within 35% but with probability 1e-15
     assert noise.std() == pytest.approx(scale, rel=0.35)
-    assert change_norms({k: c for k, c in second.uploads.components.items() if k != BIT}).max() < 41
+    assert lengths({k: c for k, c in second.uploads.components.items() if k != BIT}).max() < 41
     assert np.isfinite(SMALL.score(run.model, data, np.arange(20))).all()
 
 

@@ -13,12 +13,12 @@ from targets.streams import Streams
 from targets.systems._privrec_device import (
     Devices,
     LocalTraining,
-    Weights,
     all_scores,
     maml,
     reptile,
 )
 from targets.systems._privrec_examples import Examples
+from targets.systems._privrec_loss import Weights
 from targets.systems._privrec_network import Network, genre_shares
 
 Model = dict[str, torch.Tensor]
