@@ -157,10 +157,11 @@ class LflSgdmf(LocalMf):
 
         Attained by a user embedding of norm^2 R fitted to a first V of one direction, and an item
         across it of norm^2 R; a rating of a user without others is the same. None where devices
-        drop out at random, where there is no noise, and from other vantages.
+        drop out at random, where there is no noise, for replacements, and from other vantages.
         """
         units = (Unit.USER, Unit.RATING, Unit.INTERACTION)
         plain = self.dropout == 0 and self.noise_multiplier > 0 and scope.unit in units
+        plain = plain and scope.adjacency is not Adjacency.REPLACE
         if not plain or scope.vantage is not Vantage.AGGREGATE:
             return None
         return Repeated(self._joint(population.n_users), self._count(scope.horizon))
