@@ -104,7 +104,8 @@ class NoisyParties(RatingParties):
         single = scope.unit in _ONE
         parties = 1 if single else min(self.parties, m)
         held = self.trim if self.unit == "user" else m
-        count = 1 if single else min(held, -(-m // min(self.parties, m)))
+        share = -(-m // min(self.parties, m)) if self.split == "random" else m
+        count = 1 if single else min(held, share)
         presence = scope.adjacency is Adjacency.ADD_REMOVE
         far = 1.0 if single or presence else 2.0
         sampled = single == (self.unit == "rating")

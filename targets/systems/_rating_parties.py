@@ -16,6 +16,7 @@ from targets.datasets.base import Interactions
 from targets.streams import Streams
 from targets.systems._closed_form import one_thread
 from targets.systems._descent import Descent
+from targets.systems._parties import SPLITS, Parties, deal
 from targets.systems._party_coins import PartyCoins, StreamCoins
 from targets.systems._sgd_mf import (
     PAPER,
@@ -35,41 +36,6 @@ from targets.transcript import Broadcast, Public
 _NUMBERS = 1 << 22  # embeddings of parties of one user that are trained at once
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parties:
-    """What all parties hold, stacked: s copies of the users, and the items party by party.
-
-    ``ratings`` (s n, m) has party k's (trimmed) ratings in rows k n to (k + 1) n, over its own
-    items, ``owned[k]`` to ``owned[k + 1]`` of ``order``, which are columns of the whole table.
-    ``pace`` (s,) is one over the ratings of an average row of each, 1/(m_k tau).
-    """
-
-    ratings: sparse.csr_array
-    order: Ints
-    owned: Ints
-    pace: Floats
-    coins: PartyCoins
-
-    @property
-    def count(self) -> int:
-        """s."""
-        return len(self.pace)
-
-    @property
-    def weights(self) -> Floats:
-        """m_k / m of each."""
-        return np.diff(self.owned) / len(self.order)
-
-    def by_user(self) -> Floats:
-        """``pace`` of every stacked user, (s n, 1)."""
-        return np.repeat(self.pace, self.coins.n_users)[:, None]
-
-    def by_item(self, weighted: bool) -> Floats:
-        """``pace`` of every item's party, (m, 1), times m_k / m (equation 4) if ``weighted``."""
-        pace = self.pace * self.weights if weighted else self.pace
-        return np.repeat(pace, np.diff(self.owned))[:, None]
-
-
 @dataclass(frozen=True, kw_only=True)
 class RatingParties(ABC):
     """Settings, split of the items, local training and prediction; members say what is sent.
@@ -79,8 +45,10 @@ class RatingParties(ABC):
     rate 0.01, theta 10 for s = 1, 5 for 2 to 10, 2 for 18). ``bound`` is R, the largest rating
     there can be. ``learning_rate`` is g of ``_sgd_mf``; the paper tunes it for every privacy budget
     and prints none, so the defaults of all members were picked by MSE on MovieLens-100K, on the
-    split that utility is reported on. Items are dealt to parties at random in shares of one size
-    (the random split); a party's ratings are trimmed once, before the training.
+    split that utility is reported on. Items are dealt to parties at random in shares of one size,
+    or with ``split`` "category" each to the category of its own that has the fewest items, one
+    party a category that has any (section 4.3). A party's ratings are trimmed once, before the
+    training.
     """
 
     rounds: int = 100
@@ -92,6 +60,7 @@ class RatingParties(ABC):
     learning_rate: float = 0.05
     unit: str = "rating"
     trim: int = 5
+    split: str = "random"
 
     paper = PAPER
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
@@ -101,6 +70,7 @@ class RatingParties(ABC):
         check_settings(self, parties=whole, trim=whole)
         check_settings(self, bound=positive, learning_rate=positive)
         check_choice(self, "unit", UNITS)
+        check_choice(self, "split", SPLITS)
 
     @property
     def steps(self) -> int:
@@ -146,17 +116,15 @@ class RatingParties(ABC):
         return 1.0 / np.maximum(1.0, ratings / n_users)
 
     def parted(self, interactions: Interactions, rng: np.random.Generator) -> Parties:
-        """The parties: items dealt at random, coins from one seed each.
+        """The parties: items dealt to them, coins from one seed each.
 
-        With fewer items than parties, as many parties as items.
+        With fewer items than parties, as many parties as items. InputError for a split by
+        categories of items that have none, or more or fewer categories than ``parties``.
         """
         table, n = explicit(interactions, self.bound).tocsc(), interactions.n_users
-        shares = np.array_split(
-            rng.permutation(interactions.n_items), min(self.parties, interactions.n_items)
-        )
+        shares = deal(interactions, self.parties, self.split, rng)
         generators, blocks, paces = [], [], []
         for columns in shares:
-            columns.sort()
             own = np.random.Generator(np.random.SFC64(int(rng.integers(1 << 63))))
             part = sparse.csr_array(table[:, columns])
             if self.unit == "user":

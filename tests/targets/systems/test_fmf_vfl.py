@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,24 @@ def test_predictions_of_a_low_rank_table_beat_the_mean_by_far() -> None:
     assert error < 0.25 * truth[~seen].var()
 
 
+def test_by_category_a_movie_goes_to_the_smallest_of_its_own() -> None:
+    genres = np.zeros((20, 4), dtype=bool)
+    genres[:12, 0], genres[8:17, 1], genres[15:19, 2] = True, True, True  # 12, 9, 4 and 0 movies
+    interactions = replace(data(), genres=genres)
+    target = FmfVfl(parties=3, split="category", rounds=1)
+    parties = target.parted(interactions, np.random.default_rng(0))
+    shares = np.split(parties.order, parties.owned[1:-1])
+    # movie 19 has no genre and joins the smallest
+    for share, movies in zip(shares, (range(8), range(8, 15), range(15, 20)), strict=True):
+        np.testing.assert_array_equal(share, list(movies))
+    run = target.run(interactions, np.random.default_rng(0))
+    assert run.transcript.public.parties == 3
+    with pytest.raises(InputError, match="Give parties=3"):
+        FmfVfl(split="category").run(interactions, np.random.default_rng(0))
+    with pytest.raises(InputError, match="Expected items with genres"):
+        target.run(data(), np.random.default_rng(0))
+
+
 @pytest.mark.parametrize("target", [FmfVfl(rounds=3), VflSgdmf(rounds=3, unit="user", trim=2)])
 def test_memory_and_disk_keep_the_same_messages(target: Any, tmp_path: Any) -> None:
     rich = sent(target, data())
@@ -150,6 +169,7 @@ def test_small_and_empty_histories_are_trained_on(dense: Any, target: Any) -> No
         {"learning_rate": -1.0},
         {"unit": "item"},
         {"trim": True},
+        {"split": "alphabet"},
         {"rounds": 0},
         {"tuning": -1},
         {"delta": 1.0},

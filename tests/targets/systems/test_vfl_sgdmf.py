@@ -116,6 +116,11 @@ def test_a_user_without_trimming_may_hold_all_of_a_partys_items() -> None:
     event = VflSgdmf(tuning=0).event(scope(Unit.USER), Population(n_users=9, n_items=40))
     assert event.count == 10_000
     assert event.event.noise_multiplier == pytest.approx(1.8 * math.sqrt(2 / (16 + 4)))
+    # by category, a party's share may be anything
+    event = VflSgdmf(tuning=0, split="category").event(
+        scope(Unit.USER), Population(n_users=9, n_items=40)
+    )
+    assert event.event.noise_multiplier == pytest.approx(1.8 * math.sqrt(2 / (1600 + 40)))
 
 
 def test_without_noise_nothing_is_promised_or_proved() -> None:
