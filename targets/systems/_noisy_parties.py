@@ -12,7 +12,7 @@ from targets.components import Floats, Ints
 from targets.mechanisms.base import Mechanism
 from targets.systems._descent import Clipping, Descent
 from targets.systems._rating_parties import RatingParties
-from targets.systems._sgd_mf import check_settings, positive, proper_share
+from targets.systems._sgd_mf import check_settings, noisy_steps, positive, proper_share
 from targets.systems.base import Population
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class NoisyParties(RatingParties):
         the ``unit`` is the user, else with all items; replaced by another, it moves the sum twice
         as far. Any one round is charged as the training, since parties keep their item embeddings.
         """
-        from dp_accounting import ComposedDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
+        from dp_accounting import ComposedDpEvent, NonPrivateDpEvent
 
         n, m = population.n_users, population.n_items
         single = scope.unit in _ONE
@@ -108,7 +108,7 @@ class NoisyParties(RatingParties):
         count = 1 if single else min(held, share)
         presence = scope.adjacency is Adjacency.ADD_REMOVE
         far = 1.0 if single or presence else 2.0
-        sampled = single == (self.unit == "rating")
+        amplified = not self.faithful and presence and single == (self.unit == "rating")
         noise = self.descent(n)
         charged: list[DpEvent] = []
         for steps, joint, sigma in (
@@ -120,19 +120,8 @@ class NoisyParties(RatingParties):
             z = sigma / (far * self.clipping.sensitivity(count, joint))
             if not z > 0:
                 return NonPrivateDpEvent()
-            charged.append(SelfComposedDpEvent(self._one(z, scope, sampled), steps * parties))
+            charged.append(noisy_steps(z, self.rate, steps * parties, amplified=amplified))
         return charged[0] if len(charged) == 1 else ComposedDpEvent(charged)
-
-    def _one(self, z: float, scope: Scope, sampled: bool) -> DpEvent:
-        from dp_accounting import (
-            GaussianDpEvent,
-            PoissonSampledDpEvent,
-        )
-
-        one = GaussianDpEvent(z)
-        if sampled and not self.faithful and scope.adjacency is Adjacency.ADD_REMOVE:
-            return PoissonSampledDpEvent(self.rate, one)
-        return one
 
 
 def scope_of(

@@ -147,3 +147,26 @@ def test_repaired_steps_do_not_depend_on_how_many_ratings_there_are() -> None:
     assert len(np.unique(np.asarray(paper.pace(30, 20, counts)))) == 2
     assert repaired.pace(30, 1000, counts) == pytest.approx(1 / 50)
     assert VflSgdmf(faithful=False, density=0.05, unit="user").pace(30, 1000, 5) == 1 / 5
+
+
+@pytest.mark.parametrize("z", [0.5, 2.0])
+def test_a_sampled_step_tells_a_rating_from_none_as_far_as_its_noise_allows(z: float) -> None:
+    """Total variation of two worlds, by a threshold chosen on other samples: at most 2 Phi(1/2z)-1.
+
+    What is sent is U alone, and V is random, so that it stays well below; it is not nothing.
+    """
+    size = 100_000
+    target = VflSgdmf(factors=2, rounds=1, local_steps=1, noise_multiplier=z, learning_rate=1e-3)
+    worlds = Interactions.of(np.array([[5.0], [0.0]]))
+    origin = {"users": np.zeros((1, 2), dtype=np.float32)}
+    sent = target.upload(worlds, origin, np.random.default_rng(0), size=size)
+    moved = sent.components["users"].dense(np.arange(2 * size)).reshape(2, 2, -1, 2).sum(axis=3)
+    pilot, fresh = moved[:, 0], moved[:, 1]
+    cuts = np.quantile(pilot[0], np.linspace(0.05, 0.95, 19))
+    gains = [(pilot[0] > cut).mean() - (pilot[1] > cut).mean() for cut in cuts]
+    cut = cuts[int(np.argmax(gains))]
+    told = (fresh[0] > cut).mean() - (fresh[1] > cut).mean()
+    error = 6.0 * math.sqrt(0.5 / (size / 2))  # six standard deviations of a difference of rates
+    allowed = math.erf(1 / (2 * z) / math.sqrt(2.0))
+    assert told - error < allowed
+    assert told - error > 0.2 * allowed
