@@ -59,14 +59,17 @@ class Federated(ABC):
 
     ``epochs``, ``batch``, ``learning_rate`` and ``share`` of the users a round are the paper's
     (section 5.4; the share is 0.1 on ML-1M). ``negatives`` is its q, which it does not print; 4 is
-    usual. It trains until convergence; ``rounds`` is a stop of ours (see ``docs`` of the targets).
+    usual. The paper trains until convergence, which plain SGD at its rate does not reach in an
+    audit's time: ``rounds`` = 30 is a stop of ours. On ML-100K (leave last out, all items; random
+    is 0.013) Hit@20 is then 0.016 for FedRec, 0.026 for FedNCF and 0.059 for FedLightGCN, and
+    still rises: 0.045 for FedRec after 100 rounds, where the paper's variants have 0.1.
     ``best`` is the best rating of the scale, for the users' features; higher ratings count as it.
     """
 
     learner: Learner = field(default_factory=Gcn)
     protection: Protection = field(default_factory=Unprotected)
     route: Route = field(default_factory=Direct)
-    rounds: int = 20
+    rounds: int = 30
     share: float = 0.5
     epochs: int = 5
     batch: int = 32
@@ -148,7 +151,7 @@ class Federated(ABC):
             )
             uploads = Uploads(users, self._send(clients, model, compute))
             rounds.append(spill.keep(Round(broadcast=model, uploads=uploads)))
-            model = self.step(model, uploads)
+            model = _finite(self.step(model, uploads), number + 1)
             if progress is not None:
                 progress(number + 1, self.rounds)
         transcript = Transcript(
@@ -259,6 +262,15 @@ class Federated(ABC):
                 if isinstance(value, int | float):
                     found[one.name] = float(value)
         return found
+
+
+def _finite(model: Broadcast, number: int) -> Broadcast:
+    if not all(np.isfinite(part).all() for part in model.values()):
+        raise InputError(
+            f"Expected a training that stays finite, got a model with nan or inf after round "
+            f"{number}. Lower the learning_rate or the learner's init_scale."
+        )
+    return model
 
 
 def _catalogue(clients: Clients) -> Catalogue:

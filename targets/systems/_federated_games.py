@@ -27,8 +27,11 @@ _ITEMS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Thirds:
-    """P(0, 1 or 2 | v): an entry clipped to v is sent below, between or above -c and c."""
+class Regions:
+    """P(0, 1, 2 or 3 | v): where an entry clipped to v is sent, cut at -c, 0 and c.
+
+    Beyond c the two worlds at -c and c are e^epsilon apart; zero is where a guess is best.
+    """
 
     noise: ClippedNoise
 
@@ -37,21 +40,22 @@ class Thirds:
         clip = self.noise.clip
         symbol, entry = np.broadcast_arrays(output, np.clip(value, -clip, clip))
         above, below = self.noise.beyond(clip, entry), self.noise.beyond(clip, -entry)
+        right, left = self.noise.beyond(0.0, entry), self.noise.beyond(0.0, -entry)
         with np.errstate(divide="ignore"):
-            law = np.log(np.choose(symbol, [below, 1.0 - above - below, above]))
+            law = np.log(np.choose(symbol, [below, left - below, right - above, above]))
         return np.asarray(law, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class EntrySymbol:
-    """Below, between or above -clip and clip, of the first entry of the item table."""
+    """Region of the first entry of the item table, cut at -clip, 0 and clip."""
 
     clip: float
 
     def __call__(self, uploads: Uploads) -> NDArray[np.int64]:
-        """0, 1 or 2 a message."""
+        """0 to 3 a message."""
         item = uploads.components["item"].dense(np.arange(len(uploads.users)))[:, 0, 0]
-        return np.asarray(np.digitize(item, [-self.clip, self.clip]), dtype=np.int64)
+        return np.asarray(np.digitize(item, [-self.clip, 0.0, self.clip]), dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ def _entry(small: Federated, noise: ClippedNoise) -> Challenge:
         profiles=profiles,
         broadcast=_pushing(small, profiles, _FAR * noise.clip / (0.5 * small.learning_rate)),
         read=EntrySymbol(noise.clip),
-        channel=Thirds(noise),
+        channel=Regions(noise),
         values=(noise.clip, -noise.clip),
         scope=any_pair(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
         inputs=(

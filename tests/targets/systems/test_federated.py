@@ -38,7 +38,7 @@ from targets.routes.secure_aggregation import SecureAggregation
 from targets.routes.shuffler import Shuffler
 from targets.systems._federated import Federated
 from targets.systems._federated_claims import FEATURES, sizes
-from targets.systems._federated_games import Thirds
+from targets.systems._federated_games import Regions
 from targets.systems.base import Challenge, Population
 from targets.systems.f_gerai import FGerai
 from targets.systems.fedrec import FedRec
@@ -273,7 +273,7 @@ def test_the_game_pushes_an_entry_to_both_ends_whatever_the_learner(
     (challenge,) = Small(learner=learner(dimension=8), protection=protection).challenges()
     bound, symbols = play(challenge)
     assert 1.8 < bound <= 2.0
-    np.testing.assert_allclose((symbols[0] == 2).mean(), 0.5, atol=0.08)
+    np.testing.assert_allclose((symbols[0] == 3).mean(), 0.5, atol=0.08)
     np.testing.assert_allclose((symbols[1] == 0).mean(), 0.5, atol=0.08)
 
 
@@ -287,16 +287,16 @@ def test_half_the_noise_is_caught_by_the_game() -> None:
             return replace(right, scale=right.scale / 2)
 
     (challenge,) = Small(protection=Trap(epsilon=1.0)).challenges()
-    bound, _ = play(replace(challenge, channel=Thirds(Laplace(epsilon=1.0).noise("item"))))
+    bound, _ = play(replace(challenge, channel=Regions(Laplace(epsilon=1.0).noise("item"))))
     assert bound > 1.5
 
 
 @pytest.mark.parametrize("noise", [Laplace().noise("item"), Gaussian().noise("item")])
 def test_the_symbols_law_sums_to_one_and_tells_the_ends_apart(noise: object) -> None:
-    law = Thirds(noise)  # type: ignore[arg-type]
-    each = np.exp(law.log_prob(np.arange(3)[:, None], np.array([-0.5, 0.1, 0.5])))
+    law = Regions(noise)  # type: ignore[arg-type]
+    each = np.exp(law.log_prob(np.arange(4)[:, None], np.array([-0.5, 0.1, 0.5])))
     np.testing.assert_allclose(each.sum(axis=0), 1.0)
-    assert each[2, 2] == each[0, 0] == 0.5
+    assert each[3, 2] == each[0, 0] == 0.5
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -401,6 +401,12 @@ def test_a_plan_names_the_parts() -> None:
 def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> None:
     with pytest.raises(InputError, match=f"got {setting}={value!r}"):
         replace(FedRec(), **{setting: value})
+
+
+def test_a_training_that_diverges_is_refused() -> None:
+    """Scores of nan would rank everything first."""
+    with pytest.raises(InputError, match="learning_rate"):
+        Small(learner=Gcn(), learning_rate=100.0).run(data(), np.random.default_rng(0))
 
 
 def test_a_client_wants_a_model() -> None:
