@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -18,6 +18,11 @@ from targets.systems._sgd_mf import Batch, project, rate_at
 
 class Clipping(Protocol):
     """What bounds the gradient of a rating or a user."""
+
+    @property
+    def replaced(self) -> float:
+        """How far another value of one rating moves the sum, in units of its removal."""
+        ...
 
     def errors(self, batch: Batch, errors: Floats, users: Floats, items: Floats) -> Floats:
         """The errors with which gradients are made."""
@@ -35,6 +40,8 @@ class Clipping(Protocol):
 @dataclass(frozen=True, slots=True)
 class Unclipped:
     """No bound."""
+
+    replaced: ClassVar[float] = 1.0
 
     def errors(self, batch: Batch, errors: Floats, users: Floats, items: Floats) -> Floats:
         """As they are."""
@@ -56,10 +63,11 @@ class EmbeddingClipping:
     One rating moves the gradient in u by 2 R^(3/2) at most, and so that in v. Of one user's
     ratings those in u may add up, those in v are on different rows: 2 R^(3/2) sqrt(count^2 + count)
     jointly, where the paper has 2 sqrt(2) R^(3/2) count; sqrt(count) in V alone, where it has
-    count. Both are attained.
+    count. Both are attained. Another value, at the same embeddings, moves it as far at most.
     """
 
     bound: float
+    replaced: ClassVar[float] = 1.0
 
     def errors(self, batch: Batch, errors: Floats, users: Floats, items: Floats) -> Floats:
         """As they are: the embeddings bound them."""
@@ -80,6 +88,7 @@ class ErrorClipping:
     """Errors clipped to [-R, R], embeddings to norm^2 <= R, of any sign."""
 
     bound: float
+    replaced: ClassVar[float] = 1.0
 
     def errors(self, batch: Batch, errors: Floats, users: Floats, items: Floats) -> Floats:
         """Clipped."""
@@ -99,11 +108,12 @@ class ErrorClipping:
 class GradientClipping:
     """The joint gradient of every rating, or of every user, scaled to a norm of ``clip`` at most.
 
-    After Abadi et al. 2016, Algorithm 1, lines 6 and 7.
+    After Abadi et al. 2016, Algorithm 1, lines 6 and 7. Another value may turn it round.
     """
 
     clip: float
     unit: str
+    replaced: ClassVar[float] = 2.0
 
     def errors(self, batch: Batch, errors: Floats, users: Floats, items: Floats) -> Floats:
         """Scaled: a gradient is its errors times embeddings."""

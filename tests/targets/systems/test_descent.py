@@ -153,6 +153,29 @@ def test_the_sensitivity_of_embedding_clipping_is_attained_and_the_papers_is_loo
     assert joint == pytest.approx(paper) if count == 1 else joint < 0.8 * paper
 
 
+@given(SEEDS, st.sampled_from(["embedding", "error", "rating"]))
+def test_another_value_moves_the_sum_no_farther_than_is_said(seed: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    kinds: dict[str, Clipping] = {
+        "embedding": EmbeddingClipping(4.0),
+        "error": ErrorClipping(4.0),
+        "rating": GradientClipping(2.0, "rating"),
+    }
+    clipping = kinds[kind]
+    u = clipping.project(rng.normal(size=(1, 3)) * 2)
+    v = clipping.project(rng.normal(size=(1, 3)) * 2)
+    sums = []
+    for value in (1e-6, 4.0):
+        made: Any = sparse.csr_array
+        batch = Batch.of(made(np.array([[value]])), np.array([0]))
+        errors = clipping.errors(batch, batch.errors(u, v), u, v)
+        sums.append(np.concatenate(batch.gradients(errors, u, v), axis=None))
+    apart = float(np.linalg.norm(sums[1] - sums[0]))
+    assert apart <= clipping.replaced * clipping.sensitivity(1, True) * (1 + 1e-9)
+    if kind == "rating" and 0.5 < u[0] @ v[0] < 3.5 and min(u[0] @ u[0], v[0] @ v[0]) > 2:
+        assert apart > 1.9 * clipping.sensitivity(1, True)  # turned round
+
+
 def test_a_training_that_diverges_says_so() -> None:
     whole, ratings = stacked(np.random.default_rng(0))
     assert whole.any()

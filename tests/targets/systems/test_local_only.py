@@ -10,7 +10,7 @@ import pytest
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 
 from accountants.errors import InputError
-from accountants.scope import Unit
+from accountants.scope import Adjacency, Unit
 from targets.datasets.base import Interactions
 from targets.systems._noisy_parties import scope_of
 from targets.systems._sgd_mf import accounted
@@ -89,6 +89,9 @@ def test_what_is_owed_follows_from_the_clip() -> None:
     assert DpSgdMf(unit="user").event(scope_of("user"), SOME) == noisy
     parties = LocalOnly(unit="user", faithful=False).event(scope_of("user"), SOME)
     assert parties == SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(1.8)), 10_000)
+    # another value may turn a clipped gradient round
+    value = LocalOnly().event(scope_of("rating", adjacency=Adjacency.REPLACE), SOME)
+    assert value == SelfComposedDpEvent(GaussianDpEvent(0.9), 1000)
     # clipped one by one, the ten ratings of a party's items add up
     whole = LocalOnly().event(scope_of("user"), SOME)
     assert whole.event == GaussianDpEvent(pytest.approx(0.18))
