@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from targets.components import Ints, Randomized
 from targets.streams import Streams
 
 _FIRST, _SECOND = 0, 1  # purposes of a client's streams
@@ -39,12 +40,37 @@ class Replacement:
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """Messages, float32."""
-        xi = _noise(streams, _FIRST, values.shape, self.before)
+        own, last = self.weights
+        xi = _noise(streams, _FIRST, values.shape, own - self.before)
+        return xi + _noise(streams, _SECOND, values.shape, last)
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        """What is left of both standard draws once the message is added to the first one."""
         if not self.repaired:
-            return _noise(streams, _SECOND, values.shape, self.after) - xi
+            return 0.0, self.after
         rho = 1.0 - (self.after / self.before) ** 2
-        spread = self.before * math.sqrt(rho * (1.0 - rho))
-        return _noise(streams, _SECOND, values.shape, -spread) - np.float32(rho) * xi
+        return (1.0 - rho) * self.before, -self.before * math.sqrt(rho * (1.0 - rho))
+
+
+def result(
+    update: Randomized, masked: Ints, clear: Randomized, replaced: Ints
+) -> NDArray[np.float64]:
+    """``update.total() + clear.total()``: noise that cancels between them is not drawn.
+
+    ``masked`` are the senders of round 1, ``replaced`` those of round 2.
+    """
+    from targets.systems._table_noise import summed_normals
+
+    assert isinstance(clear.randomize, Replacement)
+    reply, shape = clear.randomize, clear.shape
+    silent = update.streams.take(np.flatnonzero(~np.isin(masked, replaced)))
+    noise = reply.before * summed_normals(silent.child(_FIRST), shape)
+    own, last = reply.weights
+    if own:
+        noise += own * summed_normals(clear.streams.child(_FIRST), shape)
+    noise += last * summed_normals(clear.streams.child(_SECOND), shape)
+    return np.asarray(update.clean.total() + noise)
 
 
 def _noise(

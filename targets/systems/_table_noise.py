@@ -46,6 +46,13 @@ def table_normals(
     return out.reshape(len(streams), *shape)
 
 
+def summed_normals(streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """The sum of ``table_normals`` over the clients, ``shape``, without storing them."""
+    out = np.zeros(math.prod(shape))
+    _accumulate(np.ascontiguousarray(streams.seeds), out)
+    return out.reshape(shape)
+
+
 def compiled(function: _Function) -> _Function:
     """Compiled; products may be fused, nothing is reordered."""
     options: dict[str, Any] = {
@@ -135,3 +142,12 @@ def fill(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:  # pragma: no co
                 out[i, start + 2 * k] = turn[k]
                 if start + 2 * k + 1 < count:
                     out[i, start + 2 * k + 1] = unit[k]
+
+
+@compiled
+def _accumulate(seeds: NDArray[np.uint64], out: NDArray[np.float64]) -> None:  # pragma: no cover
+    table = np.empty((1, len(out)), np.float32)
+    for i in range(len(seeds)):
+        fill(seeds[i : i + 1], table)
+        for k in range(len(out)):
+            out[k] += table[0, k]

@@ -18,7 +18,7 @@ from targets.mechanisms.noise_replacement import NoiseReplacement
 from targets.mechanisms.repeated import Repeated
 from targets.streams import Streams
 from targets.systems._local_mf import LocalMf
-from targets.systems._noise_rounds import Masked, Replacement
+from targets.systems._noise_rounds import Masked, Replacement, result
 from targets.systems._sgd_mf import (
     PAPER,
     check_settings,
@@ -240,7 +240,7 @@ class LflSgdmf(LocalMf):
         if halted:
             masked = replaced = masked[:0]
         announced = {**model, "survivors": np.array(len(masked))}
-        messages = send({**announced, "survivors": np.array(max(1, len(masked)))})
+        messages: dict[str, Any] = send({**announced, "survivors": np.array(max(1, len(masked)))})
         update, clear = messages["update"].take(masked), messages["replacement"].take(replaced)
         crossed = Round(
             broadcast=announced,
@@ -250,7 +250,7 @@ class LflSgdmf(LocalMf):
         if halted:
             return crossed, items
         step = rate_at(number, self.rounds, self.learning_rate) / len(masked)
-        total = update.total() + clear.total()
+        total = result(update, masked, clear, replaced)
         return crossed, project((items - step * total).astype(np.float32), self.bound)
 
     def received(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:

@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from targets.components import Dense, Randomized
 from targets.mechanisms.noise_replacement import NoiseReplacement
 from targets.streams import Streams
-from targets.systems._noise_rounds import Masked, Replacement
+from targets.systems._noise_rounds import Masked, Replacement, result
 
 OMEGA, USERS, COUNT = 0.3, 10, 40_000
 BEFORE, AFTER = 1 / math.sqrt((1 - OMEGA) * USERS), 1 / math.sqrt(USERS)
@@ -63,3 +64,17 @@ def test_the_second_message_undoes_the_first_ones_noise() -> None:
     np.testing.assert_array_equal(first, again)
     reply = Replacement(2.0, 1e-6, False)(np.zeros_like(values), streams)
     np.testing.assert_allclose(first + reply, values, atol=1e-4)
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+def test_the_result_is_the_sum_of_all_messages(repaired: bool) -> None:
+    """Nine devices in round 1, six of them in round 2."""
+    streams = Streams.spawn(np.random.default_rng(3), 12)
+    masked = np.array([0, 1, 2, 4, 5, 6, 8, 9, 11])
+    replaced = np.array([0, 2, 4, 5, 9, 11])
+    values = np.random.default_rng(4).normal(size=(12, 4, 3)).astype(np.float32)
+    update = Randomized(Dense(values), Masked(BEFORE), streams).take(masked)
+    reply = Replacement(BEFORE, AFTER, repaired)
+    clear = Randomized(Dense(np.zeros_like(values)), reply, streams).take(replaced)
+    total = result(update, masked, clear, replaced)
+    np.testing.assert_allclose(total, update.total() + clear.total(), rtol=1e-5, atol=1e-5)
