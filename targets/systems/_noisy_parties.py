@@ -96,7 +96,8 @@ class NoisyParties(RatingParties):
 
         One rating is with one party. A user is with all parties, with ``trim`` ratings each if
         the ``unit`` is the user, else with all items; replaced by another, it moves the sum twice
-        as far, and so does an interaction. Any one round is charged as the training, since parties keep their item embeddings.
+        as far, and so does an interaction. Any one round is charged as the training, since parties
+        keep their item embeddings.
         """
         from dp_accounting import ComposedDpEvent, NonPrivateDpEvent
 
