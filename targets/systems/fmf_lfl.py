@@ -16,7 +16,7 @@ from targets.mechanisms.base import Mechanism
 from targets.mechanisms.identity import Identity
 from targets.streams import Streams
 from targets.systems._local_mf import LocalMf
-from targets.systems._sgd_mf import PAPER, check_settings, project, whole
+from targets.systems._sgd_mf import PAPER, check_settings, whole
 from targets.systems._user_fit import neutral
 from targets.systems.base import Population, Question
 from targets.transcript import Broadcast, Round, Uploads
@@ -80,20 +80,20 @@ class FmfLfl(LocalMf):
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
         """Component "items": the device's V, of which the rows it rated have moved."""
-        items = model["items"]
-        counts = np.diff(ratings.indptr)
-        rows = np.repeat(np.arange(len(counts)), counts)
-        step = self.learning_rate / np.maximum(1, counts)
-        share = 1.0 / int(model["users"]) if "users" in model else 1.0
-        own = items[ratings.indices]
-        shape = (len(counts), len(rows))
-        for _ in range(self.local_steps):
-            error = np.einsum("ij,ij->i", users[rows], own) - ratings.data
-            slope = sparse.csr_array((2.0 * error, np.arange(len(rows)), ratings.indptr), shape)
-            moved = users - (step * share)[:, None] * (slope @ own)
-            turned = own - (2.0 * error * step[rows])[:, None] * users[rows]
-            users = project(moved, self.bound).astype(np.float32)
-            own = project(turned, self.bound).astype(np.float32)
+        from targets.systems._party_steps import own_steps
+
+        items = np.asarray(model["items"], np.float32)
+        own, users = items[ratings.indices], np.array(users, np.float32)
+        own_steps(
+            users,
+            own,
+            ratings.indptr,
+            ratings.data.astype(np.float32),
+            (self.learning_rate / np.maximum(1, np.diff(ratings.indptr))).astype(np.float32),
+            np.float32(1.0 / int(model["users"]) if "users" in model else 1.0),
+            self.local_steps,
+            np.float32(self.bound),
+        )
         part = Rows(
             indptr=ratings.indptr,
             ids=ratings.indices,
