@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from targets.datasets.base import Interactions
 from targets.spill import Spill
 from targets.streams import Streams
 from targets.systems._closed_form import one_thread
+from targets.systems._party_steps import PartySteps
 from targets.systems._sgd_mf import (
     PAPER,
     check_settings,
@@ -32,9 +33,6 @@ from targets.systems._sgd_mf import (
 from targets.systems._user_fit import fit_users
 from targets.systems.base import DEFAULT, Challenge, Evaluation, Model, Progress, Run, Split
 from targets.transcript import Broadcast, Public, Round, Transcript, Uploads
-
-if TYPE_CHECKING:
-    from targets.systems._party_steps import PartySteps
 
 _NUMBERS = 1 << 22  # embeddings of parties of one user that are trained at once
 _TRIM, _START = 101, 102  # purposes of such a party's stream
@@ -211,8 +209,6 @@ class HorizontalMf(ABC):
         """
         if not self.tuning:
             return items
-        from targets.systems._party_steps import PartySteps
-
         steps = PartySteps(
             learning_rate=self.tuning_rate,
             steps=self.tuning,

@@ -12,6 +12,7 @@ from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from targets.components import Floats, Ints
 from targets.mechanisms.base import Mechanism
 from targets.systems._horizontal_mf import HorizontalMf
+from targets.systems._party_steps import PartySteps
 from targets.systems._sgd_mf import (
     UNITS,
     check_choice,
@@ -25,8 +26,6 @@ from targets.systems.base import Population, Question
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-
-    from targets.systems._party_steps import PartySteps
 
 _ONE = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
 
@@ -87,8 +86,6 @@ class NoisyHorizontal(HorizontalMf):
 
     def local(self, weight: float) -> PartySteps:
         """Noisy, projected steps; on user embeddings too, if ``joint``."""
-        from targets.systems._party_steps import PartySteps
-
         return PartySteps(
             learning_rate=self.learning_rate,
             steps=self.steps,

@@ -11,13 +11,12 @@ from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
 from targets.mechanisms.base import Mechanism
 from targets.mechanisms.identity import Identity
 from targets.systems._horizontal_mf import HorizontalMf
+from targets.systems._party_steps import PartySteps
 from targets.systems._sgd_mf import PAPER
 from targets.systems.base import Population, Question, Reported
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-
-    from targets.systems._party_steps import PartySteps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +45,6 @@ class FmfHfl(HorizontalMf):
 
     def local(self, weight: float) -> PartySteps:
         """Plain steps on sampled rows, in both embeddings."""
-        from targets.systems._party_steps import PartySteps
-
         return PartySteps(
             learning_rate=self.learning_rate, steps=self.steps, rate=self.rate, weight=weight
         )

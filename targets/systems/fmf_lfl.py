@@ -80,7 +80,7 @@ class FmfLfl(LocalMf):
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
         """Component "items": the device's V, of which the rows it rated have moved."""
-        from targets.systems._party_steps import own_steps
+        from targets.systems._party_kernel import own_steps
 
         items = np.asarray(model["items"], np.float32)
         own, users = items[ratings.indices], np.array(users, np.float32)
