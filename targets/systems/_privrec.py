@@ -95,7 +95,7 @@ class MetaLearned(ABC):
     batch: int = 64
     negatives: int = 4
     local_rate: float = 0.5
-    server_rate: float = 1.0
+    server_rate: float = 0.3
     embedding: int = 64
     width: int = 64
 
