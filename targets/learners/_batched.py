@@ -69,7 +69,13 @@ class _Block:
         self.theta = self._tensor(work.theta[block])
         shapes = work.learner.shapes(Catalogue(n_items=0, n_user_features=self.x.shape[1]))
         self.p = named(self.theta, shapes)
+        self.halves: tuple[torch.Tensor, ...] = ()
+        if self.learner.deep:  # contiguous, for matrix products
+            self.halves = tuple(part.contiguous() for part in self.p["mlp1.weight"].split(d, dim=2))
         self.tilt = self._tensor(work.tilt[block]) if len(work.tilt) else None
+        self.tilt_halves: tuple[torch.Tensor, ...] = ()
+        if self.tilt is not None and self.learner.deep:
+            self.tilt_halves = named(self.tilt, shapes)["mlp1.weight"].split(d, dim=2)
         self.tilt_rows = None
         if len(work.tilt_rows):
             draws = work.tilt_rows[self.place]
@@ -103,33 +109,33 @@ class _Block:
         n, b = index.shape
         flat, d = index.reshape(-1), self.learner.dimension
         label, own = self.label[flat].view(n, b), self.own[flat].view(n, b)
-        z = self.z[flat].view(n, b, d) + label[:, :, None] * self.shift[:, None]
+        rows = self.z[flat].view(n, b, d)
+        z = torch.addcmul(rows, label[:, :, None], self.shift[:, None])
         if self.tilt_rows is not None:
             z = z - (rate * self.spent)[:, None, None] * self.tilt_rows[flat].view(n, b, d)
         user, inner = self._user()
         if deep:
-            weight = p["mlp1.weight"]
-            from_user, from_item = weight[:, :, :d], weight[:, :, d:]
-            first = torch.bmm(z, from_item.transpose(1, 2))
-            hidden = (first + (_mv(from_user, user) + p["mlp1.bias"])[:, None]).relu_()
+            from_user, from_item = self.halves
+            hidden = torch.bmm(z, from_item.transpose(1, 2))
+            hidden.add_((_mv(from_user, user) + p["mlp1.bias"])[:, None]).relu_()
             last = p["mlp2.weight"][:, 0]
             logit = _mv(hidden, last) + p["mlp2.bias"]
             slope = (logit.sigmoid() - label) * real
-            d_first = (slope[:, :, None] * last[:, None]) * (hidden > 0)
+            d_first = (slope[:, :, None] * last[:, None]).mul_(hidden > 0)
             d_sum = d_first.sum(1)
             dz = torch.bmm(d_first, from_item)
             d_user = _mv(from_user.transpose(1, 2), d_sum)
             last.sub_(rate * _mv(hidden.transpose(1, 2), slope))
             p["mlp2.bias"].sub_(rate * slope.sum(1, keepdim=True))
             from_item.baddbmm_(d_first.transpose(1, 2), z, alpha=-rate)
-            from_user.baddbmm_(d_sum[:, :, None], user[:, None], alpha=-rate)
+            from_user.addcmul_(d_sum[:, :, None], user[:, None], value=-rate)
             p["mlp1.bias"].sub_(rate * d_sum)
         else:
             slope = _mv(z, user).sigmoid_().sub_(label).mul_(real)
             dz = slope[:, :, None] * user[:, None]
             d_user = _mv(z.transpose(1, 2), slope)
         d_mean = self._user_step(d_user, user, inner)
-        self.z.index_add_(0, flat, dz.view(n * b, d), alpha=-rate)
+        self.z[flat] = rows.sub_(dz, alpha=rate).view(n * b, d)
         if d_mean is not None:
             moved = -rate * d_mean / self.held
             self.mean += moved - rate * torch.bmm(own[:, None], dz)[:, 0]
@@ -157,10 +163,10 @@ class _Block:
             d_out = d_user * (user > 0)
             d_user = _mv(p["user.W2"].transpose(1, 2), d_out)
             d_mean = _mv(p["user.W1"].transpose(1, 2), d_user)
-            p["user.W2"].baddbmm_(d_out[:, :, None], inner[:, None], alpha=-rate)
+            p["user.W2"].addcmul_(d_out[:, :, None], inner[:, None], value=-rate)
             p["user.b"].sub_(rate * d_out)
-            p["user.W1"].baddbmm_(d_user[:, :, None], self.mean[:, None], alpha=-rate)
-        p["user.E"].baddbmm_(d_user[:, :, None], self.x[:, None], alpha=-rate)
+            p["user.W1"].addcmul_(d_user[:, :, None], self.mean[:, None], value=-rate)
+        p["user.E"].addcmul_(d_user[:, :, None], self.x[:, None], value=-rate)
         return d_mean
 
     def _tilt(self, part: torch.Tensor) -> None:
@@ -168,6 +174,8 @@ class _Block:
         rate = self.local.learning_rate
         if self.tilt is not None:
             self.theta -= (rate * part)[:, None] * self.tilt
+            for half, draws in zip(self.halves, self.tilt_halves, strict=True):
+                half -= (rate * part)[:, None, None] * draws
         if self.tilt_rows is not None:
             self.spent += part
             self.mean -= (rate * part)[:, None] * self.mean_tilt
@@ -178,6 +186,8 @@ class _Block:
         if self.tilt_rows is not None:
             z -= (self.local.learning_rate * self.spent)[:, None, None] * self.tilt_rows.view_as(z)
         self.work.rows[self.place[self.real]] = z.cpu().numpy()[self.real]
+        if self.halves:
+            self.p["mlp1.weight"].copy_(torch.cat(self.halves, dim=2))
         self.work.theta[self.block] = self.theta.cpu().numpy()
 
 
