@@ -4,8 +4,9 @@ d = 64, 5 local epochs, batches of 32, four negatives a positive drawn without r
 thread, float32, interactions synthetic with the counts and the skew of MovieLens. The first loop
 (ratio 1) is what one would write: a copy of an `nn.Module` a client, `torch.optim.SGD`, autograd;
 it runs on every 40th client by activity (activity 20 to 737) and is extrapolated to all by the
-number of minibatches. All ways consume the same negatives and orders, and a client's result is compared before the timing. Ours
-keeps every upload: all of the user's and MLP's parameters, and the touched rows of the item table.
+number of minibatches. All ways consume the same negatives and orders, and a client's result is
+compared before the timing. Ours keeps every upload: all of the user's and MLP's parameters, and the
+touched rows of the item table.
 Whole processes start Python, import what they need, make the interactions and train one round;
 the cold one compiles, which is kept in a cache beside the source (or `NUMBA_CACHE_DIR`).
 """
