@@ -1,7 +1,7 @@
 """Local training of one device after the other, all of its epochs in cache, compiled by numba.
 
 The same steps as the batched training, written as loops: forward, backward and descent of a
-minibatch are fused, the three matrix products are blocked by hand so that they vectorise, and
+minibatch are fused, the three matrix products are BLAS's (in one thread: see ``_training``), and
 nothing is allocated inside. What a step adds to all of a device's own rows is one vector ``shift``,
 the linear term of touched rows a coefficient ``spent`` of its draws. A device's result is the same
 to the bit in any batch of devices, in any number of threads.
@@ -30,38 +30,6 @@ def _compiled(function: _Function) -> _Function:
     except RuntimeError:  # nowhere to keep the cache
         compiled = made(**options)(function)
     return compiled
-
-
-@_compiled
-def _add_product(c: F32, a: F32, b: F32, scale: np.float32) -> None:
-    """c (m, n) += scale a (m, k) b (k, n); four rows times four terms stay in registers."""
-    m, terms, n = a.shape[0], a.shape[1], b.shape[1]
-    for i in range(0, m - m % 4, 4):
-        for p in range(0, terms - terms % 4, 4):
-            a00, a01 = scale * a[i, p], scale * a[i, p + 1]
-            a02, a03 = scale * a[i, p + 2], scale * a[i, p + 3]
-            a10, a11 = scale * a[i + 1, p], scale * a[i + 1, p + 1]
-            a12, a13 = scale * a[i + 1, p + 2], scale * a[i + 1, p + 3]
-            a20, a21 = scale * a[i + 2, p], scale * a[i + 2, p + 1]
-            a22, a23 = scale * a[i + 2, p + 2], scale * a[i + 2, p + 3]
-            a30, a31 = scale * a[i + 3, p], scale * a[i + 3, p + 1]
-            a32, a33 = scale * a[i + 3, p + 2], scale * a[i + 3, p + 3]
-            for j in range(n):
-                b0, b1, b2, b3 = b[p, j], b[p + 1, j], b[p + 2, j], b[p + 3, j]
-                c[i, j] += a00 * b0 + a01 * b1 + a02 * b2 + a03 * b3
-                c[i + 1, j] += a10 * b0 + a11 * b1 + a12 * b2 + a13 * b3
-                c[i + 2, j] += a20 * b0 + a21 * b1 + a22 * b2 + a23 * b3
-                c[i + 3, j] += a30 * b0 + a31 * b1 + a32 * b2 + a33 * b3
-        for p in range(terms - terms % 4, terms):
-            for r in range(i, i + 4):
-                left = scale * a[r, p]
-                for j in range(n):
-                    c[r, j] += left * b[p, j]
-    for i in range(m - m % 4, m):
-        for p in range(terms):
-            left = scale * a[i, p]
-            for j in range(n):
-                c[i, j] += left * b[p, j]
 
 
 @_compiled
@@ -125,7 +93,6 @@ def _embed(
 def _score(
     logit: F32,
     hidden: F32,
-    across: F32,
     z: F32,
     user: F32,
     from_user: F32,
@@ -133,26 +100,22 @@ def _score(
     tail: F32,
     scratch: F32,
 ) -> None:
-    """Logits by the MLP; ``hidden`` (d, b) keeps its hidden layer, ``across`` is z transposed.
+    """Logits by the MLP; ``hidden`` (b, d) keeps its hidden layer.
 
     ``tail`` is the first layer's bias, the last layer's weight and bias.
     """
-    d, b = hidden.shape
-    for e in range(b):
-        for k in range(d):
-            across[k, e] = z[e, k]
-        logit[e] = tail[2 * d]
+    b, d = hidden.shape
+    np.dot(z, from_item.T, hidden)
     _apply(scratch, from_user, user)
     for h in range(d):
-        start = scratch[h] + tail[h]
-        for e in range(b):
-            hidden[h, e] = start
-    _add_product(hidden, from_item, across, np.float32(1))
-    for h in range(d):
-        weight = tail[d + h]
-        for e in range(b):
-            hidden[h, e] = max(hidden[h, e], np.float32(0))
-            logit[e] += weight * hidden[h, e]
+        scratch[h] += tail[h]
+    for e in range(b):
+        total = np.float32(0)
+        for h in range(d):
+            active = max(hidden[e, h] + scratch[h], np.float32(0))
+            hidden[e, h] = active
+            total += tail[d + h] * active
+        logit[e] = total + tail[2 * d]
 
 
 @_compiled
@@ -175,28 +138,31 @@ def _descend_mlp(
     from_item: F32,
     tail: F32,
     scratch: F32,
+    to_last: F32,
+    step: F32,
     rate: np.float32,
 ) -> None:
     """Descends the MLP; gradients of the rows, ``dz``, and of the user's embedding."""
-    d, b = hidden.shape
+    b, d = hidden.shape
     total = np.float32(0)
+    to_last[:] = 0
+    scratch[:] = 0
     for e in range(b):
         total += slope[e]
-        for k in range(d):
-            dz[e, k] = 0
+        for h in range(d):
+            to_last[h] += slope[e] * hidden[e, h]
+            back = slope[e] * tail[d + h] if hidden[e, h] > 0 else np.float32(0)
+            hidden[e, h] = back
+            scratch[h] += back
     tail[2 * d] -= rate * total
     for h in range(d):
-        weight, to_last, to_first = tail[d + h], np.float32(0), np.float32(0)
-        for e in range(b):
-            to_last += slope[e] * hidden[h, e]
-            back = slope[e] * weight if hidden[h, e] > 0 else np.float32(0)
-            hidden[h, e] = back
-            to_first += back
-        tail[d + h] -= rate * to_last
-        tail[h] -= rate * to_first
-        scratch[h] = to_first
-    _add_product(dz, hidden.T, from_item, np.float32(1))
-    _add_product(from_item, hidden, z, -rate)
+        tail[d + h] -= rate * to_last[h]
+        tail[h] -= rate * scratch[h]
+    np.dot(hidden, from_item, dz)
+    np.dot(hidden.T, z, step)
+    for h in range(d):
+        for k in range(d):
+            from_item[h, k] -= rate * step[h, k]
     _descend(from_user, scratch, user, d_user, rate)
 
 
@@ -324,9 +290,9 @@ def train_fused(
     width, d = x.shape[1], rows.shape[1]
     z, dz = np.zeros((batch, d), np.float32), np.zeros((batch, d), np.float32)
     from_user, from_item = np.zeros((d, d), np.float32), np.zeros((d, d), np.float32)
-    columns = np.zeros((2, d * batch), np.float32)
+    layer, step = np.zeros((batch, d), np.float32), np.zeros((d, d), np.float32)
     logits = np.zeros(batch, np.float32)
-    vectors = np.zeros((9, d), np.float32)
+    vectors = np.zeros((10, d), np.float32)
     mean, shift, mean_drawn, inner, user = (
         vectors[0],
         vectors[1],
@@ -334,7 +300,8 @@ def train_fused(
         vectors[3],
         vectors[4],
     )
-    d_user, d_inner, d_mean, scratch = vectors[5], vectors[6], vectors[7], vectors[8]
+    d_user, d_inner, d_mean = vectors[5], vectors[6], vectors[7]
+    scratch, to_last = vectors[8], vectors[9]
     unused, drawn = np.zeros(width, np.float32), tilt_rows
     mlp = d * width + (2 * d * d + d if neighbours == 2 else 0)
     for place in range(len(devices)):
@@ -362,25 +329,26 @@ def train_fused(
                 visit = order[epoch, place, start : min(start + batch, size)]
                 b = len(visit)
                 logit = logits[:b]
-                hidden = columns[0, : d * b].reshape(d, b)
-                across = columns[1, : d * b].reshape(d, b)
+                hidden = layer[:b]
                 _gather(z, own, drawn, mine, visit, shift, rate * spent)
                 _apply(user, matrix_e, features)
                 _embed(user, inner, mean, matrix_1, matrix_2, bias, neighbours)
                 if deep:
-                    _score(logit, hidden, across, z, user, from_user, from_item, tail, scratch)
+                    _score(logit, hidden, z[:b], user, from_user, from_item, tail, scratch)
                     _slopes(logit, mine, visit)
                     _descend_mlp(
                         d_user,
                         dz[:b],
                         logit,
                         hidden,
-                        z,
+                        z[:b],
                         user,
                         from_user,
                         from_item,
                         tail,
                         scratch,
+                        to_last,
+                        step,
                         rate,
                     )
                 else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from accountants.errors import InputError
 from targets.components import Component, Dense, Rows
@@ -183,9 +184,12 @@ def _train_fused(work: Work, compute: Compute) -> None:
         )
 
     blocks = work.blocks(_ORDERED // max(1, local.epochs) // compute.threads)
-    if compute.threads == 1:
-        for block in blocks:
-            run(block)
-        return
-    with ThreadPoolExecutor(compute.threads) as pool:
-        list(pool.map(run, blocks))
+    # compiled products are those of scipy's BLAS, which must be loaded to be held at one thread
+    importlib.import_module("scipy.linalg.cython_blas")
+    with threadpool_limits(1, user_api="blas"):
+        if compute.threads == 1:
+            for block in blocks:
+                run(block)
+            return
+        with ThreadPoolExecutor(compute.threads) as pool:
+            list(pool.map(run, blocks))
