@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from accountants.errors import InputError
 from reports.record import UtilityRow
 from targets.datasets.base import Interactions
-from targets.systems.base import Target
+from targets.systems.base import Model, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +20,31 @@ class Held:
     """Interactions to train on; what was held out of them is added by each protocol."""
 
     train: Interactions
+
+
+def scored(
+    target: Target, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
+) -> NDArray[np.float64]:
+    """A copy of the target's scores, (len(users), n_items); InputError unless all are finite.
+
+    Nothing is above nan, so an item with it would rank first.
+    """
+    scores = np.array(target.score(model, interactions, users), dtype=np.float64)
+    expected = (len(users), interactions.n_items)
+    if scores.shape != expected:
+        raise InputError(
+            f"Expected scores of shape {expected} from {target.name}, got {scores.shape}. "
+            "Score all items for every user that is asked for."
+        )
+    bad = np.argwhere(~np.isfinite(scores))
+    if len(bad):
+        row, item = bad[0]
+        raise InputError(
+            f"Expected finite scores from {target.name}, got {scores[row, item]} for item {item} "
+            f"of user {users[row]} and {len(bad)} in all. Its training has probably diverged: "
+            "lower its learning_rate."
+        )
+    return scores
 
 
 def row(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountants.errors import InputError
-from auditor.utility.held import Held, row
+from auditor.utility.held import Held, row, scored
 from reports.record import UtilityRow
 from targets.datasets.base import Interactions
 from targets.systems.base import Model, Target
@@ -75,7 +75,7 @@ def evaluate(
     for start in range(0, len(tested), _CHUNK):
         users = tested[start : start + _CHUNK]
         block = slice(ends[start], ends[start + len(users)])
-        scores = target.score(model, held.train, users)
+        scores = scored(target, model, held.train, users)
         rows = np.searchsorted(users, held.users[block])
         errors[block] = held.ratings[block] - scores[rows, held.items[block]]
     mean = float(held.train.ratings.data.mean(dtype=np.float64))

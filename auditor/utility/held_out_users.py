@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountants.errors import InputError
-from auditor.utility.held import Held, row
+from auditor.utility.held import Held, row, scored
 from auditor.utility.leave_last_out import gains
 from reports.record import UtilityRow
 from targets.datasets.base import Interactions
@@ -79,7 +79,7 @@ def evaluate(
     places = []
     for start in range(0, len(sizes), _CHUNK):
         users = np.arange(start, min(start + _CHUNK, len(sizes)))
-        scores = np.asarray(target.score(model, held.tune, users), dtype=np.float64)
+        scores = scored(target, model, held.tune, users)
         tested = table[users].toarray() != 0
         unmet = ~tested & (held.tune.ratings[users].toarray() == 0)
         places.append(places_among(scores, tested, unmet))

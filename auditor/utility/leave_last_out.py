@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountants.errors import InputError
-from auditor.utility.held import Held, row
+from auditor.utility.held import Held, row, scored
 from reports.record import UtilityRow
 from targets.datasets.base import Interactions
 from targets.systems.base import Model, Target
@@ -73,7 +73,7 @@ def evaluate(
     for start in range(0, len(tested), _CHUNK):
         users = tested[start : start + _CHUNK]
         known = held.train.ratings[users].toarray() != 0
-        scores = np.array(target.score(model, held.train, users), dtype=np.float64)
+        scores = scored(target, model, held.train, users)
         item = held.items[users]
         truth = np.take_along_axis(scores, item[:, None], axis=1)
         known[np.arange(len(users)), item] = True

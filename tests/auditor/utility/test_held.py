@@ -1,0 +1,51 @@
+"""Scores are refused, not ranked, where they are no numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accountants.errors import InputError
+from auditor.utility import evaluate, hold_out
+from targets.datasets.base import Interactions
+from targets.systems.base import Evaluation, Model, Split
+
+DATA = Interactions.of(np.random.default_rng(0).integers(0, 6, (20, 12)).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A target whose scores are 0, but for one of the last user that is asked for."""
+
+    evaluation: Evaluation
+    wrong: float
+    width: int = DATA.n_items
+    name: str = "broken"
+    reported: tuple[Any, ...] = ()
+
+    def score(self, model: Model, interactions: Any, users: Any) -> Any:
+        out = np.zeros((len(users), self.width), dtype=np.float32)
+        out[-1, -1] = self.wrong
+        return out
+
+
+@pytest.mark.parametrize("split", list(Split))
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_a_score_that_is_not_finite_is_refused(split: Split, wrong: float) -> None:
+    rng = np.random.default_rng(1)
+    target: Any = Broken(Evaluation(split=split, cutoffs=(2,)), wrong)
+    held = hold_out(target.evaluation, DATA, rng)
+    with pytest.raises(InputError, match=f"finite scores from broken, got {wrong} for item 11"):
+        evaluate(target, Model(), held, confidence=0.95, rng=rng)
+
+
+@pytest.mark.parametrize("split", list(Split))
+def test_scores_of_fewer_items_are_refused(split: Split) -> None:
+    rng = np.random.default_rng(1)
+    target: Any = Broken(Evaluation(split=split, cutoffs=(2,)), 0.0, DATA.n_items - 1)
+    held = hold_out(target.evaluation, DATA, rng)
+    with pytest.raises(InputError, match="Expected scores of shape"):
+        evaluate(target, Model(), held, confidence=0.95, rng=rng)
