@@ -117,10 +117,6 @@ class HorizontalMf(ABC):
         """T T'."""
         return self.rounds * self.local_steps
 
-    def begun(self, uniform: NDArray[np.float64]) -> Floats:
-        """First embeddings from uniform draws, within equation 6."""
-        return project(start(uniform, self.bound), self.bound)
-
     def pace(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
         """One over the ratings of an average row, 1/(m tau), as the party's own data have it."""
         return n_users / np.maximum(1, ratings)
@@ -141,7 +137,7 @@ class HorizontalMf(ABC):
         Memory beside the transcript is 2 s + 1 tables of item embeddings.
         """
         n, m = interactions.n_users, interactions.n_items
-        first = items = self.begun(rng.random((m, self.factors)))
+        first = items = start(rng.random((m, self.factors)), self.bound)
         parties = self.parted(interactions, items, rng)
         weights = np.array([len(party.members) / n for party in parties])
         spill, rounds = Spill(compute), []
@@ -251,7 +247,7 @@ class HorizontalMf(ABC):
             full = ratings = sparse.csr_array(table[members])
             if self.trimmed is not None:
                 ratings = trim(full, self.trimmed, Streams.spawn(own, len(members)))
-            users = self.begun(own.random((len(members), self.factors)))
+            users = start(own.random((len(members), self.factors)), self.bound)
             if self.pretrained:
                 users = fit_users(full, items, bound=self.bound, steps=self.pretrained)
             pace = float(self.pace(len(members), interactions.n_items, ratings.nnz))
@@ -346,4 +342,4 @@ class HorizontalMf(ABC):
             ratings = trim(full, self.trimmed, streams.child(_TRIM))
         if self.pretrained:
             return ratings, fit_users(full, first, bound=self.bound, steps=self.pretrained)
-        return ratings, self.begun(streams.child(_START).uniform(self.factors))
+        return ratings, start(streams.child(_START).uniform(self.factors), self.bound)

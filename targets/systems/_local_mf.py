@@ -17,7 +17,7 @@ from targets.datasets.base import Interactions
 from targets.spill import Spill
 from targets.streams import Streams
 from targets.systems._closed_form import one_thread
-from targets.systems._sgd_mf import PAPER, check_settings, explicit, positive, project, start, whole
+from targets.systems._sgd_mf import PAPER, check_settings, explicit, positive, start, whole
 from targets.systems._user_fit import fit_users
 from targets.systems.base import DEFAULT, Challenge, Evaluation, Model, Progress, Run, Split
 from targets.transcript import Broadcast, Public, Round, Transcript, Uploads
@@ -93,7 +93,7 @@ class LocalMf(ABC):
         """Train and keep all that crossed a boundary."""
         n, m = interactions.n_users, interactions.n_items
         ratings = explicit(interactions, self.bound)
-        first = project(start(rng.random((m, self.factors)), self.bound), self.bound)
+        first = start(rng.random((m, self.factors)), self.bound)
         users, items = self.begin(ratings, first), first
         constant = self.announced(m, rng)
         spill, rounds = Spill(compute), []

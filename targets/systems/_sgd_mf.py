@@ -51,9 +51,11 @@ def start(uniform: NDArray[Any], bound: float) -> NDArray[np.float32]:
     """First embeddings from uniforms (n, p) in (0, 1): u.v = R/2 in expectation, u, v >= 0.
 
     The paper says "randomly". Entries are uniform in [0, 2a], p a^2 = R/2: norm^2 is 2R/3 on
-    average, inside the constraint. Independent of the data.
+    average. The few longer rows are projected to norm^2 <= R, or equation 6 would not bound the
+    gradients of the first step. Independent of the data.
     """
-    return (uniform * math.sqrt(2.0 * bound / uniform.shape[-1])).astype(np.float32)
+    drawn = uniform * math.sqrt(2.0 * bound / uniform.shape[-1])
+    return project(drawn, bound).astype(np.float32)
 
 
 def project(embeddings: Floats, bound: float) -> Floats:

@@ -100,10 +100,12 @@ class VerticalMf(RatingParties):
         """First messages of parties that hold one user and all items each: (1, p).
 
         A party of several users sends such a table for all of them, so this is its part about one
-        if all others were not there. The broadcast has one row a profile, or one for all.
+        if all others were not there. The broadcast has one row a profile, or one for all; it is
+        projected as embeddings are, or a malicious server could make gradients of any length.
         """
         owners = np.repeat(np.arange(profiles.n_users), size)
         users = self.received(broadcast, profiles)[owners].astype(np.float32)
+        users = self.descent(1).clipping.project(users)
         streams = Streams.spawn(rng, len(owners))
         sent, _ = self.alone(profiles.take(owners), users, streams, self.local_steps)
         return Uploads(owners, {"users": Dense(sent[:, None, :])})

@@ -152,6 +152,14 @@ def test_first_embeddings_predict_the_middle_of_the_range_inside_the_constraint(
     assert u.dtype == np.float32
 
 
+@pytest.mark.parametrize("factors", [1, 2, 20])
+def test_first_embeddings_satisfy_equation_6(factors: int) -> None:
+    """Unprojected, all 1s give norm^2 = 2R, and one rating would move u by twice 2 R^(3/2)."""
+    longest = start(np.stack([np.ones(factors), np.full(factors, 0.5)]), 5.0)
+    np.testing.assert_allclose(np.square(longest).sum(axis=1), [5.0, 2.5], rtol=1e-6)
+    assert (longest >= 0).all()
+
+
 @pytest.mark.parametrize("worst", [0.5, 5.5, -1.0])
 def test_ratings_outside_the_range_are_refused(worst: float) -> None:
     good = Interactions.of(np.array([[5.0, 0.5]]))

@@ -42,6 +42,18 @@ def test_every_embedding_sent_or_published_is_feasible() -> None:
         assert np.square(table).sum(axis=-1).max() <= 5.0 * (1 + 1e-5)
 
 
+def test_a_broadcast_outside_equation_6_is_projected_before_the_first_gradient() -> None:
+    one = data().take(np.arange(3))
+    sent = [
+        VflSgdmf()
+        .upload(one, {"users": np.full((1, 20), size)}, np.random.default_rng(0))
+        .components["users"]
+        .dense(np.arange(3))
+        for size in (0.5, 1e6)  # norm^2 is R, or anything
+    ]
+    np.testing.assert_array_equal(*sent)
+
+
 def test_the_last_steps_tune_items_alone() -> None:
     with_tuning, without = (
         VflSgdmf(rounds=2, tuning=tuning).run(data(), np.random.default_rng(0)).model.arrays
