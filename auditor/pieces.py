@@ -19,6 +19,7 @@ from auditor.utility.held import Held
 from reports.record import AttackRow, Finding, MeasuredRow, Measurement, Row, UtilityRow
 from targets.compute import Compute
 from targets.datasets.base import Interactions
+from targets.features import count_user_features
 from targets.systems.base import DEFAULT, Population, Run, Target
 
 BOUNDS, UTILITY = "bounds", "utility"
@@ -102,7 +103,11 @@ def _bounds(
     target: Target, plan: Plan, interactions: Interactions, rng: np.random.Generator
 ) -> PieceResult:
     """Exact bounds, local games, and the judgement of every question."""
-    population = Population(n_users=interactions.n_users, n_items=interactions.n_items)
+    population = Population(
+        n_users=interactions.n_users,
+        n_items=interactions.n_items,
+        n_features=count_user_features(interactions),
+    )
     games = [
         local.play(
             challenge,

@@ -12,6 +12,7 @@ from targets.datasets._movielens import AGE_GROUPS, age_group
 from targets.datasets.base import Attribute, Interactions
 
 LEVELS = 5
+OF_RATINGS = 18
 ATTRIBUTES = ("gender", "occupation", "age_group")
 
 
@@ -90,6 +91,17 @@ def user_features(interactions: Interactions, *, best: float = 5.0) -> UserFeatu
             columns.append(known[key].codes[:, None] == categories)
             names += [f"{key} {category}" for category in known[key].categories]
     return UserFeatures(values=np.hstack(columns).astype(np.float32), names=tuple(names))
+
+
+def count_user_features(interactions: Interactions) -> int:
+    """How many columns ``user_features`` has for these data, without making them.
+
+    18 of the ratings, and one a category of each attribute that is known.
+    """
+    known = {key: len(one.categories) for key, one in interactions.attributes.items()}
+    if "age" in known:
+        known.setdefault("age_group", len(AGE_GROUPS))
+    return OF_RATINGS + sum(known.get(key, 0) for key in ATTRIBUTES)
 
 
 def item_features(interactions: Interactions) -> NDArray[np.float32]:

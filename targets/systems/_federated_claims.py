@@ -20,19 +20,14 @@ if TYPE_CHECKING:
     from targets.protections.base import Promise
     from targets.systems._federated import Federated
 
-FEATURES = 44
-"""Entries of a user's features on MovieLens: 18 of the ratings, gender 2, occupation 21, age 3.
-
-With E_U (d x 44) an upload has that many entries. Where data have fewer attributes it has fewer.
-"""
 _SHUFFLED_DELTA = 1e-6
 _MANY = 1000
 _ORDER = tuple(Vantage)  # each sees a function of what the one before sees
 
 
 def sizes(system: Federated, population: Population) -> dict[str, int]:
-    """Entries of an upload by group of components, with the features of Table I."""
-    catalogue = Catalogue(n_items=population.n_items, n_user_features=FEATURES)
+    """Entries of an upload by group of components."""
+    catalogue = Catalogue(n_items=population.n_items, n_user_features=population.n_features)
     found = dict.fromkeys(system.learner.groups, 0)
     for name, shape in system.learner.shapes(catalogue).items():
         size = 1

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from accountants.scope import Horizon, Unit
 from auditor import pieces
 from auditor.plan import Plan
 from targets.datasets.synthetic import Synthetic
 from targets.systems.base import Run
 from targets.systems.dplcf_sp import DplcfSp
 from targets.systems.fcf import Fcf
+from targets.systems.fedrec_apm import FedRecApm
 
 
 def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,3 +41,23 @@ def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyP
     for piece in work:
         pieces.run(piece, plan, data)
     assert trained == {"fcf": 1, "dplcf-sp": 1}
+
+
+def test_bounds_of_an_upload_count_the_features_that_these_data_have() -> None:
+    """A user of no known attributes sends d x 18 entries of E_U, not the d x 44 of MovieLens."""
+    data = Synthetic(n_users=12, n_items=10, profile=4).load()
+    data = replace(data, attributes={})
+    plan = Plan(targets=("fedrec-apm",), attacks=(), quick=True)
+    found = pieces.run(pieces.Piece("fedrec-apm", pieces.BOUNDS), plan, data)
+    sent = FedRecApm(rounds=1).run(data, np.random.default_rng(0)).transcript.rounds[0].uploads
+    budgets = {"user": 30.0, "item": 60.0, "mlp1": 40.0, "mlp2": 50.0}
+    spent = sum(
+        budgets[name.partition(".")[0]] * part.dense(np.arange(1)).size
+        for name, part in sent.components.items()
+    )
+    (whole,) = (
+        row.bound.epsilon
+        for row in found.measurements
+        if (row.bound.scope.unit, row.bound.scope.horizon) == (Unit.USER, Horizon.ROUND)
+    )
+    assert whole == pytest.approx(spent)

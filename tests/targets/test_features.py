@@ -14,7 +14,7 @@ from scipy import sparse
 from accountants.errors import InputError
 from targets.datasets.base import Attribute, Interactions
 from targets.datasets.synthetic import Synthetic
-from targets.features import item_features, user_features
+from targets.features import count_user_features, item_features, user_features
 
 STARS = [0.5 * half for half in range(11)]
 ATTRIBUTES = {
@@ -67,6 +67,17 @@ def test_a_device_needs_no_other_user() -> None:
         alone = user_features(data.take(np.array([user])))
         assert alone.names == whole.names
         np.testing.assert_allclose(alone.values[0], whole.values[user], rtol=1e-6)
+
+
+@given(st.sets(st.sampled_from([*ATTRIBUTES, "age_group", "region"])))
+def test_the_columns_are_counted_without_making_them(known: set[str]) -> None:
+    more = {
+        "age_group": Attribute(codes=np.array([0, 3]), categories=("a", "b", "c", "d")),
+        "region": Attribute(codes=np.array([0, 1]), categories=("north", "south")),
+    }
+    attributes = {key: one for key, one in {**ATTRIBUTES, **more}.items() if key in known}
+    data = Interactions.of(np.ones((2, 3)), attributes=attributes)
+    assert count_user_features(data) == user_features(data).values.shape[1]
 
 
 def test_attributes_are_one_hot_and_ages_fall_into_three_groups() -> None:

@@ -37,7 +37,7 @@ from targets.protections.objective import Objective
 from targets.routes.secure_aggregation import SecureAggregation
 from targets.routes.shuffler import Shuffler
 from targets.systems._federated import Federated
-from targets.systems._federated_claims import FEATURES, sizes
+from targets.systems._federated_claims import sizes
 from targets.systems._federated_games import Regions
 from targets.systems.base import Challenge, Population
 from targets.systems.f_gerai import FGerai
@@ -132,13 +132,13 @@ def test_an_audit_of_the_wire_sees_where_each_route_lets_it() -> None:
 def test_an_uploads_entries_are_counted_with_the_features_of_table_i() -> None:
     counts = sizes(FedRecApm(), ML_100K)
     assert counts == {
-        "user": 64 * FEATURES + 2 * 64 * 64 + 64,
+        "user": 64 * 44 + 2 * 64 * 64 + 64,
         "item": 64 * 1682,
         "mlp1": 64 * 128 + 64,
         "mlp2": 64 + 1,
     }
-    with_everything = Synthetic(n_users=30, n_items=20, profile=6.0, tastes=3).load()
-    assert FedRecApm().features(with_everything).shape[1] <= FEATURES
+    bare = Population(n_users=30, n_items=20, n_features=18)
+    assert sizes(FedRecApm(), bare)["user"] == 64 * 18 + 2 * 64 * 64 + 64
 
 
 def test_apm_is_right_for_a_parameter_and_millions_for_an_upload() -> None:
@@ -162,7 +162,7 @@ def test_apm_is_right_for_a_parameter_and_millions_for_an_upload() -> None:
         for question in asked
     ]
     assert [f.verdict for f in findings] == ["CONSISTENT"] + 3 * ["INCOMPARABLE"]
-    whole = 64 * FEATURES * 30 + 247_680 + 64 * 1682 * 60 + (64 * 128 + 64) * 40 + 65 * 50
+    whole = 64 * 44 * 30 + 247_680 + 64 * 1682 * 60 + (64 * 128 + 64) * 40 + 65 * 50
     mechanism = system.mechanism(server(Unit.USER), ML_100K)
     assert mechanism is not None
     assert exact_lower_bound(mechanism, server(Unit.USER)).epsilon == pytest.approx(whole)
