@@ -14,17 +14,21 @@ _PACKAGES = (
     "fedrec-auditor",
     "dp-accounting",
     "hypothesis",
+    "numba",
     "numpy",
     "scikit-learn",
     "scipy",
     "torch",
 )
+_NEVER_CACHED = ("synthetic", "table")
 
 
 def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Show versions, cores, memory, the torch device and the data caches."""
+    from auditor.families import FAMILIES
     from targets.datasets import _cache
 
+    kept = [name for name in FAMILIES["datasets"].names() if name not in _NEVER_CACHED]
     facts = {
         "python": platform.python_version(),
         **{name: _version(name) for name in _PACKAGES},
@@ -32,7 +36,7 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
         "memory": _memory(),
         "torch device": _device(),
         "data cache": str(_cache.cache()),
-        **{f"cached {name}": str(_cache.cached(name) or "no") for name in ("ml-100k", "ml-1m")},
+        **{f"cached {name}": str(_cache.cached(name) or "no") for name in kept},
     }
     if as_json:
         print(json.dumps(facts, indent=2))

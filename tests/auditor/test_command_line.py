@@ -18,12 +18,24 @@ from reports.record import Record
 
 Cli = Callable[..., tuple[int, str, str]]
 
+PLAN = """\
+targets = ["dplcf-ap", "dplcf-sp", "fcf", "fedncf", "fmf-ldp"]
+data = "synthetic"
+quick = true
+[settings.fedncf]
+rounds = 2
+route = "shuffler"
+learner = {name = "ncf", dimension = 2}
+protection = {name = "laplace", epsilon = 2.0}
+"""
+
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One quick audit of all targets on synthetic data, by two workers, in a process of its own."""
+    """One quick audit by a plan on synthetic data, by two workers, in a process of its own."""
     out = tmp_path_factory.mktemp("run")
-    words = ["run", "--data", "synthetic", "--quick", "--jobs", "2", "--out", str(out)]
+    (out / "plan.toml").write_text(PLAN)
+    words = ["run", "--plan", str(out / "plan.toml"), "--jobs", "2", "--out", str(out)]
     finished = subprocess.run(
         [sys.executable, "-m", "auditor", *words], capture_output=True, text=True, check=False
     )
@@ -50,6 +62,10 @@ def test_a_run_leaves_its_reports_and_exits_with_the_finding(done: Path) -> None
         ("dplcf-sp", "interaction", "training"): Verdict.CONSISTENT,
         ("dplcf-sp", "user", "training"): Verdict.INCOMPARABLE,
         ("fcf", "user", "training"): Verdict.CONSISTENT,
+        ("fedncf", "coordinate", "round"): Verdict.CONSISTENT,
+        ("fedncf", "user", "round"): Verdict.INCOMPARABLE,
+        ("fedncf", "user", "training"): Verdict.INCOMPARABLE,
+        ("fedncf", "attribute", "round"): Verdict.INCOMPARABLE,
         ("fmf-ldp", "report", "report"): Verdict.CONSISTENT,
         ("fmf-ldp", "user", "round"): Verdict.CONSISTENT,
         ("fmf-ldp", "user", "training"): Verdict.INCOMPARABLE,
@@ -82,6 +98,15 @@ def test_the_record_says_what_a_training_and_a_user_cost(done: Path) -> None:
     assert user.accounted.epsilon == pytest.approx(items * 1.0)
 
 
+def test_a_plan_says_what_protects_an_upload_and_how_it_travels(done: Path) -> None:
+    """FedNCF sends its model as it is; here with noise of epsilon 2 on every entry, shuffled."""
+    found = [f for f in store.read(done).findings if f.target == "fedncf"]
+    assert {"server", "shuffled"} == {finding.scope.vantage for finding in found}
+    for row in (found[0].claim, found[0].accounted, found[0].measured):
+        assert row is not None
+        assert row.epsilon == pytest.approx(2.0)
+
+
 def test_every_attack_says_its_interval_and_baseline(done: Path) -> None:
     record = store.read(done)
     families = {(row.target, row.family) for row in record.attacks}
@@ -110,9 +135,9 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
 ) -> None:
     """One job, interrupted after five pieces, resumed: equal but for timing and machine."""
     from auditor import pieces, runner
-    from auditor.plan import make_plan, make_resources
+    from auditor.plan import make_resources, read_plan
 
-    plan = make_plan({"data": "synthetic", "quick": True})
+    plan = read_plan(done / "plan.toml")
     ran: list[str] = []
     real = pieces.run
 
@@ -230,6 +255,9 @@ def test_listings_in_text_and_json(cli: Cli) -> None:
         "accountants",
         "mechanisms",
         "datasets",
+        "learners",
+        "protections",
+        "routes",
     }
 
 
@@ -270,7 +298,10 @@ def test_verify_confirms_and_accuses(cli: Cli, tmp_path: Path) -> None:
 def test_doctor(cli: Cli) -> None:
     code, out, _ = cli("doctor", "--json")
     assert code == 0
-    assert {"python", "cores", "memory", "torch device", "data cache"} <= set(json.loads(out))
+    facts = json.loads(out)
+    assert {"python", "cores", "memory", "torch device", "data cache"} <= set(facts)
+    assert "not installed" not in (facts["numba"], facts["torch"])
+    assert {f"cached {name}" for name in ("ml-100k", "ml-25m", "frappe", "libimseti")} <= set(facts)
 
 
 def test_help_lists_every_command() -> None:
