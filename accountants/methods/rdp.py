@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,8 +77,12 @@ class Rdp:
         )
 
 
+@lru_cache(maxsize=64)
 def _curve(leaf: DpEvent) -> NDArray[np.float64]:
-    """Rényi divergence of one use at every order, over the worst pair."""
+    """Rényi divergence of one use at every order, over the worst pair; not to be written to.
+
+    Remembered: a sampled Gaussian takes seconds, and a target asks at several deltas and vantages.
+    """
     if isinstance(leaf, _BITS):
         return _ternary(Ternary.of(leaf))
     if getattr(leaf, "noise_multiplier", 1.0) <= 0:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from dp_accounting import GaussianDpEvent, SampledWithoutReplacementDpEvent
 
+from accountants.methods import rdp
 from accountants.methods.rdp import Rdp
+from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from auditor.exact import exact_lower_bound
 from auditor.verification.verification import ONE_REPORT
 from targets.mechanisms.bit_flip import BitFlip
@@ -18,3 +21,12 @@ def test_no_divergence_is_rounded_away(epsilon: float, delta: float) -> None:
     owed = Rdp().bound(flip.event(), delta=delta, scope=ONE_REPORT).epsilon
     assert owed >= shown
     assert owed <= shown + 1e-3
+
+
+def test_a_curve_is_computed_once_for_all_deltas(monkeypatch: pytest.MonkeyPatch) -> None:
+    event = SampledWithoutReplacementDpEvent(1000, 10, GaussianDpEvent(1.25))
+    scope = Scope(Unit.USER, Adjacency.REPLACE, Vantage.RELEASE, Horizon.TRAINING)
+    first = Rdp().bound(event, delta=1e-6, scope=scope).epsilon
+    monkeypatch.setattr(rdp, "RdpAccountant", None)
+    assert Rdp().bound(event, delta=1e-4, scope=scope).epsilon < first
+    assert Rdp().bound(event, delta=1e-6, scope=scope).epsilon == first
