@@ -25,7 +25,12 @@ def test_no_divergence_is_rounded_away(epsilon: float, delta: float) -> None:
 
 def test_a_curve_is_computed_once_for_all_deltas(monkeypatch: pytest.MonkeyPatch) -> None:
     event = SampledWithoutReplacementDpEvent(1000, 10, GaussianDpEvent(1.25))
-    scope = Scope(Unit.USER, Adjacency.REPLACE, Vantage.RELEASE, Horizon.TRAINING)
+    scope = Scope(
+        unit=Unit.USER,
+        adjacency=Adjacency.REPLACE,
+        vantage=Vantage.RELEASE,
+        horizon=Horizon.TRAINING,
+    )
     first = Rdp().bound(event, delta=1e-6, scope=scope).epsilon
     monkeypatch.setattr(rdp, "RdpAccountant", None)
     assert Rdp().bound(event, delta=1e-4, scope=scope).epsilon < first
