@@ -84,10 +84,8 @@ def evaluate(
         drawn = np.argpartition(keys, width - 1, axis=1)[:, :width]
         negatives = np.take_along_axis(scores, drawn, axis=1)
         ranks[SAMPLED].append(np.stack([(negatives > truth).sum(1), (negatives == truth).sum(1)]))
-    choices = {
-        SAMPLED: np.array([width + 1]),
-        ALL: n_items - np.diff(held.train.ratings.indptr)[tested],
-    }
+    unmet = n_items - np.diff(held.train.ratings.indptr)[tested]  # the held-out item included
+    choices = {SAMPLED: np.minimum(width + 1, unmet), ALL: unmet}
     return tuple(
         row(
             target,

@@ -1,4 +1,4 @@
-"""Scores are refused, not ranked, where they are no numbers."""
+"""Scores are refused where they are no numbers, and chance is what equal scores reach."""
 
 from __future__ import annotations
 
@@ -49,3 +49,15 @@ def test_scores_of_fewer_items_are_refused(split: Split) -> None:
     held = hold_out(target.evaluation, DATA, rng)
     with pytest.raises(InputError, match="Expected scores of shape"):
         evaluate(target, Model(), held, confidence=0.95, rng=rng)
+
+
+@pytest.mark.parametrize("split", [Split.LEAVE_LAST_OUT, Split.HELD_OUT_USERS])
+def test_equal_scores_are_as_good_as_chance_also_for_users_who_met_most_items(split: Split) -> None:
+    """Most users here have fewer unmet items than the 11 negatives that the catalogue has."""
+    rng = np.random.default_rng(1)
+    target: Any = Broken(Evaluation(split=split, cutoffs=(1, 3)), 0.0)
+    held = hold_out(target.evaluation, DATA, rng)
+    rows = evaluate(target, Model(), held, confidence=0.95, rng=rng)
+    assert len(rows) >= 4
+    for row in rows:
+        assert row.value == pytest.approx(row.random, abs=1e-12), (row.metric, row.protocol)
