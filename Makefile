@@ -9,7 +9,7 @@ OUT ?= audit
 setup: $(VENV)/.ready
 
 audit: $(VENV)/.ready
-	$(BIN)/auditor run --data ml-100k --out $(OUT) --fail-on never
+	$(BIN)/auditor run --quick --data ml-100k --out $(OUT) --fail-on never
 
 test: lint
 	$(BIN)/pytest -n auto -q

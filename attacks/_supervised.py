@@ -8,12 +8,10 @@ users' other attributes; without any upload (a blind view) it learns from those 
 
 from __future__ import annotations
 
-import warnings
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from accountants.errors import InputError
 from attacks._uploads import features, summary
@@ -53,15 +51,7 @@ def learn(view: View, background: Background, classifier: Classifier) -> Labels:
     if len(unknown) == 0 or np.all(labels == labels[0]):
         return Labels(users=unknown, codes=np.full(len(unknown), labels[0], dtype=np.int64))
     condensed = summary(view)
-    with warnings.catch_warnings():
-        # A fixed number of epochs is the setting, not a failure to converge.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        # scikit-learn swallows Ctrl-C and would hand back a model trained by half.
-        warnings.filterwarnings("error", "Training interrupted", UserWarning)
-        try:
-            classifier.fit(features(condensed, background.side, known), labels)
-        except UserWarning as warning:
-            raise KeyboardInterrupt from warning
+    classifier.fit(features(condensed, background.side, known), labels)
     # Block by block: the rows of all unknown users could be as large as the uploads.
     codes = [
         classifier.predict(features(condensed, background.side, unknown[start : start + _BLOCK]))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from sklearn.neural_network import MLPClassifier
 
 from accountants.scope import Vantage
+from attacks._perceptron import Perceptron
 from attacks._supervised import carries_uploads, learn, seed
 from attacks.base import Background, Family, Labels
 from targets.transcript import View
@@ -18,8 +18,8 @@ from targets.transcript import View
 class AttributeMlp:
     """The paper's attacker: hidden layers of 100 and 30 units on the whole upload.
 
-    Adam at scikit-learn's default rate, until the loss on the known users stands still, at most
-    ``epochs`` passes. The input is not projected: that weakens the attack.
+    Adam at the usual rate (see ``_perceptron``), until the loss on the known users stands still, at
+    most ``epochs`` passes. The input is not projected: that weakens the attack.
     """
 
     family: ClassVar[Family] = Family.ATTRIBUTE
@@ -36,5 +36,5 @@ class AttributeMlp:
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
         """Guess the attribute of every user whose label is not known."""
-        model = MLPClassifier((100, 30), max_iter=self.epochs, random_state=seed(rng))
+        model = Perceptron((100, 30), epochs=self.epochs, seed=seed(rng))
         return learn(view, background, model)

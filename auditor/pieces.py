@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -22,8 +24,10 @@ from targets.datasets.base import Interactions
 from targets.features import count_user_features
 from targets.systems.base import DEFAULT, Population, Run, Target
 
+_AnyRow = TypeVar("_AnyRow", bound=Row)
 BOUNDS, UTILITY = "bounds", "utility"
 SAMPLES, QUICK_SAMPLES = 1_000_000, 50_000
+QUICK_ROUNDS = 20
 _GAMES = {
     Family.ATTRIBUTE: attribute.play,
     Family.MEMBERSHIP: membership.play,
@@ -73,10 +77,11 @@ def run(
     rng = _rng(plan, str(piece))
     if piece.step == BOUNDS:
         return _bounds(target, plan, interactions, rng)
+    cut = _cut(target, plan)
     held, trained = _train(target, plan, interactions, compute)
     if piece.step == UTILITY:
         figures = utility.evaluate(target, trained.model, held, confidence=plan.confidence, rng=rng)
-        return PieceResult(utility=figures)
+        return PieceResult(utility=tuple(_noted(row, "paper_note", cut) for row in figures))
     attack = _attack(piece.step)
     view = trained.transcript.view(attack.vantage, rng)
     # games speak of users; where parties send, their messages are not any one user's
@@ -93,10 +98,26 @@ def run(
         rng=rng,
     )
     route = view.public.route
-    if not route.shows(attack.vantage):
-        beyond = f"Sees more than the protocol shows anyone ({route}): somebody breaks it."
-        rows = tuple(row.model_copy(update={"note": f"{row.note} {beyond}"}) for row in rows)
-    return PieceResult(attacks=rows)
+    beyond = (
+        ""
+        if route.shows(attack.vantage)
+        else f"Sees more than the protocol shows anyone ({route}): somebody breaks it."
+    )
+    return PieceResult(attacks=tuple(_noted(row, "note", cut, beyond) for row in rows))
+
+
+def _cut(target: Target, plan: Plan) -> str:
+    """What a quick audit leaves out of the training, in words; nothing otherwise."""
+    rounds: int = getattr(target, "rounds", 0)
+    if not plan.quick or rounds <= QUICK_ROUNDS:
+        return ""
+    return f"Quick: trained for {QUICK_ROUNDS} of {rounds} rounds."
+
+
+def _noted(row: _AnyRow, field: str, *notes: str) -> _AnyRow:
+    """The row with these notes behind its own."""
+    text = " ".join(part for part in (getattr(row, field), *notes) if part)
+    return row.model_copy(update={field: text})
 
 
 def _bounds(
@@ -178,6 +199,8 @@ def _train(
 ) -> tuple[Held, Run]:
     key = json.dumps([repr(target), plan.seed, interactions.digest()])
     if key not in _trained:
+        if _cut(target, plan):
+            target = dataclasses.replace(target, rounds=QUICK_ROUNDS)  # type: ignore[type-var]
         held = utility.hold_out(target.evaluation, interactions, _rng(plan, "held-out items"))
         run = target.run(held.train, _rng(plan, f"{target.name} training"), None, compute)
         _trained.clear()

@@ -56,8 +56,8 @@ class Plan(BaseModel):
     the user, item, rating and timestamp; only users and items with at least ``min_user`` and
     ``min_item`` interactions are audited. ``attacks`` are names, None for all; ``estimator`` turns
     sampled scores into lower bounds. ``confidence`` is that of the audit as a whole for lower
-    bounds (shared out among them), and of every interval by itself. ``quick`` trades samples and
-    repetitions for time.
+    bounds (shared out among them), and of every interval by itself. ``quick`` trades samples,
+    repetitions and rounds of training for time; what is claimed and proved is of all rounds.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -64,7 +64,7 @@ def play(
                 subjects,
                 _side(interactions, key),
                 share,
-                QUICK_REPETITIONS if quick else REPETITIONS,
+                _repetitions(quick, bool(group)),
                 identity={"target": target, "attack": name},
                 key=key,
                 group=group,
@@ -139,6 +139,13 @@ def _row(
             "users, guesses pooled."
         ),
     )
+
+
+def _repetitions(quick: bool, part: bool) -> int:
+    """Draws of the known users; a quick look at one component takes a single one."""
+    if quick:
+        return 1 if part else QUICK_REPETITIONS
+    return REPETITIONS
 
 
 def _side(interactions: Interactions, key: str) -> NDArray[np.float64] | None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.neural_network import MLPClassifier
 
 from accountants.errors import InputError
 from accountants.scope import Vantage
@@ -128,20 +127,3 @@ def test_features_take_no_more_than_themselves_and_their_summary(
     finally:
         tracemalloc.stop()
     assert peak < 2.5 * values.nbytes
-
-
-def test_an_interrupt_is_never_taken_for_the_end_of_training(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """scikit-learn's own answer to Ctrl-C is to keep the half-trained model."""
-    view, codes = planted(1.0)
-
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(MLPClassifier, "_update_no_improvement_count", interrupted)
-    known = np.arange(100)
-    with pytest.raises(KeyboardInterrupt):
-        AttributeMlp().infer(
-            view, Background(known=known, labels=codes[known]), np.random.default_rng(0)
-        )
