@@ -24,6 +24,7 @@ from targets.systems._sgd_mf import (
     explicit,
     positive,
     project,
+    scale,
     share,
     start,
     trim,
@@ -83,9 +84,7 @@ class HorizontalMf(ABC):
 
     def __post_init__(self) -> None:
         check_settings(self, factors=whole, rounds=whole, local_steps=whole, parties=whole)
-        check_settings(
-            self, rate=share, bound=positive, learning_rate=positive, tuning_rate=positive
-        )
+        check_settings(self, rate=share, bound=scale, learning_rate=positive, tuning_rate=positive)
         check_settings(self, tuning=whole_or_none)
 
     @property

@@ -17,7 +17,7 @@ from targets.datasets.base import Interactions
 from targets.spill import Spill
 from targets.streams import Streams
 from targets.systems._closed_form import one_thread
-from targets.systems._sgd_mf import PAPER, check_settings, explicit, positive, start, whole
+from targets.systems._sgd_mf import PAPER, check_settings, explicit, positive, scale, start, whole
 from targets.systems._user_fit import fit_users
 from targets.systems.base import DEFAULT, Challenge, Evaluation, Model, Progress, Run, Split
 from targets.transcript import Broadcast, Public, Round, Transcript, Uploads
@@ -44,7 +44,7 @@ class LocalMf(ABC):
 
     def __post_init__(self) -> None:
         check_settings(self, factors=whole, rounds=whole, fitting=whole)
-        check_settings(self, bound=positive, learning_rate=positive)
+        check_settings(self, bound=scale, learning_rate=positive)
 
     @property
     @abstractmethod

@@ -25,6 +25,7 @@ from targets.systems._sgd_mf import (
     check_settings,
     explicit,
     positive,
+    scale,
     share,
     start,
     trim,
@@ -68,7 +69,7 @@ class RatingParties(ABC):
     def __post_init__(self) -> None:
         check_settings(self, rounds=whole, local_steps=whole, factors=whole, rate=share)
         check_settings(self, parties=whole, trim=whole)
-        check_settings(self, bound=positive, learning_rate=positive)
+        check_settings(self, bound=scale, learning_rate=positive)
         check_choice(self, "unit", UNITS)
         check_choice(self, "split", SPLITS)
 

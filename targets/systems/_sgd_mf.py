@@ -246,6 +246,11 @@ def positive(value: float) -> bool:
     return 0 < value < math.inf
 
 
+def scale(value: float) -> bool:
+    """The best rating of a scale, R. Squares of noisy gradients, of R^3, must fit float32."""
+    return 0 < value <= 1e6
+
+
 def not_negative(value: float) -> bool:
     """A finite number of at least 0."""
     return 0 <= value < math.inf
@@ -265,6 +270,7 @@ RANGES: dict[Callable[[float], bool], str] = {
     whole: "a whole number of at least 1",
     whole_or_none: "a whole number of at least 0",
     positive: "in (0, inf)",
+    scale: "in (0, 1e6]; divide larger ratings",
     not_negative: "in [0, inf)",
     share: "in (0, 1]",
     proper_share: "in (0, 1)",

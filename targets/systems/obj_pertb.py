@@ -29,6 +29,7 @@ from targets.systems._sgd_mf import (
     check_settings,
     explicit,
     positive,
+    scale,
     trim,
     whole,
 )
@@ -89,7 +90,7 @@ class ObjPertb:
 
     def __post_init__(self) -> None:
         check_settings(self, factors=whole, sweeps=whole, trim=whole)
-        check_settings(self, bound=positive, epsilon=positive, regularization=positive)
+        check_settings(self, bound=scale, epsilon=positive, regularization=positive)
         check_choice(self, "unit", UNITS)
         if not isinstance(self.faithful, bool):
             raise InputError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +26,16 @@ from targets.systems._sgd_mf import (
     start,
     trim,
 )
+from targets.systems.dp_sgd_mf import DpSgdMf
+from targets.systems.dp_sgld import DpSgld
+from targets.systems.fmf_lfl import FmfLfl
+from targets.systems.fmf_vfl import FmfVfl
+from targets.systems.gd_dr import GdDr
+from targets.systems.hfl_sgdmf import HflSgdmf
+from targets.systems.hfl_synsgd import HflSynsgd
+from targets.systems.lfl_sgdmf import LflSgdmf
+from targets.systems.obj_pertb import ObjPertb
+from targets.systems.vfl_sgdmf import VflSgdmf
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -180,3 +191,24 @@ def test_the_papers_accountant_amplifies_and_plain_composition_does_not() -> Non
     assert accounted(0.0, 0.01, 10, 1e-5) == math.inf
     assert noisy_steps(2.0, 0.1, 7, amplified=False) == SelfComposedDpEvent(GaussianDpEvent(2.0), 7)
     assert noisy_steps(0.0, 0.1, 7, amplified=True) == NonPrivateDpEvent()
+
+
+@pytest.mark.parametrize("kind", [FmfVfl, HflSgdmf, LflSgdmf, ObjPertb])
+@pytest.mark.parametrize("bound", [1.1e6, 1e30, math.inf, math.nan])
+def test_scales_whose_gradients_overflow_are_refused(kind: Any, bound: float) -> None:
+    with pytest.raises(InputError, match=r"Expected bound in \(0, 1e6\]"):
+        kind(bound=bound)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", [VflSgdmf, DpSgdMf, DpSgld, HflSynsgd, FmfLfl, GdDr, ObjPertb])
+def test_the_largest_scale_is_trained_on_in_finite_numbers(kind: Any) -> None:
+    small = {"rounds": 3, "tuning": 3, "sweeps": 3}
+    named = {name: value for name, value in small.items() if hasattr(kind, name)}
+    table = np.random.default_rng(0).integers(0, 6, (20, 12)) * 2e5
+    data = Interactions.of(table)
+    target = kind(bound=1e6, **named)
+    run = target.run(data, np.random.default_rng(1))
+    assert np.isfinite(target.score(run.model, data, np.arange(20))).all()
+    (component, *_) = run.transcript.rounds[-1].uploads.components.values()
+    assert np.isfinite(component.dense(np.arange(len(component)))).all()
