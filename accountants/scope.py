@@ -95,7 +95,7 @@ class Scope:
 
     def uncovered(self, other: Scope) -> tuple[str, ...]:
         """Names of the fields in which this scope does not reach as far as ``other``."""
-        presence, asked = self._is_presence, other._is_presence
+        presence, asked = self.is_presence, other.is_presence
         return tuple(
             field.name
             for field in fields(self)
@@ -105,7 +105,13 @@ class Scope:
         )
 
     @property
-    def _is_presence(self) -> bool:
+    def is_value(self) -> bool:
+        """Whether it asks for the value of a rating that is there in any case."""
+        return self.unit is Unit.RATING and self.adjacency is Adjacency.REPLACE
+
+    @property
+    def is_presence(self) -> bool:
+        """Whether it asks if a user takes part at all."""
         return self.unit is Unit.USER and self.adjacency is Adjacency.ADD_REMOVE
 
     def __str__(self) -> str:

@@ -114,13 +114,24 @@ class CollectedBits(ABC):
         )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """One flip for a bit or an interaction; all of a user's flips for the wider units."""
-        if scope.vantage is not Vantage.SERVER or scope.unit is Unit.ATTRIBUTE:
+        """One flip for a bit or an interaction; all of a user's flips for the wider units.
+
+        None for what is not sent: a rating's value, an attribute.
+        """
+        unsent = scope.unit is Unit.ATTRIBUTE or scope.is_value
+        if scope.vantage is not Vantage.SERVER or unsent:
             return None
+        if scope.is_presence:
+            return Identity()
         return self._before_server(scope, population)
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
-        """The server's event in the unit of ``scope``; weaker vantages are post-processing."""
+        """The server's event in the unit of ``scope``; weaker vantages are post-processing.
+
+        Who takes part is not hidden.
+        """
+        if scope.is_presence:
+            return Identity().event()
         return self._before_server(scope, population).event()
 
     def challenges(self) -> tuple[Challenge, ...]:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from accountants.claim import Claim
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
+from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
 from targets.learners.base import Catalogue
 from targets.mechanisms.base import Mechanism
 from targets.mechanisms.bit_flip import BitFlip
@@ -128,15 +128,18 @@ def mechanism(system: Federated, scope: Scope, population: Population) -> Mechan
 
     For an entry that of the component with the largest epsilon; for a user that of all entries.
     Where uploads carry no noise, an interaction shows in a row of the item table; see ``touched``.
+    With a share of users a round, that of a training is exact at delta 0 only: a user may, but need
+    not, be drawn for all of it.
     """
-    if scope.vantage is not Vantage.SERVER or _is_presence(scope):
+    if scope.vantage is not Vantage.SERVER or scope.is_presence:
         return None
     law: Mechanism | None = None
     if scope.unit is Unit.COORDINATE:
         law = _weakest(system)
     elif scope.unit in (Unit.USER, Unit.REPORT):
         law = system.protection.upload(sizes(system, population))
-    if law is None and scope.unit in (Unit.USER, Unit.REPORT, Unit.INTERACTION, Unit.RATING):
+    shown = (Unit.USER, Unit.REPORT, Unit.INTERACTION, Unit.RATING)
+    if law is None and scope.unit in shown and not scope.is_value:
         law = touched(system, population)
     if law is None or scope.horizon is not Horizon.TRAINING:
         return law
@@ -165,7 +168,7 @@ def event(system: Federated, scope: Scope, population: Population) -> DpEvent:
     whole = protection.attribute() if scope.unit is Unit.ATTRIBUTE else None
     if whole is not None:
         return whole
-    if _is_presence(scope):
+    if scope.is_presence:
         return NonPrivateDpEvent()  # noise hides what a user sends, not who sends
     counts = sizes(system, population)
     entry, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
@@ -209,10 +212,6 @@ def _weakest(system: Federated) -> Mechanism | None:
 def _largest(system: Federated) -> float:
     """What an entry of that group spends."""
     return max(system.protection.spent({group: 1}) for group in system.learner.groups)
-
-
-def _is_presence(scope: Scope) -> bool:
-    return scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
 
 
 def _reaches(route: Vantage, vantage: Vantage) -> bool:

@@ -114,12 +114,14 @@ class NoisyHorizontal(HorizontalMf):
         With c = theta, or all items where nothing is trimmed: a user who comes or goes
         2 R^(3/2) sqrt(c), one row an item, which is attained. A user replaced by another, and one
         rating that moves the user's embedding: twice that, since both sums are within the former.
-        A rating alone, at embeddings that do not depend on it: 2 R^(3/2).
+        A rating alone, at embeddings that do not depend on it: 2 R^(3/2); an interaction that
+        becomes another one, twice that.
         """
         count = n_items if self.trimmed is None else min(self.trimmed, n_items)
         one = 2.0 * self.bound * math.sqrt(self.bound)
         if scope.unit in _ONE and not self.adapted:
-            return one
+            swapped = scope.unit is not Unit.RATING and scope.adjacency is not Adjacency.ADD_REMOVE
+            return 2.0 * one if swapped else one
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         return one * math.sqrt(count) * (1.0 if presence else 2.0)
 

@@ -96,8 +96,9 @@ class NoisyParties(RatingParties):
 
         One rating is with one party. A user is with all parties, with ``trim`` ratings each if
         the ``unit`` is the user, else with all items; replaced by another, it moves the sum twice
-        as far, and so does an interaction. Any one round is charged as the training, since parties
-        keep their item embeddings.
+        as far, and so does an interaction. Per user, so does a rating that comes or goes: another
+        takes its place in the trimming, and a clipped gradient may turn round. Any one round is
+        charged as the training, since parties keep their item embeddings.
         """
         from dp_accounting import ComposedDpEvent, NonPrivateDpEvent
 
@@ -108,8 +109,9 @@ class NoisyParties(RatingParties):
         share = -(-m // min(self.parties, m)) if self.split == "random" else m
         count = 1 if single else min(held, share)
         presence = scope.adjacency is Adjacency.ADD_REMOVE
-        value = scope.unit is Unit.RATING
-        far = 1.0 if presence else self.clipping.replaced if value else 2.0
+        far = 1.0 if presence else self.clipping.replaced if scope.unit is Unit.RATING else 2.0
+        if single and self.unit == "user" and scope.adjacency is not Adjacency.REPLACE:
+            far = 2.0
         amplified = not self.faithful and presence and single == (self.unit == "rating")
         noise = self.descent(n)
         charged: list[DpEvent] = []

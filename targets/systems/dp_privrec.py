@@ -102,7 +102,7 @@ class DpPrivRec(PrivRec):
         lengths = norms(sent.components)
         factor = np.ones(len(lengths))
         over = lengths > bound
-        factor[over] = bound / np.maximum(lengths[over], np.finfo(float).tiny)
+        np.divide(bound, lengths, out=factor, where=over & (lengths > 0))  # no change stays none
         parts: dict[str, Component] = {
             name: scaled(part, factor) for name, part in sent.components.items()
         }
@@ -148,11 +148,14 @@ class DpPrivRec(PrivRec):
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """None at all before the server. Beyond it, the noisy averages if all clients take part.
 
-        None beyond the server where clients are sampled: no mechanism states the mixture.
+        None beyond the server where clients are sampled: no mechanism states the mixture; nor for
+        a user who comes or goes, who moves the averages by less than one who is replaced.
         """
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return Identity() if scope.vantage is Vantage.SERVER else None
         if scope.unit is not Unit.USER or scope.vantage is Vantage.RELEASE:
+            return None
+        if scope.adjacency is Adjacency.ADD_REMOVE:
             return None
         if self.drawn(population.n_users) < population.n_users:
             return None

@@ -51,8 +51,12 @@ class Fcf(ImplicitMf):
         return (Question(claim=claim, scope=claim.scope),)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None at all before the server; weaker vantages see sums of it."""
-        return Identity() if scope.vantage is Vantage.SERVER else None
+        """None at all before the server; weaker vantages see sums of it.
+
+        None for what no gradient depends on: a rating's value, an attribute.
+        """
+        unsent = scope.unit is Unit.ATTRIBUTE or scope.is_value
+        return Identity() if scope.vantage is Vantage.SERVER and not unsent else None
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Non-private from every vantage: sums without noise protect nobody in the worst case."""

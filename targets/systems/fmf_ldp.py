@@ -13,7 +13,7 @@ from scipy import sparse
 from accountants.claim import Claim
 from accountants.errors import InputError
 from accountants.events import ShuffledDpEvent
-from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
+from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
 from targets.components import Floats, Reports
 from targets.compute import Compute
 from targets.datasets.base import Interactions
@@ -145,9 +145,9 @@ class FmfLdp(ImplicitMf):
         Behind the proxy it is the law of one user's reports among those of all others at the
         opposite corner. Users reach both corners in all entries under ``opposite_rows`` with half
         of the catalogue each. None for units below a report: a single interaction does not reach
-        every pair of gradients.
+        every pair of gradients; nor does a history that comes or goes.
         """
-        if scope.unit not in (Unit.REPORT, Unit.USER):
+        if scope.unit not in (Unit.REPORT, Unit.USER) or scope.adjacency is Adjacency.ADD_REMOVE:
             return None
         if scope.vantage is Vantage.SERVER:
             one: Mechanism = self._randomizer(population.n_items)
@@ -161,10 +161,13 @@ class FmfLdp(ImplicitMf):
         """Each report once a use; behind the proxy, one shuffle of a report a user each.
 
         The real proxy mixes the k reports of all users in one pool, which is post-processing of k
-        separate shuffles. What is seen behind the shuffle is post-processing of it in turn.
+        separate shuffles. What is seen behind the shuffle is post-processing of it in turn. Who
+        takes part is not hidden.
         """
-        from dp_accounting import SelfComposedDpEvent
+        from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
 
+        if scope.is_presence:
+            return NonPrivateDpEvent()
         if scope.vantage is Vantage.SERVER:
             one = self._randomizer(population.n_items).event()
         else:

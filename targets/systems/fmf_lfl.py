@@ -64,8 +64,12 @@ class FmfLfl(LocalMf):
         return (Question(claim=claim, scope=claim.scope),)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None at all before the server; weaker vantages see means of it."""
-        return Identity() if scope.vantage is Vantage.SERVER else None
+        """None at all before the server; weaker vantages see means of it.
+
+        None for an attribute, on which nothing depends.
+        """
+        sent = scope.vantage is Vantage.SERVER and scope.unit is not Unit.ATTRIBUTE
+        return Identity() if sent else None
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Non-private from every vantage: rows move if they were rated."""

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from accountants.claim import Claim
 from accountants.events import ShuffledDpEvent
-from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
+from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
 from targets.components import Component, Floats, Reports
 from targets.datasets.base import Interactions
 from targets.mechanisms.base import Mechanism
@@ -83,7 +83,8 @@ class GdDr(LocalMf):
             scope=any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING),
             statement=(
                 f"All that a device sends in {self.rounds} rounds is {self.epsilon:g}-LDP for any "
-                f"ratings: each report takes {self.each:g}."
+                f"ratings: each report takes {self.each:g}. The paper plots the central epsilon "
+                "and prints no local one; this is the audit's."
             ),
             source=f"{PAPER}, section 6 and 6.3, after Shin et al., TKDE 30(9), 2018",
         )
@@ -102,8 +103,11 @@ class GdDr(LocalMf):
         )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """One report a round, before the server or in a shuffle, where a malicious Phi is sent."""
-        if scope.unit not in _UNITS:
+        """One report a round, before the server or in a shuffle, where a malicious Phi is sent.
+
+        None for ratings that come or go: users of none are in no corner.
+        """
+        if scope.unit not in _UNITS or scope.adjacency is Adjacency.ADD_REMOVE:
             return None
         if scope.vantage is Vantage.SERVER:
             one: Mechanism = self.randomizer
@@ -114,9 +118,14 @@ class GdDr(LocalMf):
         return Repeated(one, self._count(scope.horizon))
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
-        """Every report once; behind a shuffle, one shuffle of all users' reports a round."""
-        from dp_accounting import SelfComposedDpEvent
+        """Every report once; behind a shuffle, one shuffle of all users' reports a round.
 
+        Who takes part is not hidden.
+        """
+        from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
+
+        if scope.is_presence:
+            return NonPrivateDpEvent()
         if scope.vantage is Vantage.SERVER:
             one = self.randomizer.event()
         else:

@@ -23,7 +23,7 @@ WIDEST = Scope(
 
 
 def test_covers_is_a_partial_order_over_all_scopes() -> None:
-    assert len(SCOPES) == 6 * 3 * 5 * 3
+    assert len(SCOPES) == 7 * 3 * 5 * 3
     assert COVERS.diagonal().all(), "reflexive"
     assert not (COVERS & COVERS.T & ~np.eye(len(SCOPES), dtype=bool)).any(), "antisymmetric"
     through = (COVERS.astype(np.int64) @ COVERS.astype(np.int64)) > 0

@@ -6,20 +6,28 @@ import math
 
 import numpy as np
 import pytest
+from dp_accounting import NonPrivateDpEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from accountants.errors import InputError
-from accountants.scope import Unit, Vantage
+from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
 from auditor.exact import delta_at, exact_lower_bound
 from targets.datasets.base import Interactions
+from targets.mechanisms.identity import Identity
 from targets.mechanisms.product import Product
 from targets.systems import _collected_bits
 from targets.systems._collected_bits import CUTOFFS, CollectedBits, flipper
 from targets.systems.base import Population
 from targets.systems.dplcf_ap import DplcfAp
 from targets.systems.dplcf_sp import DplcfSp
+from targets.systems.fcf import Fcf
+from targets.systems.fedrec import FedRec
+from targets.systems.fmf_hfl import FmfHfl
+from targets.systems.fmf_ldp import FmfLdp
+from targets.systems.fmf_lfl import FmfLfl
+from targets.systems.gd_dr import GdDr
 from targets.systems.lcf_ap import LcfAp
 from targets.systems.lcf_sp import LcfSp
 from targets.systems.lcf_ub import LcfUb
@@ -148,3 +156,26 @@ def test_bad_epsilon_is_refused(kind: type[DplcfSp], epsilon: float) -> None:
 def test_an_unknown_flip_is_refused_by_name() -> None:
     with pytest.raises(InputError, match="flip='heads'"):
         flipper("heads", 1.0)
+
+
+def test_who_takes_part_is_not_hidden_and_what_is_not_sent_has_no_exact_bound() -> None:
+    """A device uploads or does not; the value of a rating is in no bit."""
+    many = Population(n_users=9, n_items=7)
+    presence, value = (
+        Scope(unit=unit, adjacency=change, vantage=Vantage.SERVER, horizon=Horizon.TRAINING)
+        for unit, change in (
+            (Unit.USER, Adjacency.ADD_REMOVE),
+            (Unit.RATING, Adjacency.REPLACE),
+        )
+    )
+    for target in (DplcfSp(), FmfLdp(), GdDr()):
+        assert isinstance(target.event(presence, many), NonPrivateDpEvent)
+    assert isinstance(DplcfSp().mechanism(presence, many), Identity)
+    # an empty history is in neither corner of a report
+    assert FmfLdp().mechanism(presence, many) is None
+    assert GdDr().mechanism(presence, many) is None
+    any_attribute = any_pair(Unit.ATTRIBUTE, Vantage.SERVER, Horizon.TRAINING)
+    for implicit in (DplcfSp(), LcfUb(), Fcf(), FedRec()):
+        assert implicit.mechanism(value, many) is None
+    for without in (DplcfSp(), Fcf(), FmfHfl(), FmfLfl()):
+        assert without.mechanism(any_attribute, many) is None

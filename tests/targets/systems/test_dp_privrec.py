@@ -195,6 +195,15 @@ def test_the_law_where_all_take_part_is_that_of_its_event() -> None:
     )
     assert system.mechanism(PEERS, Population(n_users=7, n_items=20)) is None
     assert system.mechanism(replace(PEERS, vantage=Vantage.SERVER), everyone) is not None
+    gone = replace(PEERS, adjacency=Adjacency.ADD_REMOVE)
+    assert system.mechanism(gone, everyone) is None  # 2S/M is between two users
+
+
+def test_a_device_that_has_no_change_returns_none_whatever_the_bound() -> None:
+    system, nobody = SMALL, Interactions.of(np.zeros((1, 25)))
+    broadcast = system.first(nobody, np.random.default_rng(0)) | {CLIP: np.array(-50.0)}
+    sent = system.upload(nobody, broadcast, np.random.default_rng(1))
+    assert not flat(sent).any()
 
 
 def test_the_printed_figure_is_an_overstatement() -> None:

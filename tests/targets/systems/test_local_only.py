@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+from scipy import sparse
 
 from accountants.errors import InputError
 from accountants.scope import Adjacency, Unit
 from targets.datasets.base import Interactions
 from targets.systems._noisy_parties import scope_of
-from targets.systems._sgd_mf import accounted
+from targets.systems._sgd_mf import Batch, accounted
 from targets.systems.base import Population
 from targets.systems.dp_sgd_mf import DpSgdMf
 from targets.systems.local_only import LocalOnly
+from targets.systems.vfl_sgdmf import VflSgdmf
 
 SOME = Population(n_users=900, n_items=100)
 
@@ -101,3 +103,25 @@ def test_settings_out_of_range_are_refused() -> None:
     for bad in ({"clip": 0.0}, {"rounds": 0}, {"noise_multiplier": math.inf}):
         with pytest.raises(InputError, match=f"got {next(iter(bad))}="):
             LocalOnly(**bad)
+
+
+def test_a_rating_that_goes_may_turn_its_users_clipped_gradient_round() -> None:
+    """Per user one rating moves the sum by almost 2 C, so twice C is what a rating is charged."""
+    u, v, clip = np.full((1, 1), 1e-3), np.array([[5.0], [5.0]]), 0.1
+    found = []
+    for kept in ([[1e-9, 5.0]], [[0.0, 5.0]]):
+        table: Any = sparse.csr_array(np.array(kept))
+        batch = Batch.of(table, np.arange(1))
+        errors = np.array([9.0, -5.0])[-table.nnz :]
+        of_u, of_v = batch.gradients(batch.clip_users(errors, u, v, clip), u, v)
+        found.append(np.concatenate([of_u, of_v]).ravel())
+    moved = float(np.linalg.norm(found[0] - found[1]))
+    assert 1.99 * clip < moved <= 2 * clip
+    z = LocalOnly().noise_multiplier
+    for target in (LocalOnly(unit="user"), VflSgdmf(unit="user", tuning=0)):
+        event: Any = target.event(scope_of("rating"), SOME)
+        while not isinstance(event, GaussianDpEvent):
+            event = event.event
+        # VFL's noise is for theta = 5 ratings of a user; a trimmed rating takes one's place
+        room = 1.0 if isinstance(target, LocalOnly) else target.trim
+        assert event.noise_multiplier == pytest.approx(z * room / 2)
