@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,8 +74,19 @@ class CentralMf(CollectedBits):
 
     @property
     def claim(self) -> Claim:
-        """Section 3.2.1 of what is uploaded: epsilon for the existence of one interaction."""
-        return flip_claim(self.flip, self.epsilon)
+        """Section 3.2.1 of what is uploaded; of these two systems the paper promises nothing."""
+        claim = flip_claim(self.flip, self.epsilon)
+        if self.flip == "none":
+            return claim
+        return replace(
+            claim,
+            statement=(
+                f"{claim.statement} Promised of what DPLCF collects; the tables compare this "
+                "baseline at the same epsilon, and the paper says that data merged in a server "
+                "are not completely protected."
+            ),
+            source=f"{claim.source}; section 4.1.2 (baselines)",
+        )
 
     @property
     def settings(self) -> dict[str, float]:

@@ -19,5 +19,5 @@ class FedLightGcnLdp(Federated):
     protection: Protection = field(default_factory=Laplace)
 
     name = "fedlightgcn-ldp"
-    place = "section 5.10, Table VI"
+    place = "section 5.10, Table VI; epsilon is the audit's, none is printed"
     reported = hits(0.073, 0.077, "Table VI")

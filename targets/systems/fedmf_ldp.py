@@ -22,4 +22,4 @@ class FedMfLdp(Federated):
     protection: Protection = field(default_factory=Laplace)
 
     name = "fedmf-ldp"
-    place = "section 1, Figure 2 (base), and section 5.10"
+    place = "section 1, Figure 2 (base), and section 5.10; epsilon is the audit's, none is printed"

@@ -19,5 +19,5 @@ class FedNcfLdp(Federated):
     protection: Protection = field(default_factory=Laplace)
 
     name = "fedncf-ldp"
-    place = "section 5.10, Table VI"
+    place = "section 5.10, Table VI; epsilon is the audit's, none is printed"
     reported = hits(0.070, 0.072, "Table VI")

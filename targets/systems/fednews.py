@@ -19,4 +19,4 @@ class FedNews(Federated):
     protection: Protection = field(default_factory=Laplace)
 
     name = "fednews"
-    place = "section 5.3 (FedNews)"
+    place = "section 5.3 (FedNews); epsilon is the audit's, none is printed"

@@ -124,7 +124,8 @@ class LflSgdmf(LocalMf):
         )
         seen = (
             "Round 1 shows the sum with its first noise, and round 2 sends that noise, blurred, in "
-            "the clear: of sigma^2 the server does not know only 1/(2 - omega) without dropouts."
+            "the clear: of sigma^2 the server does not know only 1/(2 - omega) without dropouts. "
+            "The bound has V at its worst in every round, as the theorem must."
             if self.faithful
             else "Repaired: given what is sent back, the sum tells no more than the result."
         )
@@ -155,9 +156,12 @@ class LflSgdmf(LocalMf):
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Sum and replacements of all rounds, when nobody drops out, of one who sends or does not.
 
-        Attained by a user embedding of norm^2 R fitted to a first V of one direction, and an item
-        across it of norm^2 R; a rating of a user without others is the same. None where devices
-        drop out at random, where there is no noise, for replacements, and from other vantages.
+        At the worst V in every round, as Theorem 1 of the paper has it, too (the maximum over all
+        auxiliary input): attained by a user embedding of norm^2 R and an item at 0, where a server
+        that lies may put it, or where many other users' low ratings keep it; with few of them the
+        noise moves V, and a training says less. A rating of a user without others is the same. None
+        where devices drop out at random, where there is no noise, for replacements, and from other
+        vantages.
         """
         units = (Unit.USER, Unit.RATING, Unit.INTERACTION)
         plain = self.dropout == 0 and self.noise_multiplier > 0 and scope.unit in units
