@@ -248,7 +248,14 @@ def _describe(error: ValidationError, text: str) -> str:
         return f"{where}expected one of the keys {known}, got {key!r}. Remove or rename it."
     value = first["input"]
     shown = "nan" if isinstance(value, float) and math.isnan(value) else repr(value)
-    why = "Input should be a number" if setting else first["msg"]
+    why = first["msg"]
+    if setting:
+        part = location[2] in PARTS
+        why = (
+            "It is a name, or a table of a name and settings" if part else "It is a number or text"
+        )
+    elif first["type"] == "tuple_type":
+        why = f"It is a list, for example [{shown}]"
     return f"{where}{key}={shown} is refused: {why}. Give another value."
 
 

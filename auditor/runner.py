@@ -23,7 +23,7 @@ from typing import Any
 import threadpoolctl
 from pydantic import ValidationError
 
-from accountants.errors import AuditError
+from accountants.errors import AuditError, InputError
 from auditor import pieces, workers
 from auditor.pieces import Piece, PieceResult
 from auditor.plan import Plan, Resources, Setting, make_plan, make_resources, make_target
@@ -154,7 +154,7 @@ def _record(
         measurements=tuple(row for result in ordered for row in result.measurements),
         attacks=tuple(row for result in ordered for row in result.attacks),
         utility=tuple(row for result in ordered for row in result.utility),
-        errors=tuple(error for result in ordered for error in result.errors),
+        errors=tuple(dict.fromkeys(error for result in ordered for error in result.errors)),
     )
 
 
@@ -186,11 +186,18 @@ def _run(
 def _timed(
     piece: Piece, plan: Plan, interactions: Interactions, compute: Compute
 ) -> tuple[Piece, PieceResult]:
-    """Run a piece in one thread; a fault in it is told in its result and loses no other piece."""
+    """Run a piece in one thread; a fault in it is told in its result and loses no other piece.
+
+    So is a target's refusal of the data or its settings, unless no other target is audited.
+    """
     started = time.perf_counter()
     try:
         with threadpoolctl.threadpool_limits(1):
             result = pieces.run(piece, plan, interactions, compute)
+    except InputError as error:
+        if len(plan.targets) == 1:
+            raise
+        result = PieceResult(errors=(f"{piece.target}: {error}",))
     except AuditError:
         raise
     except Exception as error:

@@ -51,7 +51,7 @@ def reach(device: str) -> None:
     import torch
 
     try:
-        torch.zeros(1, device=device)
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         first = str(error).splitlines()[0]
         raise InputError(

@@ -139,6 +139,6 @@ def _mapping(columns: list[str] | None) -> dict[str, str] | None:
 
 def _named(targets: list[str] | None) -> tuple[str, ...] | None:
     """Targets as given; `all` are all of them, over a plan file's choice."""
-    if targets == ["all"]:
+    if "all" in (targets or ()):
         return FAMILIES["targets"].names()
     return tuple(targets) if targets else None

@@ -124,7 +124,7 @@ def choose(
             which = "s and that of ".join(missing)
             raise InputError(
                 f"Expected a usual name for the column of {which}s, got none. "
-                f"{there} Say which it is, for example columns = {{{missing[0]} = {names[0]!r}}}."
+                f"{there} Say which it is: --column {missing[0]}=NAME, or `columns` in a plan."
             )
         return found
     if strange := [role for role in columns if role not in ROLES]:

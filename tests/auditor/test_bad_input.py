@@ -88,6 +88,9 @@ def test_no_words_show_the_help(cli: Cli) -> None:
     assert "doctor" in out
 
 
+FEDNCF = "targets = ['fedncf']\n[settings.fedncf]\n"
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -96,6 +99,13 @@ def test_no_words_show_the_help(cli: Cli) -> None:
         ("[settings.dplcf-sp]\nepsilon = nan\n", "epsilon=nan"),
         ("[settings.dplcf-sp]\nepsylon = 1.0\n", "epsylon"),
         ("[settings.dplcf-sp]\nneighbours = 2.5\n", "whole number"),
+        ("targets = 'fcf'\n", "for example ['fcf']"),
+        (FEDNCF + "route = 'tor'\n", "line 3: Expected a name from `auditor list routes`"),
+        (FEDNCF + "protection = [1]\n", "It is a name, or a table"),
+        (FEDNCF + "protection = {epsilon = 3}\n", "Name one: adaptive-laplace, gaussian"),
+        (FEDNCF + "rounds = 2\nlearner = {name = 'ncf', dimension = 0}\n", "line 4: Expected a"),
+        (FEDNCF + "protection.name = 'laplace'\nprotection.epsilon = 'x'\n", "got 'x'"),
+        (FEDNCF + "protection = {name = 'laplace', sigma = 3}\n", "(epsilon, clip), got 'sigma'"),
     ],
 )
 def test_a_bad_plan_is_refused(cli: Cli, tmp_path: Path, content: str, said: str) -> None:
@@ -117,6 +127,24 @@ def test_a_broken_line_of_ratings_is_named(cli: Cli, tmp_path: Path) -> None:
     assert code == 2
     assert "u.data" in err
     assert "line 2" in err
+
+
+def test_the_columns_of_a_table_are_asked_for_in_words_of_the_command_line(
+    cli: Cli, tmp_path: Path
+) -> None:
+    table = tmp_path / "sales.csv"
+    table.write_text("customer,article\n1,2\n")
+    code, _, err = cli("run", "random", "--data", table, "--out", tmp_path / "out")
+    assert code == 2
+    assert "--column item=NAME" in err or "--column user=NAME" in err
+
+
+@pytest.mark.parametrize("device", ["meta", "tpu", "cuda:99"])
+def test_a_device_that_cannot_compute_is_named(cli: Cli, tmp_path: Path, device: str) -> None:
+    words = ("run", "random", "--data", "synthetic", "--device", device, "--out", tmp_path / "out")
+    code, _, err = cli(*words)
+    assert (code, err.strip().count("\n")) == (2, 0)
+    assert f"device={device!r}" in err
 
 
 def test_a_truncated_archive_is_refused(cli: Cli, tmp_path: Path) -> None:

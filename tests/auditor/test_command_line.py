@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from accountants.errors import InputError
 from accountants.verdict import Verdict
 from auditor.commands.run import FailOn, exit_code
 from reports import store
@@ -203,6 +204,29 @@ def test_a_fault_in_one_piece_loses_no_other(
     assert record.errors == ("dplcf-sp utility: ZeroDivisionError: a bug",)
     assert record.findings
     assert record.attacks
+
+
+def test_a_target_that_refuses_its_data_is_named_and_loses_no_other(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With nothing else to audit it is bad input; beside others their findings are kept."""
+    from auditor import pieces
+
+    real = pieces.run
+
+    def refusing(piece: pieces.Piece, *rest: object) -> pieces.PieceResult:
+        if piece.target == "fcf":
+            raise InputError("Expected a training that stays finite, got none.")
+        return real(piece, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(pieces, "run", refusing)
+    words = ("--data", "synthetic", "--quick", "--jobs", "1", "--out", tmp_path)
+    code, _, err = cli("run", "fcf", *words)
+    assert (code, err.count("stays finite")) == (2, 1)
+    assert cli("run", "fcf", "random", *words)[0] == 3
+    record = store.read(tmp_path)
+    assert record.errors == ("fcf: Expected a training that stays finite, got none.",)
+    assert {finding.target for finding in record.findings} == {"random"}
 
 
 def test_report_renders_the_same_files_again(cli: Cli, done: Path, tmp_path: Path) -> None:
