@@ -32,7 +32,9 @@ class FmfLfl(LocalMf):
     In ``local_steps`` T' steps on its own loss, a device moves its user embedding and the rows of
     the items it rated; steps on the user embedding are 1/n of those on items. V is the mean. The
     learning rate is the same in all rounds. The paper runs this setting with noise only; embeddings
-    are clipped here as there, or few steps of a user with few ratings already diverge.
+    are clipped here as there, or few steps of a user with few ratings already diverge. Figure 3a
+    ends with the training; here, as in Figure 3d, a device then fits its user embedding to the
+    last V, which moves the error by some percent.
     """
 
     learning_rate: float = 10.0
