@@ -9,27 +9,15 @@ to the bit in any batch of devices, in any number of threads.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from targets.compiled import REORDERED, compiled
 
 F32 = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 Places = NDArray[np.int32]
-_Function = TypeVar("_Function")
-
-
-def _compiled(function: _Function) -> _Function:
-    """Without the interpreter's lock; sums may be reordered, infinities and nan stay."""
-    options: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}}
-    made: Any = numba.njit
-    try:
-        compiled: _Function = made(cache=True, **options)(function)
-    except RuntimeError:  # nowhere to keep the cache
-        compiled = made(**options)(function)
-    return compiled
+_compiled = compiled(fastmath=REORDERED)
 
 
 @_compiled

@@ -6,9 +6,11 @@ The draws are those of ``Streams.laplace``, to the last bit or two of the logari
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from numba import njit
+
+from targets.compiled import compiled
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -17,15 +19,15 @@ _S27, _S30, _S31 = np.uint64(27), np.uint64(30), np.uint64(31)
 _UNIT, _HALF = 2.0**-53, 2.0**-54
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _mix(word):  # type: ignore[no-untyped-def]
+@compiled(inline="always")
+def _mix(word: np.uint64) -> np.uint64:
     word = (word ^ (word >> _S30)) * _FIRST
     word = (word ^ (word >> _S27)) * _SECOND
     return word ^ (word >> _S31)
 
 
-@njit(cache=True, nogil=True)
-def laplace(flat, seeds, clip, scale, out):  # type: ignore[no-untyped-def]
+@compiled()
+def laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> None:
     """``out`` (n, size) from ``flat``, clipped, and the Laplace draws of ``seeds`` (n,)."""
     for client in range(flat.shape[0]):
         seed = seeds[client]
@@ -34,7 +36,7 @@ def laplace(flat, seeds, clip, scale, out):  # type: ignore[no-untyped-def]
             step += _GOLDEN
             word = _mix(_mix(seed + step))
             size = scale * math.log(np.float64(word >> _ELEVEN) * _UNIT + _HALF)
-            value = np.float64(flat[client, place])
+            value: float = np.float64(flat[client, place])
             if value > clip:
                 value = clip
             elif value < -clip:

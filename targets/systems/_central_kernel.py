@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-compiled: Any = njit(cache=True)
+from targets.compiled import compiled
+
+_compiled: Any = compiled()
 Array = NDArray[np.float64]
 
 
@@ -62,7 +63,7 @@ def _parts(adam: Adam) -> tuple[Array, Array, Array, Array]:
     return adam.values, adam.gradient, adam.mean, adam.square
 
 
-@compiled
+@_compiled
 def _adam(values, gradient, mean, square, rate, step):  # type: ignore[no-untyped-def]
     size = rate / (1.0 - 0.9**step)
     scale = 1.0 / np.sqrt(1.0 - 0.999**step)
@@ -75,7 +76,7 @@ def _adam(values, gradient, mean, square, rate, step):  # type: ignore[no-untype
             gradient[i, f] = 0.0
 
 
-@compiled
+@_compiled
 def _bpr(  # type: ignore[no-untyped-def]
     x, dx, mx, sx, y, dy, my, sy, users, positives, negatives, batch, rate, decay, step
 ):
@@ -101,7 +102,7 @@ def _bpr(  # type: ignore[no-untyped-def]
     return step
 
 
-@compiled
+@_compiled
 def _gmf(  # type: ignore[no-untyped-def]
     x,
     dx,

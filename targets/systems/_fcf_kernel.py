@@ -13,21 +13,19 @@ released). For this no loop both adds up and stores: whether such a loop is vect
 the order of its sum, hangs on how far apart its arrays happen to lie. Memory beyond the result: a
 copy of V and a few rows; with few factors, the longest history's rows.
 
-Compiled code is kept beside this file, or in the user's cache directory where that cannot be
-written, or nowhere. Only ``_closed_form`` imports this module, when it has enough to solve.
+Only ``_closed_form`` imports this module, when it has enough to solve.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 from scipy import sparse
 
 from accountants.errors import InputError
+from targets.compiled import REORDERED, compiled
 from targets.components import Floats
 
 NARROW = 8
@@ -35,21 +33,7 @@ TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}
 PATIENCE = 16  # steps a factor, where in exact arithmetic one is enough
 _LINE = 64  # bytes of a cache line, and of the widest register
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def _compiled(function: _Function) -> _Function:
-    """Sums may be reordered, so that they vectorize; infinities and NaN keep their meaning."""
-    options: dict[str, Any] = {
-        "nogil": True,
-        "error_model": "numpy",
-        "fastmath": {"reassoc", "contract", "nsz", "arcp"},
-    }
-    try:
-        compiled: _Function = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # there is nowhere to keep it
-        compiled = numba.njit(**options)(function)
-    return compiled
+_compiled = compiled(fastmath=REORDERED, error_model="numpy")
 
 
 def solve(

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from targets.systems._table_noise import compiled, fill
+from targets.compiled import FUSED, compiled
+from targets.systems._table_noise import fill
+
+_compiled = compiled(fastmath=FUSED, error_model="numpy")
 
 
-@compiled
+@_compiled
 def _move(
     table: NDArray[np.float32], slope: NDArray[np.float32], size: np.float32, bound: np.float32
 ) -> None:  # pragma: no cover
@@ -29,7 +32,7 @@ def _move(
                 table[j, f] *= scale
 
 
-@compiled
+@_compiled
 def advance(
     users: NDArray[np.float32],
     items: NDArray[np.float32],
@@ -75,7 +78,7 @@ def advance(
                     of_users[i] = 0
 
 
-@compiled
+@_compiled
 def advance_all(
     users: NDArray[np.float32],
     items: NDArray[np.float32],
@@ -108,7 +111,7 @@ def advance_all(
         )
 
 
-@compiled
+@_compiled
 def own_steps(
     users: NDArray[np.float32],
     own: NDArray[np.float32],

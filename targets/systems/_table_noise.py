@@ -13,13 +13,12 @@ Only imported when noise is drawn, as it imports numba.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from targets.compiled import FUSED, compiled
 from targets.streams import Streams
 
 _WORDS = tuple(
@@ -34,7 +33,7 @@ _ROOT = math.sqrt(0.5)
 _PAIRS = 256  # pairs of draws in one pass, whose numbers stay in the fastest cache
 _F = tuple(1.0 / math.factorial(n) for n in range(17))
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+_compiled = compiled(fastmath=FUSED, error_model="numpy")
 
 
 def table_normals(
@@ -53,21 +52,7 @@ def summed_normals(streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float
     return out.reshape(shape)
 
 
-def compiled(function: _Function) -> _Function:
-    """Compiled; products may be fused, nothing is reordered."""
-    options: dict[str, Any] = {
-        "nogil": True,
-        "error_model": "numpy",
-        "fastmath": {"contract", "nsz", "arcp"},
-    }
-    try:
-        compiled: _Function = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # there is nowhere to keep it
-        compiled = numba.njit(**options)(function)
-    return compiled
-
-
-@compiled
+@_compiled
 def _hash(seed: np.uint64, first: np.uint64, out: NDArray[np.uint64]) -> None:  # pragma: no cover
     """Every other word of a stream from the ``first`` on, as the bits of numbers in [1, 2)."""
     for k in range(len(out)):
@@ -79,7 +64,7 @@ def _hash(seed: np.uint64, first: np.uint64, out: NDArray[np.uint64]) -> None:  
         out[k] = (word >> _S12) | _UNIT
 
 
-@compiled
+@_compiled
 def fill(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:  # pragma: no cover
     """Standard normals for every stream: ``seeds`` (n,), ``out`` (n, count)."""
     clients, count = out.shape
@@ -144,7 +129,7 @@ def fill(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:  # pragma: no co
                     out[i, start + 2 * k + 1] = unit[k]
 
 
-@compiled
+@_compiled
 def _accumulate(seeds: NDArray[np.uint64], out: NDArray[np.float64]) -> None:  # pragma: no cover
     table = np.empty((1, len(out)), np.float32)
     for i in range(len(seeds)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -119,20 +118,6 @@ def test_an_item_out_of_range_is_refused(item: int) -> None:
     touched.indices[5] = item
     with pytest.raises(InputError, match=r"item numbers in \[0, 4\)"):
         solve(whitened, root, touched, 1.0)
-
-
-def test_without_a_place_for_the_cache_it_compiles_anyway(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def njit(**options: object) -> Callable[[Any], Any]:
-        asked.append(options.get("cache", False))
-        if asked[-1]:
-            raise RuntimeError("cannot cache function: no locator available")
-        return lambda function: function
-
-    monkeypatch.setattr(_fcf_kernel.numba, "njit", njit)
-    assert _fcf_kernel._compiled(len) is len
-    assert asked == [True, False]
 
 
 def test_a_small_job_never_loads_the_compiler() -> None:
