@@ -197,10 +197,11 @@ _trained: dict[str, tuple[Held, Run]] = {}
 def _train(
     target: Target, plan: Plan, interactions: Interactions, compute: Compute
 ) -> tuple[Held, Run]:
-    key = json.dumps([repr(target), plan.seed, interactions.digest()])
+    if _cut(target, plan):
+        target = dataclasses.replace(target, rounds=QUICK_ROUNDS)  # type: ignore[type-var]
+    where = [compute.device, compute.kernel]
+    key = json.dumps([repr(target), *where, plan.seed, interactions.digest()])
     if key not in _trained:
-        if _cut(target, plan):
-            target = dataclasses.replace(target, rounds=QUICK_ROUNDS)  # type: ignore[type-var]
         held = utility.hold_out(target.evaluation, interactions, _rng(plan, "held-out items"))
         run = target.run(held.train, _rng(plan, f"{target.name} training"), None, compute)
         _trained.clear()

@@ -17,6 +17,7 @@ from targets.systems.base import Run
 from targets.systems.dplcf_sp import DplcfSp
 from targets.systems.fcf import Fcf
 from targets.systems.fedrec_apm import FedRecApm
+from targets.systems.fmf_lfl import FmfLfl
 
 
 def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,6 +42,19 @@ def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyP
     for piece in work:
         pieces.run(piece, plan, data)
     assert trained == {"fcf": 1, "dplcf-sp": 1}
+
+
+def test_a_quick_training_is_not_taken_for_a_whole_one() -> None:
+    """In one process, one after the other, with the same settings, seed and data."""
+    pieces._trained.clear()
+    data = Synthetic(n_users=40, n_items=30, profile=8).load()
+    plans = (Plan(targets=("fmf-lfl",), attacks=(), quick=quick) for quick in (True, False))
+    target = FmfLfl(rounds=pieces.QUICK_ROUNDS + 5)
+    lengths = [
+        len(pieces._train(target, plan, data, pieces.DEFAULT)[1].transcript.rounds)
+        for plan in plans
+    ]
+    assert lengths == [pieces.QUICK_ROUNDS, pieces.QUICK_ROUNDS + 5]
 
 
 def test_bounds_of_an_upload_count_the_features_that_these_data_have() -> None:
