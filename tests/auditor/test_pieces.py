@@ -13,7 +13,7 @@ from accountants.scope import Horizon, Unit
 from auditor import pieces
 from auditor.plan import Plan
 from targets.datasets.synthetic import Synthetic
-from targets.systems.base import Run
+from targets.systems.base import DEFAULT, Run
 from targets.systems.dplcf_sp import DplcfSp
 from targets.systems.fcf import Fcf
 from targets.systems.fedrec_apm import FedRecApm
@@ -51,7 +51,7 @@ def test_a_quick_training_is_not_taken_for_a_whole_one() -> None:
     plans = (Plan(targets=("fmf-lfl",), attacks=(), quick=quick) for quick in (True, False))
     target = FmfLfl(rounds=pieces.QUICK_ROUNDS + 5)
     lengths = [
-        len(pieces._train(target, plan, data, pieces.DEFAULT)[1].transcript.rounds)
+        len(pieces._train(target, plan, data, DEFAULT)[1].transcript.rounds)
         for plan in plans
     ]
     assert lengths == [pieces.QUICK_ROUNDS, pieces.QUICK_ROUNDS + 5]
