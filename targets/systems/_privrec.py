@@ -192,8 +192,16 @@ class MetaLearned(ABC):
         return (Question(claim=claim, scope=claim.scope),)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None at all before the server, though which negatives are drawn is left to chance."""
-        return Identity() if scope.vantage is Vantage.SERVER else None
+        """None at all before the server, though which negatives are drawn is left to chance.
+
+        None for what no change depends on: a rating's value, and an attribute that is no feature.
+        """
+        return Identity() if scope.vantage is Vantage.SERVER and self._sent(scope) else None
+
+    def _sent(self, scope: Scope) -> bool:
+        """Whether any message depends on the unit."""
+        attribute = scope.unit is Unit.ATTRIBUTE
+        return not scope.is_value and (self.network.side or not attribute)
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Non-private from every vantage: nothing bounds or blurs a change."""

@@ -152,7 +152,7 @@ class DpPrivRec(PrivRec):
         a user who comes or goes, who moves the averages by less than one who is replaced.
         """
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
-            return Identity() if scope.vantage is Vantage.SERVER else None
+            return super().mechanism(scope, population)
         if scope.unit is not Unit.USER or scope.vantage is Vantage.RELEASE:
             return None
         if scope.adjacency is Adjacency.ADD_REMOVE:

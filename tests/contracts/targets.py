@@ -30,6 +30,10 @@ from targets.transcript import Broadcast, Glimpse, Uploads
 
 USERS, ITEMS = 30, 20
 POPULATION = Population(n_users=USERS, n_items=ITEMS)
+SCOPES = tuple(
+    Scope(unit=unit, adjacency=adjacency, vantage=vantage, horizon=horizon)
+    for unit, adjacency, vantage, horizon in itertools.product(Unit, Adjacency, Vantage, Horizon)
+)
 _TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}  # one by one against a batch, single precision
 
 
@@ -172,6 +176,52 @@ def check_exact_bounds_stay_below_proofs(target: Target) -> None:
         assert lower.epsilon <= upper.epsilon * (1 + 1e-9)
 
 
+def check_no_scope_is_charged_less_than_any_within_it_is_known_to_lose(target: Target) -> None:
+    """At delta 0, over all scopes, whether or not a question asks about them."""
+    lost: dict[Scope, float] = {}
+    for scope in SCOPES:
+        mechanism = target.mechanism(scope, POPULATION)
+        if mechanism is not None:
+            lost[scope] = exact_lower_bound(mechanism, scope).epsilon
+    accountants, found = all_accountants(), dict[tuple[str, Adjacency], float]()
+    for wide in SCOPES if lost else ():
+        event = target.event(wide, POPULATION)
+        key = (repr(event), wide.adjacency)
+        if key not in found:
+            readers = [a for a in accountants if a.supports(event)]
+            epsilons = (a.bound(event, delta=0.0, scope=wide).epsilon for a in readers)
+            found[key] = min(epsilons, default=math.inf)
+        for scope, epsilon in lost.items():
+            assert not wide.covers(scope) or epsilon <= found[key] * (1 + 1e-9), (wide, scope)
+
+
+def check_exact_bounds_are_of_what_is_sent(target: Target) -> None:
+    """Nothing is known to be lost of an attribute, or of a rating's value, that changes no message.
+
+    Changed for all users, with all coins as they were, in the first round.
+    """
+    received = _received(target, 0)
+    if received is None:
+        return
+    profiles, broadcast = received
+    values = profiles.ratings.copy()
+    values.data[:] = np.where(values.data > 2, 1.0, 5.0)
+    attributes = {
+        key: Attribute(codes=(one.codes + 1) % len(one.categories), categories=one.categories)
+        for key, one in profiles.attributes.items()
+    }
+    before = dict(messages(target.upload(profiles, broadcast, np.random.default_rng(3))))
+    for changed, unit in (
+        (replace(profiles, attributes=attributes), Unit.ATTRIBUTE),
+        (replace(profiles, ratings=values), Unit.RATING),
+    ):
+        after = dict(messages(target.upload(changed, broadcast, np.random.default_rng(3))))
+        if all(np.array_equal(before[name], after[name]) for name in before):
+            for scope in SCOPES:
+                if scope.unit is unit and scope.adjacency is Adjacency.REPLACE:
+                    assert target.mechanism(scope, POPULATION) is None, scope
+
+
 def check_weaker_vantages_are_never_proved_worse(target: Target) -> None:
     accountants = all_accountants()
     for question in target.questions(POPULATION):
@@ -191,8 +241,7 @@ def check_weaker_vantages_are_never_proved_worse(target: Target) -> None:
 def check_events_compose_in_every_scope(target: Target) -> None:
     """Every scope has an event, and no accountant that reads it fails on twice of it."""
     accountants = all_accountants()
-    for unit, adjacency, vantage, horizon in itertools.product(Unit, Adjacency, Vantage, Horizon):
-        scope = Scope(unit=unit, adjacency=adjacency, vantage=vantage, horizon=horizon)
+    for scope in SCOPES:
         event = target.event(scope, POPULATION)
         for twice in (SelfComposedDpEvent(event, 2), ComposedDpEvent([event, event])):
             for accountant in accountants:
@@ -390,13 +439,13 @@ def plant(interactions: Interactions, user: int) -> Interactions:
     )
 
 
-def _received(target: Target) -> tuple[Interactions, Broadcast | None] | None:
+def _received(target: Target, number: int = -1) -> tuple[Interactions, Broadcast | None] | None:
     """Profiles and a broadcast of the target's own; None where users send nothing by themselves."""
     interactions = data()
     transcript = train(brief(target), interactions).transcript
     if transcript.public.parties is not None or not transcript.rounds:
         return None
-    return interactions, transcript.rounds[-1].broadcast
+    return interactions, transcript.rounds[number].broadcast
 
 
 CHECKS: tuple[Callable[[Target], Any], ...] = tuple(

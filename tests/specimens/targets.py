@@ -6,15 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from targets.systems.lcf_ub import LcfUb
 
-from accountants.scope import Scope, Unit
+from accountants.scope import Adjacency, Scope, Unit
 from targets.components import Dense, Floats
 from targets.compute import Compute
 from targets.datasets.base import Interactions
 from targets.mechanisms.bit_flip import BitFlip
+from targets.mechanisms.identity import Identity
 from targets.systems.base import DEFAULT, Model, Population, Progress, Question, Run
 from targets.systems.fcf import Fcf
+from targets.systems.lcf_ub import LcfUb
 from targets.transcript import Broadcast, Round, Uploads
 
 
@@ -143,7 +144,26 @@ class StatesAnotherLaw(LcfUb):
         return BitFlip.symmetric(0.5).event()
 
 
+class KnowsOfSecrets(Short):
+    """States that all is lost of attributes, too, which it never sends."""
+
+    def mechanism(self, scope: Scope, population: Population) -> Any:
+        return Identity()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetsTheUser(LcfUb):
+    """Charges a whole user, about whom it asks nothing, less than one of its interactions."""
+
+    def event(self, scope: Scope, population: Population) -> Any:
+        if scope.unit is Unit.USER and scope.adjacency is Adjacency.REPLACE:
+            return BitFlip.symmetric(0.5).event()
+        return super().event(scope, population)
+
+
 BROKEN_TARGETS = (
+    KnowsOfSecrets(),
+    ForgetsTheUser(),
     WantsTheClock(),
     NoisyInBulk(),
     SharesSecrets(),
