@@ -169,7 +169,10 @@ def _check_sides(scope: Scope, accounted: Bound | None, measured: Bound | None) 
 
 
 def _number(value: float) -> str:
-    return "infinite" if math.isinf(value) else f"{value:.6g}"
+    """At most six digits; large epsilons in full, as the reports have them beside."""
+    if math.isinf(value):
+        return "infinite"
+    return f"{value:,.0f}" if 1e5 <= abs(value) < 1e9 else f"{value:.6g}"
 
 
 def _at(bound: Bound) -> str:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from reports.record import AttackRow, Finding, Record, UtilityRow
+from reports.record import AttackRow, Finding, MeasuredRow, Record, UtilityRow, WitnessRow
 from reports.section import Section, sections, tally
 from reports.words import (
     SIGNS,
     asked_words,
     brief,
+    chance_words,
     claimed_guess_words,
     delta_words,
     flag_words,
     legal,
     measured_words,
     number,
+    outcome_words,
     percent,
     proved_words,
     ratio_words,
@@ -114,8 +116,8 @@ def _witness(finding: Finding) -> list[str]:
         ["input a", witness.input_a],
         ["input b", witness.input_b],
         ["output", witness.output],
-        ["probability given a, given b", _pair(witness.probability_a, witness.probability_b)],
-        ["ratio", ratio_words(witness)],
+        [f"{outcome_words(witness).lower()} given a, given b", _chances(finding.measured, witness)],
+        ["ratio", ratio_words(finding.measured)],
         ["independent copies", f"{witness.copies:,}"],
         ["bound", f"epsilon {measured_words(finding.measured)}"],
     ]
@@ -156,8 +158,9 @@ def _interval(row: AttackRow | UtilityRow) -> str:
     )
 
 
-def _pair(a: float, b: float) -> str:
-    return f"{number(a)}, {number(b)}"
+def _chances(measured: MeasuredRow, witness: WitnessRow) -> str:
+    given = (witness.probability_a, witness.probability_b)
+    return ", ".join(chance_words(measured, chance) for chance in given)
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

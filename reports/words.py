@@ -193,13 +193,35 @@ def shown_guess_words(measured: MeasuredRow) -> str:
     )
 
 
-def ratio_words(witness: WitnessRow) -> str:
+def chance_words(measured: MeasuredRow, value: float) -> str:
+    """A probability or density of a witness; 0 and infinity may stand for what no double holds."""
+    if math.isinf(measured.epsilon) or 0.0 < value < math.inf:
+        return number(value)
+    return "less than 1e-323" if value == 0.0 else "more than 1e308"
+
+
+def outcome_words(witness: WitnessRow) -> str:
+    """What a witness's two numbers are: above 1 there are only densities."""
+    return "Density" if max(witness.probability_a, witness.probability_b) > 1 else "Probability"
+
+
+def ratio_words(measured: MeasuredRow) -> str:
     """The ratio of a witness's two probabilities, the larger over the smaller."""
+    witness = measured.witness
+    if witness is None:
+        return ""
     small, large = sorted((witness.probability_a, witness.probability_b))
-    if large == 0.0:
+    endless = math.isinf(measured.epsilon)
+    if large == 0.0 and (endless or measured.epsilon == 0.0):
         return "0 to 0: this output never occurs"
-    if small == 0.0:
+    if small == 0.0 and endless:
         return "infinite: one of the two inputs can never give this output"
+    if small == 0.0 or math.isinf(large):
+        text = "finite, but of numbers that no double holds"
+        if measured.delta > 0.0 or endless:
+            return text
+        together = f"{witness.copies:,} independent copies at once: " if witness.copies > 1 else ""
+        return f"{text}; {together}log-ratio {number(measured.epsilon)}"
     text = f"{number(large / small)} (log-ratio {number(math.log(large) - math.log(small))})"
     if witness.copies == 1:
         return text

@@ -80,7 +80,9 @@ def _evidence(found: Verification) -> Iterator[tuple[str, str]]:
         if found.exact
         else f" as seen, at least {_power(found.epsilon_lower)} at this confidence"
     )
-    yield "ratio", f"{_ratio(witness, found.delta)}{sure}; e^epsilon is {_power(found.epsilon)}"
+    known = found.epsilon_lower if found.exact else math.inf
+    ratio = _ratio(witness, found.delta, known)
+    yield "ratio", f"{ratio}{sure}; e^epsilon is {_power(found.epsilon)}"
     if witness.note:
         yield "note", witness.note
 
@@ -101,11 +103,16 @@ def _share(found: Verification) -> str:
     return f" ({'tight: ' if share >= _TIGHT else ''}{share:.4f} of epsilon)"
 
 
-def _ratio(witness: Witness, delta: float) -> str:
-    """The ratio that the claim bounds by e^epsilon: of P - delta to Q, over all copies."""
+def _ratio(witness: Witness, delta: float, known: float) -> str:
+    """The ratio that the claim bounds by e^epsilon: of P - delta to Q, over all copies.
+
+    ``known`` is its logarithm where doubles may not hold P and Q, infinite if nothing is known.
+    """
     p, q = witness.probability_a - delta, witness.probability_b
     if p <= 0:
         return "none above delta" if delta > 0 else "of two numbers below the smallest double"
+    if (q == 0 or math.isinf(p)) and delta == 0 and math.isfinite(known):
+        return f"{_power(known)}, of numbers that no double holds"
     if q == 0:
         return "infinite"
     exponent = math.log(p) - math.log(q)

@@ -169,6 +169,11 @@ def test_a_claim_that_lets_one_bit_be_guessed_is_vacuous(epsilon: float, vacuous
     assert judge(claimed(epsilon), scope=ROUND).vacuous is vacuous
 
 
+def test_a_large_epsilon_is_written_out_as_the_reports_have_it() -> None:
+    reason = judge(claimed(1_102_110.0), scope=ROUND, accounted=upper(1_102_109.75)).reason
+    assert "Proved at 1,102,110 " in reason
+
+
 def test_bounds_of_the_wrong_side_or_scope_are_refused() -> None:
     for accounted in (lower(1), upper(1, scope=PEERS)):
         with pytest.raises(InputError, match="upper bound that covers"):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 
 import pytest
 
-from accountants.scope import Adjacency, Horizon, Unit, Vantage
+from accountants.bound import Bound, Side, Witness
+from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from accountants.verdict import Verdict
 from reports import words
+from reports.record import MeasuredRow
 
 
 @pytest.mark.parametrize(
@@ -26,3 +29,45 @@ from reports import words
 def test_nothing_is_left_without_words(kind: type[StrEnum], told: dict[StrEnum, str]) -> None:
     assert set(told) == set(kind)
     assert len(set(told.values())) == len(kind)
+
+
+def _measured(epsilon: float, a: float, b: float, *, copies: int = 1) -> MeasuredRow:
+    scope = Scope(
+        unit=Unit.USER,
+        adjacency=Adjacency.ANY_PAIR,
+        vantage=Vantage.SERVER,
+        horizon=Horizon.ROUND,
+    )
+    witness = Witness(
+        input_a="a", input_b="b", output="o", probability_a=a, probability_b=b, copies=copies
+    )
+    bound = Bound(epsilon=epsilon, side=Side.LOWER, scope=scope, source="exact", witness=witness)
+    return MeasuredRow.of(bound)
+
+
+def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
+    """Laplace noise on 36,737 entries: densities e^(+-500,000), a finite ratio."""
+    measured = _measured(1_102_110.0, math.inf, 0.0)
+    assert "infinite" not in words.ratio_words(measured)
+    assert "log-ratio 1,102,110" in words.ratio_words(measured)
+    assert [words.chance_words(measured, p) for p in (math.inf, 0.0, 0.5)] == [
+        "more than 1e308",
+        "less than 1e-323",
+        "0.5",
+    ]
+    vanished = _measured(1500.0, 0.0, 0.0, copies=2)
+    assert "2 independent copies at once: log-ratio 1,500" in words.ratio_words(vanished)
+
+
+def test_an_impossible_output_is_called_so() -> None:
+    measured = _measured(math.inf, 0.6, 0.0)
+    assert words.ratio_words(measured).startswith("infinite")
+    assert words.chance_words(measured, 0.0) == "0"
+    assert words.ratio_words(_measured(0.0, 0.0, 0.0)).startswith("0 to 0")
+
+
+def test_a_density_is_not_called_a_probability() -> None:
+    for a, said in ((15.0, "Density"), (0.9, "Probability")):
+        witness = _measured(1.0, a, 0.1).witness
+        assert witness is not None
+        assert words.outcome_words(witness) == said

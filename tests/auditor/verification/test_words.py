@@ -66,6 +66,14 @@ def test_copies_multiply_the_ratio() -> None:
     assert _entry(text, "ratio").startswith("32 over 5 copies; ")
 
 
+def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
+    witness = Witness(
+        input_a="0", input_b="1", output="o", probability_a=math.inf, probability_b=0.0
+    )
+    said = _entry(describe(_found(2000.0, 1500.0, witness=witness)), "ratio")
+    assert said.startswith("e^1500, of numbers that no double holds")
+
+
 def test_huge_and_infinite_numbers_are_written() -> None:
     witness = Witness(
         input_a="0", input_b="1", output="o", probability_a=0.5, probability_b=1e-300, copies=9
