@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +15,21 @@ from reports.record import UtilityRow
 from targets.datasets.base import Interactions
 from targets.systems.base import Model, Target
 
+_NUMBERS = 1 << 23  # scores at once
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """Interactions to train on; what was held out of them is added by each protocol."""
 
     train: Interactions
+
+
+def blocks(users: NDArray[np.int64], n_items: int) -> Iterator[NDArray[np.int64]]:
+    """The users in blocks, in order: a few tables of 64 MiB at a time, however many items."""
+    step = max(1, _NUMBERS // max(1, n_items))
+    for start in range(0, len(users), step):
+        yield users[start : start + step]
 
 
 def scored(

@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountants.errors import InputError
-from auditor.utility.held import Held, row, scored
+from auditor.utility.held import Held, blocks, row, scored
 from reports.record import UtilityRow
 from targets.datasets.base import Interactions
 from targets.systems.base import Model, Target
 
 SHARE = 0.1
 PROTOCOL = "held-out ratings"
-_CHUNK = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +71,9 @@ def evaluate(
     tested, first = np.unique(held.users, return_index=True)
     ends = np.append(first, len(held.users))
     errors = np.empty(len(held.users))
-    for start in range(0, len(tested), _CHUNK):
-        users = tested[start : start + _CHUNK]
-        block = slice(ends[start], ends[start + len(users)])
+    start = 0
+    for users in blocks(tested, held.train.n_items):
+        block = slice(ends[start], ends[start := start + len(users)])
         scores = scored(target, model, held.train, users)
         rows = np.searchsorted(users, held.users[block])
         errors[block] = held.ratings[block] - scores[rows, held.items[block]]

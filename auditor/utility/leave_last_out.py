@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountants.errors import InputError
-from auditor.utility.held import Held, row, scored
+from auditor.utility.held import Held, blocks, row, scored
 from reports.record import UtilityRow
 from targets.datasets.base import Interactions
 from targets.systems.base import Model, Target
 
 NEGATIVES = 99
 SAMPLED, ALL = "99 sampled negatives", "all items"
-_CHUNK = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +69,7 @@ def evaluate(
     ranks: dict[str, list[NDArray[np.int64]]] = {SAMPLED: [], ALL: []}
     n_items = held.train.n_items
     width = min(NEGATIVES, n_items - 1)
-    for start in range(0, len(tested), _CHUNK):
-        users = tested[start : start + _CHUNK]
+    for users in blocks(tested, n_items):
         known = held.train.ratings[users].toarray() != 0
         scores = scored(target, model, held.train, users)
         item = held.items[users]

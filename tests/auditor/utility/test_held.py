@@ -10,6 +10,7 @@ import pytest
 
 from accountants.errors import InputError
 from auditor.utility import evaluate, hold_out
+from auditor.utility.held import blocks
 from targets.datasets.base import Interactions
 from targets.systems.base import Evaluation, Model, Split
 
@@ -30,6 +31,16 @@ class Broken:
         out = np.zeros((len(users), self.width), dtype=np.float32)
         out[-1, -1] = self.wrong
         return out
+
+
+@dataclass(frozen=True)
+class Table(Broken):
+    """A target that scores by a table of its own."""
+
+    wrong: float = 0.0
+
+    def score(self, model: Model, interactions: Any, users: Any) -> Any:
+        return np.random.default_rng(3).random((20, 12))[users]
 
 
 @pytest.mark.parametrize("split", list(Split))
@@ -61,3 +72,20 @@ def test_equal_scores_are_as_good_as_chance_also_for_users_who_met_most_items(sp
     assert len(rows) >= 4
     for row in rows:
         assert row.value == pytest.approx(row.random, abs=1e-12), (row.metric, row.protocol)
+
+
+@pytest.mark.parametrize("split", [Split.LEAVE_LAST_OUT, Split.HELD_OUT_RATINGS])
+def test_users_scored_in_blocks_have_the_figures_of_all_at_once(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target: Any = Table(Evaluation(split=split, cutoffs=(1, 3)))
+    held = hold_out(target.evaluation, DATA, np.random.default_rng(1))
+
+    def rows() -> Any:
+        rng = np.random.default_rng(2)
+        return evaluate(target, Model(), held, confidence=0.95, rng=rng)
+
+    whole = rows()
+    monkeypatch.setattr("auditor.utility.held._NUMBERS", 3 * DATA.n_items + 1)
+    assert rows() == whole
+    assert len(list(blocks(np.arange(20), DATA.n_items))) == 7
