@@ -69,6 +69,13 @@ class NoisyHorizontal(HorizontalMf):
         """The claims for the ``unit``."""
 
     @property
+    def mended(self) -> str:
+        """What ``faithful=False`` repairs, in words."""
+        if self.unit == "user":
+            return "Repaired: every user is drawn by itself."
+        return "Repaired: every rating is drawn by itself, and embeddings do not tell of them."
+
+    @property
     def trimmed(self) -> int | None:
         """theta per user; per rating all ratings count."""
         return self.trim if self.unit == "user" else None

@@ -50,7 +50,8 @@ class HflSgdmf(NoisyHorizontal):
                 scope=presence(self.unit),
                 statement=(
                     f"{what}, present or not, is hidden in all that its party sends, by the "
-                    f"accountant's epsilon for {steps} noisy steps."
+                    f"accountant's epsilon for {steps} noisy steps at z = "
+                    f"{self.noise_multiplier:g} (the paper prints no z)."
                 ),
                 source=f"{PAPER}, {place}",
             )
@@ -90,7 +91,7 @@ class HflSgdmf(NoisyHorizontal):
     @property
     def _why(self) -> str:
         if not self.faithful:
-            return "Repaired: units are drawn by themselves, and embeddings do not tell of them."
+            return self.mended
         if self.unit == "rating":
             return (
                 "A pre-trained user embedding moves with every one of the user's ratings, without "

@@ -67,12 +67,13 @@ class HflSynsgd(NoisyHorizontal):
             scope=presence(self.unit),
             statement=(
                 f"{what}, present or not, is hidden in all gradients that its party sends with "
-                f"epsilon {epsilon:.4g}, as HFL-SGDMF is over as many steps."
+                f"epsilon {epsilon:.4g}, as HFL-SGDMF is over as many steps at z = "
+                f"{self.noise_multiplier:g} (the paper prints no z)."
             ),
             source=f"{PAPER}, section 5.3 (HFL-synSGD), by the accounting of section 5.2",
         )
         if not self.faithful:
-            note = "Repaired: units are drawn by themselves, and embeddings do not tell of them."
+            note = self.mended
         elif self.unit == "rating":
             note = (
                 "A user embedding follows all of the user's ratings without noise, and with it the "

@@ -116,7 +116,8 @@ class LflSgdmf(LocalMf):
                 scope=_scope(unit, Vantage.AGGREGATE),
                 statement=(
                     f"In {self.rounds} rounds the server learns of {what}, there or not, at most "
-                    f"epsilon {self.claimed:.4g} at delta {self.delta:g}, whoever drops out."
+                    f"epsilon {self.claimed:.4g} at delta {self.delta:g}, whoever drops out; at "
+                    f"z = {self.noise_multiplier:g} (the paper prints no z)."
                 ),
                 source=f"{PAPER}, section 6.2, Theorem 5",
             )

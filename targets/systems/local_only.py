@@ -58,7 +58,8 @@ class LocalOnly(LoneParties):
             scope=scope_of(self.unit),
             statement=(
                 f"What the parties publish hides one {self.unit}, present or not, with epsilon "
-                f"{epsilon:.4g} by the moments accountant."
+                f"{epsilon:.4g} by the moments accountant at z = {self.noise_multiplier:g} (the "
+                "paper prints no z)."
             ),
             source=f"{PAPER}, section 4.3 (baselines), after Abadi et al. 2016, Theorem 1",
         )
@@ -77,6 +78,6 @@ def sampling_note(settings: LoneParties) -> str:
             "drawn, so that the sampling rate buys nothing for a single rating."
         )
     return (
-        "A fixed number of rows is drawn, for which the moments accountant of rows drawn by "
-        "themselves proves nothing."
+        "A fixed number of rows is drawn, for which the accounting of rows drawn by themselves "
+        "proves nothing when a user comes or goes."
     )

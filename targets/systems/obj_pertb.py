@@ -120,6 +120,9 @@ class ObjPertb:
                     "embeddings from them: the proof takes them for given."
                     if self.faithful
                     else "Repaired: user embeddings are random and public."
+                    if self.unit == "rating"
+                    else "User embeddings are random and public, yet other users have rated other "
+                    "items, and which are rated is in a part of the objective without noise."
                 ),
             ),
             Question(

@@ -65,7 +65,8 @@ class VflSgdmf(NoisyParties, VerticalMf):
                 scope=scope_of("rating"),
                 statement=(
                     f"One rating, present or not, is hidden with epsilon {one:.4g} in all that "
-                    "parties send and publish, since it is with one party only."
+                    "parties send and publish, since it is with one party only; at z = "
+                    f"{self.noise_multiplier:g} (the paper prints no z)."
                 ),
                 source=f"{PAPER}, section 4.2, Proposition 2 and Theorem 3",
             )
@@ -92,7 +93,8 @@ class VflSgdmf(NoisyParties, VerticalMf):
             scope=scope_of("user"),
             statement=(
                 f"A user's ratings with {self.parties} parties of epsilon {one:.4g} each are "
-                f"hidden with the root of the sum of squares, {whole:.4g}, at one party's delta."
+                f"hidden with the root of the sum of squares, {whole:.4g}, at one party's delta; "
+                f"at z = {self.noise_multiplier:g} (the paper prints no z)."
             ),
             source=f"{PAPER}, section 4.2, Theorem 4",
         )
