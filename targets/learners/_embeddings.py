@@ -7,7 +7,6 @@ minimises the summed binary cross-entropy by minibatch SGD.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import IntEnum
@@ -21,6 +20,7 @@ from accountants.errors import InputError
 from targets.components import Component, Floats
 from targets.compute import Compute
 from targets.learners.base import Catalogue, Clients, LocalTraining
+from targets.settings import check_settings, positive, whole
 from targets.transcript import Broadcast
 
 _BLOCK = 1 << 24  # numbers at once when scoring
@@ -55,16 +55,7 @@ class Embeddings(ABC):
     deep: ClassVar[bool]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.dimension, int) or self.dimension < 1:
-            raise InputError(
-                f"Expected a whole number dimension of at least 1, got "
-                f"dimension={self.dimension!r}. The paper has 64."
-            )
-        if not 0 < self.init_scale < math.inf:
-            raise InputError(
-                f"Expected init_scale in (0, inf), got init_scale={self.init_scale!r}. "
-                "Leave it out."
-            )
+        check_settings(self, dimension=whole, init_scale=positive)
 
     @property
     @abstractmethod

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from accountants.errors import InputError
 from targets.components import Component, Randomized
 from targets.learners.base import Clients
 from targets.mechanisms.clipped import Clipped
@@ -106,13 +105,3 @@ def laplace_upload(parts: Mapping[str, tuple[int, float]], clip: float) -> Compo
     return ComponentLaplace(
         tuple(Part(name, size, epsilon) for name, (size, epsilon) in parts.items()), clip
     )
-
-
-def check_positive(settings: object, *names: str) -> None:
-    """InputError unless these fields are positive and finite."""
-    for name in names:
-        value = getattr(settings, name)
-        if not 0 < value < math.inf:
-            raise InputError(
-                f"Expected {name} in (0, inf), got {name}={value!r}. Leave it out for the default."
-            )

@@ -13,11 +13,11 @@ from targets.mechanisms.component_laplace import ComponentLaplace
 from targets.protections._noise import (
     ClippedNoise,
     Noisy,
-    check_positive,
     clipped_laplace,
     laplace_upload,
 )
 from targets.protections.base import Promise
+from targets.settings import check_settings, positive
 
 _GROUPS = ("user", "item", "mlp1", "mlp2")
 
@@ -44,7 +44,9 @@ class AdaptiveLaplace(Noisy):
     clip: float = 0.5
 
     def __post_init__(self) -> None:
-        check_positive(self, "user", "item", "mlp1", "mlp2", "clip")
+        check_settings(
+            self, user=positive, item=positive, mlp1=positive, mlp2=positive, clip=positive
+        )
 
     @classmethod
     def by_resistance(cls, *, least: float, most: float, clip: float = 0.5) -> Self:

@@ -10,8 +10,9 @@ from accountants.scope import Unit
 from targets.mechanisms import gaussian
 from targets.mechanisms.clipped import Clipped
 from targets.mechanisms.product import Product
-from targets.protections._noise import ClippedNoise, Noisy, check_positive
+from targets.protections._noise import ClippedNoise, Noisy
 from targets.protections.base import Promise
+from targets.settings import check_settings, positive
 
 _DELTA = 1e-5
 
@@ -32,7 +33,7 @@ class Gaussian(Noisy):
     clip: float = 0.5
 
     def __post_init__(self) -> None:
-        check_positive(self, "sigma", "clip")
+        check_settings(self, sigma=positive, clip=positive)
         self.coordinate("")  # its mechanism refuses what cannot be accounted
 
     def noise(self, group: str) -> ClippedNoise:

@@ -11,11 +11,11 @@ from targets.mechanisms.component_laplace import ComponentLaplace
 from targets.protections._noise import (
     ClippedNoise,
     Noisy,
-    check_positive,
     clipped_laplace,
     laplace_upload,
 )
 from targets.protections.base import Promise
+from targets.settings import check_settings, positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Laplace(Noisy):
     clip: float = 0.5
 
     def __post_init__(self) -> None:
-        check_positive(self, "epsilon", "clip")
+        check_settings(self, epsilon=positive, clip=positive)
 
     def noise(self, group: str) -> ClippedNoise:
         """The same for every group."""

@@ -16,8 +16,8 @@ from targets.features import LEVELS
 from targets.learners.base import Clients, LocalTraining
 from targets.mechanisms.piecewise import Piecewise
 from targets.protections._kept import Kept
-from targets.protections._noise import check_positive
 from targets.protections.base import Promise
+from targets.settings import check_settings, positive
 from targets.streams import Streams
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Objective(Kept):
     feature_epsilon: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive(self, "epsilon")
+        check_settings(self, epsilon=positive)
         if self.loss not in _LOSSES:
             raise InputError(
                 f"Expected a loss among {', '.join(_LOSSES)}, got loss={self.loss!r}. "

@@ -12,7 +12,6 @@ on, and flatter it to that extent; raw bits are better off with 16 factors and 6
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -22,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountants.claim import Claim
-from accountants.errors import InputError
 from targets.components import Component
 from targets.mechanisms.bit_flip import BitFlip
+from targets.settings import check_settings, not_negative, positive, whole
 from targets.systems._collected_bits import CollectedBits, flip_claim, flipper
 from targets.systems.base import Model
 from targets.transcript import Uploads
@@ -52,20 +51,8 @@ class CentralMf(CollectedBits):
 
     def __post_init__(self) -> None:
         flipper(self.flip, self.epsilon)
-        for name in ("factors", "epochs", "batch", "negatives"):
-            value = getattr(self, name)
-            if not (isinstance(value, int) and value >= 1):
-                raise InputError(
-                    f"Expected a whole number {name} of at least 1, got {name}={value!r}. "
-                    f"The default is {getattr(type(self), name)!r}."
-                )
-        for name, least in (("learning_rate", 0.0), ("regularization", -math.ulp(0.0))):
-            value = getattr(self, name)
-            if not least < value < math.inf:
-                raise InputError(
-                    f"Expected a finite {name} {'>' if least == 0 else '>='} 0, got "
-                    f"{name}={value!r}. The default is {getattr(type(self), name)!r}."
-                )
+        check_settings(self, factors=whole, epochs=whole, batch=whole, negatives=whole)
+        check_settings(self, learning_rate=positive, regularization=not_negative)
 
     @property
     def randomizer(self) -> BitFlip | None:

@@ -7,7 +7,6 @@ system states the composition; training, claims, events and games follow from it
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,6 +27,7 @@ from targets.protections.base import Protection
 from targets.protections.unprotected import Unprotected
 from targets.routes.base import Route
 from targets.routes.direct import Direct
+from targets.settings import check_settings, positive, share, whole
 from targets.spill import Spill
 from targets.streams import Streams
 from targets.systems import _federated_claims as claims
@@ -82,21 +82,8 @@ class Federated(ABC):
     reported: ClassVar[tuple[Reported, ...]] = ()
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "epochs", "batch", "negatives"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise InputError(
-                    f"Expected a whole number {name} of at least 1, got {name}={value!r}. "
-                    "Leave it out for the default."
-                )
-        for name, most in (("share", 1.0), ("learning_rate", math.inf), ("best", math.inf)):
-            value = getattr(self, name)
-            if not 0 < value <= most or math.isinf(value):
-                end = "1]" if most == 1.0 else "inf)"
-                raise InputError(
-                    f"Expected {name} in (0, {end}, got {name}={value!r}. "
-                    "Leave it out for the default."
-                )
+        check_settings(self, rounds=whole, epochs=whole, batch=whole, negatives=whole)
+        check_settings(self, share=share, learning_rate=positive, best=positive)
         for group in self.learner.groups:
             self.protection.coordinate(group)  # refuses a group that it has no budget for
 

@@ -14,23 +14,12 @@ from accountants.errors import InputError
 from targets.components import Component, Dense, Floats, Ints
 from targets.compute import Compute
 from targets.datasets.base import Interactions
+from targets.settings import check_settings, positive, scale, share, whole, whole_or_none
 from targets.spill import Spill
 from targets.streams import Streams
 from targets.systems._closed_form import one_thread
 from targets.systems._party_steps import PartySteps
-from targets.systems._sgd_mf import (
-    PAPER,
-    check_settings,
-    explicit,
-    positive,
-    project,
-    scale,
-    share,
-    start,
-    trim,
-    whole,
-    whole_or_none,
-)
+from targets.systems._sgd_mf import PAPER, explicit, project, start, trim
 from targets.systems._user_fit import fit_users
 from targets.systems.base import DEFAULT, Challenge, Evaluation, Model, Progress, Run, Split
 from targets.transcript import Broadcast, Public, Round, Transcript, Uploads

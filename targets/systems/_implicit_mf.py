@@ -11,7 +11,6 @@ Clients upload once a round: the paper counts its uploads as epochs times k (sec
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import Any
@@ -24,6 +23,7 @@ from accountants.errors import InputError
 from targets.components import Floats
 from targets.compute import Compute
 from targets.datasets.base import Interactions
+from targets.settings import check_settings, positive, whole
 from targets.spill import Spill
 from targets.systems._closed_form import one_thread, user_vectors
 from targets.systems.base import DEFAULT, Evaluation, Model, Progress, Reported, Run
@@ -56,18 +56,8 @@ def printed(
 
 def check_positive(settings: Any) -> None:
     """InputError unless all fields of this dataclass are positive, whole where the default is."""
-    for field in fields(settings):
-        value = getattr(settings, field.name)
-        if not 0 < value < math.inf:
-            raise InputError(
-                f"Expected {field.name} in (0, inf), got {field.name}={value!r}. "
-                f"The default is {field.default!r}."
-            )
-        if isinstance(field.default, int) and not isinstance(value, int):
-            raise InputError(
-                f"Expected a whole number {field.name}, got {field.name}={value!r}. "
-                f"The default is {field.default!r}."
-            )
+    rules = {f.name: whole if isinstance(f.default, int) else positive for f in fields(settings)}
+    check_settings(settings, **rules)
 
 
 @dataclass(frozen=True, kw_only=True)

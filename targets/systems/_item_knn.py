@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountants.claim import Claim
-from accountants.errors import InputError
 from targets.components import Floats
 from targets.datasets.base import Interactions
 from targets.mechanisms.bit_flip import BitFlip
+from targets.settings import check_settings, whole
 from targets.systems._collected_bits import CollectedBits, flip_claim, flipper
 from targets.systems._jaccard import neighbourhoods, pair_counts
 from targets.systems.base import Model
@@ -38,11 +38,7 @@ class ItemKnn(CollectedBits):
     """Whether similarity is estimated through A^-1, or taken from the bits as they are."""
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.neighbours, int) and self.neighbours >= 1):
-            raise InputError(
-                f"Expected neighbours of at least 1, got neighbours={self.neighbours!r}. "
-                "The paper uses 10 and 20."
-            )
+        check_settings(self, neighbours=whole)
 
     @property
     def settings(self) -> dict[str, float]:

@@ -14,10 +14,11 @@ from accountants.errors import InputError
 from targets.components import Component, Floats
 from targets.compute import Compute
 from targets.datasets.base import Interactions
+from targets.settings import check_settings, positive, scale, whole
 from targets.spill import Spill
 from targets.streams import Streams
 from targets.systems._closed_form import one_thread
-from targets.systems._sgd_mf import PAPER, check_settings, explicit, positive, scale, start, whole
+from targets.systems._sgd_mf import PAPER, explicit, start
 from targets.systems._user_fit import fit_users
 from targets.systems.base import DEFAULT, Challenge, Evaluation, Model, Progress, Run, Split
 from targets.transcript import Broadcast, Public, Round, Transcript, Uploads

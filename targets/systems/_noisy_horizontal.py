@@ -7,21 +7,20 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accountants.errors import InputError
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from targets.components import Floats, Ints
 from targets.mechanisms.base import Mechanism
-from targets.systems._horizontal_mf import HorizontalMf
-from targets.systems._party_steps import PartySteps
-from targets.systems._sgd_mf import (
-    UNITS,
+from targets.settings import (
+    boolean,
     check_choice,
     check_settings,
-    noisy_steps,
     not_negative,
     proper_share,
     whole,
 )
+from targets.systems._horizontal_mf import HorizontalMf
+from targets.systems._party_steps import PartySteps
+from targets.systems._sgd_mf import UNITS, noisy_steps
 from targets.systems.base import Population, Question
 
 if TYPE_CHECKING:
@@ -59,10 +58,7 @@ class NoisyHorizontal(HorizontalMf):
         check_choice(self, "unit", UNITS)
         check_settings(self, trim=whole, noise_multiplier=not_negative)
         check_settings(self, delta=proper_share, density=proper_share)
-        if not isinstance(self.faithful, bool):
-            raise InputError(
-                f"Expected faithful to be true or false, got faithful={self.faithful!r}."
-            )
+        check_settings(self, faithful=boolean)
 
     @abstractmethod
     def questions(self, population: Population) -> tuple[Question, ...]:

@@ -6,13 +6,13 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accountants.errors import InputError
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from targets.components import Floats, Ints
 from targets.mechanisms.base import Mechanism
+from targets.settings import boolean, check_settings, positive, proper_share
 from targets.systems._descent import Clipping, Descent
 from targets.systems._rating_parties import RatingParties
-from targets.systems._sgd_mf import check_settings, noisy_steps, positive, proper_share
+from targets.systems._sgd_mf import noisy_steps
 from targets.systems.base import Population
 
 if TYPE_CHECKING:
@@ -43,10 +43,7 @@ class NoisyParties(RatingParties):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(self, delta=proper_share, density=positive)
-        if not isinstance(self.faithful, bool):
-            raise InputError(
-                f"Expected faithful to be true or false, got faithful={self.faithful!r}."
-            )
+        check_settings(self, faithful=boolean)
 
     @property
     @abstractmethod

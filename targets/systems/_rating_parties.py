@@ -13,24 +13,13 @@ from scipy import sparse
 from accountants.errors import InputError
 from targets.components import Floats, Ints
 from targets.datasets.base import Interactions
+from targets.settings import check_choice, check_settings, positive, scale, share, whole
 from targets.streams import Streams
 from targets.systems._closed_form import one_thread
 from targets.systems._descent import Descent
 from targets.systems._parties import SPLITS, Parties, deal
 from targets.systems._party_coins import PartyCoins, StreamCoins
-from targets.systems._sgd_mf import (
-    PAPER,
-    UNITS,
-    check_choice,
-    check_settings,
-    explicit,
-    positive,
-    scale,
-    share,
-    start,
-    trim,
-    whole,
-)
+from targets.systems._sgd_mf import PAPER, UNITS, explicit, start, trim
 from targets.systems.base import Challenge, Evaluation, Model, Split
 from targets.transcript import Broadcast, Public
 

@@ -13,7 +13,6 @@ gamma = g n', that is, steps of g / (m' tau) on the sum: one number for data of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -211,75 +210,6 @@ def noisy_steps(noise_multiplier: float, rate: float, steps: int, *, amplified: 
     if amplified:
         one = PoissonSampledDpEvent(rate, one)
     return SelfComposedDpEvent(one, steps)
-
-
-def check_settings(settings: object, **rules: Callable[[float], bool]) -> None:
-    """InputError unless every named field obeys its rule and is of its default's type."""
-    for name, rule in rules.items():
-        value = getattr(settings, name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not rule(value):
-            raise InputError(
-                f"Expected {name} {RANGES[rule]}, got {name}={value!r}. "
-                f"The default is {_default(settings, name)!r}."
-            )
-
-
-def check_choice(settings: object, name: str, choices: tuple[str, ...]) -> None:
-    """InputError unless the field is one of ``choices``."""
-    value = getattr(settings, name)
-    if value not in choices:
-        raise InputError(f"Expected {name} among {', '.join(choices)}, got {name}={value!r}.")
-
-
-def whole(value: float) -> bool:
-    """A whole number of at least 1."""
-    return isinstance(value, int) and value >= 1
-
-
-def whole_or_none(value: float) -> bool:
-    """A whole number of at least 0."""
-    return isinstance(value, int) and value >= 0
-
-
-def positive(value: float) -> bool:
-    """A finite number above 0."""
-    return 0 < value < math.inf
-
-
-def scale(value: float) -> bool:
-    """The best rating of a scale, R. Squares of noisy gradients, of R^3, must fit float32."""
-    return 0 < value <= 1e6
-
-
-def not_negative(value: float) -> bool:
-    """A finite number of at least 0."""
-    return 0 <= value < math.inf
-
-
-def share(value: float) -> bool:
-    """A number in (0, 1]."""
-    return 0 < value <= 1
-
-
-def proper_share(value: float) -> bool:
-    """A number in (0, 1)."""
-    return 0 < value < 1
-
-
-RANGES: dict[Callable[[float], bool], str] = {
-    whole: "a whole number of at least 1",
-    whole_or_none: "a whole number of at least 0",
-    positive: "in (0, inf)",
-    scale: "in (0, 1e6]; divide larger ratings",
-    not_negative: "in [0, inf)",
-    share: "in (0, 1]",
-    proper_share: "in (0, 1)",
-}
-
-
-def _default(settings: object, name: str) -> Any:
-    fields: Any = type(settings).__dataclass_fields__  # type: ignore[attr-defined]
-    return fields[name].default
 
 
 def _squares(rows: Floats) -> Floats:

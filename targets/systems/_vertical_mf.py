@@ -10,10 +10,11 @@ import numpy as np
 from targets.components import Dense, Floats
 from targets.compute import Compute
 from targets.datasets.base import Interactions
+from targets.settings import check_settings, whole_or_none
 from targets.spill import Spill
 from targets.streams import Streams
 from targets.systems._rating_parties import RatingParties
-from targets.systems._sgd_mf import check_settings, start, whole_or_none
+from targets.systems._sgd_mf import start
 from targets.systems.base import DEFAULT, Model, Progress, Run
 from targets.transcript import Broadcast, Round, Transcript, Uploads
 

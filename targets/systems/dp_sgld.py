@@ -8,10 +8,11 @@ from typing import ClassVar
 
 from accountants.claim import Claim
 from accountants.errors import InputError
+from targets.settings import check_settings, positive
 from targets.systems._descent import Clipping, Descent, ErrorClipping
 from targets.systems._lone_parties import LoneParties, check_central
 from targets.systems._noisy_parties import scope_of
-from targets.systems._sgd_mf import PAPER, batch_size, check_settings, positive
+from targets.systems._sgd_mf import PAPER, batch_size
 from targets.systems.base import Population, Question, Reported
 from targets.systems.local_only import sampling_note
 

@@ -14,9 +14,10 @@ from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
 from targets.components import Component, Floats, Rows
 from targets.mechanisms.base import Mechanism
 from targets.mechanisms.identity import Identity
+from targets.settings import check_settings, whole
 from targets.streams import Streams
 from targets.systems._local_mf import LocalMf
-from targets.systems._sgd_mf import PAPER, check_settings, whole
+from targets.systems._sgd_mf import PAPER
 from targets.systems._user_fit import neutral
 from targets.systems.base import Population, Question
 from targets.transcript import Broadcast, Round, Uploads

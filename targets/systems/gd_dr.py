@@ -18,9 +18,10 @@ from targets.mechanisms.base import Mechanism
 from targets.mechanisms.one_coordinate import OneCoordinate
 from targets.mechanisms.repeated import Repeated
 from targets.mechanisms.shuffled import Shuffled
+from targets.settings import check_settings, positive, whole
 from targets.streams import Streams
 from targets.systems._local_mf import LocalMf
-from targets.systems._sgd_mf import PAPER, check_settings, positive, project, rate_at, whole
+from targets.systems._sgd_mf import PAPER, project, rate_at
 from targets.systems._user_fit import neutral
 from targets.systems.base import Challenge, Population, Question
 from targets.systems.fmf_ldp import ReportLaw

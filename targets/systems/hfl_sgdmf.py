@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from accountants.claim import Claim
 from accountants.scope import Vantage
+from targets.settings import check_settings, whole
 from targets.systems._noisy_horizontal import NoisyHorizontal, presence
-from targets.systems._sgd_mf import PAPER, accounted, check_settings, whole
+from targets.systems._sgd_mf import PAPER, accounted
 from targets.systems.base import Population, Question
 
 

@@ -16,18 +16,11 @@ from targets.components import Component, Floats, Randomized, Rows
 from targets.mechanisms.base import Mechanism
 from targets.mechanisms.noise_replacement import NoiseReplacement
 from targets.mechanisms.repeated import Repeated
+from targets.settings import boolean, check_settings, not_negative, proper_share, share_or_none
 from targets.streams import Streams
 from targets.systems._local_mf import LocalMf
 from targets.systems._noise_rounds import Masked, Replacement, result
-from targets.systems._sgd_mf import (
-    PAPER,
-    check_settings,
-    noisy_steps,
-    not_negative,
-    project,
-    proper_share,
-    rate_at,
-)
+from targets.systems._sgd_mf import PAPER, noisy_steps, project, rate_at
 from targets.systems._user_fit import fit_users
 from targets.systems.base import Population, Question
 from targets.transcript import Broadcast, Round, Uploads
@@ -71,12 +64,7 @@ class LflSgdmf(LocalMf):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(self, noise_multiplier=not_negative, delta=proper_share, omega=proper_share)
-        check_settings(self, dropout=not_negative)
-        if self.dropout >= 1.0 or not isinstance(self.faithful, bool):
-            raise InputError(
-                f"Expected dropout in [0, 1) and faithful to be true or false, got "
-                f"dropout={self.dropout!r}, faithful={self.faithful!r}. Leave them out."
-            )
+        check_settings(self, dropout=share_or_none, faithful=boolean)
 
     @property
     def public(self) -> dict[str, Any]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from accountants.claim import Claim
+from targets.settings import check_settings, not_negative, positive
 from targets.systems._descent import Clipping, GradientClipping
 from targets.systems._lone_parties import LoneParties
 from targets.systems._noisy_parties import scope_of
-from targets.systems._sgd_mf import PAPER, accounted, check_settings, not_negative, positive
+from targets.systems._sgd_mf import PAPER, accounted
 from targets.systems.base import Population, Question, Reported
 
 

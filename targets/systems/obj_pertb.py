@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from accountants.claim import Claim
-from accountants.errors import InputError
 from accountants.events import PureDpEvent
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from targets.components import Dense, Floats
@@ -18,21 +17,12 @@ from targets.compute import Compute
 from targets.datasets.base import Interactions
 from targets.mechanisms._additive import clip_norm
 from targets.mechanisms.base import Mechanism
+from targets.settings import boolean, check_choice, check_settings, positive, scale, whole
 from targets.spill import Spill
 from targets.streams import Streams
 from targets.systems._closed_form import one_thread
 from targets.systems._noisy_parties import scope_of
-from targets.systems._sgd_mf import (
-    PAPER,
-    UNITS,
-    check_choice,
-    check_settings,
-    explicit,
-    positive,
-    scale,
-    trim,
-    whole,
-)
+from targets.systems._sgd_mf import PAPER, UNITS, explicit, trim
 from targets.systems.base import (
     DEFAULT,
     Challenge,
@@ -92,10 +82,7 @@ class ObjPertb:
         check_settings(self, factors=whole, sweeps=whole, trim=whole)
         check_settings(self, bound=scale, epsilon=positive, regularization=positive)
         check_choice(self, "unit", UNITS)
-        if not isinstance(self.faithful, bool):
-            raise InputError(
-                f"Expected faithful to be true or false, got faithful={self.faithful!r}."
-            )
+        check_settings(self, faithful=boolean)
 
     def questions(self, population: Population) -> tuple[Question, ...]:
         """Epsilon for a value; and under the adjacency of the paper that compares with it."""

@@ -8,9 +8,10 @@ from typing import ClassVar
 
 from accountants.claim import Claim
 from accountants.scope import Adjacency, Vantage
+from targets.settings import check_settings, not_negative
 from targets.systems._descent import Clipping, EmbeddingClipping
 from targets.systems._noisy_parties import NoisyParties, scope_of
-from targets.systems._sgd_mf import PAPER, accounted, check_settings, not_negative
+from targets.systems._sgd_mf import PAPER, accounted
 from targets.systems._vertical_mf import VerticalMf
 from targets.systems.base import Population, Question, Reported
 

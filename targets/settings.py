@@ -1,0 +1,92 @@
+"""What a setting of a target, a learner or a protection may be, and the error where it is not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from accountants.errors import InputError
+
+Rule = Callable[[float], bool]
+
+
+def check_settings(settings: object, **rules: Rule) -> None:
+    """InputError unless every named field obeys its rule and is of its default's type."""
+    for name, rule in rules.items():
+        value = getattr(settings, name)
+        known = rule is boolean or (isinstance(value, (int, float)) and not isinstance(value, bool))
+        if not known or not rule(value):
+            raise InputError(
+                f"Expected {name} {RANGES[rule]}, got {name}={value!r}. "
+                f"The default is {_default(settings, name)!r}."
+            )
+
+
+def check_choice(settings: object, name: str, choices: tuple[str, ...]) -> None:
+    """InputError unless the field is one of ``choices``."""
+    value = getattr(settings, name)
+    if value not in choices:
+        raise InputError(f"Expected {name} among {', '.join(choices)}, got {name}={value!r}.")
+
+
+def whole(value: float) -> bool:
+    """A whole number of at least 1."""
+    return isinstance(value, int) and value >= 1
+
+
+def whole_or_none(value: float) -> bool:
+    """A whole number of at least 0."""
+    return isinstance(value, int) and value >= 0
+
+
+def positive(value: float) -> bool:
+    """A finite number above 0."""
+    return 0 < value < math.inf
+
+
+def scale(value: float) -> bool:
+    """The best rating of a scale, R. Squares of noisy gradients, of R^3, must fit float32."""
+    return 0 < value <= 1e6
+
+
+def not_negative(value: float) -> bool:
+    """A finite number of at least 0."""
+    return 0 <= value < math.inf
+
+
+def share(value: float) -> bool:
+    """A number in (0, 1]."""
+    return 0 < value <= 1
+
+
+def proper_share(value: float) -> bool:
+    """A number in (0, 1)."""
+    return 0 < value < 1
+
+
+def share_or_none(value: float) -> bool:
+    """A number in [0, 1)."""
+    return 0 <= value < 1
+
+
+def boolean(value: float) -> bool:
+    """True or false."""
+    return isinstance(value, bool)
+
+
+RANGES: dict[Rule, str] = {
+    whole: "a whole number of at least 1",
+    whole_or_none: "a whole number of at least 0",
+    positive: "in (0, inf)",
+    scale: "in (0, 1e6]; divide larger ratings",
+    not_negative: "in [0, inf)",
+    share: "in (0, 1]",
+    proper_share: "in (0, 1)",
+    share_or_none: "in [0, 1)",
+    boolean: "to be true or false",
+}
+
+
+def _default(settings: Any, name: str) -> object:
+    return type(settings).__dataclass_fields__[name].default
