@@ -16,6 +16,7 @@ from reports.record import (
     UtilityRow,
 )
 from reports.words import (
+    ADJACENCIES,
     asked_words,
     brief,
     brief_scope_words,
@@ -81,19 +82,28 @@ class Section:
         lead = self.lead
         if lead is None:
             return "Give the target a claim, or audit it with another plan."
-        parts = [_ADVICE[lead.verdict]] if math.isfinite(lead.claim.epsilon) else [_NO_EPSILON]
+        parts = [_ADVICE[lead.verdict] if math.isfinite(lead.claim.epsilon) else self._unclaimed()]
         if any(f.vacuous and math.isfinite(f.claim.epsilon) for f in self.findings):
             parts.append(_VACUOUS)
         if self.reach is not None and lead.verdict is Verdict.CONSISTENT:
             parts.append(_ADVICE[Verdict.INCOMPARABLE])
         return " ".join(parts)
 
+    def _unclaimed(self) -> str:
+        """What to do where no epsilon is claimed."""
+        if all(f.accounted is not None and f.accounted.epsilon == 0.0 for f in self.findings):
+            return _NOTHING_SENT
+        return _NO_EPSILON if self.attacks else _UNBOUNDED
+
     def _beyond(self) -> str:
         apart = self.reach
         if apart is None or apart is self.lead:
             return ""
         asked = asked_words(apart)
-        said = f" It does not speak of {brief_scope_words(apart.scope)}{asked and f' {asked}'}"
+        about = brief_scope_words(apart.scope)
+        if about == brief_scope_words(apart.claim.scope):  # what differs is left out of the words
+            about += f", {ADJACENCIES[apart.scope.adjacency]}"
+        said = f" It does not speak of {about}{asked and f' {asked}'}"
         if apart.measured is not None:
             said += f", where epsilon is {measured_words(apart.measured)}"
         elif apart.accounted is not None:
@@ -188,8 +198,8 @@ def _said(finding: Finding) -> str:
     if finding.verdict is Verdict.VIOLATED and finding.measured is not None:
         return f"{claim} is refuted: epsilon is {measured_words(finding.measured)}."
     if finding.verdict is Verdict.UNSUBSTANTIATED:
-        proved = "nothing can be proved"
-        if finding.accounted is not None:
+        proved = "no finite epsilon can be proved"
+        if finding.accounted is not None and math.isfinite(finding.accounted.epsilon):
             proved = f"epsilon is {proved_words(finding.accounted)}"
         return f"{claim} is not refuted, but not proved either: {proved}."
     return f"The claim was not judged in its own scope ({finding.claim.scope.scope()})."
@@ -214,6 +224,8 @@ _NO_EPSILON = (
     "Treat the uploads as if they were the data: whoever sees them has what the attacks below "
     "recover."
 )
+_UNBOUNDED = "Treat what is sent or published as if it were the data: nothing bounds what it tells."
+_NOTHING_SENT = "Nothing: what leaves the devices is proved not to depend on the data."
 _VACUOUS = (
     "Where the claim is vacuous, lower epsilon or claim none: so large a number promises little."
 )

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from accountants.scope import Adjacency
 from accountants.verdict import Verdict
 from reports import junit, markdown, terminal, words
 from reports.record import Finding, Record
@@ -178,6 +181,34 @@ def test_the_gravest_claim_leads_a_section(record: Record) -> None:
     assert len(cut["dplcf-sp"].others) == 1
     assert cut["fcf"].worst is not None
     assert cut["fcf"].worst.attack == "membership"
+
+
+def test_advice_where_no_epsilon_is_claimed_fits_what_is_known(record: Record) -> None:
+    section = next(s for s in sections(record) if s.target == "fcf")
+    assert "attacks below" in section.advice
+    assert "attacks below" not in replace(section, attacks=()).advice
+    (free,) = section.findings
+    assert free.accounted is not None
+    proved = free.accounted.model_copy(update={"epsilon": 0.0})
+    silent = free.model_copy(update={"accounted": proved})
+    said = replace(section, findings=(silent,), attacks=()).advice
+    assert said.startswith("Nothing: what leaves the devices")
+
+
+def test_a_claim_is_not_said_to_be_silent_on_its_own_words(record: Record) -> None:
+    """Scopes that differ in the adjacency only, and a proof that bounds nothing."""
+    section = next(s for s in sections(record) if s.target == "dplcf-sp")
+    own = next(f for f in section.findings if f.scope == f.claim.scope)
+    assert own.accounted is not None
+    endless = own.accounted.model_copy(update={"epsilon": math.inf})
+    doubtful = retold(own, Verdict.UNSUBSTANTIATED).model_copy(update={"accounted": endless})
+    other = retold(own, Verdict.INCOMPARABLE).model_copy(
+        update={"scope": own.scope.model_copy(update={"adjacency": Adjacency.ADD_REMOVE})}
+    )
+    said = replace(section, findings=(doubtful, other)).headline
+    assert "no finite epsilon can be proved" in said
+    assert "does not speak of whether a user met one item, in a single report, against" in said
+    assert "present against absent" in said
 
 
 def test_the_schema_imports_no_renderer() -> None:
