@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from accountants.errors import InputError
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 Kernel = Literal["auto", "numba", "torch"]
 KERNELS = get_args(Kernel)
@@ -44,6 +49,19 @@ class Compute:
 
 
 DEFAULT = Compute()
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """A context in which BLAS works in one thread: its threads cost small products more."""
+    held: AbstractContextManager[Any] = _pools().limit(limits=1, user_api="blas")
+    return held
+
+
+@cache
+def _pools() -> ThreadpoolController:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def reach(device: str) -> None:

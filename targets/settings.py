@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 from accountants.errors import InputError
@@ -28,6 +29,18 @@ def check_choice(settings: object, name: str, choices: tuple[str, ...]) -> None:
     value = getattr(settings, name)
     if value not in choices:
         raise InputError(f"Expected {name} among {', '.join(choices)}, got {name}={value!r}.")
+
+
+def usual(settings: Any) -> dict[str, Rule]:
+    """A rule for every field, by its default: true or false, a whole number, a positive one."""
+    kinds = {bool: boolean, int: whole}
+    return {field.name: kinds.get(type(field.default), positive) for field in fields(settings)}
+
+
+def numbers(settings: Any) -> dict[str, float]:
+    """All fields that are numbers, for what is published of a run; true and false are 1 and 0."""
+    found = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
 
 
 def whole(value: float) -> bool:

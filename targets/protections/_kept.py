@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from targets.components import Component
 from targets.learners.base import Clients, LocalTraining
 from targets.mechanisms.base import Mechanism
+from targets.settings import numbers
 from targets.transcript import Broadcast
 
 if TYPE_CHECKING:
@@ -54,6 +54,4 @@ class Kept:
     @property
     def settings(self) -> Mapping[str, float]:
         """All fields that are numbers."""
-        # every protection is a dataclass
-        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
-        return {k: float(v) for k, v in values.items() if isinstance(v, int | float)}
+        return numbers(self)

@@ -32,7 +32,6 @@ not depend on what else the machine does.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from importlib.util import find_spec
 from typing import Any, Literal, get_args
 
@@ -40,10 +39,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import solve_triangular
-from threadpoolctl import ThreadpoolController
 
 from accountants.errors import InputError
 from targets.components import Floats, RankOne
+from targets.compute import one_thread
 
 # Numbers in one padded batch: 0.5 MiB of float64, so that two fit a second-level cache.
 BLOCK = 1 << 16
@@ -54,12 +53,6 @@ Kernel = Literal["auto", "numpy", "numba", "torch"]
 # Seconds of the numpy kernel that pay for loading the compiled one; a loop over clients, ten times
 # slower, then outweighs compiling it too.
 WORTH = 1.0
-
-
-@cache
-def one_thread() -> ThreadpoolController:
-    """The BLAS pools of this process; ``.limit(limits=1)`` holds them at one thread."""
-    return ThreadpoolController()
 
 
 def user_vectors(
@@ -118,7 +111,7 @@ def _solve(
     """The user vectors (n, F), and x.v at every stored entry of ``touched``, in its order."""
     kind = np.float32 if items.dtype == np.float32 else np.float64
     exact = np.asarray(items, np.float64)
-    with one_thread().limit(limits=1, user_api="blas"):
+    with one_thread():
         shared = exact.T @ exact + regularization * np.eye(exact.shape[1])
         if not np.isfinite(shared).all():
             raise InputError(

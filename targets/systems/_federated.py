@@ -8,7 +8,7 @@ system states the composition; training, claims, events and games follow from it
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,7 +27,7 @@ from targets.protections.base import Protection
 from targets.protections.unprotected import Unprotected
 from targets.routes.base import Route
 from targets.routes.direct import Direct
-from targets.settings import check_settings, positive, share, whole
+from targets.settings import check_settings, numbers, positive, share, whole
 from targets.spill import Spill
 from targets.streams import Streams
 from targets.systems import _federated_claims as claims
@@ -242,13 +242,7 @@ class Federated(ABC):
     @property
     def _settings(self) -> dict[str, float]:
         """All numbers among the settings, those of the parts by their own names."""
-        found: dict[str, float] = dict(self.protection.settings)
-        for owner in (self.learner, self):
-            for one in fields(owner):  # type: ignore[arg-type]  # learners are dataclasses
-                value = getattr(owner, one.name)
-                if isinstance(value, int | float):
-                    found[one.name] = float(value)
-        return found
+        return {**self.protection.settings, **numbers(self.learner), **numbers(self)}
 
 
 def _finite(model: Broadcast, number: int) -> Broadcast:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,11 @@ from scipy import sparse
 
 from accountants.errors import InputError
 from targets.components import Component, Dense, Floats, Ints
-from targets.compute import Compute
+from targets.compute import Compute, one_thread
 from targets.datasets.base import Interactions
-from targets.settings import check_settings, positive, scale, share, whole, whole_or_none
+from targets.settings import check_settings, numbers, positive, scale, share, whole, whole_or_none
 from targets.spill import Spill
 from targets.streams import Streams
-from targets.systems._closed_form import one_thread
 from targets.systems._party_steps import PartySteps
 from targets.systems._sgd_mf import PAPER, explicit, project, start, trim
 from targets.systems._user_fit import fit_users
@@ -129,7 +128,7 @@ class HorizontalMf(ABC):
         parties = self.parted(interactions, items, rng)
         weights = np.array([len(party.members) / n for party in parties])
         spill, rounds = Spill(compute), []
-        with one_thread().limit(limits=1, user_api="blas"):
+        with one_thread():
             for number in range(self.rounds):
                 uploads = Uploads(
                     np.arange(len(parties)), self.sent(parties, items, weights, number)
@@ -213,7 +212,7 @@ class HorizontalMf(ABC):
         """Predicted ratings u.v, (len(users), n_items): a user's party predicts with its own V."""
         tables, home = model.arrays["items"], model.arrays["home"]
         out = np.empty((len(users), tables.shape[1]), np.float32)
-        with one_thread().limit(limits=1, user_api="blas"):
+        with one_thread():
             for k in np.unique(home[users]):
                 at = home[users] == k
                 out[at] = model.arrays["users"][users[at]] @ tables[k].T
@@ -244,12 +243,11 @@ class HorizontalMf(ABC):
 
     def public(self, interactions: Interactions, parties: int) -> Public:
         """What everybody knows of a run."""
-        numbers = {field.name: getattr(self, field.name) for field in fields(self)}
         return Public(
             algorithm=self.name,
             n_users=interactions.n_users,
             n_items=interactions.n_items,
-            settings={k: float(v) for k, v in numbers.items() if not isinstance(v, str)},
+            settings=numbers(self),
             parties=parties,
         )
 

@@ -12,7 +12,7 @@ Clients upload once a round: the paper counts its uploads as epochs times k (sec
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,11 @@ from scipy import sparse
 
 from accountants.errors import InputError
 from targets.components import Floats
-from targets.compute import Compute
+from targets.compute import Compute, one_thread
 from targets.datasets.base import Interactions
-from targets.settings import check_settings, positive, whole
+from targets.settings import check_settings, numbers, usual
 from targets.spill import Spill
-from targets.systems._closed_form import one_thread, user_vectors
+from targets.systems._closed_form import user_vectors
 from targets.systems.base import DEFAULT, Evaluation, Model, Progress, Reported, Run
 from targets.transcript import Broadcast, Channel, Public, Round, Transcript, Uploads
 
@@ -54,12 +54,6 @@ def printed(
     )
 
 
-def check_positive(settings: Any) -> None:
-    """InputError unless all fields of this dataclass are positive, whole where the default is."""
-    rules = {f.name: whole if isinstance(f.default, int) else positive for f in fields(settings)}
-    check_settings(settings, **rules)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ImplicitMf(ABC):
     """The settings and the training loop; a system says what is uploaded and how V follows.
@@ -82,7 +76,7 @@ class ImplicitMf(ABC):
     evaluation = Evaluation(cutoffs=CUTOFFS)
 
     def __post_init__(self) -> None:
-        check_positive(self)
+        check_settings(self, **usual(self))
 
     @property
     @abstractmethod
@@ -123,7 +117,7 @@ class ImplicitMf(ABC):
         """
         items = rng.normal(scale=self.init_scale, size=(interactions.n_items, self.factors))
         spill, rounds = Spill(compute), []
-        with one_thread().limit(limits=1, user_api="blas"):
+        with one_thread():
             for number in range(self.rounds):
                 model = {"items": items}
                 uploads = self.upload(interactions, model, rng, compute=compute)
@@ -136,7 +130,7 @@ class ImplicitMf(ABC):
                 algorithm=self.name,
                 n_users=interactions.n_users,
                 n_items=interactions.n_items,
-                settings={field.name: float(getattr(self, field.name)) for field in fields(self)},
+                settings=numbers(self),
                 channel=self.channel,
             ),
             rounds=tuple(rounds),
@@ -149,7 +143,7 @@ class ImplicitMf(ABC):
     ) -> Floats:
         """X V^T for these users, (len(users), n_items), each solved against the final V."""
         items = model.arrays["items"]
-        with one_thread().limit(limits=1, user_api="blas"):
+        with one_thread():
             return np.asarray(self.solve(interactions.ratings[users], items) @ items.T)
 
     def solve(self, profiles: sparse.csr_array, items: Floats) -> Floats:

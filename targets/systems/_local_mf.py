@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,11 @@ from scipy import sparse
 
 from accountants.errors import InputError
 from targets.components import Component, Floats
-from targets.compute import Compute
+from targets.compute import Compute, one_thread
 from targets.datasets.base import Interactions
-from targets.settings import check_settings, positive, scale, whole
+from targets.settings import check_settings, numbers, positive, scale, whole
 from targets.spill import Spill
 from targets.streams import Streams
-from targets.systems._closed_form import one_thread
 from targets.systems._sgd_mf import PAPER, explicit, start
 from targets.systems._user_fit import fit_users
 from targets.systems.base import DEFAULT, Challenge, Evaluation, Model, Progress, Run, Split
@@ -105,20 +104,19 @@ class LocalMf(ABC):
             messages, users = self.send(ratings, users, model, streams)
             return messages
 
-        with one_thread().limit(limits=1, user_api="blas"):
+        with one_thread():
             for number in range(self.rounds):
                 model = {"items": items, "first": first, "users": np.array(n), **constant}
                 crossed, items = self.turn(number, model, send, rng)
                 rounds.append(spill.keep(crossed))
                 if progress is not None:
                     progress(number + 1, self.rounds)
-        numbers = {field.name: getattr(self, field.name) for field in fields(self)}
         transcript = Transcript(
             public=Public(
                 algorithm=self.name,
                 n_users=n,
                 n_items=m,
-                settings={k: float(v) for k, v in numbers.items() if not isinstance(v, str)},
+                settings=numbers(self),
                 **self.public,
             ),
             rounds=tuple(rounds),
@@ -152,7 +150,7 @@ class LocalMf(ABC):
         """Predicted ratings u.v, (len(users), n_items), each user fitted to the last V."""
         items = model.arrays["items"]
         ratings = sparse.csr_array(explicit(interactions, self.bound)[users])
-        with one_thread().limit(limits=1, user_api="blas"):
+        with one_thread():
             fitted = fit_users(ratings, items, bound=self.bound, steps=self.fitting)
             return np.asarray(fitted @ items.T)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from targets.compute import Compute
 from targets.datasets.base import Interactions
 from targets.mechanisms.base import Mechanism
 from targets.mechanisms.identity import Identity
+from targets.settings import check_settings, not_negative, numbers, usual
 from targets.spill import Spill
 from targets.streams import Streams
 from targets.systems._privrec_examples import Examples
@@ -103,33 +104,20 @@ class MetaLearned(ABC):
     evaluation = Evaluation(split=Split.HELD_OUT_USERS, cutoffs=CUTOFFS)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value, default = getattr(self, field.name), field.default
-            if isinstance(default, bool):
-                if not isinstance(value, bool):
-                    raise InputError(
-                        f"Expected {field.name} to be true or false, got {field.name}={value!r}. "
-                        f"The default is {default!r}."
-                    )
-                continue
-            least = 2**LAYERS if field.name == "width" else 0
-            if not least <= value < math.inf or (value == 0 and field.name not in self._may_be_0):
-                raise InputError(
-                    f"Expected {field.name} in {f'[{least}' if least else '(0'}, inf), got "
-                    f"{field.name}={value!r}. The default is {default!r}."
-                )
-            if isinstance(default, int) and (value != int(value) or isinstance(value, bool)):
-                raise InputError(
-                    f"Expected a whole number {field.name}, got {field.name}={value!r}. "
-                    f"The default is {default!r}."
-                )
+        rules = usual(self)
+        if "proximal" in rules:
+            rules["proximal"] = not_negative
+        check_settings(self, **rules)
+        if self.width < 2**LAYERS:
+            raise InputError(
+                f"Expected width of at least {2**LAYERS}, got width={self.width!r}, which is "
+                f"halved from layer to layer, {LAYERS} times. The default is 64."
+            )
         if self.batch % _LANES:
             raise InputError(
                 f"Expected batch to be a multiple of {_LANES}, got batch={self.batch!r}. "
                 "The default is 64."
             )
-
-    _may_be_0 = frozenset({"proximal"})
 
     @property
     @abstractmethod
@@ -244,7 +232,7 @@ class MetaLearned(ABC):
             algorithm=self.name,
             n_users=interactions.n_users,
             n_items=interactions.n_items,
-            settings={field.name: float(getattr(self, field.name)) for field in fields(self)},
+            settings=numbers(self),
             route=route,
         )
         arrays: dict[str, Any] = {**model, _SEED: rng.integers(0, 2**63)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,10 @@ from scipy import sparse
 
 from accountants.errors import InputError
 from targets.components import Floats, Ints
+from targets.compute import one_thread
 from targets.datasets.base import Interactions
-from targets.settings import check_choice, check_settings, positive, scale, share, whole
+from targets.settings import check_choice, check_settings, numbers, positive, scale, share, whole
 from targets.streams import Streams
-from targets.systems._closed_form import one_thread
 from targets.systems._descent import Descent
 from targets.systems._parties import SPLITS, Parties, deal
 from targets.systems._party_coins import PartyCoins, StreamCoins
@@ -89,7 +89,7 @@ class RatingParties(ABC):
         parties have one each.
         """
         items, versions = model.arrays["items"], model.arrays["users"]
-        with one_thread().limit(limits=1, user_api="blas"):
+        with one_thread():
             if versions.ndim == 2:
                 return np.asarray(versions[users] @ items.T)
             out = np.empty((len(users), len(items)), dtype=items.dtype)
@@ -140,12 +140,11 @@ class RatingParties(ABC):
 
     def public(self, interactions: Interactions, parties: int) -> Public:
         """What everybody knows of a run."""
-        numbers = {field.name: getattr(self, field.name) for field in fields(self)}
         return Public(
             algorithm=self.name,
             n_users=interactions.n_users,
             n_items=interactions.n_items,
-            settings={k: float(v) for k, v in numbers.items() if not isinstance(v, str)},
+            settings=numbers(self),
             parties=parties,
         )
 

@@ -19,6 +19,7 @@ from targets.mechanisms.base import Mechanism
 from targets.mechanisms.identity import Identity
 from targets.mechanisms.private_average import PrivateAverage
 from targets.mechanisms.repeated import Repeated
+from targets.settings import check_settings, proper_share
 from targets.systems._privrec import PAPER
 from targets.systems._privrec_claims import printed_epsilon
 from targets.systems._privrec_message import norms, scaled
@@ -71,12 +72,7 @@ class DpPrivRec(PrivRec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key in ("quantile", "balance"):
-            if not 0 < getattr(self, key) < 1:
-                raise InputError(
-                    f"Expected {key} in (0, 1), got {key}={getattr(self, key)!r}. "
-                    f"The paper uses gamma = 0.9 and h = 0.7."
-                )
+        check_settings(self, quantile=proper_share, balance=proper_share)
 
     def first(self, interactions: Interactions, rng: np.random.Generator) -> dict[str, Any]:
         """The model and the clipping bound."""

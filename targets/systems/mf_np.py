@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,12 +13,13 @@ from scipy import sparse
 from accountants.claim import Claim
 from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
 from targets.components import Floats
-from targets.compute import Compute
+from targets.compute import Compute, one_thread
 from targets.datasets.base import Interactions
 from targets.mechanisms.base import Mechanism
 from targets.mechanisms.identity import Identity
-from targets.systems._closed_form import one_thread, user_vectors
-from targets.systems._implicit_mf import CUTOFFS, PAPER, check_positive, printed
+from targets.settings import check_settings, numbers, usual
+from targets.systems._closed_form import user_vectors
+from targets.systems._implicit_mf import CUTOFFS, PAPER, printed
 from targets.systems.base import (
     DEFAULT,
     Challenge,
@@ -58,7 +59,7 @@ class MfNp:
     reported = printed((0.4310, 0.6700, 0.8179), "MF-NP, centralised and without privacy")
 
     def __post_init__(self) -> None:
-        check_positive(self)
+        check_settings(self, **usual(self))
 
     def questions(self, population: Population) -> tuple[Question, ...]:
         """No epsilon is promised: it is the bound of utility."""
@@ -93,7 +94,7 @@ class MfNp:
         items: Floats = rng.normal(scale=self.init_scale, size=(interactions.n_items, self.factors))
         rows = interactions.ratings
         columns = sparse.csr_array(rows.T)
-        with one_thread().limit(limits=1, user_api="blas"):
+        with one_thread():
             for number in range(self.epochs):
                 items = self._solve(self._solve(items, rows), columns)
                 if progress is not None:
@@ -103,7 +104,7 @@ class MfNp:
                 algorithm=self.name,
                 n_users=interactions.n_users,
                 n_items=interactions.n_items,
-                settings={field.name: float(getattr(self, field.name)) for field in fields(self)},
+                settings=numbers(self),
                 route=Vantage.RELEASE,
             ),
             rounds=(),
@@ -127,7 +128,7 @@ class MfNp:
     ) -> Floats:
         """X V^T for these users, each solved against V."""
         items = model.arrays["items"]
-        with one_thread().limit(limits=1, user_api="blas"):
+        with one_thread():
             return np.asarray(self._solve(items, interactions.ratings[users]) @ items.T)
 
     def _solve(self, vectors: Floats, touched: sparse.csr_array) -> Floats:

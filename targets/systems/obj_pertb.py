@@ -13,14 +13,13 @@ from accountants.claim import Claim
 from accountants.events import PureDpEvent
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from targets.components import Dense, Floats
-from targets.compute import Compute
+from targets.compute import Compute, one_thread
 from targets.datasets.base import Interactions
 from targets.mechanisms._additive import clip_norm
 from targets.mechanisms.base import Mechanism
 from targets.settings import boolean, check_choice, check_settings, positive, scale, whole
 from targets.spill import Spill
 from targets.streams import Streams
-from targets.systems._closed_form import one_thread
 from targets.systems._noisy_parties import scope_of
 from targets.systems._sgd_mf import PAPER, UNITS, explicit, trim
 from targets.systems.base import (
@@ -205,7 +204,7 @@ class ObjPertb:
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
     ) -> Floats:
         """Predicted ratings u.v, (len(users), n_items), with the curator's own U."""
-        with one_thread().limit(limits=1, user_api="blas"):
+        with one_thread():
             return np.asarray(model.arrays["users"][users] @ model.arrays["items"].T)
 
     @property

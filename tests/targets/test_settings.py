@@ -9,7 +9,7 @@ import pytest
 
 from accountants.errors import InputError
 from targets import settings
-from targets.settings import RANGES, Rule, check_choice, check_settings
+from targets.settings import RANGES, Rule, check_choice, check_settings, numbers, usual
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def test_a_rule_takes_what_it_says_and_nothing_else(rule: Rule) -> None:
     if rule is not settings.boolean:
         never = (*never, True)
     for value in (*REFUSED[rule], *never):
-        with pytest.raises(InputError, match="^Expected value ") as caught:
+        with pytest.raises(InputError, match=r"^Expected value ") as caught:
             check_settings(Settings(value), value=rule)
         assert f"got value={value!r}. The default is 0.5." in str(caught.value)
 
@@ -59,3 +59,20 @@ def test_a_choice_is_one_of_those_named() -> None:
     check_choice(Settings(), "kind", ("one", "two"))
     with pytest.raises(InputError, match="Expected kind among two, three, got kind='one'"):
         check_choice(Settings(), "kind", ("two", "three"))
+
+
+def test_fields_obey_the_rule_of_their_default() -> None:
+    @dataclass(frozen=True)
+    class Several:
+        count: int = 3
+        rate: float = 0.5
+        flag: bool = True
+        kind: str = "one"
+
+    rules = usual(Several())
+    assert [rules[name] for name in ("count", "rate", "flag")] == [
+        settings.whole,
+        settings.positive,
+        settings.boolean,
+    ]
+    assert numbers(Several(flag=False)) == {"count": 3.0, "rate": 0.5, "flag": 0.0}
