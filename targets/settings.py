@@ -89,8 +89,8 @@ def boolean(value: float) -> bool:
 
 
 RANGES: dict[Rule, str] = {
-    whole: "a whole number of at least 1",
-    whole_or_none: "a whole number of at least 0",
+    whole: "to be a whole number of at least 1",
+    whole_or_none: "to be a whole number of at least 0",
     positive: "in (0, inf)",
     scale: "in (0, 1e6]; divide larger ratings",
     not_negative: "in [0, inf)",

@@ -103,7 +103,10 @@ FEDNCF = "targets = ['fedncf']\n[settings.fedncf]\n"
         (FEDNCF + "route = 'tor'\n", "line 3: Expected a name from `auditor list routes`"),
         (FEDNCF + "protection = [1]\n", "It is a name, or a table"),
         (FEDNCF + "protection = {epsilon = 3}\n", "Name one: adaptive-laplace, gaussian"),
-        (FEDNCF + "rounds = 2\nlearner = {name = 'ncf', dimension = 0}\n", "line 4: Expected a"),
+        (
+            FEDNCF + "rounds = 2\nlearner = {name = 'ncf', dimension = 0}\n",
+            "line 4: Expected dimension",
+        ),
         (FEDNCF + "protection.name = 'laplace'\nprotection.epsilon = 'x'\n", "got 'x'"),
         (FEDNCF + "protection = {name = 'laplace', sigma = 3}\n", "(epsilon, clip), got 'sigma'"),
     ],
