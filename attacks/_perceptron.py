@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,10 @@ class Perceptron:
             )
             self._layers.append((weight, bias))
         weights, biases = zip(*self._layers, strict=True)
-        groups = [{"params": weights, "weight_decay": _DECAY / len(y)}, {"params": biases}]
+        groups: list[dict[str, Any]] = [
+            {"params": weights, "weight_decay": _DECAY / len(y)},
+            {"params": biases},
+        ]
         adam = torch.optim.Adam(groups, lr=_RATE, fused=True)
         best, stalled = float("inf"), 0
         for _ in range(self.epochs):
