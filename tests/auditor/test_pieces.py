@@ -51,8 +51,7 @@ def test_a_quick_training_is_not_taken_for_a_whole_one() -> None:
     plans = (Plan(targets=("fmf-lfl",), attacks=(), quick=quick) for quick in (True, False))
     target = FmfLfl(rounds=pieces.QUICK_ROUNDS + 5)
     lengths = [
-        len(pieces._train(target, plan, data, DEFAULT)[1].transcript.rounds)
-        for plan in plans
+        len(pieces._train(target, plan, data, DEFAULT)[1].transcript.rounds) for plan in plans
     ]
     assert lengths == [pieces.QUICK_ROUNDS, pieces.QUICK_ROUNDS + 5]
 
