@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import joblib
@@ -32,11 +35,22 @@ def results(
         yield from parallel(
             joblib.delayed(_in_worker)(os.getpid(), function, *each) for each in arguments
         )
+    except (KeyboardInterrupt, GeneratorExit):
+        _end_workers()
+        raise
     except BrokenProcessPool as error:
         raise IncompleteError(
             f"Expected {jobs} workers to finish, got one killed, perhaps for want of memory. "
             "Use fewer with --jobs; finished pieces are kept."
         ) from error
+
+
+def _end_workers() -> None:
+    """Kill this process's workers: joblib does so too, but not if it is interrupted meanwhile."""
+    for worker in multiprocessing.active_children():
+        if worker.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(worker.pid, signal.SIGKILL)
 
 
 def _in_worker(parent: int, function: Callable[..., Result], *arguments: Any) -> Result:

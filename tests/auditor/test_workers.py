@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import signal
 import subprocess
 import sys
@@ -74,3 +75,35 @@ def test_an_audit_that_is_ended_leaves_no_report_and_no_process(
         said = [line for line in (tmp_path / "err").read_text().splitlines() if line[0] != "["]
         assert len(said) == 1
         assert "the same command resumes" in said[0]
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
+def test_a_second_interrupt_leaves_nobody_waiting(tmp_path: Path) -> None:
+    """It may end the program by which joblib looks for its workers' children, and so joblib."""
+    (tmp_path / "pgrep").write_text("#!/bin/sh\nkill -INT $$\n")
+    (tmp_path / "pgrep").chmod(0o755)
+    work = (
+        "import time; from auditor import workers\n"
+        "print('begun', flush=True)\n"
+        "list(workers.results(time.sleep, [(60,)] * 3, jobs=2))\n"
+    )
+    running = subprocess.Popen(
+        [sys.executable, "-c", work],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=heed_interrupts,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
+    assert running.stdout is not None
+    running.stdout.readline()
+    started = time.monotonic()
+    while len(members(running.pid)) < 4 and time.monotonic() < started + 20:
+        time.sleep(0.1)  # two workers and a tracker of resources beside the audit
+    time.sleep(1)
+    running.send_signal(signal.SIGINT)
+    try:
+        assert running.wait(timeout=20) != 0
+    finally:
+        running.kill()
+    running.stdout.close()
