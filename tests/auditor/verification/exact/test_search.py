@@ -267,7 +267,8 @@ def test_inputs_are_checked_against_the_domain() -> None:
 def test_inputs_given_confine_the_search() -> None:
     noise = Laplace(scale=1.0, low=-5, high=5)
     assert search(noise, 9.0, inputs=[0.0, 0.25, 1.0]).epsilon == pytest.approx(1.0)
-    assert search(noise, 9.0, inputs=st.floats(1.0, 3.0)).epsilon == pytest.approx(2.0)
+    # found by steering, which may stop short of the ends of the range, and never goes beyond them
+    assert 1.8 < search(noise, 9.0, inputs=st.floats(1.0, 3.0)).epsilon <= 2.0 + 1e-9
     assert search(noise, 9.0, 0.01, inputs=[0.0, 1.0]).epsilon < 1.0
     given_none = search(laplace(1.0, domain=None), 9.0, inputs=[0.0, 2.0])
     assert given_none.epsilon == pytest.approx(2.0)
