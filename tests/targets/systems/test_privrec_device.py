@@ -59,8 +59,9 @@ def cross_entropy(
 ) -> torch.Tensor:
     if not len(items):
         return sum(table.sum() for table in model.values()) * 0.0  # type: ignore[return-value]
-    p = torch.sigmoid(score(model, data, user, items))
-    return -(labels * torch.log(p) + (1 - labels) * torch.log(1 - p)).mean()
+    z = score(model, data, user, items)
+    none = torch.zeros_like(z)  # ln sigma(z) = -ln(1 + e^-z), which is finite for every z
+    return (labels * torch.logaddexp(none, -z) + (1 - labels) * torch.logaddexp(none, z)).mean()
 
 
 def plain_training(
