@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -119,7 +121,12 @@ def setup(
 
 
 def agrees(found: Weights, whole: list[Model], data: Interactions, examples: Examples) -> None:
-    """What the batch stores by example and attribute is what whole tables hold."""
+    """What the batch stores by example and attribute is what whole tables hold.
+
+    To 1e-5: a prediction near certainty leaves few digits of 1 - sigma, which second derivatives
+    enlarge (3e-7 was seen in 520 cases).
+    """
+    close = functools.partial(torch.testing.assert_close, rtol=1e-5, atol=1e-6)
     for user, model in enumerate(whole):
         rows = [
             table[int(data.attributes[name[5:]].codes[user])]
@@ -127,14 +134,14 @@ def agrees(found: Weights, whole: list[Model], data: Interactions, examples: Exa
             if name.startswith("user.")
         ]
         if rows:
-            torch.testing.assert_close(found["user"][user], torch.cat(rows))
+            close(found["user"][user], torch.cat(rows))
         for name, value in model.items():
             if name == "item":
                 size = int(examples.sizes[user])
                 items = torch.from_numpy(examples.items[user, :size])
-                torch.testing.assert_close(found["item"][user, :size], value[items])
+                close(found["item"][user, :size], value[items])
             elif not name.startswith("user."):
-                torch.testing.assert_close(found[name][user], value)
+                close(found[name][user], value)
 
 
 @settings(max_examples=12, deadline=None)
