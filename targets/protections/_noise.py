@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -71,12 +72,12 @@ class ClippedNoise:
         return np.where(z >= 0, tail, 1.0 - tail)
 
 
-class Noisy(Kept):
+class Noisy(Kept, ABC):
     """A protection that sends every component through a ``ClippedNoise`` of its group."""
 
+    @abstractmethod
     def noise(self, group: str) -> ClippedNoise:
         """What an entry of ``group`` goes through."""
-        raise NotImplementedError
 
     def protect(
         self, upload: Mapping[str, Component], broadcast: Broadcast, clients: Clients

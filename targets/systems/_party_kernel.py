@@ -16,7 +16,7 @@ _compiled = compiled(fastmath=FUSED, error_model="numpy")
 @_compiled
 def _move(
     table: NDArray[np.float32], slope: NDArray[np.float32], size: np.float32, bound: np.float32
-) -> None:  # pragma: no cover
+) -> None:
     """A step against the slope and, with a bound, the projection onto equation 6."""
     for j in range(len(table)):
         square = np.float32(0.0)
@@ -45,7 +45,7 @@ def advance(
     weight: np.float32,
     sigma: np.float32,
     bound: np.float32,
-) -> None:  # pragma: no cover
+) -> None:
     """In place; ``bound`` 0 is no projection."""
     (m, p), two = items.shape, np.float32(2.0)
     wide = np.zeros((1, m * p), np.float32)
@@ -90,7 +90,7 @@ def advance_all(
     weight: np.float32,
     sigma: np.float32,
     bound: np.float32,
-) -> None:  # pragma: no cover
+) -> None:
     """One party of one user after the other."""
     count = sizes.shape[1]
     rows = np.zeros(len(columns), np.int64)
@@ -121,7 +121,7 @@ def own_steps(
     share: np.float32,
     count: int,
     bound: np.float32,
-) -> None:  # pragma: no cover
+) -> None:
     """``count`` steps of devices that have a copy ``own`` (nnz, p) of the rows they rated each.
 
     In place. Steps on items are ``sizes`` (n,) long, on the device's user ``share`` times that.

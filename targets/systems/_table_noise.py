@@ -53,7 +53,7 @@ def summed_normals(streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float
 
 
 @_compiled
-def _hash(seed: np.uint64, first: np.uint64, out: NDArray[np.uint64]) -> None:  # pragma: no cover
+def _hash(seed: np.uint64, first: np.uint64, out: NDArray[np.uint64]) -> None:
     """Every other word of a stream from the ``first`` on, as the bits of numbers in [1, 2)."""
     for k in range(len(out)):
         word = seed + (first + np.uint64(2 * k + 1)) * _GOLDEN
@@ -65,7 +65,7 @@ def _hash(seed: np.uint64, first: np.uint64, out: NDArray[np.uint64]) -> None:  
 
 
 @_compiled
-def fill(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:  # pragma: no cover
+def fill(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
     """Standard normals for every stream: ``seeds`` (n,), ``out`` (n, count)."""
     clients, count = out.shape
     word, other = np.empty(_PAIRS, np.uint64), np.empty(_PAIRS, np.uint64)
@@ -130,7 +130,7 @@ def fill(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:  # pragma: no co
 
 
 @_compiled
-def _accumulate(seeds: NDArray[np.uint64], out: NDArray[np.float64]) -> None:  # pragma: no cover
+def _accumulate(seeds: NDArray[np.uint64], out: NDArray[np.float64]) -> None:
     table = np.empty((1, len(out)), np.float32)
     for i in range(len(seeds)):
         fill(seeds[i : i + 1], table)
