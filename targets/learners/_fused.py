@@ -26,7 +26,16 @@ _compiled = compiled(fastmath=REORDERED)
 @_compiled
 def _apply(out: F32, matrix: F32, vector: F32) -> None:
     """out = matrix vector."""
-    for i in range(matrix.shape[0]):
+    n = matrix.shape[0]
+    for i in range(0, n - 3, 4):
+        t0, t1, t2, t3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+        for j in range(matrix.shape[1]):
+            t0 += matrix[i, j] * vector[j]
+            t1 += matrix[i + 1, j] * vector[j]
+            t2 += matrix[i + 2, j] * vector[j]
+            t3 += matrix[i + 3, j] * vector[j]
+        out[i], out[i + 1], out[i + 2], out[i + 3] = t0, t1, t2, t3
+    for i in range(n - n % 4, n):
         total = np.float32(0)
         for j in range(matrix.shape[1]):
             total += matrix[i, j] * vector[j]

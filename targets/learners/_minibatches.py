@@ -62,10 +62,10 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
         ranked = np.sort(keys, axis=1)
         last = ranked[np.arange(end - start), np.maximum(wanted - 1, 0)]
         chosen = own | ((keys <= last[:, None]) & (wanted > 0)[:, None])
-        row, column = np.nonzero(chosen)
-        sizes.append(np.bincount(row, minlength=end - start))
-        ids.append(column.astype(np.int32))
-        positive.append(own[row, column])
+        places = np.flatnonzero(chosen)
+        sizes.append(np.count_nonzero(chosen, axis=1))
+        ids.append((places % n_items).astype(np.int32))
+        positive.append(own.ravel()[places])
     return Examples(
         indptr=np.cumsum(np.concatenate(sizes)),
         ids=np.concatenate([np.zeros(0, dtype=np.int32), *ids]),
