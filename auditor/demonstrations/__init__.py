@@ -1,0 +1,1 @@
+"""Demonstrations: violated claims shown on the target itself, each beside a control."""

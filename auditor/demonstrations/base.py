@@ -1,0 +1,70 @@
+"""What every demonstration offers: a contest that refutes a claim, and one that must not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accountants.bound import Bound
+from accountants.claim import Claim
+from accountants.scope import Scope
+from targets.systems.base import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contest:
+    """Two neighbouring worlds on one system, and what an adversary computes from its view.
+
+    ``sample(world, size, rng)`` runs the system's own code ``size`` times in world 0 or 1, in
+    blocks of bounded memory, and gives one number a run, (size,): ``statistic`` says which, in
+    words, and it uses nothing that the scope's vantage does not show. ``samples`` are the runs of
+    each world. A lower bound found here speaks of ``scope`` at ``delta``; it refutes ``claim`` if
+    the claim's scope covers that one.
+    """
+
+    system: Target
+    claim: Claim
+    scope: Scope
+    delta: float
+    worlds: tuple[str, str]
+    statistic: str
+    sample: Callable[[int, int, np.random.Generator], NDArray[np.float64]]
+    samples: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """One worst-case transcript, where counting cannot reach the claimed epsilon.
+
+    ``bound`` is exact: the log-ratio of the probabilities, under two neighbouring inputs, of what
+    the system's own code sent when it was run; its witness names them.
+    """
+
+    system: Target
+    claim: Claim
+    bound: Bound
+    statistic: str
+
+
+class Demonstration(Protocol):
+    """A claim judged VIOLATED, shown on the target itself.
+
+    ``entries`` are the numbers of the ledger's entries that it shows.
+    """
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Numbers of the ledger's entries, such as "22"."""
+        ...
+
+    def violation(self) -> Contest | Transcript:
+        """What refutes the claim: its lower bound must come out above."""
+        ...
+
+    def control(self) -> Contest | Transcript:
+        """The repaired system, or the statistic the authors had in mind: it must stay below."""
+        ...
