@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -37,3 +38,13 @@ def best_of(ways: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[str, f
             way()
             seconds[name] = min(seconds[name], time.perf_counter() - start)
     return seconds
+
+
+def own_peak() -> float:
+    """MiB that this process held at most, from its own start on.
+
+    ``ru_maxrss`` begins at what the parent held when it started the process.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from benchmarks import Row, best_of
+from benchmarks import Row, best_of, own_peak
 from targets.components import RankOne
 from targets.systems._closed_form import Kernel, item_gradients
 
@@ -260,12 +260,13 @@ def _process(path: Path, kernel: str, factors: int, rounds: int, cache: str | No
         environment["NUMBA_CACHE_DIR"] = cache
     command = [sys.executable, "-m", "benchmarks.fcf_round", str(path), kernel]
     start = time.perf_counter()
-    subprocess.run([*command, str(factors), str(rounds)], check=True, env=environment)
+    command += [str(factors), str(rounds)]
+    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
     return time.perf_counter() - start
 
 
 def main(path: str, kernel: str, factors: str, rounds: str) -> None:
-    """The rounds of one fresh process; every round's uploads are dropped."""
+    """The rounds of one fresh process, uploads dropped: prints its peak memory in MiB."""
     ratings = sparse.csr_array(sparse.load_npz(path))
     items = broadcast(ratings.shape[1], int(factors))
     for _ in range(int(rounds)):
@@ -280,6 +281,7 @@ def main(path: str, kernel: str, factors: str, rounds: str) -> None:
                 kernel=cast(Kernel, kernel),
                 rounds=int(rounds),
             ).total()
+    print(own_peak())
 
 
 if __name__ == "__main__":

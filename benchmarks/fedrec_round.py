@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from benchmarks import Row, best_of
+from benchmarks import Row, best_of, own_peak
 from benchmarks.fcf_round import interactions
 from targets.components import Rows
 from targets.compute import Compute
@@ -216,16 +216,14 @@ def _processes() -> list[Row]:
                     seconds=seconds if large else whole,
                     work=604 if large else 943,
                     unit="users",
-                    note=f"process {whole:.1f} s, peak memory {peak / 2**20:.0f} MiB",
+                    note=f"process {whole:.1f} s, peak memory {peak:.0f} MiB",
                 )
             )
     return rows
 
 
 def main(users: int, kernel: str, threads: int) -> None:
-    """One round in a process of its own: prints its seconds and the peak memory in bytes."""
-    import resource
-
+    """One round in a process of its own: prints its seconds and its peak memory in MiB."""
     if users == 943:
         model, clients = setting(943, 1682, 100_000)
     else:
@@ -235,7 +233,7 @@ def main(users: int, kernel: str, threads: int) -> None:
     start = time.perf_counter()
     LEARNER.train(model, clients, LOCAL, Compute(kernel=kernel, threads=threads))
     seconds = time.perf_counter() - start
-    print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    print(seconds, own_peak())
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ SETTINGS: dict[str, dict[str, int]] = {"dp-privrec": {"rounds": 20}}
 """Where a training at the defaults takes ten minutes or more."""
 
 
-def measure(name: str, data: Interactions) -> str:
+def rows_of(name: str, data: Interactions) -> str:
     """The target's rows of the table: those with a figure of the paper's, else of the largest K."""
     target: Target = FAMILIES["targets"].member(name)(**SETTINGS.get(name, {}))
     rng = np.random.default_rng(0)
@@ -78,7 +78,7 @@ def main() -> None:
         "|---|---|---|---|---|---|---|",
     ]
     print("\n\n".join(text), flush=True)
-    work = (delayed(measure)(n, data) for n in asked or FAMILIES["targets"].names())
+    work = (delayed(rows_of)(n, data) for n in asked or FAMILIES["targets"].names())
     for rows in Parallel(n_jobs=2, return_as="generator")(work):
         text[-1] += f"\n{rows}"
         print(rows, flush=True)
