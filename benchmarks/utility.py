@@ -1,7 +1,8 @@
 """Utility beside the papers': every target trained at its defaults, measured as its paper does.
 
 ``python -m benchmarks.utility [TARGET ...] [--data=NAME]`` trains on MovieLens 100K by default, two
-targets at a time, one thread each, and writes UTILITY.md when all are asked for. About ten minutes.
+targets at a time, one thread each, and writes docs/utility.md when all are asked for. About ten
+minutes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from reports.record import UtilityRow
 from targets.datasets.base import Interactions
 from targets.systems.base import Target
 
-RESULTS = Path(__file__).with_name("UTILITY.md")
+RESULTS = Path(__file__).parents[1] / "docs" / "utility.md"
 SETTINGS: dict[str, dict[str, int]] = {"dp-privrec": {"rounds": 20}}
 """Where a training at the defaults takes ten minutes or more."""
 
