@@ -252,7 +252,7 @@ def flip_claim(kind: str, epsilon: float) -> Claim:
             statement="No epsilon is promised: the interactions are uploaded as they are.",
             source=f"{PAPER}, section 4.1.2 (baselines)",
         )
-    law = "p = 1 - q" if kind == "symmetric" else "p = 1, q = p e^-epsilon"
+    law = "p = 1 - q" if kind == "symmetric" else "q = p e^-epsilon, p = 1"
     return Claim(
         epsilon=epsilon,
         scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),

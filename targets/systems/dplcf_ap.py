@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from targets.mechanisms.bit_flip import BitFlip
+from targets.settings import check_settings, share
 from targets.systems._collected_bits import Printed, tables
 from targets.systems._item_knn import FlippedKnn
 
@@ -14,7 +17,12 @@ class DplcfAp(FlippedKnn):
 
     p/q = e^eps bounds the ratio for an uploaded 1 only; for an uploaded 0 the ratio
     (1-q)/(1-p) is infinite. What does hold is (eps, delta) with delta = 1 - e^-eps.
+
+    ``keep`` is p, with q = p e^-eps: the paper takes 1 and says that any value in [1/2, 1] would
+    do, since p/q <= e^eps suffices. Only p <= e^eps/(1+e^eps) does.
     """
+
+    keep: float = 1.0
 
     name = "dplcf-ap"
     kind = "asymmetric"
@@ -29,3 +37,12 @@ class DplcfAp(FlippedKnn):
             ndcg=(0.3088, 0.3596, 0.3844, 0.3987, 0.4081),
         ),
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_settings(self, keep=share)
+
+    @property
+    def randomizer(self) -> BitFlip:
+        """The law of one uploaded bit: p is ``keep``, q is p e^-eps."""
+        return BitFlip(self.keep, self.keep * math.exp(-self.epsilon))

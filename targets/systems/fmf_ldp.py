@@ -89,7 +89,7 @@ class FmfLdp(ImplicitMf):
         return ReportLaw(self.epsilon)
 
     def questions(self, population: Population) -> tuple[Question, ...]:
-        """Theorem 3 for a report; the user-level claim for a round, a training, and shuffled."""
+        """Theorem 3 for a report; the user's claim for a round, a training, and shuffled."""
         k, total = self.reports, self.reports * self.rounds
         report = Claim(
             epsilon=self.epsilon,
@@ -107,6 +107,12 @@ class FmfLdp(ImplicitMf):
             source=f"{PAPER}, section 5.1, after Theorem 3 (and section 3.2)",
         )
         training = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+        system = replace(
+            user,
+            scope=training,
+            statement=f"Algorithm 2, the whole training, has {k * self.epsilon:g}-LDP for a user.",
+            source=f"{PAPER}, section 5.1, after Theorem 3, of Algorithm 2",
+        )
         return (
             Question(claim=report, scope=report.scope),
             Question(
@@ -122,6 +128,11 @@ class FmfLdp(ImplicitMf):
                     "the paper does not say that each round spends the budget again: a training "
                     f"costs {total} x {self.epsilon:g} = {total * self.epsilon:g}."
                 ),
+            ),
+            Question(
+                claim=system,
+                scope=training,
+                note="The other reading: what is said of the system is said of its training.",
             ),
             *(
                 Question(

@@ -113,6 +113,14 @@ def test_asymmetric_claim_is_broken_by_an_uploaded_zero(kind: type[DplcfAp]) -> 
     assert delta_at(target.randomizer, 1.0) == pytest.approx(1 - math.exp(-1))
 
 
+@pytest.mark.parametrize(("keep", "epsilon"), [(0.9, 1.9005), (0.74, 1.0293), (0.73, 1.0)])
+def test_a_ratio_of_ones_within_epsilon_is_not_enough(keep: float, epsilon: float) -> None:
+    """p/q = e throughout; ln((1-q)/(1-p)) is within 1 up to p = e/(1+e) = 0.7311 only."""
+    flip = DplcfAp(epsilon=1.0, keep=keep).randomizer
+    assert math.log(flip.p / flip.q) == pytest.approx(1.0)
+    assert flip.epsilon == pytest.approx(epsilon, abs=1e-4)
+
+
 def test_raw_bits_promise_nothing_and_are_charged_without_bound() -> None:
     (question,) = LcfUb().questions(POPULATION)
     assert math.isinf(question.claim.epsilon)
