@@ -69,7 +69,7 @@ def test_a_run_leaves_its_reports_and_exits_with_the_finding(done: Path) -> None
         ("fedncf", "attribute", "round"): Verdict.INCOMPARABLE,
         ("fmf-ldp", "report", "report"): Verdict.CONSISTENT,
         ("fmf-ldp", "user", "round"): Verdict.CONSISTENT,
-        ("fmf-ldp", "user", "training"): Verdict.INCOMPARABLE,
+        ("fmf-ldp", "user", "training"): Verdict.VIOLATED,  # the claim of Algorithm 2 as a whole
     }
 
 
