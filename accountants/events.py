@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import attr
 from dp_accounting import (
     ComposedDpEvent,
@@ -52,11 +55,35 @@ class ShuffledDpEvent(DpEvent):  # type: ignore[misc]
     binary: bool = False
 
 
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
+    """With ``sampling_probability`` ``event`` happens, else nothing, and the adversary knows which.
+
+    What happens is drawn apart from the data and seen, so the law of the loss is a mixture: that
+    of ``event``, or nothing at all. It does not amplify: n uses of a Gaussian are K of them,
+    K ~ Binomial(n, q). So a rating fares whose row is sampled, when other ratings of the row show
+    it. Any adjacency that ``event`` knows.
+    """
+
+    sampling_probability: float
+    event: DpEvent
+
+    def __attrs_post_init__(self) -> None:
+        if not 0 <= self.sampling_probability <= 1:
+            raise InputError(
+                f"Expected sampling_probability in [0, 1], got {self.sampling_probability!r}. "
+                "Give the share of uses in which the event happens."
+            )
+
+
 # Sampling amplifies under one adjacency; whoever asks in another must not be given its figure.
 _SAMPLING: dict[type[DpEvent], tuple[Adjacency, ...]] = {
     PoissonSampledDpEvent: (Adjacency.ADD_REMOVE,),
     SampledWithoutReplacementDpEvent: (Adjacency.REPLACE,),
+    RevealedSamplingDpEvent: tuple(Adjacency),
 }
+Sampled = Mapping[type[DpEvent], tuple[type[DpEvent], ...]]
+"""For each sampling leaf that is read, the kinds of events that it may sample."""
 
 
 def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
@@ -74,33 +101,47 @@ def readable(
     event: DpEvent,
     kinds: tuple[type[DpEvent], ...],
     *,
-    sampled: tuple[type[DpEvent], ...] = (),
+    sampled: Sampled = MappingProxyType({}),
 ) -> bool:
     """Whether every leaf is of one of these kinds, or plainly not private.
 
-    What a sampling leaf samples must be of one of the kinds ``sampled``.
+    A sampling leaf is read if ``sampled`` lists it, with the kind of what it samples.
     """
     return all(
-        (type(leaf) not in _SAMPLING or isinstance(leaf.event, sampled))
-        and isinstance(leaf, (NonPrivateDpEvent, *kinds))
+        isinstance(getattr(leaf, "event", None), sampled.get(type(leaf), ()))
+        if type(leaf) in _SAMPLING
+        else isinstance(leaf, (NonPrivateDpEvent, *kinds))
         for leaf, _ in leaves(event)
     )
 
 
 def private_leaves(
-    event: DpEvent, kinds: tuple[type[DpEvent], ...], *, scope: Scope, reader: str
+    event: DpEvent,
+    kinds: tuple[type[DpEvent], ...],
+    *,
+    scope: Scope,
+    reader: str,
+    sampled: Sampled = MappingProxyType({}),
 ) -> list[tuple[DpEvent, int]] | None:
     """The leaves with their counts; None if one of them is not private at all.
 
-    InputError names a leaf that is of none of ``kinds``, or of an adjacency that is not the
-    scope's: it is refused, never skipped.
+    InputError names a leaf that is of none of ``kinds``, or samples what ``sampled`` does not list
+    for it, or is of an adjacency that is not the scope's: it is refused, never skipped.
     """
     found = leaves(event)
     for leaf, _ in found:
-        if not isinstance(leaf, (NonPrivateDpEvent, *kinds)):
+        if not isinstance(leaf, (NonPrivateDpEvent, *kinds, *sampled)):
+            known = ", ".join(kind.__name__ for kind in (*kinds, *sampled))
             raise InputError(
                 f"Expected an event that {reader} can read, got {type(leaf).__name__}. "
-                f"It reads {', '.join(kind.__name__ for kind in kinds)}; ask another accountant."
+                f"It reads {known}; ask another accountant."
+            )
+        inner, drawn = sampled.get(type(leaf)), getattr(leaf, "event", None)
+        if inner is not None and not isinstance(drawn, inner):
+            raise InputError(
+                f"Expected {type(leaf).__name__} to sample what {reader} can read, got "
+                f"{type(drawn).__name__}. It reads a sampled "
+                f"{', '.join(kind.__name__ for kind in inner)}; ask another accountant."
             )
         allowed = _SAMPLING.get(type(leaf))
         if allowed is not None and scope.adjacency not in allowed:

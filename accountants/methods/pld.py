@@ -22,7 +22,13 @@ from scipy import stats
 
 from accountants.bound import Bound, Side, check_delta
 from accountants.errors import InputError
-from accountants.events import BitFlipDpEvent, PureDpEvent, private_leaves, readable
+from accountants.events import (
+    BitFlipDpEvent,
+    PureDpEvent,
+    RevealedSamplingDpEvent,
+    private_leaves,
+    readable,
+)
 from accountants.loss import least_epsilon, on_grid
 from accountants.ternary import Ternary
 
@@ -30,7 +36,11 @@ if TYPE_CHECKING:
     from accountants.scope import Scope
 
 _BITS = (RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent)
-_READS = (*_BITS, LaplaceDpEvent, GaussianDpEvent, PoissonSampledDpEvent)
+_READS = (*_BITS, LaplaceDpEvent, GaussianDpEvent)
+_SAMPLED = {
+    PoissonSampledDpEvent: (GaussianDpEvent, LaplaceDpEvent),
+    RevealedSamplingDpEvent: _READS,
+}
 _STEP = 1e-4
 # What one use may lose to rounding in a Fourier transform; charged as an infinite loss.
 ROUNDING = 2.0**-52
@@ -56,11 +66,13 @@ class Pld:
 
     def supports(self, event: DpEvent) -> bool:
         """Whether every leaf's privacy loss distribution is known."""
-        return readable(event, _READS, sampled=(GaussianDpEvent, LaplaceDpEvent))
+        return readable(event, _READS, sampled=_SAMPLED)
 
     def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
         """The least epsilon at ``delta``; InputError names a leaf that cannot be read."""
-        charged = private_leaves(event, _READS, scope=scope, reader="the loss accountant")
+        charged = private_leaves(
+            event, _READS, sampled=_SAMPLED, scope=scope, reader="the loss accountant"
+        )
         check_delta(delta)
         return Bound(
             epsilon=math.inf if charged is None else _epsilon(charged, delta),
@@ -89,6 +101,8 @@ def _epsilon(charged: list[tuple[DpEvent, int]], delta: float) -> float:
 
 def _largest(leaf: DpEvent) -> float:
     """The largest privacy loss of one use."""
+    if isinstance(leaf, RevealedSamplingDpEvent):
+        return _largest(leaf.event) if leaf.sampling_probability > 0 else 0.0
     if isinstance(leaf, _BITS):
         return Ternary.of(leaf).loss
     if isinstance(leaf, LaplaceDpEvent) and leaf.noise_multiplier > 0:
@@ -142,8 +156,10 @@ def _spread(leaf: DpEvent) -> float:
         pair = Ternary.of(leaf)
         told = pair.high + pair.low
         return min(pair.loss, 40.0) * math.sqrt(max(0.0, told - (pair.high - pair.low) ** 2))
-    inner = leaf.event if isinstance(leaf, PoissonSampledDpEvent) else leaf
-    noise = float(getattr(inner, "noise_multiplier", 1.0))
+    inner = getattr(leaf, "event", leaf)
+    if isinstance(leaf, RevealedSamplingDpEvent):
+        return math.sqrt(leaf.sampling_probability) * _spread(inner)
+    noise = max(float(getattr(inner, "noise_multiplier", 1.0)), 1e-3)
     return min(1.0 / noise, 2.0) if isinstance(inner, LaplaceDpEvent) else 1.0 / noise
 
 
@@ -162,7 +178,17 @@ def _one_use(leaf: DpEvent, step: float) -> PrivacyLossDistribution:
         return privacy_loss_distribution.from_laplace_mechanism(
             leaf.noise_multiplier, value_discretization_interval=step
         )
+    if isinstance(leaf, GaussianDpEvent):
+        return privacy_loss_distribution.from_gaussian_mechanism(
+            leaf.noise_multiplier, value_discretization_interval=step
+        )
     inner, rate = leaf.event, leaf.sampling_probability
+    if isinstance(leaf, RevealedSamplingDpEvent):
+        nothing = privacy_loss_distribution.identity(step)
+        if getattr(inner, "noise_multiplier", 1.0) <= 0:
+            told = on_grid(np.array([1.0 - rate]), np.zeros(1), rate, step)
+            return PrivacyLossDistribution(told)
+        return _one_use(inner, step).compute_mixture(nothing, rate)
     if isinstance(inner, GaussianDpEvent) and inner.noise_multiplier > 0:
         return privacy_loss_distribution.from_gaussian_mechanism(
             inner.noise_multiplier, sampling_prob=rate, value_discretization_interval=step

@@ -23,7 +23,13 @@ from numpy.typing import NDArray
 
 from accountants.bound import Bound, Side, check_delta
 from accountants.errors import InputError
-from accountants.events import BitFlipDpEvent, PureDpEvent, private_leaves, readable
+from accountants.events import (
+    BitFlipDpEvent,
+    PureDpEvent,
+    RevealedSamplingDpEvent,
+    private_leaves,
+    readable,
+)
 from accountants.ternary import Ternary
 
 if TYPE_CHECKING:
@@ -34,10 +40,13 @@ _READS = (
     *_BITS,
     LaplaceDpEvent,
     GaussianDpEvent,
-    PoissonSampledDpEvent,
-    SampledWithoutReplacementDpEvent,
     ZCDpEvent,
 )
+_SAMPLED = {
+    PoissonSampledDpEvent: (GaussianDpEvent,),
+    SampledWithoutReplacementDpEvent: (GaussianDpEvent,),
+    RevealedSamplingDpEvent: _READS,
+}
 # dp-accounting's default orders, and larger and smaller ones for weak and strong noise.
 _ORDERS: NDArray[np.float64] = np.concatenate(
     [1 + np.geomspace(1e-3, 10, 100), np.arange(12, 64), np.geomspace(64, 65536, 31)]
@@ -62,11 +71,13 @@ class Rdp:
 
     def supports(self, event: DpEvent) -> bool:
         """Whether every leaf's curve is known."""
-        return readable(event, _READS, sampled=(GaussianDpEvent,))
+        return readable(event, _READS, sampled=_SAMPLED)
 
     def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
         """The least epsilon over all orders; InputError names a leaf that cannot be read."""
-        charged = private_leaves(event, _READS, scope=scope, reader="the Rényi accountant")
+        charged = private_leaves(
+            event, _READS, sampled=_SAMPLED, scope=scope, reader="the Rényi accountant"
+        )
         check_delta(delta)
         epsilon = math.inf
         if charged is not None:
@@ -85,6 +96,8 @@ def _curve(leaf: DpEvent) -> NDArray[np.float64]:
     """
     if isinstance(leaf, _BITS):
         return _ternary(Ternary.of(leaf))
+    if isinstance(leaf, RevealedSamplingDpEvent):
+        return _revealed(leaf.sampling_probability, _curve(leaf.event))
     if getattr(leaf, "noise_multiplier", 1.0) <= 0:
         return np.full(len(_ORDERS), np.inf)
     replaces = isinstance(leaf, SampledWithoutReplacementDpEvent)
@@ -97,6 +110,17 @@ def _curve(leaf: DpEvent) -> NDArray[np.float64]:
     if not accountant.supports(leaf):
         raise InputError(f"Expected a Gaussian to be sampled, got {leaf}. Ask another accountant.")
     return np.asarray(accountant.compose(leaf).rdp)
+
+
+def _revealed(rate: float, curve: NDArray[np.float64]) -> NDArray[np.float64]:
+    """ln E_Q[(P/Q)^a] / (a - 1) where P/Q is 1 but at ``rate``: moments average."""
+    if rate == 0:
+        return np.zeros(len(_ORDERS))
+    growth = (_ORDERS - 1) * curve
+    # ln(1 + q (e^g - 1)), without overflow where g is large.
+    small = np.log1p(rate * np.expm1(np.minimum(growth, 1.0)))
+    large = growth + np.log(rate + (1.0 - rate) * np.exp(-growth))
+    return np.asarray(np.where(growth < 1.0, small, large) / (_ORDERS - 1))
 
 
 def _ternary(pair: Ternary) -> NDArray[np.float64]:

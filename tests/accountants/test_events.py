@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import attr
 import pytest
 from dp_accounting import (
@@ -14,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accountants.errors import InputError
-from accountants.events import BitFlipDpEvent, ShuffledDpEvent, leaves
+from accountants.events import BitFlipDpEvent, RevealedSamplingDpEvent, ShuffledDpEvent, leaves
 
 LEAVES = st.sampled_from(
     [
@@ -61,7 +63,20 @@ def test_a_senseless_count_is_refused(count: float) -> None:
         leaves(SelfComposedDpEvent(GaussianDpEvent(1.0), count))
 
 
-@pytest.mark.parametrize("event", [BitFlipDpEvent(0.7, 0.1), ShuffledDpEvent(1.0, 10, True)])
+@pytest.mark.parametrize("rate", [-0.1, 1.1, math.nan])
+def test_a_senseless_rate_is_refused(rate: float) -> None:
+    with pytest.raises(InputError, match="sampling_probability"):
+        RevealedSamplingDpEvent(rate, GaussianDpEvent(1.0))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        BitFlipDpEvent(0.7, 0.1),
+        ShuffledDpEvent(1.0, 10, True),
+        RevealedSamplingDpEvent(0.3, BitFlipDpEvent(0.7, 0.1)),
+    ],
+)
 def test_our_leaves_go_through_the_librarys_serialization(event: DpEvent) -> None:
     assert attr.has(type(event))
     assert DpEvent.from_named_tuple(event.to_named_tuple()) == event
