@@ -49,12 +49,19 @@ def least_upper_bound(
     return next((bound for bound in bounds if not exceeds(bound.epsilon, least)), None)
 
 
-def exact_bounds(target: Target, population: Population) -> tuple[Bound, ...]:
+def exact_bounds(
+    target: Target, population: Population, question: Question | None = None
+) -> tuple[Bound, ...]:
     """Exact lower bounds for every question whose mechanism is written down, at its delta.
 
-    None for a question at delta > 0 about a mechanism whose outputs are not finitely many.
+    None for a question at delta > 0 about a mechanism whose outputs are not finitely many. With a
+    ``question``, only what speaks to it.
     """
-    asked = dict.fromkeys((q.scope, q.delta) for q in target.questions(population))
+    asked = dict.fromkeys(
+        (q.scope, q.delta)
+        for q in target.questions(population)
+        if question is None or (question.scope.covers(q.scope) and q.delta >= question.delta)
+    )
     found = []
     for scope, delta in asked:
         mechanism = target.mechanism(scope, population)

@@ -14,7 +14,8 @@ class Computed:
     """A number that a paper states or relies on, beside the one computed here.
 
     ``what`` names it; ``claimed`` and ``right`` are equal, to ``tolerance`` relative, if the paper
-    is right. ``how`` says in a sentence how the right one was found.
+    is right; where it says only that the number is ``below`` the claimed one, it must be that.
+    ``how`` says in a sentence how the right one was found.
     """
 
     what: str
@@ -22,10 +23,13 @@ class Computed:
     right: float
     how: str
     tolerance: float = 1e-9
+    below: bool = False
 
     @property
     def holds(self) -> bool:
         """Whether the two agree; infinities agree with themselves."""
+        if self.below:
+            return self.right < self.claimed
         if self.claimed == self.right:
             return True
         return abs(self.claimed - self.right) <= self.tolerance * max(1.0, abs(self.right))
@@ -35,8 +39,9 @@ class Computed:
 class Entry:
     """One claim of the ledger, on the target that it is made of.
 
-    ``heading`` (1 to 28) and ``part`` ("", "a", "b") number it. ``settings`` are the target's where
-    they differ from its defaults: the least that shows what the claim is worth. A statement about
+    ``heading`` (1 to 28) and ``part`` ("", "b", "c") number it. ``settings`` are the target's where
+    they differ from its defaults: the least that shows what the claim is worth. ``n_users`` and
+    ``n_items`` among them are the population, by default MovieLens 100K's. A statement about
     epsilon has a ``scope`` and is judged like any question: ``place`` is a piece of the ``source``
     of the target's claim that it is, where several claims share the scope. Any other statement has
     ``computed``, numbers that are held against those computed here; an entry may have both.

@@ -1,0 +1,186 @@
+"""The claims ledger judged: every entry's target is made, its question asked, its numbers computed.
+
+No verdict is stated in the ledger's data: claims come from the target, verdicts from
+``accountants.verdict`` over the accountants' upper and the exact lower bounds.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import targets.ledger
+from accountants.errors import InputError
+from accountants.verdict import Verdict
+from auditor.accounting import all_accountants, answer, exact_bounds
+from auditor.plan import Plan, make_target
+from auditor.workers import results
+from reports.ledger import Arithmetic, Figure, LedgerRow
+from reports.record import Finding, ScopeRow
+from targets.ledger.entry import Computed, Entry
+from targets.systems.base import Population, Question
+
+_MOVIELENS = Population(n_users=943, n_items=1682)
+_SIZES = ("n_users", "n_items")
+
+
+@functools.cache
+def entries() -> tuple[Entry, ...]:
+    """All entries of the ledger, by heading and part; InputError if two have one number."""
+    found: dict[str, Entry] = {}
+    package = targets.ledger
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        for entry in getattr(importlib.import_module(module.name), "ENTRIES", ()):
+            if entry.number in found:
+                raise InputError(
+                    f"Expected one ledger entry {entry.number}, got two, of "
+                    f"{found[entry.number].target} and {entry.target}. Give one another part."
+                )
+            found[entry.number] = entry
+    return tuple(sorted(found.values(), key=lambda entry: (entry.heading, entry.part)))
+
+
+def find(number: str) -> tuple[Entry, ...]:
+    """The entry of this number; for a heading, such as "2", all its parts. InputError if none."""
+    text = number.strip().lower()
+    found = tuple(e for e in entries() if text in (e.number, str(e.heading)))
+    if not found:
+        last = max((entry.heading for entry in entries()), default=0)
+        raise InputError(
+            f"Expected a number of the ledger, 1 to {last} with or without a part such as 2b, "
+            f"got {number!r}. `auditor account --all` lists them."
+        )
+    return found
+
+
+def judge(chosen: Sequence[Entry], *, jobs: int = 1) -> tuple[LedgerRow, ...]:
+    """The rows of ``chosen``, in their order, by ``jobs`` worker processes.
+
+    Entries on the same target and settings are judged by the same worker, one after the other.
+    """
+    alike: dict[str, list[str]] = defaultdict(list)
+    for entry in chosen:
+        alike[f"{entry.target} {sorted(entry.settings.items(), key=str)}"].append(entry.number)
+    tasks = [(tuple(numbers),) for numbers in alike.values()]
+    made = {row.number: row for rows in results(_judge_all, tasks, jobs=jobs) for row in rows}
+    return tuple(made[entry.number] for entry in chosen)
+
+
+def judge_entry(entry: Entry) -> LedgerRow:
+    """One entry judged; InputError that names it if its target, question or repair is not there."""
+    try:
+        return _judge(entry)
+    except InputError as error:
+        raise InputError(f"Ledger entry {entry.number} ({entry.target}): {error}") from error
+
+
+def _judge_all(numbers: tuple[str, ...]) -> tuple[LedgerRow, ...]:
+    known = {entry.number: entry for entry in entries()}
+    return tuple(judge_entry(known[number]) for number in numbers)
+
+
+def _judge(entry: Entry) -> LedgerRow:
+    finding = _ask(entry, entry.settings)
+    repaired = None
+    if entry.repaired is not None:
+        repaired = _ask(entry, {**entry.settings, **entry.repaired})
+        if repaired is not None and repaired.verdict in (Verdict.VIOLATED, Verdict.UNSOUND):
+            raise InputError(
+                f"Expected the repaired variant ({dict(entry.repaired)}) not to be "
+                f"{repaired.verdict}, got: {repaired.reason} Mend the repair."
+            )
+    computed = () if entry.computed is None else entry.computed()
+    if finding is None and not computed:
+        raise InputError("Expected a scope or computed numbers, got neither. Give one of them.")
+    accounted = None if finding is None else finding.accounted
+    settings, population = _split(entry.settings)
+    return LedgerRow(
+        number=entry.number,
+        heading=entry.heading,
+        target=entry.target,
+        settings=settings,
+        n_users=population.n_users,
+        n_items=population.n_items,
+        statement=entry.statement,
+        source=entry.source,
+        scope=None if entry.scope is None else ScopeRow.of(entry.scope),
+        delta=None if finding is None else finding.delta,
+        claimed=entry.claimed,
+        claimed_epsilon=None if finding is None else finding.claim.epsilon,
+        provable=entry.provable,
+        proved_epsilon=None if accounted is None else accounted.epsilon,
+        proof="" if accounted is None else accounted.source,
+        exact_lower_epsilon=None
+        if finding is None or finding.measured is None
+        else finding.measured.epsilon,
+        verdict=None if finding is None else finding.verdict,
+        arithmetic=_arithmetic(computed),
+        reason=entry.reason,
+        finding=finding,
+        figures=tuple(_figure(number) for number in computed),
+        repaired_settings=None if entry.repaired is None else dict(entry.repaired),
+        repaired=repaired,
+        demonstration=entry.demonstration,
+    )
+
+
+def _ask(entry: Entry, settings: Mapping[str, Any]) -> Finding | None:
+    """The entry's question put to its target with these settings; None if it has no scope."""
+    own, population = _split(settings)
+    target = make_target(entry.target, Plan(settings={entry.target: own}))
+    if entry.scope is None:
+        return None
+    asked = target.questions(population)
+    matching = [question for question in asked if _matches(entry, question)]
+    if len(matching) != 1:
+        there = "; ".join(f"[{q.scope}] at delta {q.delta:g}: {q.claim.source}" for q in asked)
+        raise InputError(
+            f"Expected one question in [{entry.scope}] at delta {entry.delta} of a claim in "
+            f"{entry.place!r}, got {len(matching)} of: {there}. Say which."
+        )
+    (question,) = matching
+    return answer(
+        target,
+        question,
+        population,
+        exact=exact_bounds(target, population, question),
+        accountants=all_accountants(),
+    )
+
+
+def _matches(entry: Entry, question: Question) -> bool:
+    return (
+        question.scope == entry.scope
+        and entry.delta in (None, question.delta)
+        and entry.place in question.claim.source
+    )
+
+
+def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Population]:
+    """The target's own settings, and the population."""
+    own = {name: value for name, value in settings.items() if name not in _SIZES}
+    return own, Population(
+        n_users=settings.get("n_users", _MOVIELENS.n_users),
+        n_items=settings.get("n_items", _MOVIELENS.n_items),
+    )
+
+
+def _figure(number: Computed) -> Figure:
+    return Figure(
+        what=number.what,
+        claimed=number.claimed,
+        right=number.right,
+        below=number.below,
+        holds=number.holds,
+        how=number.how,
+    )
+
+
+def _arithmetic(computed: Sequence[Computed]) -> Arithmetic | None:
+    if not computed:
+        return None
+    return Arithmetic.RIGHT if all(number.holds for number in computed) else Arithmetic.WRONG
