@@ -31,6 +31,7 @@ _FRACTION = np.uint64(0x000FFFFFFFFFFFFF)
 _HALF, _LN2, _TAU = 2.0**-53, math.log(2.0), 2.0 * math.pi
 _ROOT = math.sqrt(0.5)
 _PAIRS = 256  # pairs of draws in one pass, whose numbers stay in the fastest cache
+_WIDTH = 64  # a multiple of what is computed at once
 _F = tuple(1.0 / math.factorial(n) for n in range(17))
 
 _compiled = compiled(fastmath=FUSED, error_model="numpy")
@@ -53,10 +54,10 @@ def summed_normals(streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float
 
 
 @_compiled
-def _hash(seed: np.uint64, first: np.uint64, out: NDArray[np.uint64]) -> None:
-    """Every other word of a stream from the ``first`` on, as the bits of numbers in [1, 2)."""
-    for k in range(len(out)):
-        word = seed + (first + np.uint64(2 * k + 1)) * _GOLDEN
+def _hash(out: NDArray[np.uint64], count: int) -> None:
+    """Words of streams, from their places in them, as the bits of numbers in [1, 2)."""
+    for k in range(count):
+        word = out[k]
         for _ in range(2):
             word = (word ^ (word >> _S30)) * _FIRST
             word = (word ^ (word >> _S27)) * _SECOND
@@ -68,19 +69,32 @@ def _hash(seed: np.uint64, first: np.uint64, out: NDArray[np.uint64]) -> None:
 def fill(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
     """Standard normals for every stream: ``seeds`` (n,), ``out`` (n, count)."""
     clients, count = out.shape
-    word, other = np.empty(_PAIRS, np.uint64), np.empty(_PAIRS, np.uint64)
+    pairs = (count + 1) // 2
+    if pairs == 0:
+        return
+    word, other = np.zeros(_PAIRS, np.uint64), np.zeros(_PAIRS, np.uint64)
     unit, turn = word.view(np.float64), other.view(np.float64)  # the same bits, read as numbers
-    size = np.empty(_PAIRS, np.float64)
-    for i in range(clients):
-        for start in range(0, count, 2 * _PAIRS):
-            _hash(seeds[i], np.uint64(start), word)
-            _hash(seeds[i], np.uint64(start + 1), other)
-            for k in range(_PAIRS):
+    size = np.zeros(_PAIRS, np.float64)
+    together = max(1, _PAIRS // pairs)  # clients in one pass
+    for begin in range(0, clients, together):
+        here = min(together, clients - begin)
+        for start in range(0, pairs, _PAIRS):
+            each = min(_PAIRS, pairs - start)
+            for i in range(here):
+                at = seeds[begin + i] + np.uint64(2 * start + 1) * _GOLDEN
+                for k in range(each):
+                    word[i * each + k] = at + np.uint64(2 * k) * _GOLDEN
+                    other[i * each + k] = at + np.uint64(2 * k + 1) * _GOLDEN
+            # Whole vectors, so that a draw does not depend on how many are made with it.
+            width = min(_PAIRS, -(-here * each // _WIDTH) * _WIDTH)
+            _hash(word, width)
+            _hash(other, width)
+            for k in range(width):
                 unit[k] = (unit[k] - 1.0) + _HALF
-            for k in range(_PAIRS):  # u = fraction in [0.5, 1) times 2^size
+            for k in range(width):  # u = fraction in [0.5, 1) times 2^size
                 size[k] = np.float64(np.int32(word[k] >> _S52) - 1022)
                 word[k] = (word[k] & _FRACTION) | _LOWER
-            for k in range(_PAIRS):
+            for k in range(width):
                 low = unit[k] < _ROOT
                 m = 2.0 * unit[k] if low else unit[k]
                 e = size[k] - 1.0 if low else size[k]
@@ -98,7 +112,7 @@ def fill(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
                 p = p * q + 1 / 3.0
                 p = p * q + 1.0
                 size[k] = math.sqrt(-2.0 * (e * _LN2 + 2.0 * s * p))
-            for k in range(_PAIRS):  # turns = quarter / 4 + x / 2 pi, |x| <= pi/4
+            for k in range(width):  # turns = quarter / 4 + x / 2 pi, |x| <= pi/4
                 w = (turn[k] - 1.0) + _HALF
                 quarter = math.floor(4.0 * w + 0.5)
                 x = _TAU * (w - 0.25 * quarter)
@@ -123,10 +137,11 @@ def fill(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
                 cosine = -cosine if (quarter == 1.0) | (quarter == 2.0) else cosine
                 sine = -sine if (quarter == 2.0) | (quarter == 3.0) else sine
                 turn[k], unit[k] = size[k] * cosine, size[k] * sine
-            for k in range(min(_PAIRS, (count - start + 1) // 2)):
-                out[i, start + 2 * k] = turn[k]
-                if start + 2 * k + 1 < count:
-                    out[i, start + 2 * k + 1] = unit[k]
+            for i in range(here):
+                for k in range(each):
+                    out[begin + i, 2 * (start + k)] = turn[i * each + k]
+                    if 2 * (start + k) + 1 < count:
+                        out[begin + i, 2 * (start + k) + 1] = unit[i * each + k]
 
 
 @_compiled
