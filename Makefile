@@ -4,12 +4,15 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= audit
 
-.PHONY: setup audit test lint bench calibrate clean
+.PHONY: setup audit claims test lint bench calibrate clean
 
 setup: $(VENV)/.ready
 
 audit: $(VENV)/.ready
 	$(BIN)/auditor run --quick --data ml-100k --out $(OUT) --fail-on never
+
+claims: $(VENV)/.ready
+	$(BIN)/auditor run --only claims --out claims --fail-on never
 
 test: lint
 	$(BIN)/pytest -n auto -q

@@ -104,5 +104,6 @@ FAMILIES = {
         Family("learners", "targets.learners"),
         Family("protections", "targets.protections"),
         Family("routes", "targets.routes"),
+        Family("demonstrations", "auditor.demonstrations"),
     )
 }

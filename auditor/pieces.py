@@ -13,12 +13,20 @@ import numpy as np
 from pydantic import Field
 
 from attacks.base import Attack, Family
-from auditor import accounting, utility
+from auditor import accounting, claims, utility
 from auditor.families import FAMILIES
 from auditor.games import attribute, local, membership, reconstruction
 from auditor.plan import Plan, make_target
 from auditor.utility.held import Held
-from reports.record import AttackRow, Finding, MeasuredRow, Measurement, Row, UtilityRow
+from reports.record import (
+    AttackRow,
+    DemonstrationRow,
+    Finding,
+    MeasuredRow,
+    Measurement,
+    Row,
+    UtilityRow,
+)
 from targets.compute import Compute
 from targets.datasets.base import Interactions
 from targets.features import count_user_features
@@ -37,7 +45,10 @@ _GAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One step on one target: ``bounds``, ``utility``, or the name of an attack."""
+    """One step on one target: ``bounds``, ``utility``, or the name of an attack.
+
+    Of a plan of claims only, the name of a demonstration.
+    """
 
     target: str
     step: str
@@ -53,6 +64,7 @@ class PieceResult(Row):
     measurements: tuple[Measurement, ...] = ()
     attacks: tuple[AttackRow, ...] = ()
     utility: tuple[UtilityRow, ...] = ()
+    demonstrations: tuple[DemonstrationRow, ...] = ()
     errors: tuple[str, ...] = ()
     seconds: float = Field(default=0.0, ge=0)
 
@@ -63,6 +75,8 @@ def split(plan: Plan, targets: Sequence[str]) -> tuple[Piece, ...]:
     Neighbours share a target, and so its training; among a target's pieces the slow ones, which
     come first by name, are begun first.
     """
+    if plan.only == "claims":
+        return tuple(Piece(claims.target_of(name), name) for name in claims.names(targets))
     families = {name: _attack(name).family for name in plan.attacks or ()}
     steps = [name for name, family in families.items() if family is not Family.DISTINGUISHER]
     judged = [Piece(target, BOUNDS) for target in targets]
@@ -70,9 +84,14 @@ def split(plan: Plan, targets: Sequence[str]) -> tuple[Piece, ...]:
 
 
 def run(
-    piece: Piece, plan: Plan, interactions: Interactions, compute: Compute = DEFAULT
+    piece: Piece, plan: Plan, interactions: Interactions | None, compute: Compute = DEFAULT
 ) -> PieceResult:
-    """Run one piece. Draws only from the seeds of its own name and of the target's training."""
+    """Run one piece. Draws only from the seeds of its own name and of the target's training.
+
+    ``interactions`` are not read by demonstrations.
+    """
+    if plan.only == "claims" or interactions is None:
+        return _demonstrated(piece, plan)
     target = make_target(piece.target, plan)
     rng = _rng(plan, str(piece))
     if piece.step == BOUNDS:
@@ -104,6 +123,18 @@ def run(
         else f"Sees more than the protocol shows anyone ({route}): somebody breaks it."
     )
     return PieceResult(attacks=tuple(_noted(row, "note", cut, beyond) for row in rows))
+
+
+def _demonstrated(piece: Piece, plan: Plan) -> PieceResult:
+    """A violated claim shown on its target."""
+    shown = claims.show(
+        piece.step,
+        FAMILIES["demonstrations"].member(piece.step)(),
+        confidence=plan.confidence,
+        quick=plan.quick,
+        rng=_rng(plan, str(piece)),
+    )
+    return PieceResult(findings=shown.findings, demonstrations=(shown.row,), errors=shown.errors)
 
 
 def _cut(target: Target, plan: Plan) -> str:

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -58,6 +58,8 @@ class Plan(BaseModel):
     sampled scores into lower bounds. ``confidence`` is that of the audit as a whole for lower
     bounds (shared out among them), and of every interval by itself. ``quick`` trades samples,
     repetitions and rounds of training for time; what is claimed and proved is of all rounds.
+    ``only`` "claims" plays the demonstrations on these targets, on all that have one if none is
+    named, and nothing else: they bring their own settings and need no data.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -73,9 +75,12 @@ class Plan(BaseModel):
     attacks: tuple[str, ...] | None = Field(default=None, strict=False)
     estimator: str = "clopper-pearson"
     settings: dict[str, dict[str, Number | dict[str, Number]]] = Field(default_factory=dict)
+    only: Literal["claims"] | None = None
 
     def resolved(self) -> Plan:
         """The plan with all targets and attacks named; PlanError on an unknown name."""
+        if self.only == "claims":
+            return self._demonstrated()
         targets = self.targets or CORE
         attacks = FAMILIES["attacks"].names() if self.attacks is None else self.attacks
         _check("estimators", (self.estimator,), "estimator")
@@ -96,6 +101,27 @@ class Plan(BaseModel):
                     name,
                 )
         return self.model_copy(update={"targets": tuple(targets), "attacks": tuple(attacks)})
+
+    def _demonstrated(self) -> Plan:
+        """The plan with the targets that have a demonstration, among those named."""
+        from auditor import claims
+
+        _check("targets", self.targets, "targets")
+        if self.settings:
+            raise PlanError(
+                "Expected no settings where only claims are demonstrated, got settings for "
+                f"{', '.join(self.settings)}. Drop them: each demonstration brings its own.",
+                "settings",
+            )
+        able = tuple(dict.fromkeys(sorted(map(claims.target_of, claims.names()))))
+        chosen = tuple(name for name in able if not self.targets or name in self.targets)
+        if not chosen:
+            raise PlanError(
+                f"Expected a target with a demonstration ({', '.join(able)}), got "
+                f"{', '.join(self.targets)}. Name one of them, or none for all.",
+                "targets",
+            )
+        return self.model_copy(update={"targets": chosen, "attacks": ()})
 
     def digest(self) -> str:
         """SHA-256 of the plan in canonical form."""

@@ -1,9 +1,9 @@
 """Runs a plan: splits it into pieces, runs them in worker processes, assembles the record.
 
-A piece is one step (bounds, utility, or one attack) on one target. Every piece draws from its own
-seed, derived from the plan's seed and the piece's name, and computes in one thread: the same plan
-gives the same record whatever the number of jobs. Finished pieces are kept in the run directory,
-so a killed audit resumes where it stopped.
+A piece is one step (bounds, utility, one attack, or one demonstration) on one target. Every piece
+draws from its own seed, derived from the plan's seed and the piece's name, and computes in one
+thread: the same plan gives the same record whatever the number of jobs. Finished pieces are kept in
+the run directory, so a killed audit resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def audit(
     quick: bool = False,
     attacks: Sequence[str] | None = None,
     settings: Mapping[str, Mapping[str, Setting]] | None = None,
+    only: str | None = None,
     out: Path | None = None,
     jobs: int | None = None,
     device: str = "cpu",
@@ -68,6 +69,7 @@ def audit(
     ----------
     data : name of a data set, or a path to one.
     settings : fields of a target that differ from its paper's, by target name.
+    only : "claims" plays the demonstrations of violated claims and nothing else; no data are read.
     out : run directory for reports and resumable pieces; nothing is written without it.
     jobs : worker processes, default all cores; does not change the answer.
     device : where clients are simulated, as torch names it ("cuda"); default the CPU.
@@ -82,6 +84,7 @@ def audit(
         "quick": quick,
         "attacks": None if attacks is None else tuple(attacks),
         "settings": settings or {},
+        "only": only,
     }
     return run_plan(make_plan(values), make_resources(jobs, device), out=out)
 
@@ -101,10 +104,12 @@ def run_plan(
     """
     started = time.perf_counter()
     plan = plan.resolved()
-    for name in plan.targets:
-        make_target(name, plan).challenges()  # refuse wrong settings before any work
-    filters = Filter(min_user=plan.min_user, min_item=plan.min_item)
-    interactions = load_data(plan.data, plan.columns, filters)
+    interactions = None
+    if plan.only is None:
+        for name in plan.targets:
+            make_target(name, plan).challenges()  # refuse wrong settings before any work
+        filters = Filter(min_user=plan.min_user, min_item=plan.min_item)
+        interactions = load_data(plan.data, plan.columns, filters)
     if out is None:
         return _record(plan, interactions, resources, None, observe, started)
     with store.held(out):
@@ -118,7 +123,7 @@ def run_plan(
 
 def _record(
     plan: Plan,
-    interactions: Interactions,
+    interactions: Interactions | None,
     resources: Resources,
     shelf: Shelf | None,
     observe: Observer | None,
@@ -137,13 +142,7 @@ def _record(
         provenance=Provenance(
             versions=_versions(),
             seed=plan.seed,
-            data=DataRow(
-                name=interactions.name,
-                digest=interactions.digest(),
-                n_users=interactions.n_users,
-                n_items=interactions.n_items,
-                n_interactions=interactions.ratings.nnz,
-            ),
+            data=None if interactions is None else _data(interactions),
             timing={
                 **{str(piece): results[piece].seconds for piece in work},
                 "wall": round(time.perf_counter() - started, 3),
@@ -154,14 +153,25 @@ def _record(
         measurements=tuple(row for result in ordered for row in result.measurements),
         attacks=tuple(row for result in ordered for row in result.attacks),
         utility=tuple(row for result in ordered for row in result.utility),
+        demonstrations=tuple(row for result in ordered for row in result.demonstrations),
         errors=tuple(dict.fromkeys(error for result in ordered for error in result.errors)),
+    )
+
+
+def _data(interactions: Interactions) -> DataRow:
+    return DataRow(
+        name=interactions.name,
+        digest=interactions.digest(),
+        n_users=interactions.n_users,
+        n_items=interactions.n_items,
+        n_interactions=interactions.ratings.nnz,
     )
 
 
 def _run(
     work: Sequence[Piece],
     plan: Plan,
-    interactions: Interactions,
+    interactions: Interactions | None,
     resources: Resources,
     shelf: Shelf | None,
 ) -> Iterator[tuple[Piece, PieceResult]]:
@@ -184,7 +194,7 @@ def _run(
 
 
 def _timed(
-    piece: Piece, plan: Plan, interactions: Interactions, compute: Compute
+    piece: Piece, plan: Plan, interactions: Interactions | None, compute: Compute
 ) -> tuple[Piece, PieceResult]:
     """Run a piece in one thread; a fault in it is told in its result and loses no other piece.
 
@@ -214,8 +224,9 @@ class Shelf:
     directory: Path
     key: str
 
-    def __init__(self, out: Path, plan: Plan, interactions: Interactions) -> None:
-        text = "\n".join([plan.digest(), interactions.digest(), _source_digest(), str(_versions())])
+    def __init__(self, out: Path, plan: Plan, interactions: Interactions | None) -> None:
+        data = "" if interactions is None else interactions.digest()
+        text = "\n".join([plan.digest(), data, _source_digest(), str(_versions())])
         object.__setattr__(self, "directory", out / PIECES)
         object.__setattr__(self, "key", hashlib.sha256(text.encode()).hexdigest()[:16])
 

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reports import demonstrations as shown
 from reports import plots, words
 from reports.record import Record
 from reports.section import Section, sections, tally
@@ -26,6 +27,7 @@ def render(record: Record) -> str:
         plan=json.dumps(data["plan"], indent=2, sort_keys=True, ensure_ascii=False),
         tally=tally(record),
         parts=[_part(section) for section in sections(record)],
+        shown=shown,
         scopes=(
             ("Unit", words.UNITS),
             ("Adjacency", words.ADJACENCIES),

@@ -93,9 +93,9 @@ def _lines(finding: Finding) -> list[str]:
 
 def _properties(record: Record) -> list[tuple[str, str]]:
     provenance = record.provenance
+    data = provenance.data
     return [
         ("seed", str(provenance.seed)),
-        ("data", provenance.data.name),
-        ("data.digest", provenance.data.digest),
+        *(() if data is None else (("data", data.name), ("data.digest", data.digest))),
         *((f"version.{name}", text) for name, text in sorted(provenance.versions.items())),
     ]

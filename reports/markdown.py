@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from reports.record import AttackRow, Finding, MeasuredRow, Record, UtilityRow, WitnessRow
+from reports import demonstrations as shown
+from reports.record import (
+    AttackRow,
+    DemonstrationRow,
+    Finding,
+    MeasuredRow,
+    Record,
+    UtilityRow,
+    WitnessRow,
+)
 from reports.section import Section, sections, tally
 from reports.words import (
     SIGNS,
@@ -35,10 +44,15 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~@:-])")
 def render(record: Record) -> str:
     """The whole record, a section a target."""
     data = record.provenance.data
+    said = "Data: none were read"
+    if data is not None:
+        said = (
+            f"Data: {escape(data.name)} ({data.n_users:,} users, {data.n_items:,} items, "
+            f"{data.n_interactions:,} interactions)"
+        )
     parts = [
         "# Privacy audit",
-        f"Data: {escape(data.name)} ({data.n_users:,} users, {data.n_items:,} items, "
-        f"{data.n_interactions:,} interactions); seed {record.provenance.seed}. "
+        f"{said}; seed {record.provenance.seed}. "
         "An audit can refute a claim or fail to refute it; it never shows that nothing leaks.",
         f"**{tally(record)}**",
     ]
@@ -52,10 +66,13 @@ def render(record: Record) -> str:
                 ([s.target, _verdict(s.lead), s.headline, s.advice] for s in cut),
             )
         )
+    if record.demonstrations:
+        parts += _demonstrations(record.demonstrations)
     for section in cut:
         parts += _section(section)
     versions = (f"{name} {text}" for name, text in sorted(record.provenance.versions.items()))
-    parts += ["## Provenance", _list([f"data digest {data.digest}", *versions])]
+    digest = [] if data is None else [f"data digest {data.digest}"]
+    parts += ["## Provenance", _list([*digest, *versions])]
     return "\n\n".join(parts) + "\n"
 
 
@@ -63,6 +80,27 @@ def escape(text: str) -> str:
     """``text`` on one line, with nothing in it that Markdown or HTML would obey."""
     line = " ".join(legal(text).split()).replace("&", "&amp;").replace("<", "&lt;")
     return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", line.replace(">", "&gt;"))
+
+
+def _demonstrations(rows: Sequence[DemonstrationRow]) -> list[str]:
+    table = (
+        [
+            shown.title(row),
+            shown.brief_claim(row.violation),
+            shown.brief_bound(row.violation),
+            shown.brief_control(row.control),
+            shown.outcome(row),
+        ]
+        for row in rows
+    )
+    parts = ["## Demonstrations", escape(shown.tally(rows)), _table(shown.HEADS, table)]
+    for row in rows:
+        lines = [shown.violation_words(row), shown.control_words(row)]
+        parts += [
+            f"### {escape(shown.title(row))}",
+            _list([*lines, *([row.note] * bool(row.note))]),
+        ]
+    return parts
 
 
 def _section(section: Section) -> list[str]:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from accountants.bound import Bound, Side, Witness, guess_probability
 from accountants.claim import Claim
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from accountants.verdict import Judgement, Verdict, judge
+from accountants.verdict import Judgement, Verdict, judge, refutes
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -312,6 +312,47 @@ class UtilityRow(Row):
     paper_note: str = ""
 
 
+class TrialRow(Row):
+    """What one side of a demonstration gave: a claim, and the lower bound that was found.
+
+    ``settings`` are those of the system's that differ from its paper's. ``worlds`` are the two
+    neighbouring ones that were run, None where the bound is that of one exact transcript.
+    """
+
+    target: str
+    settings: dict[str, bool | int | float | str]
+    claim: ClaimRow
+    worlds: tuple[str, str] | None
+    statistic: str
+    bound: MeasuredRow
+
+    @property
+    def exceeds(self) -> bool:
+        """Whether the bound refutes the claim."""
+        return refutes(self.bound.bound(), self.claim.claim())
+
+
+class DemonstrationRow(Row):
+    """A violated claim shown on the target itself, beside a control that must stay below its own.
+
+    ``entries`` are the numbers of the ledger's entries that it shows. ``shown`` if the violation
+    exceeds its claim, on fresh draws too where it was sampled, and the control does not.
+    """
+
+    name: str
+    entries: tuple[str, ...]
+    target: str
+    violation: TrialRow
+    control: TrialRow
+    shown: bool
+    note: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """``shown`` made again from the two trials."""
+        return self.violation.exceeds and not self.control.exceeds
+
+
 class DataRow(Row):
     """Which data the audit ran on."""
 
@@ -323,11 +364,14 @@ class DataRow(Row):
 
 
 class Provenance(Row):
-    """Where the numbers come from; only ``timing`` and ``machine`` differ between equal plans."""
+    """Where the numbers come from; only ``timing`` and ``machine`` differ between equal plans.
+
+    ``data`` is None where nothing was run on a data set.
+    """
 
     versions: dict[str, str]
     seed: int
-    data: DataRow
+    data: DataRow | None
     timing: dict[str, float]
     machine: dict[str, str | int | float]
 
@@ -342,4 +386,5 @@ class Record(Row):
     measurements: tuple[Measurement, ...]
     attacks: tuple[AttackRow, ...]
     utility: tuple[UtilityRow, ...]
+    demonstrations: tuple[DemonstrationRow, ...] = ()
     errors: tuple[str, ...] = ()

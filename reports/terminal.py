@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from accountants.verdict import Verdict
-from reports.record import AttackRow, Finding, MeasuredRow, Record
+from reports import demonstrations as shown
+from reports.record import AttackRow, DemonstrationRow, Finding, MeasuredRow, Record
 from reports.section import Section, sections
 from reports.words import brief, delta_words, flag_words, number, percent, printable
 
@@ -26,6 +27,8 @@ _STYLES = {
 def render(record: Record, console: Console) -> None:
     """Print the findings, then the errors; without boxes and colours if not a terminal."""
     _print(sections(record), console)
+    if record.demonstrations:
+        _demonstrations(record.demonstrations, console)
     for error in record.errors:
         _plain(console, f"error: {printable(error)}", style="bold red")
 
@@ -44,6 +47,37 @@ def render_findings(findings: Sequence[Finding], console: Console) -> None:
         for name in names
     ]
     _print(cut, console)
+
+
+def _demonstrations(rows: Sequence[DemonstrationRow], console: Console) -> None:
+    """Claim, measurement and control of each, as a table or as a line each."""
+    cells = [
+        (
+            printable(shown.title(row)),
+            shown.brief_claim(row.violation),
+            shown.brief_bound(row.violation),
+            shown.brief_control(row.control),
+            shown.outcome(row),
+        )
+        for row in rows
+    ]
+    if not console.is_terminal:
+        for name, *rest in cells:
+            parts = zip(shown.HEADS[1:], rest, strict=True)
+            text = "; ".join(f"{head} {cell}" for head, cell in parts)
+            _plain(console, f"{name}: {printable(text.replace(chr(10), ', '))}")
+        _plain(console, shown.tally(rows))
+        return
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=shown.tally(rows), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for head in shown.HEADS:
+        table.add_column(head.capitalize(), overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row), end_section=True)
+    console.print(table)
 
 
 def _print(cut: Sequence[Section], console: Console) -> None:

@@ -29,6 +29,12 @@ class FailOn(StrEnum):
     NEVER = "never"
 
 
+class Only(StrEnum):
+    """The one part of an audit that is to be run."""
+
+    CLAIMS = "claims"
+
+
 def command(
     targets: Annotated[
         list[str] | None,
@@ -57,6 +63,10 @@ def command(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. Default 0.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer samples and repetitions.")] = False,
+    only: Annotated[
+        Only | None,
+        typer.Option(help="claims: show each violated claim on its target; needs no data."),
+    ] = None,
     device: Annotated[
         str, typer.Option(help="Where clients are simulated, as torch names it: cpu, cuda.")
     ] = "cpu",
@@ -82,7 +92,9 @@ def command(
         "min_item": min_item,
         "seed": seed,
         "quick": quick or None,
+        "only": None if only is None else str(only),
     }
+    _refuse_data(only, said)
     chosen = _plan(plan, said)
     resources = make_resources(jobs, device)
     try:
@@ -115,6 +127,17 @@ def exit_code(record: Record, fail_on: FailOn) -> int:
         FailOn.UNSUBSTANTIATED: {Verdict.VIOLATED, Verdict.UNSUBSTANTIATED},
     }
     return FOUND if verdicts & failing[fail_on] else 0
+
+
+def _refuse_data(only: Only | None, said: dict[str, Any]) -> None:
+    """InputError if data are chosen where none are read."""
+    options = {"data": "--data", "columns": "--column", "min_user": "--min-user"}
+    options["min_item"] = "--min-item"
+    given = [option for key, option in options.items() if said[key] is not None]
+    if only is not None and given:
+        raise InputError(
+            f"Expected no {', '.join(given)} with --only {only}, which reads no data. Leave it out."
+        )
 
 
 def _plan(path: Path | None, said: dict[str, Any]) -> Plan:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from accountants.bound import Bound
 from accountants.claim import Claim
 from accountants.scope import Scope
-from targets.systems.base import Target
+from targets.systems.base import Population, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,9 +21,11 @@ class Contest:
 
     ``sample(world, size, rng)`` runs the system's own code ``size`` times in world 0 or 1, in
     blocks of bounded memory, and gives one number a run, (size,): ``statistic`` says which, in
-    words, and it uses nothing that the scope's vantage does not show. ``samples`` are the runs of
-    each world. A lower bound found here speaks of ``scope`` at ``delta``; it refutes ``claim`` if
-    the claim's scope covers that one.
+    words, and it uses nothing that the scope's vantage does not show. Runs are drawn one after the
+    other: two calls of ``sample`` with one generator give what one call for all of them gives.
+    ``samples`` are the runs of each world. A lower bound found here speaks of ``scope`` at
+    ``delta``; it refutes ``claim`` if the claim's scope covers that one. ``population`` is what
+    claim and proof were made for; without it no proof is compared.
     """
 
     system: Target
@@ -34,6 +36,7 @@ class Contest:
     statistic: str
     sample: Callable[[int, int, np.random.Generator], NDArray[np.float64]]
     samples: int
+    population: Population | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +51,20 @@ class Transcript:
     claim: Claim
     bound: Bound
     statistic: str
+    population: Population | None = None
 
 
 class Demonstration(Protocol):
     """A claim judged VIOLATED, shown on the target itself.
 
-    ``entries`` are the numbers of the ledger's entries that it shows.
+    ``entries`` are the numbers of the ledger's entries that it shows, ``target`` the name of the
+    system. Settings may be shrunk; both methods are cheap, and only ``sample`` takes time.
     """
+
+    @property
+    def target(self) -> str:
+        """Name of the system whose claim is refuted."""
+        ...
 
     @property
     def entries(self) -> tuple[str, ...]:

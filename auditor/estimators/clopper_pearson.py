@@ -102,8 +102,12 @@ _SHARES = (0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.005)
 
 
 @dataclass(frozen=True, slots=True)
-class _Event:
-    """Scores at or beyond a threshold, on either side, counted for either world."""
+class Event:
+    """Scores at or beyond a threshold, on either side, counted for either world.
+
+    ``swapped`` if world b is the one in which it is likelier; ``share`` is that of the error which
+    the lower limit takes.
+    """
 
     threshold: float
     above: bool
@@ -111,6 +115,7 @@ class _Event:
     share: float
 
     def count(self, scores: NDArray[Any]) -> int:
+        """How many of the scores are in the event."""
         inside = scores >= self.threshold if self.above else scores <= self.threshold
         return int(np.count_nonzero(inside))
 
@@ -152,7 +157,7 @@ class ClopperPearson:
         alpha = 1 - check_confidence(confidence)
         train_a, test_a = _parts("scores_a", scores_a, rng)
         train_b, test_b = _parts("scores_b", scores_b, rng)
-        event = _choose(train_a, train_b, len(test_a), len(test_b), delta=delta, alpha=alpha)
+        event = choose(train_a, train_b, len(test_a), len(test_b), delta=delta, alpha=alpha)
         one, other = (test_b, test_a) if event.swapped else (test_a, test_b)
         return certified(
             event.count(one),
@@ -185,7 +190,7 @@ def _parts(
     return values[order[:few]], values[order[few:]]
 
 
-def _choose(
+def choose(
     train_a: NDArray[np.float64],
     train_b: NDArray[np.float64],
     test_a: int,
@@ -193,7 +198,7 @@ def _choose(
     *,
     delta: float,
     alpha: float,
-) -> _Event:
+) -> Event:
     """The event with the largest bound on these scores, over all thresholds at once.
 
     Then the split of alpha with the largest bound at the counts to expect of ``test_a`` and
@@ -207,7 +212,7 @@ def _choose(
         np.searchsorted(sorted_a, thresholds, side="right"),
         np.searchsorted(sorted_b, thresholds, side="right"),
     )
-    best, chosen, expected = -1.0, _Event(0.0, True, False, 0.5), (0.0, 1, 0.0, 1)
+    best, chosen, expected = -1.0, Event(0.0, True, False, 0.5), (0.0, 1, 0.0, 1)
     for is_above, (in_a, in_b) in ((True, above), (False, below)):
         for swapped, hits, trials, misses, others, left, right in (
             (False, in_a, n, in_b, m, test_a, test_b),
@@ -217,7 +222,7 @@ def _choose(
             k = int(np.argmax(bounds))
             if bounds[k] > best:
                 best = float(bounds[k])
-                chosen = _Event(float(thresholds[k]), is_above, swapped, 0.5)
+                chosen = Event(float(thresholds[k]), is_above, swapped, 0.5)
                 expected = hits[k] / trials * left, left, misses[k] / others * right, right
     foreseen = [event_epsilon(*expected, delta=delta, alpha=alpha, share=s) for s in _SHARES]
     return replace(chosen, share=_SHARES[int(np.argmax(foreseen))])

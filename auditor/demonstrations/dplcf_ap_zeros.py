@@ -1,0 +1,33 @@
+"""DPLCF-AP: an uploaded 0 proves a 0, so a claimed epsilon of 1 falls to a few uploads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from auditor.demonstrations._one_bit import one_bit
+from auditor.demonstrations.base import Contest
+from targets.systems.dplcf_ap import DplcfAp
+from targets.systems.dplcf_sp import DplcfSp
+
+
+@dataclass(frozen=True, kw_only=True)
+class DplcfApZeros:
+    """A 0 for item 0 has probability 1 - 1/e if it is not held, and 0 if it is (section 3.2.2).
+
+    The control flips symmetrically at the same epsilon, where the claim is right: the same bit, of
+    more users, stays within it.
+    """
+
+    samples: int = 1_000
+    epsilon: float = 1.0
+
+    target = "dplcf-ap"
+    entries = ("7",)
+
+    def violation(self) -> Contest:
+        """Asymmetric flipping."""
+        return one_bit(DplcfAp(epsilon=self.epsilon), self.samples)
+
+    def control(self) -> Contest:
+        """Symmetric flipping."""
+        return one_bit(DplcfSp(epsilon=self.epsilon), 1_000 * self.samples)

@@ -1,0 +1,34 @@
+"""DPLCF: a flip with p/q = e^epsilon, said to suffice, leaks more by its zeros."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from auditor.demonstrations._one_bit import one_bit
+from auditor.demonstrations.base import Contest
+from targets.systems.dplcf_ap import DplcfAp
+from targets.systems.dplcf_sp import DplcfSp
+
+
+@dataclass(frozen=True, kw_only=True)
+class DplcfSufficient:
+    """p = 0.95, q = p/e keeps p/q = e^1 (section 3.2.1), yet epsilon is ln((1-q)/(1-p)) = 2.57.
+
+    The condition suffices up to p = e^eps/(1+e^eps) = 0.731 only, which is what the control takes:
+    symmetric flipping.
+    """
+
+    samples: int = 100_000
+    epsilon: float = 1.0
+    keep: float = 0.95
+
+    target = "dplcf-ap"
+    entries = ("6",)
+
+    def violation(self) -> Contest:
+        """A p that the condition allows, and that is too large."""
+        return one_bit(DplcfAp(epsilon=self.epsilon, keep=self.keep), self.samples)
+
+    def control(self) -> Contest:
+        """The largest p that is not."""
+        return one_bit(DplcfSp(epsilon=self.epsilon), 10 * self.samples)

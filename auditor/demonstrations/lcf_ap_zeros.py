@@ -1,0 +1,32 @@
+"""LCF-AP: it uploads what DPLCF-AP does, and an uploaded 0 proves a 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from auditor.demonstrations._one_bit import one_bit
+from auditor.demonstrations.base import Contest
+from targets.systems.lcf_ap import LcfAp
+from targets.systems.lcf_sp import LcfSp
+
+
+@dataclass(frozen=True, kw_only=True)
+class LcfApZeros:
+    """As ``DplcfApZeros``: the systems differ in what the server makes of the bits, not in them.
+
+    The control flips symmetrically at the same epsilon.
+    """
+
+    samples: int = 1_000
+    epsilon: float = 1.0
+
+    target = "lcf-ap"
+    entries = ("7",)
+
+    def violation(self) -> Contest:
+        """Asymmetric flipping."""
+        return one_bit(LcfAp(epsilon=self.epsilon), self.samples)
+
+    def control(self) -> Contest:
+        """Symmetric flipping."""
+        return one_bit(LcfSp(epsilon=self.epsilon), 1_000 * self.samples)
