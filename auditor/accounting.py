@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from accountants.bound import Bound
@@ -55,13 +55,23 @@ def exact_bounds(
     """Exact lower bounds for every question whose mechanism is written down, at its delta.
 
     None for a question at delta > 0 about a mechanism whose outputs are not finitely many. With a
-    ``question``, only what speaks to it.
+    ``question``, only what speaks to it: the bound in its own scope, else those in scopes within.
     """
-    asked = dict.fromkeys(
-        (q.scope, q.delta)
-        for q in target.questions(population)
-        if question is None or (question.scope.covers(q.scope) and q.delta >= question.delta)
-    )
+    asked = dict.fromkeys((q.scope, q.delta) for q in target.questions(population))
+    if question is not None:
+        own = _exact(target, population, [(question.scope, question.delta)])
+        within = [
+            (scope, delta)
+            for scope, delta in asked
+            if question.scope.covers(scope) and delta >= question.delta
+        ]
+        return own or _exact(target, population, within)
+    return _exact(target, population, asked)
+
+
+def _exact(
+    target: Target, population: Population, asked: Iterable[tuple[Scope, float]]
+) -> tuple[Bound, ...]:
     found = []
     for scope, delta in asked:
         mechanism = target.mechanism(scope, population)

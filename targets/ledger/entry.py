@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +33,8 @@ class Computed:
             return self.right < self.claimed
         if self.claimed == self.right:
             return True
-        return abs(self.claimed - self.right) <= self.tolerance * max(1.0, abs(self.right))
+        close = self.tolerance * max(1.0, abs(self.right))
+        return math.isfinite(self.right) and abs(self.claimed - self.right) <= close
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
