@@ -6,28 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dp_accounting import DpEvent, LaplaceDpEvent, RandomizedResponseDpEvent
+from dp_accounting import DpEvent
 
-from accountants.bound import Bound, Side, check_delta, check_epsilon
-from accountants.events import (
-    BitFlipDpEvent,
-    PureDpEvent,
-    ShuffledDpEvent,
-    private_leaves,
-    readable,
-)
-from accountants.ternary import Ternary
+from accountants._pure import PURE_EVENTS, pure_epsilon
+from accountants.bound import Bound, Side, check_delta
+from accountants.events import private_leaves, readable
 
 if TYPE_CHECKING:
     from accountants.scope import Scope
-
-_READS = (
-    RandomizedResponseDpEvent,
-    BitFlipDpEvent,
-    PureDpEvent,
-    LaplaceDpEvent,
-    ShuffledDpEvent,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +31,17 @@ class Pure:
 
     def supports(self, event: DpEvent) -> bool:
         """Whether every leaf has a pure epsilon that is known here."""
-        return readable(event, _READS)
+        return readable(event, PURE_EVENTS)
 
     def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
         """The sum of the leaves' epsilons; InputError names a leaf that cannot be read."""
-        charged = private_leaves(event, _READS, scope=scope, reader="the pure accountant")
+        charged = private_leaves(event, PURE_EVENTS, scope=scope, reader="the pure accountant")
         return Bound(
             epsilon=math.inf
             if charged is None
-            else math.fsum(count * _epsilon(leaf) for leaf, count in charged),
+            else math.fsum(count * pure_epsilon(leaf) for leaf, count in charged),
             delta=check_delta(delta),
             side=Side.UPPER,
             scope=scope,
             source=self.reference,
         )
-
-
-def _epsilon(leaf: DpEvent) -> float:
-    if isinstance(leaf, LaplaceDpEvent):
-        return 1.0 / leaf.noise_multiplier if leaf.noise_multiplier > 0 else math.inf
-    if isinstance(leaf, (PureDpEvent, ShuffledDpEvent)):
-        return check_epsilon(leaf.epsilon)
-    return Ternary.of(leaf).loss
