@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 18
 """Runs drawn at once."""
-PILOT = 1 << 18
-"""Most runs a world that choose the event; else a tenth of those counted, a thousand at least."""
-_LEAST, _SHARE = 1_000, 10
+PILOT = 1 << 20
+"""Most runs a world that choose the event; else half of those counted, a thousand at least."""
+_LEAST, _SHARE = 1_000, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
