@@ -1,0 +1,68 @@
+"""A second route to what accountants say, cheap enough to be taken every time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from dp_accounting import DpEvent, GaussianDpEvent, LaplaceDpEvent, RandomizedResponseDpEvent
+
+from accountants._gaussian import gaussian_epsilon
+from accountants._pure import pure_epsilon, pure_kinds
+from accountants._responses import least_epsilon_of
+from accountants.bound import Bound, check_delta
+from accountants.errors import AuditError
+from accountants.events import BitFlipDpEvent, PureDpEvent, leaves
+
+# Uses and kinds of responses up to which the second route takes 10 ms.
+_MOST_USES, _MOST_KINDS = 10**6, 3
+# Between a proof and the exact value: what either may be off by.
+_SLACK = 1e-6
+
+
+def floor(event: DpEvent, delta: float) -> float:
+    """An epsilon that no proof for ``event`` at ``delta`` can be below.
+
+    All Gaussian leaves together cost the exact curve at sqrt(sum of 1/z^2); all pure epsilons and
+    two-sided responses together cost their optimal composition; a Laplace at delta 0 costs 1/z.
+    Whoever sees the rest too can tell no less, so the floor is the largest of these; 0 where none
+    applies (sampling, shuffles, too many unlike kinds).
+    """
+    check_delta(delta)
+    found = leaves(event)
+    squares = 0.0
+    responses: list[tuple[DpEvent, int]] = []
+    for leaf, count in found:
+        if isinstance(leaf, GaussianDpEvent):
+            noise = leaf.noise_multiplier
+            squares += count / noise**2 if noise > 0 else math.inf
+        elif _two_sided(leaf) or (delta == 0 and isinstance(leaf, LaplaceDpEvent)):
+            responses.append((leaf, count))
+    kinds = pure_kinds(responses)
+    known = gaussian_epsilon(delta, math.sqrt(squares))
+    if delta == 0:
+        return max(known, math.fsum(epsilon * count for epsilon, count in kinds))
+    if len(kinds) > _MOST_KINDS or sum(count for _, count in kinds) > _MOST_USES:
+        return known
+    return max(known, least_epsilon_of(kinds, delta))
+
+
+def cross_check(event: DpEvent, bounds: Iterable[Bound]) -> None:
+    """AuditError if one of the upper ``bounds`` for ``event`` is below its ``floor``."""
+    for bound in bounds:
+        least = floor(event, bound.delta)
+        if bound.epsilon < least - _SLACK * max(1.0, least) or math.isnan(bound.epsilon):
+            raise AuditError(
+                f"Expected no bound below {least:.9g} at delta={bound.delta:.3g} for {event}, got "
+                f"{bound.epsilon:.9g} from {bound.source}. One of the two accountants is wrong: "
+                "report it, and trust neither."
+            )
+
+
+def _two_sided(leaf: DpEvent) -> bool:
+    """Whether the leaf is randomized response of its pure epsilon, or stands for its worst case."""
+    if isinstance(leaf, RandomizedResponseDpEvent):
+        return leaf.num_buckets == 2 and math.isfinite(pure_epsilon(leaf))
+    if isinstance(leaf, BitFlipDpEvent):
+        return leaf.p + leaf.q == 1.0 and math.isfinite(pure_epsilon(leaf))
+    return isinstance(leaf, PureDpEvent)

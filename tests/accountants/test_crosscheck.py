@@ -1,0 +1,92 @@
+"""The second route is right where it speaks, and an accountant that is below it is told."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    PoissonSampledDpEvent,
+    RandomizedResponseDpEvent,
+    SelfComposedDpEvent,
+)
+
+from accountants.bound import Bound, Side
+from accountants.crosscheck import cross_check, floor
+from accountants.errors import AuditError
+from accountants.events import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
+from accountants.methods.advanced import Advanced
+from accountants.methods.base import Accountant
+from accountants.methods.optimal import Optimal
+from accountants.methods.pld import Pld
+from accountants.methods.pure import Pure
+from accountants.methods.rdp import Rdp
+from tests.contracts.accountants import SCOPE, gaussian, response, response_event
+
+TIGHT = {
+    "gaussians": SelfComposedDpEvent(GaussianDpEvent(5.0), 30),
+    "responses": SelfComposedDpEvent(response_event(0.25), 2000),
+    "pure": SelfComposedDpEvent(PureDpEvent(1.5), 7),
+    "symmetric flips": SelfComposedDpEvent(BitFlipDpEvent(0.75, 0.25), 40),
+    "one response": RandomizedResponseDpEvent(0.3, 2),
+}
+LOOSE = {
+    "mixture": ComposedDpEvent([GaussianDpEvent(2.0), response_event(1.0), LaplaceDpEvent(1.0)]),
+    "flips": SelfComposedDpEvent(BitFlipDpEvent(0.7, 0.2), 40),
+    "laplaces": SelfComposedDpEvent(LaplaceDpEvent(2.0), 40),
+}
+ACCOUNTANTS: tuple[Accountant, ...] = (Pure(), Optimal(), Advanced(), Pld(), Rdp())
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-5, 0.1])
+@pytest.mark.parametrize("event", [*TIGHT.values(), *LOOSE.values()], ids=[*TIGHT, *LOOSE])
+def test_no_accountant_is_below_the_floor(event: DpEvent, delta: float) -> None:
+    bounds = [a.bound(event, delta=delta, scope=SCOPE) for a in ACCOUNTANTS if a.supports(event)]
+    cross_check(event, bounds)
+    if event in TIGHT.values():
+        best = min(bound.epsilon for bound in bounds)
+        assert floor(event, delta) == pytest.approx(best, rel=1e-6, abs=1e-9)
+
+
+def test_the_floor_is_the_closed_form() -> None:
+    assert floor(TIGHT["gaussians"], 1e-5) == pytest.approx(gaussian(5.0)(30, 1e-5), abs=1e-9)
+    assert floor(TIGHT["responses"], 1e-5) == pytest.approx(response(0.25)(2000, 1e-5), abs=1e-9)
+    assert floor(SelfComposedDpEvent(LaplaceDpEvent(2.0), 40), 0.0) == 20.0
+    assert math.isinf(floor(LOOSE["mixture"], 0.0))
+
+
+def test_where_nothing_is_known_the_floor_is_zero() -> None:
+    for event in (
+        PoissonSampledDpEvent(0.1, GaussianDpEvent(1.0)),
+        ShuffledDpEvent(1.0, 100),
+        BitFlipDpEvent(1.0, 0.4),
+    ):
+        assert floor(event, 1e-6) == 0.0
+
+
+@pytest.mark.parametrize("wrong", [0.999, 0.5, 0.0])
+@pytest.mark.parametrize("event", TIGHT.values(), ids=TIGHT)
+def test_a_bound_below_the_floor_stops_the_audit(event: DpEvent, wrong: float) -> None:
+    bound = Bound(
+        epsilon=wrong * floor(event, 1e-5),
+        delta=1e-5,
+        side=Side.UPPER,
+        scope=SCOPE,
+        source="a broken accountant",
+    )
+    with pytest.raises(AuditError, match="a broken accountant"):
+        cross_check(event, [bound])
+
+
+def test_it_is_quick() -> None:
+    events = [SelfComposedDpEvent(response_event(0.1 + 1e-6 * i), 10**6) for i in range(5)]
+    events += [SelfComposedDpEvent(GaussianDpEvent(1.0 + i), 100) for i in range(5)]
+    started = time.process_time()
+    for event in events:
+        floor(event, 1e-6)
+    assert (time.process_time() - started) / len(events) < 0.02
