@@ -33,8 +33,10 @@ def entries() -> tuple[Entry, ...]:
     """All entries of the ledger, by heading and part; InputError if two have one number."""
     found: dict[str, Entry] = {}
     package = targets.ledger
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        for entry in getattr(importlib.import_module(module.name), "ENTRIES", ()):
+    for module in pkgutil.iter_modules(package.__path__):
+        if module.name == "entry" or module.name.startswith("_"):
+            continue
+        for entry in importlib.import_module(f"{package.__name__}.{module.name}").ENTRIES:
             if entry.number in found:
                 raise InputError(
                     f"Expected one ledger entry {entry.number}, got two, of "
