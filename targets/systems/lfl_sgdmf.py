@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +13,19 @@ from scipy import sparse
 from accountants.claim import Claim
 from accountants.errors import InputError
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from accountants.secure_aggregation import NoiseShares, least_variance
 from targets.components import Component, Floats, Randomized, Rows
 from targets.mechanisms.base import Mechanism
 from targets.mechanisms.noise_replacement import NoiseReplacement
 from targets.mechanisms.repeated import Repeated
-from targets.settings import boolean, check_settings, not_negative, proper_share, share_or_none
+from targets.settings import (
+    boolean,
+    check_settings,
+    not_negative,
+    positive,
+    proper_share,
+    share_or_none,
+)
 from targets.streams import Streams
 from targets.systems._local_mf import LocalMf
 from targets.systems._noise_rounds import Masked, Replacement, result
@@ -44,8 +53,12 @@ class LflSgdmf(LocalMf):
     sigma is z 2 R^(3/2); ``noise_multiplier`` z = 12 makes the claim about 1 at T = 10 and
     ``delta``, neither printed. ``omega`` is the tolerated share of dropouts, ``dropout`` their real
     share in each of the two rounds; a dropped device is in the sum or not at all.
+    ``colluding`` is the share of users who tell the server their noise (they stay in both rounds),
+    ``overstated`` what a lying server says |U1| is, in units of the truth: devices believe it and
+    add as much less noise. The paper has neither.
     ``faithful`` is the paper. Repaired, xi is made of two independent parts and the device sends
-    back one of them: the same messages and final noise, and nothing more to learn.
+    back one of them: the same messages and final noise, and nothing more to learn from an honest
+    server's number.
 
     The paper forgets the projection of V, without which no gradient is bounded: the server
     projects, and so does each device what it receives. A user without ratings sends noise.
@@ -56,15 +69,25 @@ class LflSgdmf(LocalMf):
     delta: float = 1e-5
     omega: float = 0.3
     dropout: float = 0.0
+    colluding: float = 0.0
+    overstated: float = 1.0
     faithful: bool = True
 
     name = "lfl-sgdmf"
     reported = ()
+    # The paper's symbols on the command line; sigma there is in units of the sensitivity.
+    aliases = MappingProxyType({"sigma": "noise_multiplier", "T": "rounds"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(self, noise_multiplier=not_negative, delta=proper_share, omega=proper_share)
-        check_settings(self, dropout=share_or_none, faithful=boolean)
+        check_settings(self, dropout=share_or_none, colluding=share_or_none)
+        check_settings(self, overstated=positive, faithful=boolean)
+        if self.overstated < 1.0:
+            raise InputError(
+                f"Expected overstated >= 1, got overstated={self.overstated!r}. "
+                "A server that understates the survivors adds noise for nothing."
+            )
 
     @property
     def public(self) -> dict[str, Any]:
@@ -111,7 +134,7 @@ class LflSgdmf(LocalMf):
             )
             for unit, what in ((Unit.USER, "a user's ratings"), (Unit.RATING, "one rating"))
         )
-        seen = (
+        seen = self._trust() + (
             "Round 1 shows the sum with its first noise, and round 2 sends that noise, blurred, in "
             "the clear: of sigma^2 the server does not know only 1/(2 - omega) without dropouts. "
             "The bound has V at its worst in every round, as the theorem must."
@@ -129,7 +152,7 @@ class LflSgdmf(LocalMf):
             (
                 user,
                 _scope(Unit.USER, Vantage.PEERS),
-                "What the broadcast models alone give away: the result.",
+                f"{self._trust()}What the broadcast models alone give away: the result.",
             ),
             (
                 user,
@@ -143,7 +166,7 @@ class LflSgdmf(LocalMf):
         )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Sum and replacements of all rounds, when nobody drops out, of one who sends or does not.
+        """Sum and replacements of all rounds, of one honest user; nobody drops out.
 
         At the worst V in every round, as Theorem 1 of the paper has it, too (the maximum over all
         auxiliary input): attained by a user embedding of norm^2 R and an item at 0, where a server
@@ -164,19 +187,16 @@ class LflSgdmf(LocalMf):
 
         A user comes or goes: one gradient there or not. Any other change replaces one gradient by
         another, at most twice as far. Behind secure aggregation the noise left is that of
-        ``NoiseReplacement``, or sigma^2/2 at the worst dropouts. Peers see the broadcast
-        models only, made of the last sum, of variance sigma^2 at least. Without secure
-        aggregation, a device's own noise is left.
+        ``NoiseShares``: with everybody there, or, where devices drop out, at the worst dropouts for
+        which the round goes on. Peers see the broadcast models only, made of the last sum. Without
+        secure aggregation, a device's own noise is left.
         """
+        n = population.n_users
         if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
-            before, after = self.shares(population.n_users, population.n_users)
+            before, after = self.shares(n, self._told(n))
             left = after if not self.faithful else 1.0 / (1.0 / before + 1.0 / after)
-        elif scope.vantage is Vantage.AGGREGATE:
-            left = 1.0 if not self.faithful else 0.5
-            if self.dropout == 0 and self.noise_multiplier > 0:
-                left = self._joint(population.n_users).variance
         else:
-            left = 1.0
+            left = self._left(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         z = self.noise_multiplier * math.sqrt(left) / (1.0 if presence else 2.0)
         return noisy_steps(z, 1.0, self._count(scope.horizon), amplified=False)
@@ -232,8 +252,9 @@ class LflSgdmf(LocalMf):
         halted = len(masked) <= (1.0 - self.omega) * n
         if halted:
             masked = replaced = masked[:0]
-        announced = {**model, "survivors": np.array(len(masked))}
-        messages: dict[str, Any] = send({**announced, "survivors": np.array(max(1, len(masked)))})
+        told = self._told(len(masked))
+        announced = {**model, "survivors": np.array(told)}
+        messages: dict[str, Any] = send({**announced, "survivors": np.array(max(1, told))})
         update, clear = messages["update"].take(masked), messages["replacement"].take(replaced)
         crossed = Round(
             broadcast=announced,
@@ -258,6 +279,37 @@ class LflSgdmf(LocalMf):
                 )
         return sent
 
+    def _told(self, survivors: int) -> int:
+        """How many survivors the server announces."""
+        return round(self.overstated * survivors)
+
+    def _left(self, n_users: int, *, joint: bool) -> float:
+        """The variance that is left of sigma^2, in all messages or, if not ``joint``, the result.
+
+        With everybody there, or at the worst dropouts.
+        """
+        result = not joint or not self.faithful
+        if self.dropout == 0:
+            shares = self._shares(n_users)
+            return shares.result if result else shares.variance
+        return least_variance(
+            omega=self.omega,
+            colluding=self._colluding(n_users) / n_users,
+            announced=self.overstated,
+            repaired=result,
+        )
+
+    def _shares(self, n_users: int) -> NoiseShares:
+        return NoiseShares(
+            n_users=n_users,
+            omega=self.omega,
+            masked=n_users,
+            replaced=n_users,
+            colluding=self._colluding(n_users),
+            announced=self._told(n_users),
+            repaired=not self.faithful,
+        )
+
     def _joint(self, n_users: int) -> NoiseReplacement:
         return NoiseReplacement(
             sigma=self.sigma,
@@ -267,7 +319,35 @@ class LflSgdmf(LocalMf):
             masked=n_users,
             replaced=n_users,
             repaired=not self.faithful,
+            colluding=self._colluding(n_users),
+            announced=self._told(n_users),
         )
+
+    def _colluding(self, n_users: int) -> int:
+        """How many users collude, rounded up; the one asked about does not."""
+        return min(n_users - 1, math.ceil(self.colluding * n_users - 1e-9))
+
+    def _trust(self) -> str:
+        """What is assumed of the server and of other users, for a note."""
+        parts = []
+        if self.colluding:
+            parts.append(
+                f"{self.colluding:.3g} of the users tell the server their noise, of which the "
+                "paper says nothing: its share is gone."
+            )
+        if self.overstated > 1.0:
+            parts.append(
+                f"The server announces {self.overstated:.4g} times the survivors, and devices, "
+                "which cannot check it, add as much less noise; it may announce any number, so no "
+                "epsilon holds against a server that lies."
+            )
+        if self.dropout:
+            parts.append(
+                "Proved for the worst dropouts for which a round goes on, as the paper claims it "
+                "for all; which devices drop out at random is no part of the bound, so nothing is "
+                "measured."
+            )
+        return "".join(f"{part} " for part in parts)
 
     def _count(self, horizon: Horizon) -> int:
         return self.rounds if horizon is Horizon.TRAINING else 1

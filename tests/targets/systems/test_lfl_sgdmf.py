@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from dp_accounting import NonPrivateDpEvent, get_epsilon_gaussian
+from scipy import stats
 
 from accountants.errors import InputError
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
@@ -66,6 +68,51 @@ def test_the_repair_costs_nothing_and_holds() -> None:
     assert verdict is Verdict.CONSISTENT
     assert epsilon == pytest.approx(target.claimed)
     assert verdicts(LflSgdmf())[Unit.USER, Vantage.PEERS][0] is Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize("faithful", [True, False])
+@pytest.mark.parametrize(("colluding", "announced"), [(0.1, 1.0), (0.0, 2.0), (0.25, 1.5)])
+def test_accomplices_and_a_lie_cost_what_they_take_from_the_noise(
+    colluding: float, announced: float, faithful: bool
+) -> None:
+    """mu^2 = T/(v z^2), v = (1 - colluding)/(1 - omega + announced), repaired over announced."""
+    target = LflSgdmf(colluding=colluding, overstated=announced, faithful=faithful)
+    left = (1 - colluding) / (announced + (0.7 if faithful else 0.0))
+    found = verdicts(target)
+    for vantage, variance in (
+        (Vantage.AGGREGATE, left),
+        (Vantage.PEERS, (1 - colluding) / announced),
+    ):
+        verdict, epsilon = found[Unit.USER, vantage]
+        multiplier = 12.0 * math.sqrt(variance / target.rounds)
+        assert epsilon == pytest.approx(get_epsilon_gaussian(multiplier, 1e-5), rel=1e-6)
+        assert verdict is not Verdict.CONSISTENT
+    assert found[Unit.USER, Vantage.AGGREGATE][0] is Verdict.VIOLATED
+    note = target.questions(POPULATION)[0].note
+    assert ("tell the server" in note, "announces" in note) == (colluding > 0, announced > 1)
+
+
+def test_the_symbols_of_the_paper_name_settings() -> None:
+    assert set(LflSgdmf.aliases.values()) <= {field.name for field in fields(LflSgdmf)}
+    assert not set(LflSgdmf.aliases) & {field.name for field in fields(LflSgdmf)}
+
+
+def test_devices_believe_the_number_that_is_announced() -> None:
+    """Noise of the replaced messages' sum, xi', has 1/3 of the variance if thrice is announced."""
+    honest, lying = (
+        LflSgdmf(factors=2, overstated=lie, rounds=1, learning_rate=1e-9) for lie in (1.0, 3.0)
+    )
+    idle, spread = Interactions.of(np.zeros((40, 500))), []
+    for target in (honest, lying):
+        first = target.run(idle, np.random.default_rng(0)).transcript.rounds[0]
+        assert first.clear is not None
+        total = first.uploads.components["update"].total()
+        total = total + first.clear.components["replacement"].total()
+        spread.append(float(np.square(total).sum()) / target.sigma**2)
+        assert first.broadcast["survivors"] == 40 * target.overstated
+    # 1,000 entries: chi squares of 1,000 degrees of freedom, times 1 and 1/3.
+    for seen, share in zip(spread, (1.0, 1 / 3), strict=True):
+        assert 1e-7 < stats.chi2.cdf(seen / share, 1000) < 1 - 1e-7
 
 
 def test_the_sensitivity_is_attained_by_the_devices_code() -> None:
@@ -158,6 +205,12 @@ def test_weaker_noise_is_left_where_dropouts_may_be_worst() -> None:
         assert event.event.noise_multiplier == pytest.approx(12.0 * math.sqrt(left))
         assert event.count == 10
         assert target.event(peers, POPULATION).event.noise_multiplier == pytest.approx(12.0)
+    event = LflSgdmf(dropout=0.1, colluding=0.1, overstated=2).event(aggregate, POPULATION)
+    assert event.event.noise_multiplier == pytest.approx(12.0 * math.sqrt(0.6 / 0.7 / 3))
+    event = LflSgdmf(dropout=0.1, colluding=0.1).event(peers, POPULATION)
+    assert event.event.noise_multiplier == pytest.approx(12.0 * math.sqrt(0.6 / 0.7))
+    nothing = LflSgdmf(dropout=0.1, colluding=0.8).event(aggregate, POPULATION)
+    assert isinstance(nothing, NonPrivateDpEvent)
     assert LflSgdmf(dropout=0.1).mechanism(aggregate, POPULATION) is None
     assert LflSgdmf().mechanism(peers, POPULATION) is None
     assert LflSgdmf().mechanism(aggregate, POPULATION) is not None
@@ -180,7 +233,17 @@ def test_training_without_noise_learns() -> None:
 
 @pytest.mark.parametrize(
     ("setting", "value"),
-    [("omega", 0.0), ("omega", 1.0), ("dropout", 1.0), ("noise_multiplier", -1.0), ("delta", 0.0)],
+    [
+        ("omega", 0.0),
+        ("omega", 1.0),
+        ("dropout", 1.0),
+        ("noise_multiplier", -1.0),
+        ("delta", 0.0),
+        ("colluding", 1.0),
+        ("colluding", -0.1),
+        ("overstated", 0.5),
+        ("overstated", math.inf),
+    ],
 )
 def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> None:
     with pytest.raises(InputError, match=f"{setting}={value!r}"):
