@@ -19,8 +19,9 @@ from accountants.verdict import Verdict
 from auditor.accounting import all_accountants, answer, exact_bounds
 from auditor.plan import Plan, make_target
 from auditor.workers import results
-from reports.ledger import Arithmetic, Figure, LedgerRow
+from reports.ledger import Arithmetic, Figure, LedgerRow, TableRow
 from reports.record import Finding, ScopeRow
+from targets.ledger._privrec_tables import PRINTED, counted, realisable, upper
 from targets.ledger.entry import Computed, Entry
 from targets.systems.base import Population, Question
 
@@ -139,10 +140,13 @@ def _ask(entry: Entry, settings: Mapping[str, Any]) -> Finding | None:
     asked = target.questions(population)
     matching = [question for question in asked if _matches(entry, question)]
     if len(matching) != 1:
-        there = "; ".join(f"[{q.scope}] at delta {q.delta:g}: {q.claim.source}" for q in asked)
+        there = "; ".join(
+            f"[{q.scope}] at delta {q.delta:g} of {q.claim.source!r}"
+            for q in matching or [q for q in asked if q.scope == entry.scope] or asked
+        )
         raise InputError(
             f"Expected one question in [{entry.scope}] at delta {entry.delta} of a claim in "
-            f"{entry.place!r}, got {len(matching)} of: {there}. Say which."
+            f"{entry.place!r}, got {len(matching)}; there are {there}. Say which."
         )
     (question,) = matching
     return answer(
@@ -186,3 +190,24 @@ def _arithmetic(computed: Sequence[Computed]) -> Arithmetic | None:
     if not computed:
         return None
     return Arithmetic.RIGHT if all(number.holds for number in computed) else Arithmetic.WRONG
+
+
+def tables(*, jobs: int = 1) -> tuple[TableRow, ...]:
+    """PrivRec's Tables 3 and 4, every entry beside its counting and what holds."""
+    found = results(_table_row, [(place,) for place in range(len(PRINTED))], jobs=jobs)
+    places = {(cell.n_users, cell.clients, cell.delta): i for i, cell in enumerate(PRINTED)}
+    return tuple(sorted(found, key=lambda row: places[row.n_users, row.clients, row.delta]))
+
+
+def _table_row(place: int) -> TableRow:
+    cell = PRINTED[place]
+    asked = {"clients": cell.clients, "n_users": cell.n_users}
+    return TableRow(
+        table=cell.number,
+        **asked,
+        delta=cell.delta,
+        printed=cell.printed,
+        counted=counted(cell),
+        lower=realisable(**asked, delta=cell.delta),
+        upper=upper(**asked, delta=cell.delta),
+    )

@@ -108,3 +108,20 @@ class LedgerRow(Row):
     def promises_nothing(self) -> bool:
         """Whether no epsilon is claimed at all."""
         return self.claimed_epsilon is not None and math.isinf(self.claimed_epsilon)
+
+
+class TableRow(Row):
+    """One printed entry of PrivRec's Tables 3 and 4 beside what it should be.
+
+    ``counted`` is what the authors' counting gives; the epsilon of the same training lies between
+    ``lower`` and ``upper``.
+    """
+
+    table: int
+    clients: int
+    n_users: int
+    delta: float
+    printed: float
+    counted: float
+    lower: Epsilon
+    upper: Epsilon

@@ -3,34 +3,92 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated
 
 import typer
 
 from accountants.errors import InputError
 
+_NUMBER = re.compile(r"\d+[a-z]?")
+
 
 def command(
-    target: Annotated[str, typer.Argument(help="A target; see `auditor list targets`.")],
-    users: Annotated[int, typer.Option(help="Users that take part.")] = 943,
-    items: Annotated[int, typer.Option(help="Items to choose from.")] = 1682,
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            help="A target (see `auditor list targets`), or a number of the ledger, such as 22.",
+            show_default=False,
+        ),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="The whole ledger of claims.")] = False,
+    entry: Annotated[
+        str | None, typer.Option(help="One entry of the ledger in full, such as 22 or 2b.")
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the target; repeatable."),
+    ] = None,
+    users: Annotated[
+        int | None, typer.Option(help="Users that take part; 943 if left out.")
+    ] = None,
+    items: Annotated[
+        int | None, typer.Option(help="Items to choose from; 1,682 if left out.")
+    ] = None,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="PrivRec's Tables 3 and 4, entry by entry.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the ledger as the page docs/claims.md.")
+    ] = False,
+    jobs: Annotated[
+        int | None, typer.Option(help="Worker processes for --all; all cores if left out.")
+    ] = None,
 ) -> None:
-    """Judge the claims of one target in every scope by what can be proved alone.
+    """Judge claims by what can be proved and exactly computed alone.
 
-    The defaults are the size of MovieLens 100K. No data are read and nothing is simulated.
+    Of one target in every scope, with any settings (sizes are those of MovieLens 100K unless
+    given); of one entry of the ledger, with its derivation; or of the whole ledger. No data are
+    read and nothing is simulated.
     """
+    number = entry
+    if entry is None and target is not None and _NUMBER.fullmatch(target):
+        target, number = None, target
+    asked = [target is not None, number is not None, everything]
+    if sum(asked) != 1:
+        raise InputError(
+            f"Expected one of a target, a number of the ledger and --all, got {sum(asked)} of "
+            "them. For example `auditor account fmf-ldp`, `auditor account 22`."
+        )
+    if target is None and (given or users is not None or items is not None):
+        raise InputError("Expected --set, --users and --items with a target, got none. Name one.")
+    if tables and target not in (None, "dp-privrec"):
+        raise InputError(f"Expected --tables with dp-privrec, got {target!r}. Ask for that.")
+    if markdown and (not everything or as_json):
+        raise InputError("Expected --markdown with --all and without --json. Drop the others.")
+    if target is not None and not tables:
+        _account(target, given or [], users, items, as_json)
+    else:
+        _ledger(number, tables, as_json, markdown, jobs)
+
+
+def _account(
+    name: str, given: list[str], users: int | None, items: int | None, as_json: bool
+) -> None:
+    """A target's questions, then its entries in the ledger where its settings are its own."""
     from rich.console import Console
 
-    from auditor import accounting
-    from auditor.families import FAMILIES
-    from reports import terminal
+    from auditor import accounting, ledger
+    from auditor.overrides import overridden
+    from reports import ledger_terminal, terminal
     from targets.systems.base import Population
 
-    if min(users, items) < 2:
-        raise InputError(f"Expected at least 2 users and items, got {users} and {items}.")
-    system = FAMILIES["targets"].member(target)()
-    population = Population(n_users=users, n_items=items)
+    n_users, n_items = 943 if users is None else users, 1682 if items is None else items
+    if min(n_users, n_items) < 2:
+        raise InputError(f"Expected at least 2 users and items, got {n_users} and {n_items}.")
+    system = overridden(name, given)
+    population = Population(n_users=n_users, n_items=n_items)
     exact = accounting.exact_bounds(system, population)
     accountants = accounting.all_accountants()
     findings = tuple(
@@ -39,5 +97,42 @@ def command(
     )
     if as_json:
         print(json.dumps([finding.model_dump(mode="json") for finding in findings], indent=2))
+        return
+    console = Console()
+    terminal.render_findings(findings, console)
+    mine = [entry for entry in ledger.entries() if entry.target == name]
+    if mine and not given and users is None and items is None:
+        print()
+        ledger_terminal.render_ledger(ledger.judge(mine), console)
+
+
+def _ledger(
+    number: str | None, tables: bool, as_json: bool, markdown: bool, jobs: int | None
+) -> None:
+    """The ledger, some of its entries, or the tables."""
+    from rich.console import Console
+
+    from auditor import ledger
+    from auditor.plan import make_resources
+    from reports import ledger_markdown, ledger_terminal
+
+    console = Console()
+    if tables:
+        cells = ledger.tables(jobs=make_resources(jobs).jobs)
+        if as_json:
+            print(json.dumps([cell.model_dump(mode="json") for cell in cells], indent=2))
+        else:
+            ledger_terminal.render_tables(cells, console)
+        return
+    chosen = ledger.entries() if number is None else ledger.find(number)
+    workers = make_resources(jobs).jobs if number is None else 1
+    rows = ledger.judge(chosen, jobs=workers)
+    if as_json:
+        print(json.dumps([row.model_dump(mode="json") for row in rows], indent=2))
+    elif markdown:
+        print(ledger_markdown.render(rows, ledger.tables(jobs=workers)), end="")
+    elif number is None:
+        ledger_terminal.render_ledger(rows, console)
     else:
-        terminal.render_findings(findings, Console())
+        for row in rows:
+            ledger_terminal.render_entry(row, console)

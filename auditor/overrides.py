@@ -1,0 +1,66 @@
+"""Settings given on the command line as NAME=VALUE, typed by the target's own fields."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import fields
+from typing import Any
+
+from accountants.errors import InputError
+from auditor.families import FAMILIES
+from auditor.plan import PARTS, Plan, Setting, make_target
+from targets.systems.base import Target
+
+_LARGEST = 10**15
+
+
+def overridden(name: str, given: Sequence[str]) -> Target:
+    """The target called ``name`` with settings such as "sigma=5"; InputError on a wrong one.
+
+    A system may have ``aliases``, other names for its fields. Of a part (learner, protection,
+    route) the name is given as ``protection=laplace``, its settings as ``protection.epsilon=3``.
+    """
+    kind = FAMILIES["targets"].member(name)
+    aliases: dict[str, str] = getattr(kind, "aliases", {})
+    known = {field.name for field in fields(kind) if field.init}
+    settings: dict[str, Any] = {}
+    for text in given:
+        key, sign, value = text.partition("=")
+        if not sign or not key or not value:
+            raise InputError(
+                f"Expected --set NAME=VALUE, got {text!r}. For example --set rounds=5."
+            )
+        top, _, inner = key.strip().partition(".")
+        field = aliases.get(top, top)
+        if field not in known or (inner and field not in PARTS):
+            raise InputError(_unknown(name, key, known, aliases))
+        table = settings.setdefault(field, {}) if field in PARTS else settings
+        place = (inner or "name") if field in PARTS else field
+        if place in table:
+            raise InputError(f"Expected each setting of {name} once, got {key!r} twice. Drop one.")
+        table[place] = _value(value.strip())
+    return make_target(name, Plan(settings={name: settings}))
+
+
+def _value(text: str) -> Setting:
+    """True, false, a whole number, a number, or else a text."""
+    if text in ("true", "false"):
+        return text == "true"
+    value: int | float | str = text
+    with suppress(ValueError):
+        value = float(text)
+        value = int(text)
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        raise InputError(
+            f"Expected a number up to {_LARGEST:.0e}, got {text!r}. Give a smaller one."
+        )
+    return value
+
+
+def _unknown(name: str, key: str, known: set[str], aliases: dict[str, str]) -> str:
+    names = sorted(known | set(aliases))
+    near = difflib.get_close_matches(key, names, n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"It has: {', '.join(names)}."
+    return f"Expected a setting of {name}, got {key!r}. {hint}"
