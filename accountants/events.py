@@ -16,6 +16,7 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 
+from accountants._parameters import check_parameters
 from accountants.errors import InputError
 from accountants.scope import Adjacency, Scope
 
@@ -136,6 +137,7 @@ def private_leaves(
                 f"Expected an event that {reader} can read, got {type(leaf).__name__}. "
                 f"It reads {known}; ask another accountant."
             )
+        check_parameters(leaf)
         inner, drawn = sampled.get(type(leaf)), getattr(leaf, "event", None)
         if inner is not None and not isinstance(drawn, inner):
             raise InputError(

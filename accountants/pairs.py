@@ -1,0 +1,148 @@
+"""Pairs of laws (P, Q), as the probabilities of their privacy loss ln(P/Q).
+
+A pair dominates a mechanism if no two neighbours are told apart better, at any epsilon, than P from
+Q. Pairs are asked for the masses of intervals of the loss, in logarithms, so that neither a rare
+loss nor one of a thousand is lost to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtri
+
+Array = NDArray[np.float64]
+
+
+class Pair(Protocol):
+    """Two laws, known by their privacy loss."""
+
+    @property
+    def infinite(self) -> float:
+        """P-mass of what is impossible under Q."""
+        ...
+
+    def between(self, edges: Array) -> tuple[Array, Array]:
+        """Log-masses under P and under Q of the losses in (edges[i], edges[i + 1]].
+
+        ``edges`` rise, and may begin at -inf and end at inf; infinite losses are not counted.
+        """
+        ...
+
+    def span(self, tail: float) -> tuple[float, float]:
+        """Losses outside of which there is a P-mass of at most ``tail`` on either side."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianPair:
+    """N(mu, 1) against N(0, 1), where mu = sensitivity/sigma: the loss at x is mu x - mu^2/2."""
+
+    mu: float
+    infinite: float = 0.0
+
+    def between(self, edges: Array) -> tuple[Array, Array]:
+        """Log-masses of the intervals."""
+        x = edges / self.mu + self.mu / 2.0
+        return _normal(x - self.mu), _normal(x)
+
+    def span(self, tail: float) -> tuple[float, float]:
+        """The mean of the loss and as many deviations as the tail asks for."""
+        reach = -float(ndtri(max(tail, 1e-300))) * self.mu
+        return self.mu**2 / 2.0 - reach, self.mu**2 / 2.0 + reach
+
+
+@dataclass(frozen=True, slots=True)
+class LaplacePair:
+    """Laplace noise of scale 1 around 0 against the same around m = sensitivity/scale.
+
+    The loss is m at x <= 0, m - 2x between the centres and -m at x >= m.
+    """
+
+    m: float
+    infinite: float = 0.0
+
+    def between(self, edges: Array) -> tuple[Array, Array]:
+        """Log-masses of the intervals; the two atoms lie at m and at -m."""
+        x = np.clip((self.m - edges) / 2.0, 0.0, self.m)
+        width = _log1mexp(x[:-1] - x[1:]) - math.log(2.0)
+        log_p, log_q = width - x[1:], width - (self.m - x[:-1])
+        _add(edges, self.m, -math.log(2.0), -math.log(2.0) - self.m, log_p, log_q)
+        _add(edges, -self.m, -math.log(2.0) - self.m, -math.log(2.0), log_p, log_q)
+        return log_p, log_q
+
+    def span(self, tail: float) -> tuple[float, float]:
+        """P-losses beyond m - 2x have mass e^-x / 2."""
+        return max(-self.m, self.m + 2.0 * math.log(max(tail, 1e-300))), self.m
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicPair:
+    """Finitely many losses with their P-masses; Q-masses follow, but for what only Q can show."""
+
+    losses: tuple[float, ...]
+    masses: tuple[float, ...]
+    infinite: float = 0.0
+
+    def between(self, edges: Array) -> tuple[Array, Array]:
+        """Log-masses of the intervals."""
+        log_p = np.full(len(edges) - 1, -np.inf)
+        log_q = log_p.copy()
+        for loss, mass in zip(self.losses, self.masses, strict=True):
+            if mass > 0:
+                _add(edges, loss, math.log(mass), math.log(mass) - loss, log_p, log_q)
+        return log_p, log_q
+
+    def span(self, tail: float) -> tuple[float, float]:
+        """The least and the largest loss."""
+        return (min(self.losses), max(self.losses)) if self.losses else (0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Reversed:
+    """Q against P, of a pair without infinite losses on either side."""
+
+    pair: Pair
+    infinite: float = 0.0
+
+    def between(self, edges: Array) -> tuple[Array, Array]:
+        """Log-masses of the intervals, mirrored; an atom on an edge may take either side of it."""
+        log_p, log_q = self.pair.between(-edges[::-1])
+        return log_q[::-1], log_p[::-1]
+
+    def span(self, tail: float) -> tuple[float, float]:
+        """Mirrored; the pairs here reach no farther under Q than under P."""
+        low, high = self.pair.span(tail)
+        return -high, -low
+
+
+def _add(
+    edges: Array, loss: float, log_p: float, log_q: float, into_p: Array, into_q: Array
+) -> None:
+    """Put an atom into the interval that holds it."""
+    cell = int(np.searchsorted(edges, loss)) - 1
+    if 0 <= cell < len(into_p):
+        into_p[cell] = np.logaddexp(into_p[cell], log_p)
+        into_q[cell] = np.logaddexp(into_q[cell], log_q)
+
+
+def _log1mexp(x: Array) -> Array:
+    """ln(1 - e^-x) for x >= 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(-np.expm1(-x))
+
+
+def _normal(x: Array) -> Array:
+    """Log-masses of the standard normal law between rising points, from the nearer tail."""
+    right = x[:-1] > -x[1:]
+    inner = np.where(right, -x[:-1], x[1:])
+    outer = np.where(right, -x[1:], x[:-1])
+    larger = log_ndtr(inner)
+    with np.errstate(invalid="ignore"):
+        width = larger - log_ndtr(outer)
+    # Both ends at the same infinity: nothing lies between.
+    return np.asarray(larger + _log1mexp(np.where(np.isnan(width), 0.0, width)))
