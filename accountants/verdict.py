@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from accountants.bound import Bound, Side, check_delta, guess_probability
 from accountants.claim import Claim
+from accountants.conversions import Sizes, convert
 from accountants.errors import InputError
 from accountants.scope import Scope
 
@@ -67,6 +68,7 @@ def judge(
     delta: float | None = None,
     accounted: Bound | None = None,
     measured: Bound | None = None,
+    sizes: Sizes | None = None,
 ) -> Judgement:
     """Judge ``claim`` in ``scope`` against what can be proved and what was measured.
 
@@ -77,21 +79,27 @@ def judge(
     delta : the delta in question, by default the claim's own. A claim speaks at larger deltas too.
     accounted : an accountant's upper bound whose scope covers ``scope``, or None.
     measured : the largest lower bound found, in a scope that ``scope`` covers, or None.
+    sizes : how much the wider scopes hold, to say what the claim becomes there; it decides nothing.
     """
     _check_sides(scope, accounted, measured)
     vacuous = guess_probability(claim.epsilon, claim.delta) >= VACUOUS_GUESS
     asked = claim.delta if delta is None else check_delta(delta)
-    verdict, reason = _conclude(claim, scope, asked, accounted, measured)
+    verdict, reason = _conclude(claim, scope, asked, accounted, measured, sizes)
     return Judgement(verdict=verdict, vacuous=vacuous, reason=reason)
 
 
 def _conclude(
-    claim: Claim, scope: Scope, delta: float, accounted: Bound | None, measured: Bound | None
+    claim: Claim,
+    scope: Scope,
+    delta: float,
+    accounted: Bound | None,
+    measured: Bound | None,
+    sizes: Sizes | None,
 ) -> tuple[Verdict, str]:
     if measured is not None and accounted is not None and refutes(measured, accounted):
         if measured.confidence < ALARM_CONFIDENCE:
             capped = replace(measured, epsilon=accounted.epsilon)
-            verdict, reason = _conclude(claim, scope, delta, accounted, capped)
+            verdict, reason = _conclude(claim, scope, delta, accounted, capped, sizes)
             return verdict, (
                 f"{reason} (The measurement itself, {_at(measured)}, lies above the proof, as "
                 f"chance makes some do: no contradiction below {ALARM_CONFIDENCE} confidence.)"
@@ -118,7 +126,8 @@ def _conclude(
         differences.append(f"delta: claimed at {claim.delta:.3g}, asked at {delta:.3g}")
     if differences:
         speaks = measured if measured is not None and measured.delta >= delta else None
-        return Verdict.INCOMPARABLE, _incomparable(claim, differences, accounted, speaks)
+        carried = _carried(claim, scope, delta, sizes)
+        return Verdict.INCOMPARABLE, _incomparable(claim, differences, carried, accounted, speaks)
     if math.isinf(claim.epsilon):
         return Verdict.CONSISTENT, "No epsilon is claimed, so there is nothing to refute."
     if accounted is None:
@@ -139,10 +148,38 @@ def _conclude(
     return Verdict.CONSISTENT, f"Proved at {_at(accounted)} ({accounted.source}); {found}."
 
 
+def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> str:
+    """What the claim becomes in a scope that it does not cover, or why nothing follows.
+
+    Without ``sizes`` what needs them is left out.
+    """
+    if claim.scope.covers(scope) or math.isinf(claim.epsilon):
+        return ""
+    said = Bound(
+        epsilon=claim.epsilon,
+        delta=claim.delta,
+        side=Side.UPPER,
+        scope=claim.scope,
+        source="the claim",
+    )
+    try:
+        found = convert(said, scope, sizes, delta)
+    except InputError as error:
+        if sizes is None:
+            return ""
+        return f"Nothing follows from it there: {error}"
+    how = found.source.removesuffix("; from: the claim")
+    return f"Taken at its word, it becomes {_at(found)} there ({how})."
+
+
 def _incomparable(
-    claim: Claim, differences: list[str], accounted: Bound | None, measured: Bound | None
+    claim: Claim,
+    differences: list[str],
+    carried: str,
+    accounted: Bound | None,
+    measured: Bound | None,
 ) -> str:
-    parts = [f"The claim does not speak of this scope ({', '.join(differences)})."]
+    parts = [f"The claim does not speak of this scope ({', '.join(differences)}).", carried]
     if accounted is not None:
         parts.append(f"In this scope at most {_at(accounted)} can be proved ({accounted.source}).")
     if measured is not None and exceeds(measured.epsilon, claim.epsilon):
@@ -150,7 +187,7 @@ def _incomparable(
             f"Whoever reads the claim as a promise in this scope is wrong: epsilon is at least "
             f"{_at(measured)} ({measured.source})."
         )
-    return " ".join(parts)
+    return " ".join(part for part in parts if part)
 
 
 def _check_sides(scope: Scope, accounted: Bound | None, measured: Bound | None) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from accountants.bound import Bound, Side
 from accountants.claim import Claim
+from accountants.conversions import Sizes
 from accountants.errors import InputError
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from accountants.verdict import Verdict, judge, refutes
@@ -107,6 +108,31 @@ def test_a_bound_at_a_smaller_delta_is_not_quoted_against_a_reading(
     judgement = judge(claimed(1, 1e-5), scope=TRAINING, measured=measured)
     assert judgement.verdict is Verdict.INCOMPARABLE
     assert ("is wrong" in judgement.reason) is speaks
+
+
+def test_it_is_said_what_a_claim_becomes_in_another_scope() -> None:
+    """T rounds of it; twice epsilon and (1 + e^eps) delta; or nothing, and why."""
+
+    def reason(claim: Claim, scope: Scope, delta: float | None = None) -> str:
+        sizes = Sizes(rounds=20)
+        judgement = judge(claim, scope=scope, delta=delta, sizes=sizes)
+        assert judgement.verdict is Verdict.INCOMPARABLE
+        return judgement.reason
+
+    assert "it becomes 5000 there (basic composition, 20 times)" in reason(claimed(250), TRAINING)
+    assert "at delta=1e-06 there (optimal" in reason(claimed(0.1), TRAINING, 1e-6)
+    presence = replace(ROUND, adjacency=Adjacency.ADD_REMOVE)
+    swapped = replace(ROUND, adjacency=Adjacency.REPLACE)
+    assert "becomes 2 at delta=3.72e-05 there" in reason(claimed(1, 1e-5, presence), swapped)
+    assert "published exactly" not in reason(claimed(1, 1e-5, presence), swapped)
+    assert "Nothing follows from it there: Expected a vantage" in reason(
+        claimed(1, scope=PEERS), ROUND
+    )
+    # Where only the delta differs, the claim is as it was; where it is infinite, nothing is said.
+    assert "there" not in reason(claimed(1, 1e-5), ROUND, 1e-6)
+    unknown = judge(claimed(1), scope=TRAINING, sizes=Sizes()).reason
+    assert "Nothing follows from it there: Expected the number of rounds" in unknown
+    assert "there" not in judge(claimed(1), scope=TRAINING).reason
 
 
 def test_the_table_reaches_every_verdict() -> None:
