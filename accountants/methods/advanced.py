@@ -70,15 +70,15 @@ def _advanced(kinds: Kinds, delta: float, form: _Form) -> float:
     total = math.fsum(n * e for e, n in kinds)
     if delta == 0 or math.isinf(total) or total == 0:
         return total
-    squares = math.fsum(n * e**2 for e, n in kinds)
+    norm = math.hypot(*(math.sqrt(n) * e for e, n in kinds))
     level = -math.log(delta)
     if form == "dwork-rothblum-vadhan-2010":
         mean = math.fsum(n * e * math.expm1(min(e, 700.0)) for e, n in kinds)
     else:
         mean = math.fsum(n * e * math.tanh(e / 2.0) for e, n in kinds)
         # ln(e + sqrt(V)/delta) without overflow at the smallest deltas.
-        level = min(level, float(_log_add(1.0, 0.5 * math.log(squares) + level)))
-    return min(total, mean + math.sqrt(2.0 * squares * level))
+        level = min(level, float(_log_add(1.0, math.log(norm) + level)))
+    return min(total, mean + norm * math.sqrt(2.0 * level))
 
 
 def _log_add(one: float, other: float) -> float:
