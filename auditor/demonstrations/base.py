@@ -21,11 +21,12 @@ class Contest:
 
     ``sample(world, size, rng)`` runs the system's own code ``size`` times in world 0 or 1, in
     blocks of bounded memory, and gives one number a run, (size,): ``statistic`` says which, in
-    words, and it uses nothing that the scope's vantage does not show. Runs are drawn one after the
-    other: two calls of ``sample`` with one generator give what one call for all of them gives.
-    ``samples`` are the runs of each world. A lower bound found here speaks of ``scope`` at
-    ``delta``; it refutes ``claim`` if the claim's scope covers that one. ``population`` is what
-    claim and proof were made for; without it no proof is compared.
+    words, and it uses nothing that the scope's vantage does not show. The same world, size and
+    generator give the same numbers; where a member does not say ``blockwise = False``, two calls
+    with one generator give what one call for all runs gives. ``samples`` are the runs of each
+    world. A lower bound found here speaks of ``scope`` at ``delta``; it refutes ``claim`` if the
+    claim's scope covers that one. ``population`` is what claim and proof were made for; without it
+    no proof is compared.
     """
 
     system: Target

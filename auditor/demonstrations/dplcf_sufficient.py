@@ -12,7 +12,7 @@ from targets.systems.dplcf_sp import DplcfSp
 
 @dataclass(frozen=True, kw_only=True)
 class DplcfSufficient:
-    """p = 0.95, q = p/e keeps p/q = e^1 (section 3.2.1), yet epsilon is ln((1-q)/(1-p)) = 2.57.
+    """p = 0.9, q = p/e keeps p/q = e^1 (section 3.2.1), yet epsilon is ln((1-q)/(1-p)) = 1.90.
 
     The condition suffices up to p = e^eps/(1+e^eps) = 0.731 only, which is what the control takes:
     symmetric flipping.
@@ -20,7 +20,7 @@ class DplcfSufficient:
 
     samples: int = 100_000
     epsilon: float = 1.0
-    keep: float = 0.95
+    keep: float = 0.9
 
     target = "dplcf-ap"
     entries = ("6",)

@@ -57,7 +57,7 @@ class FmfLdpRounds:
     rounds: int = 10
 
     target = "fmf-ldp"
-    entries = ("2",)
+    entries = ("2b", "2c")
 
     def violation(self) -> Contest:
         """All rounds of a training."""

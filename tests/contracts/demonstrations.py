@@ -1,0 +1,136 @@
+"""What every demonstration must keep. Each check raises AssertionError naming what is broken.
+
+``tests/specimens/demonstrations.py`` holds demonstrations that must fail. Whether a violation shows
+is not asked here, for it takes the samples of a run: ``auditor run --only claims`` says it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from accountants.bound import Side
+from accountants.verdict import refutes
+from auditor import ledger
+from auditor.demonstrations.base import Contest, Demonstration, Transcript
+from auditor.families import FAMILIES
+
+RUNS = 24
+Side_ = Contest | Transcript
+
+
+def sides(demonstration: Demonstration) -> tuple[tuple[str, Side_], tuple[str, Side_]]:
+    """Violation and control by name."""
+    return ("violation", demonstration.violation()), ("control", demonstration.control())
+
+
+def contests(demonstration: Demonstration) -> list[tuple[str, Contest]]:
+    """Those sides that are sampled."""
+    return [(n, side) for n, side in sides(demonstration) if isinstance(side, Contest)]
+
+
+def check_statement(demonstration: Demonstration) -> None:
+    """It says which claims of which target it is about, finitely, in words."""
+    assert demonstration.entries, "no entry of the ledger is named"
+    assert all(entry and entry[0].isdigit() for entry in demonstration.entries)
+    assert demonstration.target in FAMILIES["targets"].names(), demonstration.target
+    assert demonstration.violation().system.name == demonstration.target, "another system is run"
+    for name, side in sides(demonstration):
+        assert 0 <= side.claim.epsilon < math.inf, f"{name}: nothing is claimed"
+        assert side.claim.statement, f"{name}: the claim is not said"
+        assert side.claim.source, f"{name}: the claim has no source"
+        assert side.statistic, f"{name}: the statistic is not said"
+        assert side.population is not None, f"{name}: no proof can be compared"
+        if isinstance(side, Contest):
+            assert side.samples >= RUNS, f"{name}: {side.samples} samples"
+            assert side.worlds[0] != side.worlds[1], f"{name}: one world twice"
+
+
+def check_scope(demonstration: Demonstration) -> None:
+    """What is measured is within what is claimed, scope and delta."""
+    for name, side in sides(demonstration):
+        found = side if isinstance(side, Contest) else side.bound
+        assert side.claim.scope.covers(found.scope), (
+            f"{name}: a bound in [{found.scope}] says nothing of a claim in [{side.claim.scope}]"
+        )
+        assert found.delta >= side.claim.delta, f"{name}: the claim speaks at a larger delta"
+
+
+def check_transcript(demonstration: Demonstration) -> None:
+    """An exact bound is a lower one, without samples, found again, on the right side of its claim.
+
+    Its witness has the two probabilities whose ratio it is, unless no double holds them.
+    """
+    for name, side in sides(demonstration):
+        if isinstance(side, Contest):
+            continue
+        bound = side.bound
+        assert bound.side is Side.LOWER, name
+        assert bound.confidence == 1.0, f"{name}: an exact bound has no confidence"
+        assert bound.samples is None, f"{name}: an exact bound has no samples"
+        assert bound.witness is not None, f"{name}: the transcript is not shown"
+        assert refutes(bound, side.claim) == (name == "violation"), (
+            f"{name}: {bound.epsilon} against a claimed {side.claim.epsilon}"
+        )
+    again = demonstration.violation()
+    first = demonstration.violation()
+    if isinstance(first, Transcript) and isinstance(again, Transcript):
+        assert first.bound == again.bound, "another transcript on every call"
+
+
+def check_statistic(demonstration: Demonstration) -> None:
+    """One finite number a run, in both worlds."""
+    for name, contest in contests(demonstration):
+        for world in (0, 1):
+            scores = contest.sample(world, RUNS, np.random.default_rng(world))
+            assert np.shape(scores) == (RUNS,), f"{name}, world {world}: shape {np.shape(scores)}"
+            assert np.isfinite(scores).all(), f"{name}, world {world}: not finite"
+
+
+def check_seeds(demonstration: Demonstration) -> None:
+    """Equal generators give equal numbers, also from a contest made anew and asked before."""
+    for (name, contest), (_, other) in zip(
+        contests(demonstration), contests(demonstration), strict=True
+    ):
+        first = contest.sample(0, RUNS, np.random.default_rng(7))
+        other.sample(1, RUNS, np.random.default_rng(8))
+        again = other.sample(0, RUNS, np.random.default_rng(7))
+        assert first.tobytes() == again.tobytes(), f"{name}: equal generators, other numbers"
+
+
+def check_blocks(demonstration: Demonstration) -> None:
+    """Runs drawn in two calls are those drawn in one, unless the member says otherwise."""
+    if not getattr(demonstration, "blockwise", True):
+        return
+    for name, contest in contests(demonstration):
+        one, two = np.random.default_rng(9), np.random.default_rng(9)
+        whole = contest.sample(0, RUNS, one)
+        parts = [contest.sample(0, size, two) for size in (5, RUNS - 5)]
+        assert whole.tobytes() == np.concatenate(parts).tobytes(), (
+            f"{name}: blocks change the answer"
+        )
+
+
+def check_entries(demonstration: Demonstration) -> None:
+    """The ledger has these entries."""
+    known = {entry.number for entry in ledger.entries()}
+    missing = [number for number in demonstration.entries if number not in known]
+    assert not missing, f"no entries {', '.join(missing)} in the ledger"
+
+
+CHECKS: tuple[Callable[[Demonstration], None], ...] = (
+    check_statement,
+    check_scope,
+    check_transcript,
+    check_statistic,
+    check_seeds,
+    check_blocks,
+)
+
+
+def check_demonstration(demonstration: Demonstration) -> None:
+    """Run every check."""
+    for check in CHECKS:
+        check(demonstration)

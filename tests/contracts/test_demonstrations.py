@@ -1,0 +1,40 @@
+"""The demonstration contract over every member of the family, and over broken ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from auditor import ledger
+from auditor.demonstrations.base import Demonstration
+from auditor.families import FAMILIES
+from tests.contracts.demonstrations import CHECKS, check_demonstration, check_entries
+from tests.specimens.demonstrations import BROKEN_DEMONSTRATIONS, Sound
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", FAMILIES["demonstrations"].names())
+def test_demonstration_keeps_the_contract(
+    name: str, check: Callable[[Demonstration], None]
+) -> None:
+    check(FAMILIES["demonstrations"].member(name)())
+
+
+@pytest.mark.parametrize("broken", BROKEN_DEMONSTRATIONS, ids=lambda d: type(d).__name__)
+def test_the_demonstration_contract_catches(broken: Demonstration) -> None:
+    with pytest.raises(AssertionError):
+        check_demonstration(broken)
+
+
+def test_the_demonstration_contract_passes_the_sound_one() -> None:
+    check_demonstration(Sound())
+
+
+@pytest.mark.parametrize("name", FAMILIES["demonstrations"].names())
+def test_the_ledger_has_its_entries(name: str) -> None:
+    member = FAMILIES["demonstrations"].member(name)()
+    headings = {str(entry.heading) for entry in ledger.entries()}
+    if not {number.rstrip("abcdefgh") for number in member.entries} <= headings:
+        pytest.skip(f"the ledger does not have the headings of {', '.join(member.entries)} yet")
+    check_entries(member)
