@@ -18,9 +18,10 @@ from targets.settings import (
     proper_share,
     whole,
 )
+from targets.systems._horizontal_laws import drawn_shares, party_sizes
 from targets.systems._horizontal_mf import HorizontalMf
 from targets.systems._party_steps import PartySteps
-from targets.systems._sgd_mf import UNITS, noisy_steps
+from targets.systems._sgd_mf import UNITS, batch_size, noisy_steps
 from targets.systems.base import Population, Question
 
 if TYPE_CHECKING:
@@ -40,10 +41,11 @@ class NoisyHorizontal(HorizontalMf):
     party's own ratings; and the user embeddings that enter the gradients follow, without noise,
     from all ratings of the user. So sampling does not amplify for one rating, whose user's other
     ratings show whether the row was drawn; one rating moves the user's embedding and with it the
-    gradients of all of that user's items (``reach``); and of a fixed number of rows nothing is
-    proved when a user comes or goes. Repaired, every unit is drawn by itself (each rating, or each
-    user), as the moments accountant assumes, the divisor takes ``density``, a public guess, for
-    tau; and per rating, user embeddings stay at their random start until the last stage.
+    gradients of all of that user's items (``reach``); and of a fixed number of rows the moments
+    accountant proves nothing when a user comes or goes. Repaired, every unit is drawn by itself
+    (each rating, or each user), as the moments accountant assumes, the divisor takes ``density``,
+    a public guess, for tau; and per rating, user embeddings stay at their random start until the
+    last stage.
     """
 
     unit: str = "rating"
@@ -108,30 +110,40 @@ class NoisyHorizontal(HorizontalMf):
         return 1.0 / (min(guess, self.trim) if self.unit == "user" else guess)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None: projections between the steps hide part of what the noisy gradients tell."""
+        """None, but where a system knows what is left after the projections."""
         return None
 
     def reach(self, scope: Scope, n_items: int) -> float:
         """How far the unit of ``scope`` moves one step's sum of gradients, at most.
 
         With c = theta, or all items where nothing is trimmed: a user who comes or goes
-        2 R^(3/2) sqrt(c), one row an item, which is attained. A user replaced by another, and one
-        rating that moves the user's embedding: twice that, since both sums are within the former.
-        A rating alone, at embeddings that do not depend on it: 2 R^(3/2); an interaction that
-        becomes another one, twice that.
+        2 R^(3/2) sqrt(c), one row an item, which is attained. A user replaced by another: twice
+        that, since both sums are within the former. A rating that moves the user's embedding, where
+        nothing is trimmed: 2 R^(3/2) sqrt(2c - 1). For at an item rated x in both worlds the
+        gradients are 2 (x - u.v) u and 2 (x - u'.v) u'; if the two errors have one sign, u.u' >= 0
+        makes the distance 2 R^(3/2) sqrt(2) at most, and if they do not, they are at most x and
+        R - x, and it is 2 R^(3/2); the rating itself has one gradient. A rating alone, at
+        embeddings that do not depend on it: 2 R^(3/2); an interaction that becomes another one,
+        twice that.
         """
         count = n_items if self.trimmed is None else min(self.trimmed, n_items)
         one = 2.0 * self.bound * math.sqrt(self.bound)
         if scope.unit in _ONE and not self.adapted:
             swapped = scope.unit is not Unit.RATING and scope.adjacency is not Adjacency.ADD_REMOVE
             return 2.0 * one if swapped else one
-        presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
-        return one * math.sqrt(count) * (1.0 if presence else 2.0)
+        if scope.is_presence:
+            return one * math.sqrt(count)
+        if scope.unit in _ONE and scope.adjacency is Adjacency.ADD_REMOVE and self.trimmed is None:
+            return one * math.sqrt(2 * count - 1)
+        return one * math.sqrt(count) * 2.0
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Every noisy gradient of the unit's one party, at its true sensitivity.
 
-        A round is T' of them. Sampling counts where the unit is drawn by itself.
+        A round is T' of them. Sampling amplifies where the unit is drawn by itself. Where rows are
+        drawn, a fixed number n' of them, it is charged as if it were seen when the user's is: a
+        change within the row is in a share n'/n of all steps, and of a user who comes or goes the
+        share is as large, twice as far apart, for it takes another one's place.
         """
         drawn = Unit.USER if self.unit == "user" else Unit.RATING
         amplified = (
@@ -139,7 +151,16 @@ class NoisyHorizontal(HorizontalMf):
         )
         steps = self.steps if scope.horizon is Horizon.TRAINING else self.local_steps
         z = self.sigma / self.reach(scope, population.n_items)
-        return noisy_steps(z, self.rate, steps, amplified=amplified)
+        if not self.faithful:
+            return noisy_steps(z, self.rate, steps, amplified=amplified)
+        share = drawn_shares(population.n_users, self.parties, self.rate)[1]
+        if not scope.is_presence:
+            return noisy_steps(z, share, steps, amplified=False, revealed=True)
+        sizes = party_sizes(population.n_users, self.parties)
+        fixed = all(batch_size(n, self.rate) == batch_size(n - 1, self.rate) for n in sizes)
+        if not fixed or share >= 0.25:  # a quarter of the steps, twice as far apart, is as much
+            return noisy_steps(z, share, steps, amplified=False)
+        return noisy_steps(z / 2.0, share, steps, amplified=False, revealed=True)
 
 
 def presence(unit: str, vantage: Vantage = Vantage.SERVER) -> Scope:

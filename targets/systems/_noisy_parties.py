@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
@@ -12,7 +13,7 @@ from targets.mechanisms.base import Mechanism
 from targets.settings import boolean, check_settings, positive, proper_share
 from targets.systems._descent import Clipping, Descent
 from targets.systems._rating_parties import RatingParties
-from targets.systems._sgd_mf import noisy_steps
+from targets.systems._sgd_mf import batch_size, noisy_steps
 from targets.systems.base import Population
 
 if TYPE_CHECKING:
@@ -28,9 +29,10 @@ class NoisyParties(RatingParties):
     Delta is the sensitivity that the paper claims for the ``unit``; ``delta`` its delta.
     ``faithful`` is the paper: rows are drawn, a fixed number of them, and the divisor counts the
     party's own ratings. Sampling rows does not amplify for one rating, whose user's other ratings
-    show whether the row was drawn, and nothing is proved of a fixed number of rows when a user
-    comes or goes. Repaired, every unit is drawn by itself (each rating, or each user), as the
-    moments accountant assumes, and the divisor takes ``density``, a public guess, for tau.
+    show whether the row was drawn, and the moments accountant proves nothing of a fixed number of
+    rows when a user comes or goes. Repaired, every unit is drawn by itself (each rating, or each
+    user), as the moments accountant assumes, and the divisor takes ``density``, a public guess,
+    for tau.
 
     ``event`` charges every noisy step, at the true sensitivity. It takes tau for public, as the
     paper does; strictly, with ``faithful`` the scale of the noise tells how many ratings there are.
@@ -85,7 +87,7 @@ class NoisyParties(RatingParties):
         return 1.0 / (min(guess, self.trim) if self.unit == "user" else guess)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None: projections between the steps hide part of what the noisy gradients tell."""
+        """None, but where a system knows what is left after the projections."""
         return None
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
@@ -95,7 +97,10 @@ class NoisyParties(RatingParties):
         the ``unit`` is the user, else with all items; replaced by another, it moves the sum twice
         as far, and so does an interaction. Per user, so does a rating that comes or goes: another
         takes its place in the trimming, and a clipped gradient may turn round. Any one round is
-        charged as the training, since parties keep their item embeddings.
+        charged as the training, since parties keep their item embeddings. Where rows are drawn, a
+        fixed number n' of them, the rows of the user are in a share n'/n of all steps, whatever
+        their data, and it is charged as if it were seen in which. Of a user who comes or goes the
+        share is as large, and the sums are twice as far apart: it takes another one's place.
         """
         from dp_accounting import ComposedDpEvent, NonPrivateDpEvent
 
@@ -110,6 +115,13 @@ class NoisyParties(RatingParties):
         if single and self.unit == "user" and scope.adjacency is not Adjacency.REPLACE:
             far = 2.0
         amplified = not self.faithful and presence and single == (self.unit == "rating")
+        size = batch_size(n, self.rate)
+        often, revealed = size / n if self.faithful else self.rate, self.faithful
+        if self.faithful and scope.is_presence:
+            # Twice as far apart in a quarter of the steps is as much as in all of them.
+            revealed = often < 0.25 and batch_size(n - 1, self.rate) == size
+            far *= 2.0 if revealed else 1.0
+        one = partial(noisy_steps, amplified=amplified, revealed=revealed)
         noise = self.descent(n)
         charged: list[DpEvent] = []
         for steps, joint, sigma in (
@@ -121,7 +133,7 @@ class NoisyParties(RatingParties):
             z = sigma / (far * self.clipping.sensitivity(count, joint))
             if not z > 0:
                 return NonPrivateDpEvent()
-            charged.append(noisy_steps(z, self.rate, steps * parties, amplified=amplified))
+            charged.append(one(z, often, steps * parties))
         return charged[0] if len(charged) == 1 else ComposedDpEvent(charged)
 
 

@@ -190,12 +190,14 @@ def accounted(noise_multiplier: float, rate: float, steps: int, delta: float) ->
     return float(np.min(steps * np.asarray(curve) - math.log(delta) / moments))
 
 
-def noisy_steps(noise_multiplier: float, rate: float, steps: int, *, amplified: bool) -> DpEvent:
+def noisy_steps(
+    noise_multiplier: float, rate: float, steps: int, *, amplified: bool, revealed: bool = False
+) -> DpEvent:
     """``steps`` noisy gradients at ``noise_multiplier`` times the sensitivity.
 
-    ``amplified`` says that every unit is sampled by itself at ``rate``. Otherwise nothing is
-    granted for sampling: for one rating of a sampled row, the user's other ratings show whether the
-    row was drawn; among a fixed number of rows, those of others do.
+    ``amplified`` says that every unit is sampled by itself at ``rate``; ``revealed`` that the row
+    it stands in is drawn at ``rate``, whatever its data, and that the adversary may see when: for
+    one rating of the row, the others show it. Otherwise nothing is granted for sampling.
     """
     from dp_accounting import (
         GaussianDpEvent,
@@ -209,6 +211,10 @@ def noisy_steps(noise_multiplier: float, rate: float, steps: int, *, amplified: 
     one = GaussianDpEvent(noise_multiplier)
     if amplified:
         one = PoissonSampledDpEvent(rate, one)
+    elif revealed and rate < 1.0:
+        from accountants.events import RevealedSamplingDpEvent
+
+        one = RevealedSamplingDpEvent(rate, one)
     return SelfComposedDpEvent(one, steps)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accountants.claim import Claim
-from accountants.scope import Vantage
+from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from targets.mechanisms.base import Mechanism
 from targets.settings import check_settings, whole
+from targets.systems._horizontal_laws import Training, rating_law, user_law
 from targets.systems._noisy_horizontal import NoisyHorizontal, presence
 from targets.systems._sgd_mf import PAPER, accounted
 from targets.systems.base import Population, Question
@@ -89,6 +91,35 @@ class HflSgdmf(NoisyHorizontal):
             )
         return tuple(asked)
 
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """Every round's V in the rows of one user, at the server's choice of what it broadcasts.
+
+        From below, see ``_horizontal_laws``: a rating that turns its user's embedding, or a user
+        who comes and goes. None where repaired, for other changes, and from other vantages.
+        """
+        plain = self.faithful and self.noise_multiplier > 0 and scope.vantage is Vantage.SERVER
+        if not plain or scope.adjacency is not Adjacency.ADD_REMOVE:
+            return None
+        training = Training(
+            factors=self.factors,
+            bound=self.bound,
+            rounds=self.rounds,
+            local_steps=self.local_steps,
+            rate=self.rate,
+            learning_rate=self.learning_rate,
+            fitting=self.fitting,
+            sigma=self.sigma,
+        )
+        if scope.horizon is not Horizon.TRAINING:
+            training = replace(training, rounds=1)
+        n, m = population.n_users, population.n_items
+        if self.unit == "user":
+            present = scope.unit is Unit.USER
+            return user_law(training, n, m, self.parties, self.trim) if present else None
+        if scope.unit not in (Unit.RATING, Unit.INTERACTION):
+            return None
+        return rating_law(training, n, m, self.parties)
+
     @property
     def _why(self) -> str:
         if not self.faithful:
@@ -97,7 +128,7 @@ class HflSgdmf(NoisyHorizontal):
             return (
                 "A pre-trained user embedding moves with every one of the user's ratings, without "
                 "noise, and with it the gradients of all of the user's items; and those show "
-                "whether the row was drawn, so that the sampling rate buys nothing."
+                "whether the row was drawn, so that sampling does not amplify."
             )
         return (
             "A fixed number of rows is drawn, for which the moments accountant of rows drawn by "

@@ -76,7 +76,7 @@ def sampling_note(settings: LoneParties) -> str:
     if settings.unit == "rating":
         return (
             "Whole rows are sampled: the user's other ratings show whether the row of this one was "
-            "drawn, so that the sampling rate buys nothing for a single rating."
+            "drawn, so that sampling does not amplify for a single rating."
         )
     return (
         "A fixed number of rows is drawn, for which the accounting of rows drawn by themselves "

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from accountants.claim import Claim
-from accountants.scope import Adjacency, Vantage
+from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from targets.mechanisms.base import Mechanism
 from targets.settings import check_settings, not_negative
 from targets.systems._descent import Clipping, EmbeddingClipping
 from targets.systems._noisy_parties import NoisyParties, scope_of
 from targets.systems._sgd_mf import PAPER, accounted
+from targets.systems._vertical_laws import rating_law
 from targets.systems._vertical_mf import VerticalMf
 from targets.systems.base import Population, Question, Reported
 
@@ -56,6 +58,33 @@ class VflSgdmf(NoisyParties, VerticalMf):
         one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if joint else 1.0)
         return one * self.trim if self.unit == "user" else one
 
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """Every U that a party sends, of one rating among others of its user: ``_vertical_laws``.
+
+        From below, and where every step is sent (T' = 1) and item embeddings hardly move from where
+        they begin. None else, where repaired, for other changes, and from other vantages.
+        """
+        plain = self.faithful and self.noise_multiplier > 0 and scope.vantage is Vantage.SERVER
+        plain = plain and self.unit == "rating" and self.local_steps == 1
+        plain = plain and self.split == "random" and scope.horizon is Horizon.TRAINING
+        one = scope.unit in (Unit.RATING, Unit.INTERACTION)
+        if not (plain and one and scope.adjacency is Adjacency.ADD_REMOVE):
+            return None
+        m = population.n_items
+        parties = min(self.parties, m)
+        return rating_law(
+            factors=self.factors,
+            bound=self.bound,
+            rate=self.rate,
+            learning_rate=self.learning_rate,
+            sigma=self.descent(population.n_users).sigma,
+            steps=self.steps,
+            tuning=self.tuning,
+            n_users=population.n_users,
+            held=m // parties,
+            weight=-(-m // parties) / m,
+        )
+
     def questions(self, population: Population) -> tuple[Question, ...]:
         """Theorem 3 for a rating, or Theorem 4 and its replacement for a user."""
         one = accounted(self.noise_multiplier, self.rate, sum(self.lengths), self.delta)
@@ -73,7 +102,7 @@ class VflSgdmf(NoisyParties, VerticalMf):
             )
             note = (
                 "Whole rows are sampled: the user's other ratings show whether the row of this one "
-                "was drawn, so that the sampling rate buys nothing for a single rating."
+                "was drawn, so that sampling does not amplify for a single rating."
                 if self.faithful
                 else "Repaired: every rating is sampled by itself."
             )

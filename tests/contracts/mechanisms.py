@@ -44,6 +44,8 @@ from targets.mechanisms.post_processed import PostProcessed
 from targets.mechanisms.private_average import PrivateAverage
 from targets.mechanisms.product import Product
 from targets.mechanisms.repeated import Repeated
+from targets.mechanisms.revealed_gaussian import RevealedGaussian
+from targets.mechanisms.sampled_gaussian import SampledGaussian
 from targets.mechanisms.shuffled import Shuffled
 from targets.mechanisms.shuffled_reports import ShuffledReports
 from targets.mechanisms.snapped_laplace import SnappedLaplace
@@ -149,6 +151,30 @@ def _counts(kinds: int, n_users: int) -> NDArray[Any]:
     """All ways to share users out over kinds."""
     ways = itertools.product(range(n_users + 1), repeat=kinds)
     return np.array([way for way in ways if sum(way) == n_users])
+
+
+def _told(mechanism: RevealedGaussian) -> Case:
+    """A normal coin a use, and a normal sum around the value if the coin is low."""
+    rate, z = mechanism.sampling_probability, mechanism.noise_multiplier
+
+    def cdf(outputs: NDArray[Any], value: Any) -> NDArray[Any]:
+        coins, sums = stats.norm.cdf(outputs[..., 0]), outputs[..., 1]
+        return np.stack([coins, stats.norm.cdf(sums, value * (coins < rate), z)], axis=-1)
+
+    return Case(mechanism, np.array([0.0, 0.4, 1.0]), None, cdf)
+
+
+def _untold(mechanism: SampledGaussian) -> Case:
+    """Every round by itself: a normal law a count of draws."""
+    counts = np.arange(mechanism.local_steps + 1)
+    law = stats.binom.pmf(counts, mechanism.local_steps, mechanism.sampling_probability)
+    unit = mechanism.noise_multiplier * mechanism.local_steps**0.5
+
+    def cdf(outputs: NDArray[Any], value: Any) -> NDArray[Any]:
+        shift = (1.0 if value else -mechanism.opposite) / unit
+        return stats.norm.cdf(outputs[..., None] - counts * shift) @ law
+
+    return Case(mechanism, np.array([0.0, 1.0]), None, cdf)
 
 
 # Beyond the papers: categories, bounded numbers, noise on grids, combinators.
@@ -343,6 +369,22 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
     "shuffled": (
         Case(Shuffled(1.0, 4), np.array([-1.0, 0.25, 1.0]), np.arange(5)),
         Case(Shuffled(2.5, 1), np.array([-1.0, 0.25, 1.0]), np.arange(2)),
+    ),
+    "revealed-gaussian": tuple(
+        _told(RevealedGaussian(noise_multiplier=z, sampling_probability=rate, count=3))
+        for z, rate in ((0.2, 0.7), (0.9, 0.3))
+    ),
+    "sampled-gaussian": tuple(
+        _untold(
+            SampledGaussian(
+                noise_multiplier=z,
+                sampling_probability=rate,
+                rounds=2,
+                local_steps=steps,
+                opposite=opposite,
+            )
+        )
+        for z, rate, steps, opposite in ((0.7, 0.3, 1, 0.0), (0.9, 0.4, 3, 0.0), (1.1, 0.5, 2, 0.6))
     ),
     "repeated": (
         Case(Repeated(BitFlip.symmetric(1.0), 3), _BITS, _tuples(3)),

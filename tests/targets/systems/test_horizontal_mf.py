@@ -10,6 +10,7 @@ import pytest
 from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, PoissonSampledDpEvent
 
 from accountants.errors import InputError
+from accountants.events import RevealedSamplingDpEvent
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from accountants.verdict import Verdict
 from auditor.accounting import all_accountants, answer
@@ -148,7 +149,7 @@ def test_one_rating_moves_all_rows_of_its_user() -> None:
         reach = target.reach(scope(), items)
         if faithful:
             assert moved > 0.9 * math.sqrt(2 * (items - 1)) * ONE
-            assert moved <= reach == pytest.approx(2 * math.sqrt(items) * ONE)
+            assert moved <= reach == pytest.approx(math.sqrt(2 * items - 1) * ONE)
         else:
             assert reach == pytest.approx(ONE)
 
@@ -163,8 +164,10 @@ def test_what_is_owed(kind: type[NoisyHorizontal]) -> None:
     z, user = 1.7, scope(Unit.USER)
     replaced = scope(Unit.USER, Adjacency.REPLACE)
     plain = kind()
-    assert leaf(plain, scope()).noise_multiplier == pytest.approx(z / 200)
-    assert leaf(plain, user).noise_multiplier == pytest.approx(z / 100)
+    told = leaf(plain, scope())  # of 7,000 rows of a party 70 are drawn
+    assert told == RevealedSamplingDpEvent(0.01, told.event)
+    assert told.event.noise_multiplier == pytest.approx(z / math.sqrt(2 * 10_000 - 1))
+    assert leaf(plain, user).event.noise_multiplier == pytest.approx(z / 200)
     mended = kind(faithful=False)
     sampled = leaf(mended, scope())
     assert isinstance(sampled, PoissonSampledDpEvent)
@@ -172,8 +175,12 @@ def test_what_is_owed(kind: type[NoisyHorizontal]) -> None:
     assert sampled.event.noise_multiplier == pytest.approx(z)
     assert leaf(mended, user).noise_multiplier == pytest.approx(z / 100)
     trimmed = kind(unit="user")
-    assert leaf(trimmed, user).noise_multiplier == pytest.approx(z * math.sqrt(10))
-    assert leaf(trimmed, replaced).noise_multiplier == pytest.approx(z * math.sqrt(10) / 2)
+    for where in (user, replaced):  # who comes takes another one's place
+        told = leaf(trimmed, where)
+        assert told.sampling_probability == 0.01
+        assert told.event.noise_multiplier == pytest.approx(z * math.sqrt(10) / 2)
+    uneven = replace(trimmed, rate=1.5 / 7000)  # with a user fewer, a row fewer is drawn
+    assert isinstance(leaf(uneven, user), GaussianDpEvent)
     mended = kind(unit="user", faithful=False)
     assert isinstance(leaf(mended, user), PoissonSampledDpEvent)
     assert isinstance(leaf(mended, replaced), GaussianDpEvent)

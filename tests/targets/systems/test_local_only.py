@@ -11,6 +11,7 @@ from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDp
 from scipy import sparse
 
 from accountants.errors import InputError
+from accountants.events import RevealedSamplingDpEvent
 from accountants.scope import Adjacency, Unit
 from targets.datasets.base import Interactions
 from targets.systems._noisy_parties import scope_of
@@ -86,17 +87,20 @@ def test_the_claim_is_the_moments_accountants_over_all_parties_for_a_user() -> N
 
 
 def test_what_is_owed_follows_from_the_clip() -> None:
-    noisy = SelfComposedDpEvent(GaussianDpEvent(1.8), 1000)
-    assert LocalOnly().event(scope_of("rating"), SOME) == noisy
-    assert DpSgdMf(unit="user").event(scope_of("user"), SOME) == noisy
+    def seen(z: float) -> SelfComposedDpEvent:
+        return SelfComposedDpEvent(RevealedSamplingDpEvent(0.01, GaussianDpEvent(z)), 1000)
+
+    assert LocalOnly().event(scope_of("rating"), SOME) == seen(1.8)
+    # a user who comes takes another one's place in the batch
+    assert DpSgdMf(unit="user").event(scope_of("user"), SOME) == seen(0.9)
     parties = LocalOnly(unit="user", faithful=False).event(scope_of("user"), SOME)
     assert parties == SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(1.8)), 10_000)
     # another value may turn a clipped gradient round
     value = LocalOnly().event(scope_of("rating", adjacency=Adjacency.REPLACE), SOME)
-    assert value == SelfComposedDpEvent(GaussianDpEvent(0.9), 1000)
+    assert value == seen(0.9)
     # clipped one by one, the ten ratings of a party's items add up
     whole = LocalOnly().event(scope_of("user"), SOME)
-    assert whole.event == GaussianDpEvent(pytest.approx(0.18))
+    assert whole.event.event == GaussianDpEvent(pytest.approx(0.09))
 
 
 def test_settings_out_of_range_are_refused() -> None:

@@ -1,0 +1,84 @@
+"""A law that a system follows but for a known probability: its curve from below."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from accountants.errors import InputError
+from targets.mechanisms.base import Critical, Divergent, Domain, Mechanism
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtLeast:
+    """``law`` with probability ``share`` that the adversary knows of, and up to rare accidents.
+
+    The system follows ``law`` in a part of its runs, of probability ``share`` whatever the value,
+    which the adversary can tell from the others. Of these runs, those with the value differ from
+    the law with probability ``given_away`` at most, those without with ``mistaken``. So where
+    P(S) - e^eps Q(S) is the divergence of the law, the system has at least
+
+        share (P(S) - e^eps Q(S)) - given_away - e^eps mistaken.
+
+    Everything else is the law's own. The law's curve must be that of the value's presence against
+    its absence.
+    """
+
+    law: Mechanism
+    share: float = 1.0
+    given_away: float = 0.0
+    mistaken: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.law, Divergent):
+            raise InputError(
+                f"Expected a law that knows its curve, got {self.law}. Ask for delta 0."
+            )
+        for name in ("share", "given_away", "mistaken"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise InputError(
+                    f"Expected {name} in [0, 1], got {getattr(self, name)!r}. Give a probability."
+                )
+
+    @property
+    def domain(self) -> Domain:
+        """The law's."""
+        return self.law.domain
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """The law's."""
+        return self.law.output_shape
+
+    def randomize(
+        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
+    ) -> NDArray[Any]:
+        """Draw from the law."""
+        return self.law.randomize(value, rng, size)
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        """The law's."""
+        return self.law.log_prob(output, value)
+
+    def critical(self) -> Critical | None:
+        """None: at delta 0 accidents may be all that there is."""
+        return None
+
+    def divergence(self, epsilon: float) -> float:
+        """At least so much, and at least 0."""
+        assert isinstance(self.law, Divergent)
+        accidents = self.given_away
+        if self.mistaken > 0.0:
+            accidents += self.mistaken * math.exp(min(epsilon, 700.0))
+        return max(0.0, self.share * self.law.divergence(epsilon) - accidents)
+
+    def event(self) -> DpEvent:
+        """The law's."""
+        return self.law.event()

@@ -1,0 +1,108 @@
+"""Normal noise on a number in some of many uses, drawn at random, where all see which."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from accountants.errors import InputError
+from targets.mechanisms._additive import check_count, check_mu, check_positive, gaussian_divergence
+from targets.mechanisms.base import Domain
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+_RARE = 1e-30
+"""Numbers of uses of a smaller probability are left out of the curve, which is lower by that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevealedGaussian:
+    """K Gaussians of multiplier z, K ~ Binomial(count, q): delta(eps) = E delta(eps; sqrt(K)/z).
+
+    In each of ``count`` uses a coin of probability q = ``sampling_probability`` draws the row that
+    the value stands in. The value, in [0, 1] in units of the sensitivity, enters the noisy sum
+    N(0, z^2) then, and only then. The adversary sees all sums and all coins: the row has other
+    values, as large, whose sums show when it is drawn. So it knows which sums to add up, and K of
+    them are worth one Gaussian of mu = sqrt(K)/z; the coins do not depend on the value, and the
+    curve is the mean of the curves given K, exactly. Sampling by rows amplifies nothing for one
+    value in a row of several; for a row of one, or for whole rows, see ``SampledGaussian``.
+
+    An output is [coin, sum] a use, (count, 2): the coin is N(0, 1), and below its q-quantile if the
+    row is drawn. Source: the sampling of Li et al. 2021, section 4.1.2, applied to the per-rating
+    privacy of section 2.2.1, of which the paper's accountant says that it is amplified.
+    """
+
+    noise_multiplier: float
+    sampling_probability: float
+    count: int
+
+    def __post_init__(self) -> None:
+        check_positive(noise_multiplier=self.noise_multiplier)
+        check_count(count=self.count)
+        if not 0.0 < self.sampling_probability <= 1.0:
+            raise InputError(
+                f"Expected sampling_probability in (0, 1], got {self.sampling_probability!r}. "
+                "Give the share of uses in which the row is drawn."
+            )
+        check_mu(math.sqrt(self.count) / self.noise_multiplier, "noise_multiplier")
+
+    @property
+    def domain(self) -> Domain:
+        """[0, 1], in units of the sensitivity."""
+        return Domain(low=0.0, high=1.0)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """(count, 2)."""
+        return (self.count, 2)
+
+    def randomize(
+        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
+    ) -> NDArray[Any]:
+        """Draw coins and sums, float64 of shape (*size, count, 2)."""
+        values = self.domain.spread(value, size)
+        coins, noise = rng.standard_normal((2, *values.shape, self.count))
+        sums = noise * self.noise_multiplier + values[..., None] * self._drawn(coins)
+        return np.stack([coins, sums], axis=-1)
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        """Log-density of coins and sums given the value, broadcast."""
+        outputs, values = np.asarray(output, dtype=np.float64), self.domain.check(value)
+        coins, sums = outputs[..., 0], outputs[..., 1]
+        center = values[..., None] * self._drawn(coins)
+        each = stats.norm.logpdf(sums, center, self.noise_multiplier) + stats.norm.logpdf(coins)
+        return np.asarray(each.sum(axis=-1))
+
+    def critical(self) -> None:
+        """None: the log-ratio has no bound."""
+        return
+
+    def divergence(self, epsilon: float) -> float:
+        """The mean over K of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), mu = sqrt(K)/z."""
+        counts = np.arange(1, self.count + 1)
+        law = stats.binom.pmf(counts, self.count, self.sampling_probability)
+        kept = law > _RARE
+        curve = [
+            gaussian_divergence(math.sqrt(k) / self.noise_multiplier, epsilon) for k in counts[kept]
+        ]
+        return float(law[kept] @ np.array(curve))
+
+    def event(self) -> DpEvent:
+        """Gaussians of which the adversary knows whether they happen."""
+        from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
+
+        from accountants.events import RevealedSamplingDpEvent
+
+        one = GaussianDpEvent(self.noise_multiplier)
+        return SelfComposedDpEvent(
+            RevealedSamplingDpEvent(self.sampling_probability, one), self.count
+        )
+
+    def _drawn(self, coins: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return np.asarray(coins < stats.norm.ppf(self.sampling_probability))
