@@ -282,6 +282,7 @@ def test_listings_in_text_and_json(cli: Cli) -> None:
         "learners",
         "protections",
         "routes",
+        "demonstrations",
     }
 
 

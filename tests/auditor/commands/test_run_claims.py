@@ -1,0 +1,151 @@
+"""`auditor run --only claims`: demonstrations without data, resumable, the same with any jobs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from accountants.verdict import Verdict
+from auditor import pieces, runner
+from auditor.plan import make_plan, make_resources
+from auditor.runner import audit
+from reports import store
+from reports.record import Record
+
+Cli = Callable[..., tuple[int, str, str]]
+NAMES = ["dplcf-ap-zeros", "dplcf-sufficient", "lcf-ap-zeros"]
+
+
+def stripped(record: Record) -> bytes:
+    provenance = record.provenance.model_copy(update={"timing": {}, "machine": {}})
+    return store.encode(record.model_copy(update={"provenance": provenance}))
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three demonstrations by two workers, in a process of their own."""
+    out = tmp_path_factory.mktemp("claims")
+    words = ["run", "dplcf-ap", "lcf-ap", "--only", "claims", "--jobs", "2", "--out", str(out)]
+    finished = subprocess.run(
+        [sys.executable, "-m", "auditor", *words], capture_output=True, text=True, check=False
+    )
+    (out / "stdout").write_text(finished.stdout)
+    (out / "stderr").write_text(finished.stderr)
+    (out / "code").write_text(str(finished.returncode))
+    return out
+
+
+def test_violations_are_shown_and_exit_with_the_finding(done: Path) -> None:
+    assert (done / "code").read_text() == "1", (done / "stderr").read_text()
+    record = store.read(done)
+    assert [row.name for row in record.demonstrations] == NAMES
+    assert all(row.shown for row in record.demonstrations)
+    assert {finding.verdict for finding in record.findings} == {Verdict.VIOLATED}
+    assert record.provenance.data is None
+    assert not record.attacks
+    assert not record.utility
+
+
+def test_every_report_has_them(done: Path) -> None:
+    out = (done / "stdout").read_text()
+    assert "Demonstrations: 3 of 3 violations shown on the target itself." in out
+    html, markdown = (done / "report.html").read_text(), (done / "report.md").read_text()
+    assert '<h2 id="demonstrations">Demonstrations</h2>' in html
+    assert "\n## Demonstrations\n" in markdown
+    for text in (out, html, markdown.replace("&#45;", "-")):
+        for name in NAMES:
+            assert name in text
+    assert "s left" in (done / "stderr").read_text()
+
+
+def test_one_job_interrupted_and_resumed_gives_the_same_bytes(
+    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = make_plan({"targets": ("dplcf-ap", "lcf-ap"), "only": "claims"})
+    ran: list[str] = []
+    real = pieces.run
+
+    def counted(piece: pieces.Piece, *rest: object) -> pieces.PieceResult:
+        if len(ran) == 2:
+            raise KeyboardInterrupt
+        ran.append(piece.step)
+        return real(piece, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(pieces, "run", counted)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run_plan(plan, make_resources(1), out=tmp_path)
+    ran.clear()
+    record = runner.run_plan(plan, make_resources(1), out=tmp_path)
+    assert ran == ["lcf-ap-zeros"]
+    assert stripped(record) == stripped(store.read(done))
+
+
+def test_report_renders_the_same_files_again(cli: Cli, done: Path, tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_bytes((done / "report.json").read_bytes())
+    assert cli("report", tmp_path)[0] == 0
+    for name in ("report.json", "report.html", "report.md", "junit.xml"):
+        assert (tmp_path / name).read_bytes() == (done / name).read_bytes()
+
+
+def test_an_edited_outcome_is_refused(cli: Cli, done: Path, tmp_path: Path) -> None:
+    text = (done / "report.json").read_text()
+    (tmp_path / "report.json").write_text(text.replace('"shown": true', '"shown": false', 1))
+    code, _, err = cli("report", tmp_path)
+    assert code == 2
+    assert "Expected shown=True in demonstration dplcf-ap-zeros" in err
+
+
+def test_a_level_decides_the_exit_code(cli: Cli, tmp_path: Path) -> None:
+    words = ("run", "lcf-ap", "--only", "claims", "--quick", "--jobs", "1", "--out", tmp_path)
+    assert cli(*words, "--fail-on", "never")[0] == 0
+    (row,) = store.read(tmp_path).demonstrations
+    assert row.shown
+    assert "a tenth of its 1,000,000 runs" in row.note
+    assert cli(*words)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--data", "synthetic"), "Expected no --data with --only claims"),
+        (("--column", "user=u", "--min-user", "3"), "Expected no --column, --min-user"),
+        (("fcf",), "Expected a target with a demonstration"),
+        (("fcff",), "Did you mean"),
+        (("--jobs", "0"), "jobs"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    cli: Cli, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    code, _, err = cli("run", *words, "--only", "claims", "--out", tmp_path / "out")
+    assert code == 2
+    assert said in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_settings_are_refused_where_each_demonstration_brings_its_own(
+    cli: Cli, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text('targets = ["lcf-ap"]\nonly = "claims"\n[settings.lcf-ap]\nepsilon = 2.0\n')
+    code, _, err = cli("run", "--plan", plan, "--out", tmp_path / "out")
+    assert code == 2
+    assert "Expected no settings where only claims are demonstrated" in err
+
+
+def test_python_runs_them_too() -> None:
+    record = audit("lcf-ap", only="claims", quick=True, jobs=1)
+    assert [row.name for row in record.demonstrations] == ["lcf-ap-zeros"]
+    assert record.plan["only"] == "claims"
+
+
+def test_a_target_among_others_without_a_demonstration_is_left_out() -> None:
+    plan = make_plan({"targets": ("fcf", "lcf-ap"), "only": "claims"}).resolved()
+    assert plan.targets == ("lcf-ap",)
+    every = make_plan({"only": "claims"}).resolved()
+    assert {"dplcf-ap", "lcf-ap", "fmf-ldp"} <= set(every.targets)
+    assert len(pieces.split(every, every.targets)) == len(set(pieces.split(every, every.targets)))
