@@ -29,6 +29,8 @@ _NEGLIGIBLE = -200.0
 _LARGEST = 2.0**1022
 # How many products of probabilities are summed up to compose pairs of either orientation, about.
 _MOST_PRODUCTS = 2**31
+# Cells of the finest grid on which losses are composed: 128 MB of complex numbers.
+_MOST_CELLS = 2**23
 
 
 def has_curve(mechanism: Mechanism, delta: float) -> bool:
@@ -257,14 +259,18 @@ def _top(p: Law, q: Law) -> NDArray[np.bool_]:
 def _composed(p: Law, q: Law, copies: int, delta: float) -> float:
     """A lower bound on the least epsilon of many copies at ``delta``, within 0.1 of it.
 
+    Of very many copies the grid is as fine as memory allows, and the bound may be less tight.
     Losses are rounded down to a grid and convolved; what is cut off, and 2^-52 a copy for the
     rounding of the convolution, is taken from the divergence.
     """
     from dp_accounting.pld.pld_pmf import DensePLDPmf
 
-    step = 0.1 / copies
     loss = _ratio(p, q)
     seen = (p > _NEGLIGIBLE) & np.isfinite(loss)
+    mean = float(np.exp(p[seen]) @ loss[seen])
+    spread = math.sqrt(copies * max(float(np.exp(p[seen]) @ loss[seen] ** 2) - mean**2, 0.0))
+    width = min(copies, 1.0 + 40.0 * spread / max(np.ptp(loss[seen]), 1e-300)) * np.ptp(loss[seen])
+    step = max(0.1 / copies, float(width) / _MOST_CELLS)
     infinite = float(np.exp(p[np.isposinf(loss)]).sum())
     cell = np.floor(loss[seen] / step).astype(np.int64)
     low = int(cell.min())
