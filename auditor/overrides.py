@@ -14,17 +14,28 @@ from auditor.plan import PARTS, Plan, Setting, make_target
 from targets.systems.base import Target
 
 _LARGEST = 10**15
+# What papers call a setting, and the fields that it may be here.
+_USUAL = {
+    "T": ("rounds", "iterations"),
+    "z": ("noise_multiplier", "multiplier"),
+    "eps": ("epsilon",),
+    "k": ("reports",),
+    "M": ("clients",),
+    "h": ("balance",),
+    "gamma": ("quantile",),
+    "p": ("keep",),
+}
 
 
 def overridden(name: str, given: Sequence[str]) -> Target:
     """The target called ``name`` with settings such as "sigma=5"; InputError on a wrong one.
 
-    A system may have ``aliases``, other names for its fields. Of a part (learner, protection,
+    The papers' usual letters, and a system's own ``aliases``, stand for its fields. Of a part (learner, protection,
     route) the name is given as ``protection=laplace``, its settings as ``protection.epsilon=3``.
     """
     kind = FAMILIES["targets"].member(name)
-    aliases: dict[str, str] = getattr(kind, "aliases", {})
     known = {field.name for field in fields(kind) if field.init}
+    aliases = _aliases(kind, known)
     settings: dict[str, Any] = {}
     for text in given:
         key, sign, value = text.partition("=")
@@ -42,6 +53,16 @@ def overridden(name: str, given: Sequence[str]) -> Target:
             raise InputError(f"Expected each setting of {name} once, got {key!r} twice. Drop one.")
         table[place] = _value(value.strip())
     return make_target(name, Plan(settings={name: settings}))
+
+
+def _aliases(kind: type[Any], known: set[str]) -> dict[str, str]:
+    usual = {
+        letter: name
+        for letter, names in _USUAL.items()
+        for name in names
+        if name in known and letter not in known
+    }
+    return {**usual, **getattr(kind, "aliases", {})}
 
 
 def _value(text: str) -> Setting:

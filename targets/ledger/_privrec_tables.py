@@ -6,18 +6,11 @@ E1 = 1,000 rounds, z = 1. N is 80% of the users: 4,800 on MovieLens (Table 3), 7
 
 from __future__ import annotations
 
-import functools
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from accountants.methods.pld import Pld
-from accountants.methods.rdp import Rdp
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from accountants.fixed_size import fixed_size_above, fixed_size_below
 from targets.systems._privrec_claims import printed_epsilon
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 _ROUNDS, _MULTIPLIER = 1000, 1.0
 _DELTAS = (1e-8, 1e-6, 1e-4)
@@ -39,13 +32,6 @@ _ROWS = {
         15: (50.1537, 45.5485, 40.9433),
     },
 }
-_REPLACE = Scope(
-    unit=Unit.USER,
-    adjacency=Adjacency.REPLACE,
-    vantage=Vantage.PEERS,
-    horizon=Horizon.TRAINING,
-)
-_ADD_REMOVE = replace(_REPLACE, adjacency=Adjacency.ADD_REMOVE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,25 +67,13 @@ def counted(cell: Table) -> float:
 
 def upper(*, clients: int, n_users: int, delta: float) -> float:
     """The least epsilon proved for E1 rounds of a fixed number of clients, one of them replaced."""
-    from dp_accounting import GaussianDpEvent, SampledWithoutReplacementDpEvent, SelfComposedDpEvent
-
-    one = SampledWithoutReplacementDpEvent(n_users, clients, GaussianDpEvent(_MULTIPLIER))
-    return _bound(SelfComposedDpEvent(one, _ROUNDS), delta, _REPLACE)
+    return fixed_size_above(
+        n_users=n_users, sample=clients, rounds=_ROUNDS, multiplier=_MULTIPLIER, delta=delta
+    )
 
 
 def realisable(*, clients: int, n_users: int, delta: float) -> float:
-    """What the same rounds cost for certain: the figure of Poisson sampling at rate M/N.
-
-    A user whose change is 0 is replaced by one of the largest change, in a batch of others' zeros:
-    the mixture of Poisson sampling, though the number of clients is fixed.
-    """
-    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
-
-    one = PoissonSampledDpEvent(clients / n_users, GaussianDpEvent(_MULTIPLIER))
-    return _bound(SelfComposedDpEvent(one, _ROUNDS), delta, _ADD_REMOVE)
-
-
-@functools.cache
-def _bound(event: DpEvent, delta: float, scope: Scope) -> float:
-    methods = [method for method in (Pld(), Rdp()) if method.supports(event)]
-    return min(method.bound(event, delta=delta, scope=scope).epsilon for method in methods)
+    """What the same rounds cost for certain: two data sets are that easy to tell apart."""
+    return fixed_size_below(
+        n_users=n_users, sample=clients, rounds=_ROUNDS, multiplier=_MULTIPLIER, delta=delta
+    )

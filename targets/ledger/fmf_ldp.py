@@ -210,7 +210,7 @@ ENTRIES = (
         scope=_TRAINING,
         place="of Algorithm 2",
         repaired={"rounds": 1},
-        demonstration="longitudinal-reports",
+        demonstration="fmf-ldp-rounds",
     ),
     Entry(
         heading=2,
@@ -225,7 +225,7 @@ ENTRIES = (
         scope=_TRAINING,
         place="of Algorithm 2",
         repaired={"rounds": 1},
-        demonstration="longitudinal-reports",
+        demonstration="fmf-ldp-rounds",
     ),
     Entry(
         heading=3,
