@@ -15,12 +15,15 @@ from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from accountants.verdict import judge
 from reports.record import (
     AttackRow,
+    ClaimRow,
     DataRow,
+    DemonstrationRow,
     Finding,
     MeasuredRow,
     Measurement,
     Provenance,
     Record,
+    TrialRow,
     UtilityRow,
 )
 
@@ -271,6 +274,42 @@ def findings(draw: Callable[..., Any], targets: st.SearchStrategy[str]) -> Findi
 
 
 @st.composite
+def trials(draw: Callable[..., Any], targets: st.SearchStrategy[str]) -> TrialRow:
+    claim = Claim(
+        epsilon=draw(EPSILONS), delta=draw(DELTAS), scope=draw(st.sampled_from(SCOPES)),
+        statement=draw(TEXTS), source=draw(TEXTS),
+    )  # fmt: skip
+    below = [s for s in SCOPES if claim.scope.covers(s)]
+    bound = lower(
+        draw(EPSILONS), draw(st.sampled_from(below)), draw(TEXTS), delta=draw(DELTAS),
+        confidence=draw(st.sampled_from((0.95, 1.0))),
+        samples=draw(st.none() | st.integers(1, 10**9)), witness=draw(st.none() | witnesses()),
+    )  # fmt: skip
+    return TrialRow(
+        target=draw(targets),
+        settings=draw(st.dictionaries(TEXTS, TEXTS | st.booleans() | st.integers(), max_size=2)),
+        claim=ClaimRow.of(claim),
+        worlds=draw(st.none() | st.tuples(TEXTS, TEXTS)),
+        statistic=draw(TEXTS),
+        bound=MeasuredRow.of(bound),
+    )
+
+
+@st.composite
+def demonstrations(draw: Callable[..., Any], targets: st.SearchStrategy[str]) -> DemonstrationRow:
+    violation, control = draw(trials(targets)), draw(trials(targets))
+    return DemonstrationRow(
+        name=draw(TEXTS),
+        entries=tuple(draw(st.lists(TEXTS, max_size=2))),
+        target=violation.target,
+        violation=violation,
+        control=control,
+        shown=violation.exceeds and not control.exceeds,
+        note=draw(TEXTS),
+    )
+
+
+@st.composite
 def records(draw: Callable[..., Any]) -> Record:
     targets = st.sampled_from(draw(st.lists(TEXTS, min_size=1, max_size=2)))
     attacks = st.builds(
@@ -291,8 +330,9 @@ def records(draw: Callable[..., Any]) -> Record:
         provenance=Provenance(
             versions=draw(st.dictionaries(TEXTS, TEXTS, max_size=2)),
             seed=draw(st.integers(0, 2**64)),
-            data=draw(st.builds(DataRow, name=TEXTS, digest=TEXTS, n_users=size, n_items=size,
-                                n_interactions=size)),
+            data=draw(st.none() | st.builds(
+                DataRow, name=TEXTS, digest=TEXTS, n_users=size, n_items=size, n_interactions=size
+            )),
             timing=draw(st.dictionaries(TEXTS, st.floats(0, 1e6), max_size=2)),
             machine=draw(st.dictionaries(TEXTS, TEXTS | st.integers(), max_size=2)),
         ),
@@ -300,6 +340,7 @@ def records(draw: Callable[..., Any]) -> Record:
         measurements=(),
         attacks=tuple(draw(st.lists(attacks, max_size=2))),
         utility=tuple(draw(st.lists(rows, max_size=2))),
+        demonstrations=tuple(draw(st.lists(demonstrations(targets), max_size=2))),
         errors=tuple(draw(st.lists(TEXTS, max_size=2))),
     )  # fmt: skip
 

@@ -1,0 +1,157 @@
+"""Demonstrations in every report: claim, measurement and control, and that nothing breaks out."""
+
+from __future__ import annotations
+
+import io
+from html.parser import HTMLParser
+
+import pytest
+from rich.console import Console
+
+from accountants.bound import Bound, Side
+from accountants.claim import Claim
+from accountants.scope import Horizon, Unit, Vantage, any_pair
+from reports import demonstrations as shown
+from reports import html, markdown, terminal
+from reports.record import ClaimRow, DemonstrationRow, MeasuredRow, Record, TrialRow
+
+SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+EVIL = "a|b\n<b>*x*</b> `c` \x1b[31m\x00]]> [bold red]"
+
+
+def trial(epsilon: float, claimed: float, text: str = "said", **more: object) -> TrialRow:
+    claim = Claim(epsilon=claimed, scope=SCOPE, statement=text, source=text)
+    bound = Bound(
+        epsilon=epsilon,
+        side=Side.LOWER,
+        scope=SCOPE,
+        source="Clopper-Pearson",
+        confidence=0.95,
+        samples=10_000,
+    )
+    values: dict[str, object] = {
+        "target": "fmf-ldp",
+        "settings": {"rounds": 10, "epsilon": 0.25},
+        "claim": ClaimRow.of(claim),
+        "worlds": ("one history", "another"),
+        "statistic": "how many reports carry +B",
+        "bound": MeasuredRow.of(bound),
+    }
+    return TrialRow.model_validate(values | more)
+
+
+def demonstration(violation: TrialRow, control: TrialRow, name: str = "rounds") -> DemonstrationRow:
+    return DemonstrationRow(
+        name=name,
+        entries=("2b", "2c"),
+        target=violation.target,
+        violation=violation,
+        control=control,
+        shown=violation.exceeds and not control.exceeds,
+        note="Quick.",
+    )
+
+
+ROW = demonstration(trial(5.3, 1.0), trial(0.98, 1.0))
+FAILED = demonstration(trial(5.3, 1.0), trial(1.1, 1.0))
+WEAK = demonstration(trial(0.5, 1.0), trial(0.4, 1.0))
+
+
+def with_rows(record: Record, *rows: DemonstrationRow) -> Record:
+    return record.model_copy(update={"demonstrations": rows})
+
+
+def text_of(page: str) -> str:
+    said: list[str] = []
+
+    class Reader(HTMLParser):
+        def handle_data(self, data: str) -> None:
+            said.append(data)
+
+    Reader().feed(page)
+    return " ".join("".join(said).split())
+
+
+def printed(record: Record, *, tty: bool) -> str:
+    out = io.StringIO()
+    terminal.render(record, Console(file=out, force_terminal=tty, width=200, no_color=True))
+    return out.getvalue()
+
+
+def test_outcomes_are_told_apart() -> None:
+    assert [shown.outcome(row) for row in (ROW, FAILED, WEAK)] == [
+        "shown",
+        "control failed",
+        "not shown at this size",
+    ]
+    assert shown.tally((ROW, FAILED, WEAK)) == (
+        "Demonstrations: 1 of 3 violations shown on the target itself."
+    )
+
+
+@pytest.mark.parametrize("render", [html.render, markdown.render])
+def test_claim_worlds_statistic_bound_and_control_are_said(record: Record, render: object) -> None:
+    page = text_of(render(with_rows(record, ROW)))  # type: ignore[operator]
+    for words in (
+        "rounds (claims 2b, 2c)",
+        "fmf-ldp (epsilon=0.25, rounds=10)",
+        "Worlds: one history; another.",
+        "Statistic: how many reports carry +B.",
+        "at least 5.3 (delta 0, 95% confidence, 10,000 samples",
+        "at least 0.98",
+        "Quick.",
+    ):
+        assert words in page, words
+
+
+def test_the_terminal_has_a_line_or_a_table_row_each(record: Record) -> None:
+    lines = printed(with_rows(record, ROW, WEAK), tty=False).splitlines()
+    (line, *_) = [line for line in lines if line.startswith("rounds (claims 2b, 2c)")]
+    assert "claim ≤ 1, delta 0, user, any pair, server, training" in line
+    assert "measured ≥ 5.3" in line
+    assert "control ≥ 0.98" in line
+    assert "claimed ≤ 1; outcome shown" in line
+    assert lines[-1] == shown.tally((ROW, WEAK))
+    table = printed(with_rows(record, ROW, WEAK), tty=True)
+    assert shown.tally((ROW, WEAK)) in table
+    assert "≥ 5.3" in table
+
+
+def test_an_exact_transcript_has_no_worlds_and_no_samples(record: Record) -> None:
+    exact = trial(5.3, 1.0).bound.model_copy(update={"confidence": 1.0, "samples": None})
+    row = demonstration(trial(5.3, 1.0, worlds=None, bound=exact), trial(0.98, 1.0))
+    assert shown.brief_bound(row.violation) == "≥ 5.3, delta 0\nexact"
+    page = text_of(html.render(with_rows(record, row)))
+    assert "Of one transcript, how many reports carry +B." in page
+    assert "exact, no samples" in page
+
+
+def test_no_string_breaks_out(record: Record) -> None:
+    evil = demonstration(
+        trial(5.3, 1.0, text=EVIL, statistic=EVIL, settings={EVIL: EVIL}),
+        trial(0.98, 1.0, text=EVIL, worlds=(EVIL, EVIL)),
+        name=EVIL,
+    )
+    changed = with_rows(record, evil)
+    page = html.render(changed)
+    assert "<b>*x*</b>" not in page
+    assert "\x1b" not in page
+    text = markdown.render(changed)
+    assert "<b>" not in text
+    assert "\x1b" not in text
+    for tty in (False, True):
+        assert "\x00" not in printed(changed, tty=tty)
+    assert "\x1b" not in printed(changed, tty=False)
+
+
+def test_a_record_without_data_is_rendered(record: Record) -> None:
+    provenance = record.provenance.model_copy(update={"data": None})
+    changed = with_rows(record.model_copy(update={"provenance": provenance}), ROW)
+    assert "Audited without data; seed 0." in text_of(html.render(changed))
+    assert "Data: none were read; seed 0." in markdown.render(changed)
+
+
+def test_a_report_without_demonstrations_does_not_speak_of_them(record: Record) -> None:
+    assert "Demonstrations" not in html.render(record)
+    assert "Demonstrations" not in markdown.render(record)
+    assert "Demonstrations" not in printed(record, tty=False)
