@@ -30,8 +30,9 @@ _USUAL = {
 def overridden(name: str, given: Sequence[str]) -> Target:
     """The target called ``name`` with settings such as "sigma=5"; InputError on a wrong one.
 
-    The papers' usual letters, and a system's own ``aliases``, stand for its fields. Of a part (learner, protection,
-    route) the name is given as ``protection=laplace``, its settings as ``protection.epsilon=3``.
+    The papers' usual letters, and a system's own ``aliases``, stand for its fields. Of a part
+    (learner, protection, route) the name is given as ``protection=laplace``, its settings as
+    ``protection.epsilon=3``.
     """
     kind = FAMILIES["targets"].member(name)
     known = {field.name for field in fields(kind) if field.init}

@@ -1,0 +1,97 @@
+"""`auditor account`: one target at any settings, one entry in full, the whole ledger."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+
+import pytest
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+def test_theorem_5_of_lfl_at_any_parameters(cli: Cli) -> None:
+    """CLAIMS.md, heading 22: at sigma/Delta = 5, omega 0.6 claimed 2.59, true 3.14."""
+    given = [w for s in ("sigma=5", "omega=0.6", "T=10", "delta=1e-5") for w in ("--set", s)]
+    code, out, _ = cli("account", "lfl-sgdmf", *given, "--json")
+    assert code == 0
+    first = json.loads(out)[0]
+    assert first["verdict"] == "VIOLATED"
+    assert first["claim"]["epsilon"] == pytest.approx(2.59, abs=0.005)
+    assert first["accounted"]["epsilon"] == pytest.approx(3.14, abs=0.005)
+    assert first["measured"]["epsilon"] == pytest.approx(3.14, abs=0.005)
+
+
+def test_an_entry_is_told_in_full(cli: Cli) -> None:
+    code, out, _ = cli("account", "6")
+    assert code == 0
+    for said in ("VIOLATED", "section 3.2.1", "ln(p/q)", "1.90048", "keep = 0.731", "CONSISTENT"):
+        assert said in out
+    assert cli("account", "--entry", "6")[1] == out
+
+
+def test_a_heading_is_told_with_all_its_parts_as_json(cli: Cli) -> None:
+    code, out, _ = cli("account", "9", "--json")
+    assert code == 0
+    assert [(row["number"], row["arithmetic"]) for row in json.loads(out)] == [
+        ("9", "WRONG"),
+        ("9b", "WRONG"),
+    ]
+
+
+def test_infinities_are_strings_in_json(cli: Cli) -> None:
+    code, out, _ = cli("account", "7", "--json")
+    assert code == 0
+    assert "Infinity" not in out
+    assert json.loads(out)[0]["exact_lower_epsilon"] == "inf"
+
+
+def test_a_target_is_followed_by_its_entries(cli: Cli) -> None:
+    code, out, _ = cli("account", "dplcf-sp")
+    assert code == 0
+    assert "\n8 dplcf-sp: " in out
+    assert "\n9 dplcf-sp: " in out
+    code, out, _ = cli("account", "dplcf-sp", "--set", "epsilon=2")
+    assert code == 0
+    assert "\n8 dplcf-sp: " not in out
+
+
+def test_an_epsilon_of_millions_is_printed(cli: Cli) -> None:
+    code, out, _ = cli("account", "dplcf-sp", "--items", "5000000")
+    assert code == 0
+    assert "5,000,000" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "one of a target"),
+        (("6", "--all"), "one of a target"),
+        (("dplcf-ap", "--entry", "6"), "one of a target"),
+        (("77",), "got '77'"),
+        (("--entry", "x"), "got 'x'"),
+        (("nope",), "got 'nope'"),
+        (("--all", "--set", "T=1"), "with a target"),
+        (("6", "--users", "10"), "with a target"),
+        (("fcf", "--users", "1"), "at least 2"),
+        (("fcf", "--markdown"), "--markdown with --all"),
+        (("--all", "--markdown", "--json"), "without --json"),
+        (("fcf", "--tables"), "dp-privrec"),
+        (("lfl-sgdmf", "--set", "delta=1"), "delta=1"),
+        (("lfl-sgdmf", "--set", "sigma=nan"), "noise_multiplier=nan"),
+        (("--all", "--jobs", "0"), "jobs=0"),
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense_is_one_line(cli: Cli, words: tuple[str, ...], said: str) -> None:
+    code, out, err = cli("account", *words)
+    assert (code, out, err.strip().count("\n")) == (2, "", 0)
+    assert said in err
+
+
+def test_the_ledger_needs_no_torch(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "torch"]:
+        monkeypatch.delitem(sys.modules, name)
+    assert cli("account", "10")[0] == 0
+    assert "torch" not in sys.modules
