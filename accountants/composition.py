@@ -86,7 +86,7 @@ def _cached(uses: Uses, delta: float, above: bool) -> float:
     if not uses:
         return 0.0
     total = sum(count for _, count in uses)
-    tail = max(delta * 1e-5 / total, 1e-300)
+    tail = max(delta * 1e-5 / total, 1e-307)
     step = _step(uses, tail)
     grids = [_discretized(pair, count, step, tail, above) for pair, count in uses]
     infinite = -math.expm1(sum(g.count * math.log1p(-min(g.infinite, 1 - 1e-16)) for g in grids))
@@ -103,14 +103,16 @@ def _cached(uses: Uses, delta: float, above: bool) -> float:
     eta = 1e-3 * delta
     ceded = _given_back(grids, step, eta) - sum(g.count * g.offset for g in grids)
     tilt, _ = _least_tilt(grids, step, delta - infinite)
-    tilt *= _OFF_CENTRE
+    tilt = min(_OFF_CENTRE * tilt, 0.1 / step)
     moment = _log_total(grids, step, np.array([tilt]))[0]
-    for slack in (1e-6, 1e-3, 1e-1):
-        needed = (delta + eta) * (1.0 + slack + charge)
+    extra = 1e-6 * delta
+    for _ in range(6):
+        needed = (delta + eta) * (1.0 + charge) + extra
         found = _in_window(grids, step, tilt, infinite, needed, 0.0, ceded)
         wrapped = 2.0 * _OUTSIDE * math.exp(min(moment - tilt * (found - ceded), 700.0))
-        if wrapped <= slack * delta:
+        if wrapped <= extra:
             return found * (1.0 - _ROUNDING)
+        extra = 2.0 * wrapped
     return 0.0
 
 
@@ -136,7 +138,7 @@ def _step(uses: Uses, tail: float) -> float:
 def _spread(pair: Pair, tail: float) -> float:
     """About the standard deviation of the loss."""
     low, high = pair.span(tail)
-    reach = max(abs(low), abs(high), 1e-300)
+    reach = max(abs(low), abs(high), 1e-307)
     near = np.geomspace(1e-9, 1.0, 200) * reach
     edges = np.unique(np.concatenate([-near, near, np.linspace(low, high, 400), [-np.inf, np.inf]]))
     log_p, _ = pair.between(edges)
@@ -284,7 +286,8 @@ def _in_window(
         loss = (first + np.arange(size)) * step
         with np.errstate(divide="ignore"):
             log_p = np.log(np.maximum(law, 0.0)) + (moment - tilt * loss)
-        cut = _OUTSIDE * math.exp(min(moment - tilt * high, 0.0))
+        # From above, ``otherwise`` is a bound and the top is charged; from below it is left out.
+        cut = _OUTSIDE * math.exp(min(moment - tilt * high, 0.0)) if otherwise > 0 else 0.0
         top = math.log(infinite + cut) if infinite + cut > 0 else -math.inf
         log_p = np.minimum(np.concatenate([[top], log_p[::-1]]), 300.0)
         loss += ceded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from types import MappingProxyType
 
 import attr
@@ -93,9 +93,9 @@ def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
     Counts of nested compositions multiply, equal leaves are merged, and no-ops left out.
     InputError for a count that is not a positive integer.
     """
-    found: list[tuple[DpEvent, int]] = []
+    found: dict[Hashable, tuple[DpEvent, int]] = {}
     _walk(event, 1, found)
-    return found
+    return list(found.values())
 
 
 def readable(
@@ -156,7 +156,7 @@ def private_leaves(
     return found
 
 
-def _walk(event: DpEvent, times: int, found: list[tuple[DpEvent, int]]) -> None:
+def _walk(event: DpEvent, times: int, found: dict[Hashable, tuple[DpEvent, int]]) -> None:
     if isinstance(event, NoOpDpEvent):
         return
     if isinstance(event, SelfComposedDpEvent):
@@ -169,8 +169,15 @@ def _walk(event: DpEvent, times: int, found: list[tuple[DpEvent, int]]) -> None:
         for part in event.events:
             _walk(part, times, found)
     else:
-        for position, (leaf, count) in enumerate(found):
-            if type(leaf) is type(event) and leaf == event:
-                found[position] = (leaf, count + times)
-                return
-        found.append((event, times))
+        key = _key(event)
+        _, before = found.get(key, (event, 0))
+        found[key] = (event, before + times)
+
+
+def _key(event: DpEvent) -> Hashable:
+    """Equal for equal leaves of one kind; some events hold lists, and are known by their text."""
+    try:
+        hash(event)
+    except TypeError:
+        return type(event), repr(event)
+    return type(event), event

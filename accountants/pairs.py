@@ -52,7 +52,7 @@ class GaussianPair:
 
     def span(self, tail: float) -> tuple[float, float]:
         """The mean of the loss and as many deviations as the tail asks for."""
-        reach = -float(ndtri(max(tail, 1e-300))) * self.mu
+        reach = -float(ndtri(max(tail, 1e-307))) * self.mu
         return self.mu**2 / 2.0 - reach, self.mu**2 / 2.0 + reach
 
 
@@ -77,7 +77,7 @@ class LaplacePair:
 
     def span(self, tail: float) -> tuple[float, float]:
         """P-losses beyond m - 2x have mass e^-x / 2."""
-        return max(-self.m, self.m + 2.0 * math.log(max(tail, 1e-300))), self.m
+        return max(-self.m, self.m + 2.0 * math.log(max(tail, 1e-307))), self.m
 
 
 @dataclass(frozen=True, slots=True)
