@@ -174,7 +174,7 @@ class DpPrivRec(PrivRec):
         return SelfComposedDpEvent(one, self._steps(scope.horizon))
 
     def questions(self, population: Population) -> tuple[Question, ...]:
-        """Tables 3 and 4 for this population: of the model, as peers see it, and of the upload."""
+        """Tables 3 and 4 for this population, of the models; of the upload; and of one round."""
         n, m = population.n_users, self.drawn(population.n_users)
         peers = Scope(
             unit=Unit.USER,
@@ -210,17 +210,59 @@ class DpPrivRec(PrivRec):
                             "many models less than all of them."
                         ),
                     ),
-                    Question(
-                        claim=claim,
-                        scope=replace(peers, vantage=Vantage.SERVER),
-                        delta=delta,
-                        note=(
-                            "The introduction says that what clients send is perturbed. Algorithm "
-                            "2 has the server add all noise: it sees each clipped change as it is."
-                        ),
-                    ),
+                    self._of_uploads(claim),
+                    self._of_one_round(peers, delta),
                 ]
         return tuple(asked)
+
+    def _of_uploads(self, model: Claim) -> Question:
+        """The promise of the introduction: what is claimed of the models, before the server."""
+        scope = replace(model.scope, vantage=Vantage.SERVER)
+        claim = replace(
+            model,
+            scope=scope,
+            statement=(
+                f"What clients send is perturbed, to ({model.epsilon:.4g}, {model.delta:g}) as "
+                "the models are: no other figure is given."
+            ),
+            source=f"{PAPER}, section 1, introduction, of the gradients that clients send",
+        )
+        return Question(
+            claim=claim,
+            scope=scope,
+            delta=claim.delta,
+            note=(
+                "The introduction says that what clients send is perturbed. Algorithm 2 has the "
+                "server add all noise: it sees each clipped change as it is."
+            ),
+        )
+
+    def _of_one_round(self, training: Scope, delta: float) -> Question:
+        """The step of the proof on which all others rest: a Gaussian of joint multiplier z."""
+        from dp_accounting import get_epsilon_gaussian
+
+        scope = replace(training, horizon=Horizon.ROUND)
+        epsilon = float(get_epsilon_gaussian(self.multiplier, delta)) + 1e-9
+        claim = Claim(
+            epsilon=epsilon,
+            delta=delta,
+            scope=scope,
+            statement=(
+                f"A round, both of its averages together, is a Gaussian mechanism of noise "
+                f"multiplier z = {self.multiplier:g}: ({epsilon:.4g}, {delta:g}) for its clients."
+            ),
+            source=f"{PAPER}, section 2.3.4, item 3 of the proof, for the clients of one round",
+        )
+        return Question(
+            claim=claim,
+            scope=scope,
+            delta=delta,
+            note=(
+                "Line 9 of Algorithm 2 multiplies the average by alpha3 and adds noise that is "
+                "not multiplied: the multiplier is kept only if alpha3^2 (1-h), and h/4 for the "
+                "share where b says something, make at most 1."
+            ),
+        )
 
     def _steps(self, horizon: Horizon) -> int:
         return self.rounds if horizon is Horizon.TRAINING else 1

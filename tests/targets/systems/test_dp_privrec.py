@@ -20,6 +20,7 @@ from dp_accounting.rdp import RdpAccountant
 
 from accountants.errors import InputError
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from auditor.exact import exact_lower_bound
 from targets.components import Dense
 from targets.datasets.base import Interactions
 from targets.datasets.synthetic import Synthetic
@@ -225,7 +226,27 @@ def test_the_upload_is_asked_about_too() -> None:
     server = [q for q in questions if q.scope.vantage is Vantage.SERVER]
     assert len(server) == 1
     assert "introduction" in server[0].note
+    assert server[0].claim.scope == server[0].scope
     assert {q.delta for q in questions} == {1e-8, 1e-6, 1e-4}
+
+
+@pytest.mark.parametrize(
+    ("step", "faithful", "violated"), [(4.0, True, True), (4.0, False, False), (1.0, True, False)]
+)
+def test_a_step_above_one_breaks_the_multiplier_of_a_round(
+    step: float, faithful: bool, violated: bool
+) -> None:
+    """Ledger of claims, 12: multiplier z/(alpha3 sqrt(1-h)), where the proof has z."""
+    system, everyone = (
+        DpPrivRec(server_rate=step, faithful=faithful),
+        Population(n_users=30, n_items=10),
+    )
+    (question,) = [q for q in system.questions(everyone) if q.scope.horizon is Horizon.ROUND]
+    assert question.claim.epsilon == pytest.approx(4.8866, abs=1e-4)  # one Gaussian of z = 1
+    mechanism = system.mechanism(question.scope, everyone)
+    assert mechanism is not None
+    bound = exact_lower_bound(mechanism, question.scope, question.delta)
+    assert (bound.epsilon > question.claim.epsilon) is violated
 
 
 @pytest.mark.parametrize(
