@@ -14,10 +14,11 @@ from dp_accounting import (
     PoissonSampledDpEvent,
     RandomizedResponseDpEvent,
     SampledWithoutReplacementDpEvent,
-    get_epsilon_gaussian,
 )
 from scipy import stats
+from scipy.special import ndtri
 
+from accountants._gaussian import gaussian_epsilon
 from accountants.bound import Bound, Side, check_delta, check_epsilon
 from accountants.composition import epsilon_above
 from accountants.events import (
@@ -99,9 +100,7 @@ def _epsilon(charged: list[tuple[DpEvent, int]], delta: float) -> float:
     if len(charged) == 1 and isinstance(leaf, _BITS) and count <= _MOST_RESPONSES:
         found = _responses(leaf, count, delta)
     elif all(isinstance(leaf, GaussianDpEvent) for leaf, _ in charged):
-        noise = _joint_noise(charged)
-        # Found to 1e-12 by root finding; stay on the upper side.
-        found = float(get_epsilon_gaussian(noise, delta)) + 1e-11 if noise > 0 else math.inf
+        found = _gaussian(_joint_mu(charged), delta)
     else:
         found = _composed(charged, delta)
     return min(found, most)
@@ -119,11 +118,19 @@ def _largest(leaf: DpEvent) -> float:
     return math.inf
 
 
-def _joint_noise(gaussians: list[tuple[DpEvent, int]]) -> float:
-    """The noise multiplier of the one Gaussian that many Gaussians amount to."""
+def _joint_mu(gaussians: list[tuple[DpEvent, int]]) -> float:
+    """Sensitivity over deviation of the one Gaussian that many Gaussians amount to."""
     if any(g.noise_multiplier == 0 for g, _ in gaussians):
-        return 0.0
-    return 1.0 / math.sqrt(math.fsum(count / g.noise_multiplier**2 for g, count in gaussians))
+        return math.inf
+    return math.hypot(*(math.sqrt(count) / g.noise_multiplier for g, count in gaussians))
+
+
+def _gaussian(mu: float, delta: float) -> float:
+    """On the upper side of the exact curve, whose inverse is found to 1e-12 (1 + mu)."""
+    if mu <= 1e4:
+        return (gaussian_epsilon(delta, mu) + 1e-12 * (1.0 + mu)) * (1.0 + 1e-14)
+    # delta(eps) <= Phi(mu/2 - eps/mu), and nearly so where mu is large.
+    return mu * (mu / 2.0 - float(ndtri(delta))) if mu < 1e150 else math.inf
 
 
 def _responses(leaf: DpEvent, count: int, delta: float) -> float:
@@ -154,8 +161,7 @@ def _composed(charged: list[tuple[DpEvent, int]], delta: float) -> float:
     gaussians = [(leaf, n) for leaf, n in charged if isinstance(leaf, GaussianDpEvent)]
     pairs: list[tuple[Pair, int]] = []
     if gaussians:
-        noise = _joint_noise(gaussians)
-        pairs.append((_noisy(1.0 / noise) if noise > 0 else _TOLD, 1))
+        pairs.append((_noisy(_joint_mu(gaussians)), 1))
     pairs += [(_pair(leaf), n) for leaf, n in charged if not isinstance(leaf, GaussianDpEvent)]
     found = epsilon_above(tuple(pairs), delta)
     if any(isinstance(pair, Poisson) for pair, _ in pairs) and found < math.inf:
@@ -192,6 +198,6 @@ def _pair(leaf: DpEvent) -> Pair:
             return AtomicPair((0.0,), (pair.silent,), pair.high)
         return AtomicPair((pair.loss, 0.0, -pair.loss), (pair.high, pair.silent, pair.low))
     noise = leaf.noise_multiplier
-    if noise == 0:
+    if noise * _LARGE < 1.0:
         return _TOLD
     return _noisy(1.0 / noise) if isinstance(leaf, GaussianDpEvent) else LaplacePair(1.0 / noise)
