@@ -26,8 +26,8 @@ from accountants._pure import Kinds
 
 Vector = NDArray[np.float64]
 
-# Tilted mass beyond every window: e^-45 = 3e-20, of which e^-28 = 7e-13 of delta may be left out.
-_TAIL, _SPENT = 45.0, 28.0
+# Tilted mass beyond every window, e^-60; of delta e^-28 = 7e-13 at most may be left out by it.
+_TAIL, _SPENT = 60.0, 28.0
 # Totals of losses that are enumerated: of one kind (8 arrays of doubles), and of several together.
 _MOST_ALONE, _MOST_TOGETHER = 2**22, 2**20
 # Atoms that unlike kinds are enumerated to before they go on the grid, and cells of the grid.
@@ -115,7 +115,7 @@ def _hockey(tilt: float | Vector) -> Vector:
 
 
 def _width(epsilon: float, count: int, tilt: float) -> float:
-    """Numbers of lies in a window that holds all but e^-45 by Bernstein's inequality."""
+    """Numbers of lies in a window that holds all but e^-60 by Bernstein's inequality."""
     lie = 1.0 / (1.0 + math.exp(min(epsilon * (1.0 + 2.0 * tilt), 700.0)))
     reach = math.sqrt(2.0 * count * lie * (1.0 - lie) * _TAIL) + 2.0 * _TAIL / 3.0
     return min(float(count), 2.0 * reach) + 1.0
@@ -213,7 +213,7 @@ def _bundled(parts: list[_Lies]) -> list[list[_Lies]]:
 
 
 def _window(parts: list[_Lies]) -> tuple[float, float]:
-    """Where the total loss is, but for e^-45 either way: Chernoff's bound, or all there is."""
+    """Where the total loss is, but for e^-60 either way: Chernoff's bound, or all there is."""
     means = [float(np.exp(part.log_mass) @ part.loss) for part in parts]
     centred = [part.loss - mean for part, mean in zip(parts, means, strict=True)]
     variance = math.fsum(
