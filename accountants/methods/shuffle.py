@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,20 +41,23 @@ class Shuffle:
     (A + D, C - A + 1 - D) against (A + 1 - D, C - A + D) dominates.
 
     For ``binary`` reports C ~ Binomial(n - 1, 2/(e^eps + 1)), the rate that Feldman, McMillan and
-    Talwar 2023 give, proved here for this case: let u and w be the inputs. The laws are affine in
-    every entry, so by joint convexity of the divergence entries may be taken as +1 or -1. On a set
-    S of coordinates where u and w agree, P - a Q has the factor 1 - a before the difference of
-    their two outputs, and where they differ 1 + a or -(1 + a). The divergence is convex in that
-    factor and |1 - a| <= 1 + a, so it is larger for a pair that differs everywhere. For such a
-    pair Q0 and Q1 are uniform over one output of every coordinate and over the other, and every
-    report has a law of at least (Q0 + Q1)/(e^eps + 1). The argument does not carry over to any
-    report: an output as likely under P0 as under P1 may be e^eps less likely for the others.
+    Talwar 2023 gave for all reports. Their erratum (arXiv 2208.04591v2) withdraws that: the proof
+    fails where P0 and P1 are not as far apart as epsilon allows. Proved here for this case: let u
+    and w be the inputs. The laws are affine in every entry, so by joint convexity of the divergence
+    entries may be taken as +1 or -1. On a set S of coordinates where u and w agree, P - a Q has the
+    factor 1 - a before the difference of their two outputs, and where they differ 1 + a or
+    -(1 + a). The divergence is convex in that factor and |1 - a| <= 1 + a, so it is larger for a
+    pair that differs everywhere. For such a pair Q0 and Q1 are uniform over one output of every
+    coordinate and over the other, and every report has a law of at least (Q0 + Q1)/(e^eps + 1).
+    The argument does not carry over to any report: an output as likely under P0 as under P1 may be
+    e^eps less likely for the others.
 
     Many shuffles compose, adaptively too, as the pair dominates whatever the inputs. Where a user
     sends k reports a round, all reports pooled in one shuffle are a function (one more random
     permutation) of k shuffles of one report a user each, so they may be charged as k shuffles.
     It assumes that the proxy is honest, that all n users report in every shuffle, and that none of
-    them tells the adversary what it sent: whoever does is no clone, and n counts the others.
+    them tells the adversary what it sent: whoever does is no clone, and n counts the others
+    (``accountants.shuffling``). Where the proxy colludes the sum of the local epsilons is left.
     """
 
     @property
@@ -74,7 +78,7 @@ class Shuffle:
             epsilon = math.fsum(count * _local(leaf) for leaf, count in charged)
             most = max((leaf.epsilon for leaf, _ in charged), default=0.0)
             if delta > 0 and epsilon > 0 and most < _LARGEST:
-                epsilon = min(epsilon, _composed(charged, delta))
+                epsilon = min(epsilon, _composed(_key(charged), delta))
         return Bound(
             epsilon=epsilon,
             delta=delta,
@@ -120,8 +124,23 @@ def clone_pair(
     return mass, loss, 4.0 * _TAIL
 
 
-def _composed(charged: list[tuple[DpEvent, int]], delta: float) -> float:
-    pairs = [(*clone_pair(leaf.epsilon, leaf.n_users, _clone_rate(leaf)), n) for leaf, n in charged]
+Shuffles = tuple[tuple[float, int, bool, int], ...]
+"""Local epsilon, number of users, whether reports are binary, and how often, of every shuffle."""
+
+
+def _key(charged: list[tuple[DpEvent, int]]) -> Shuffles:
+    """What the bound depends on, in an order of its own."""
+    kinds = ((float(s.epsilon), int(s.n_users), bool(s.binary), n) for s, n in charged)
+    return tuple(sorted(kinds))
+
+
+@lru_cache(maxsize=256)
+def _composed(shuffles: Shuffles, delta: float) -> float:
+    """Remembered by what is composed: a target asks at several vantages and horizons."""
+    pairs = [
+        (*clone_pair(epsilon, n_users, _clone_rate(epsilon, binary=binary)), n)
+        for epsilon, n_users, binary, n in shuffles
+    ]
     deviations = [float(np.sqrt(np.sum(mass * loss**2))) for mass, loss, _, _ in pairs]
     spread = math.sqrt(sum(n * d**2 for d, (*_, n) in zip(deviations, pairs, strict=True)))
     step = max(min(deviations) / 64.0, 20.0 * spread / 2e6)
@@ -132,9 +151,9 @@ def _composed(charged: list[tuple[DpEvent, int]], delta: float) -> float:
     return float(total.get_epsilon_for_delta(delta))
 
 
-def _clone_rate(leaf: DpEvent) -> float:
-    growth = math.exp(leaf.epsilon)
-    return 2.0 / (growth + 1.0) if leaf.binary else 1.0 / growth
+def _clone_rate(epsilon: float, *, binary: bool) -> float:
+    growth = math.exp(epsilon)
+    return 2.0 / (growth + 1.0) if binary else 1.0 / growth
 
 
 def _local(leaf: DpEvent) -> float:

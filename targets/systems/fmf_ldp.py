@@ -14,6 +14,7 @@ from accountants.claim import Claim
 from accountants.errors import InputError
 from accountants.events import ShuffledDpEvent
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
+from accountants.shuffling import hiding
 from targets.components import Floats, Reports
 from targets.compute import Compute
 from targets.datasets.base import Interactions
@@ -22,6 +23,7 @@ from targets.mechanisms.base import Mechanism
 from targets.mechanisms.one_coordinate import OneCoordinate
 from targets.mechanisms.repeated import Repeated
 from targets.mechanisms.shuffled import Shuffled
+from targets.settings import check_settings, share_or_none, usual
 from targets.streams import Streams
 from targets.systems._implicit_mf import PAPER, ImplicitMf, printed
 from targets.systems.base import DEFAULT, Challenge, Population, Question
@@ -61,7 +63,9 @@ class FmfLdp(ImplicitMf):
     A client draws ``reports`` = k coordinates of its item gradient (equation 5), projects these
     entries to [-1, 1] and sends each as one randomized sign of magnitude B (Algorithm 1,
     equation 8). Only the drawn entries are ever computed. A training of T rounds sends k T
-    reports, so the server learns k T epsilon; the paper states no horizon.
+    reports, so the server learns k T epsilon; the paper states no horizon. ``colluding`` is the
+    share of users who tell the server what they sent, so that nobody hides among them behind the
+    proxy; the paper has none.
 
     Where the printed text cannot be followed: the projection is elementwise, or the Bernoulli
     rate leaves [0, 1]; the server averages over N k reports, not over N (equation 9), or the mean
@@ -72,6 +76,7 @@ class FmfLdp(ImplicitMf):
 
     epsilon: float = 2.5
     reports: int = 100
+    colluding: float = 0.0
 
     name = "fmf-ldp"
     reported = printed(
@@ -82,6 +87,9 @@ class FmfLdp(ImplicitMf):
             "is 0.1160 (Figure 4)"
         ),
     )
+
+    def __post_init__(self) -> None:
+        check_settings(self, **{**usual(self), "colluding": share_or_none})
 
     @property
     def channel(self) -> ReportLaw:
@@ -143,8 +151,12 @@ class FmfLdp(ImplicitMf):
                         f"What an honest proxy that shuffles the reports of "
                         f"{population.n_users} users buys over a {horizon}; the paper cites "
                         "amplification without a number (section 5.1). The lower bound has all "
-                        "other users at the opposite corner, where a malicious broadcast puts them."
-                    ),
+                        "other users at the opposite corner, where a malicious broadcast puts "
+                        f"them. A proxy that colludes leaves what the server sees, "
+                        f"{self._count(horizon)} x {self.epsilon:g} = "
+                        f"{self._count(horizon) * self.epsilon:g}."
+                    )
+                    + self._hidden(population),
                 )
                 for horizon in (Horizon.ROUND, Horizon.TRAINING)
             ),
@@ -163,7 +175,7 @@ class FmfLdp(ImplicitMf):
         if scope.vantage is Vantage.SERVER:
             one: Mechanism = self._randomizer(population.n_items)
         elif scope.vantage is Vantage.SHUFFLED:
-            one = Shuffled(self.epsilon, population.n_users)
+            one = Shuffled(self.epsilon, hiding(population.n_users, self.colluding))
         else:
             return None
         return Repeated(one, self._count(scope.horizon))
@@ -172,8 +184,8 @@ class FmfLdp(ImplicitMf):
         """Each report once a use; behind the proxy, one shuffle of a report a user each.
 
         The real proxy mixes the k reports of all users in one pool, which is post-processing of k
-        separate shuffles. What is seen behind the shuffle is post-processing of it in turn. Who
-        takes part is not hidden.
+        separate shuffles; reports of users who collude are no part of it. What is seen behind the
+        shuffle is post-processing of it in turn. Who takes part is not hidden.
         """
         from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
 
@@ -182,7 +194,9 @@ class FmfLdp(ImplicitMf):
         if scope.vantage is Vantage.SERVER:
             one = self._randomizer(population.n_items).event()
         else:
-            one = ShuffledDpEvent(self.epsilon, population.n_users, binary=True)
+            one = ShuffledDpEvent(
+                self.epsilon, hiding(population.n_users, self.colluding), binary=True
+            )
         return SelfComposedDpEvent(one, self._count(scope.horizon))
 
     def challenges(self) -> tuple[Challenge, ...]:
@@ -318,6 +332,13 @@ class FmfLdp(ImplicitMf):
 
     def _randomizer(self, n_items: int) -> OneCoordinate:
         return OneCoordinate(self.epsilon, n_items * self.factors)
+
+    def _hidden(self, population: Population) -> str:
+        """How many users are left to hide among, for a note; empty if all are."""
+        if not self.colluding:
+            return ""
+        left = hiding(population.n_users, self.colluding)
+        return f" {self.colluding:.3g} of the users collude: {left} are left to hide among."
 
     def _count(self, horizon: Horizon) -> int:
         return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from collections import defaultdict
 
 import numpy as np
@@ -14,11 +15,13 @@ from hypothesis import strategies as st
 
 from accountants.events import ShuffledDpEvent
 from accountants.loss import on_grid
+from accountants.methods import shuffle as shuffle_accountant
 from accountants.methods.pld import Pld
 from accountants.methods.shuffle import Shuffle, clone_pair
 from tests.contracts.accountants import SCOPE, response, response_event
 
 Law = dict[tuple, float]
+FEW, MANY = ShuffledDpEvent(1.0, 100, True), ShuffledDpEvent(2.0, 2000, True)
 
 
 def epsilon_of(local: float, users: int, times: int, delta: float, binary: bool = True) -> float:
@@ -95,6 +98,56 @@ def test_the_general_pair_dominates_shuffles_of_any_local_randomizer(
             assert pair_delta(local, 3, math.exp(-local), eps) >= hockey_stick(p, q, eps) - 1e-12
 
 
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.floats(0.05, 3.0),
+    st.data(),
+    st.sampled_from([0.3, 1e-2, 1e-4]),
+)
+def test_never_below_any_small_shuffle_of_responses(
+    users: int, times: int, local: float, data: st.DataObject, delta: float
+) -> None:
+    """Exact divergence of composed shuffles of up to four users, who change their bits at will."""
+    p: Law = {(): 1.0}
+    q: Law = {(): 1.0}
+    for _ in range(times):
+        rest = [report(local, (v,)) for v in data.draw(corners(users - 1))]
+        one, two = (shuffled([report(local, (v,)), *rest]) for v in (1.0, -1.0))
+        p, q = (
+            {(*a, b): x * y for a, x in old.items() for b, y in new.items()}
+            for old, new in ((p, one), (q, two))
+        )
+    for binary in (True, False):
+        bound = epsilon_of(local, users, times, delta, binary)
+        assert max(hockey_stick(p, q, bound), hockey_stick(q, p, bound)) <= delta + 1e-12
+
+
+def corners(count: int) -> st.SearchStrategy[list[float]]:
+    return st.lists(st.sampled_from([1.0, -1.0]), min_size=count, max_size=count)
+
+
+def test_what_is_composed_is_computed_once() -> None:
+    shuffle_accountant._composed.cache_clear()
+    for _ in range(3):
+        for events in ([FEW, MANY], [MANY, FEW]):
+            Shuffle().bound(ComposedDpEvent(events), delta=1e-6, scope=SCOPE)
+    assert shuffle_accountant._composed.cache_info().misses == 1
+
+
+def test_a_training_of_2000_reports_is_accounted_in_seconds() -> None:
+    """From nothing remembered; the second time for nothing."""
+    for users in (1_000, 50_000):
+        shuffle_accountant._composed.cache_clear()
+        start = time.perf_counter()
+        first = epsilon_of(2.5, users, 2000, 1e-6)
+        assert time.perf_counter() - start < 5.0
+        start = time.perf_counter()
+        assert epsilon_of(2.5, users, 2000, 1e-6) == first
+        assert time.perf_counter() - start < 0.1
+
+
 def test_the_pair_is_a_law_and_its_mirror() -> None:
     for local, users, rate in (
         (2.5, 943, 0.08),
@@ -144,7 +197,7 @@ def test_reports_too_loud_to_hide_are_charged_as_they_are(local: float, binary: 
 
 
 def test_unlike_shuffles_compose() -> None:
-    few, many = ShuffledDpEvent(1.0, 100, True), ShuffledDpEvent(2.0, 2000, True)
+    few, many = FEW, MANY
 
     def bound(*events: ShuffledDpEvent) -> float:
         event = SelfComposedDpEvent(ComposedDpEvent(list(events)), 50)

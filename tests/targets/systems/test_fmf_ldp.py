@@ -200,6 +200,20 @@ def test_questions_ask_for_a_round_a_training_and_the_shuffle() -> None:
     assert [q.delta for q in asked] == [0.0, 0.0, 0.0, 0.0, 1e-6, 1e-6]
 
 
+@pytest.mark.parametrize(("colluding", "left"), [(0.0, 1000), (0.25, 750), (0.5, 500), (0.999, 1)])
+def test_users_who_collude_are_no_cover(colluding: float, left: int) -> None:
+    """Behind the proxy n counts the others; the server sees what it saw, and says so."""
+    system, population = FmfLdp(colluding=colluding), Population(n_users=1000, n_items=1682)
+    asked = scope(Vantage.SHUFFLED, Horizon.TRAINING)
+    assert system.event(asked, population).event.n_users == left
+    assert system.mechanism(asked, population) == Repeated(Shuffled(2.5, left), 2000)
+    server = scope(Vantage.SERVER, Horizon.TRAINING)
+    assert system.event(server, population) == FmfLdp().event(server, population)
+    (note,) = (q.note for q in system.questions(population) if q.scope == asked)
+    assert "2000 x 2.5 = 5000" in note
+    assert (f"{left} are left to hide among" in note) is (colluding > 0)
+
+
 def test_each_vantage_sees_its_own() -> None:
     ratings, system = interactions(), FmfLdp(rounds=2, reports=5)
     transcript = system.run(ratings, np.random.default_rng(0)).transcript
@@ -235,7 +249,8 @@ def test_equal_generators_give_equal_reports_and_others_do_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "value"), [("epsilon", -1.0), ("epsilon", math.nan), ("reports", 0)]
+    ("setting", "value"),
+    [("epsilon", -1.0), ("epsilon", math.nan), ("reports", 0), ("colluding", 1.0)],
 )
 def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> None:
     with pytest.raises(InputError, match=f"{setting}={value!r}"):
