@@ -1,127 +1,66 @@
 """What every accountant must keep. Each check raises AssertionError naming what is broken.
 
-``EVENTS`` are one use each; an accountant is tried on those that it supports. ``exact`` gives the
-true least epsilon of n uses where a closed form or a sum is known, computed here without any of
-the accountants' code: an upper bound below it is no bound.
+``tests/contracts/accounted.py`` holds the events; an accountant is tried on those that it supports.
+An upper bound below what is computed there without any of the accountants' code is no bound.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
 
 import numpy as np
 from dp_accounting import (
     ComposedDpEvent,
     DpEvent,
-    GaussianDpEvent,
-    LaplaceDpEvent,
     NonPrivateDpEvent,
     NoOpDpEvent,
-    RandomizedResponseDpEvent,
     SelfComposedDpEvent,
     UnsupportedDpEvent,
-    ZCDpEvent,
 )
-from scipy import optimize, stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from accountants.bound import Side
 from accountants.errors import InputError
-from accountants.events import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
 from accountants.methods.base import Accountant
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-
-SCOPE = Scope(
-    unit=Unit.USER,
-    adjacency=Adjacency.ANY_PAIR,
-    vantage=Vantage.SERVER,
-    horizon=Horizon.TRAINING,
+from accountants.scope import Scope
+from tests.contracts.accounted import (
+    DELTAS,
+    LADDERS,
+    MILLIONS,
+    REPORTS,
+    SAMPLED,
+    SCOPE,
+    SENSELESS,
+    USES,
+    Exact,
+    Use,
+    enumerated_divergence,
+    gaussian,
+    laplace,
+    response,
+    response_event,
+    scope_of,
 )
-Exact = Callable[[int, float], float]
 
+__all__ = [
+    "CHECKS",
+    "DELTAS",
+    "SCOPE",
+    "USES",
+    "Exact",
+    "Use",
+    "check_accountant",
+    "gaussian",
+    "laplace",
+    "response",
+    "response_event",
+]
 
-@dataclass(frozen=True, slots=True)
-class Use:
-    """One use of a mechanism, and the true epsilon of n uses at delta where it is known."""
-
-    event: DpEvent
-    exact: Exact | None = None
-
-
-def _root(delta_at: Callable[[float], float], delta: float, high: float) -> float:
-    """Least epsilon by bisection on the curve delta(eps)."""
-    if delta_at(0.0) <= delta:
-        return 0.0
-    return float(optimize.brentq(lambda eps: delta_at(eps) - delta, 0.0, high, xtol=1e-12))
-
-
-def response(epsilon: float) -> Exact:
-    """n randomized responses: a sum over the number of true answers."""
-
-    def exact(n: int, delta: float) -> float:
-        k = np.arange(n + 1)
-        p = stats.binom.pmf(k, n, 1 / (1 + math.exp(-epsilon)))
-        loss = (2 * k - n) * epsilon
-        if delta == 0:
-            return n * epsilon
-        return _root(
-            lambda eps: float(p @ -np.expm1(np.minimum(eps - loss, 0))), delta, n * epsilon
-        )
-
-    return exact
-
-
-def gaussian(noise: float) -> Exact:
-    """Balle and Wang 2018, Theorem 8, at mu = sqrt(n)/noise."""
-
-    def exact(n: int, delta: float) -> float:
-        mu, normal = math.sqrt(n) / noise, stats.norm.cdf
-        if delta == 0:
-            return math.inf
-        return _root(
-            lambda eps: float(
-                normal(mu / 2 - eps / mu) - math.exp(eps) * normal(-mu / 2 - eps / mu)
-            ),
-            delta,
-            mu**2 / 2 + 12 * mu,
-        )
-
-    return exact
-
-
-def laplace(noise: float) -> Exact:
-    """n uses at delta 0; elsewhere what one costs, delta(eps) = 1 - e^((eps - 1/noise)/2)."""
-
-    def exact(n: int, delta: float) -> float:
-        if delta == 0:
-            return n / noise
-        return max(0.0, 1 / noise + 2 * math.log1p(-delta))
-
-    return exact
-
-
-def response_event(epsilon: float) -> DpEvent:
-    """Randomized response on a bit: flipped with probability 1/(e^eps + 1)."""
-    return RandomizedResponseDpEvent(2 / (1 + math.exp(epsilon)), 2)
-
-
-USES = {
-    "response 0.25": Use(response_event(0.25), response(0.25)),
-    "response 3": Use(response_event(3.0), response(3.0)),
-    "five buckets": Use(RandomizedResponseDpEvent(0.4, 5)),
-    "flip": Use(BitFlipDpEvent(0.7, 0.2)),
-    "one-sided flip": Use(BitFlipDpEvent(1.0, 0.4), lambda n, delta: math.inf),
-    "pure": Use(PureDpEvent(1.5), response(1.5)),
-    "laplace": Use(LaplaceDpEvent(2.0), laplace(2.0)),
-    "gaussian": Use(GaussianDpEvent(5.0), gaussian(5.0)),
-    "zcdp": Use(ZCDpEvent(0.02)),
-    "shuffled": Use(ShuffledDpEvent(1.0, 500)),
-    "shuffled bits": Use(ShuffledDpEvent(1.0, 500, True)),
-    "one in the shuffle": Use(ShuffledDpEvent(1.0, 1), response(1.0)),
-}
-DELTAS = (0.0, 1e-6, 0.01)
+# Draws for each sampled divergence, and the chance that one of all of them is wrong.
+_DRAWS, _ERROR = 400_000, 1e-6
 
 
 def _supported(accountant: Accountant) -> list[Use]:
@@ -130,8 +69,8 @@ def _supported(accountant: Accountant) -> list[Use]:
     return uses
 
 
-def _epsilon(accountant: Accountant, event: DpEvent, delta: float) -> float:
-    return accountant.bound(event, delta=delta, scope=SCOPE).epsilon
+def _epsilon(accountant: Accountant, event: DpEvent, delta: float, scope: Scope = SCOPE) -> float:
+    return accountant.bound(event, delta=delta, scope=scope).epsilon
 
 
 def _same(one: float, two: float, what: str) -> None:
@@ -142,38 +81,64 @@ def check_fold(accountant: Accountant) -> None:
     """n-fold is n times composed, however the composition is nested or ordered."""
     for use in _supported(accountant):
         for delta in DELTAS:
-            folded = _epsilon(accountant, SelfComposedDpEvent(use.event, 6), delta)
+            folded = _epsilon(accountant, SelfComposedDpEvent(use.event, 6), delta, use.scope)
             for other in (
                 ComposedDpEvent([use.event] * 6),
                 SelfComposedDpEvent(SelfComposedDpEvent(use.event, 2), 3),
                 SelfComposedDpEvent(ComposedDpEvent([use.event] * 3), 2),
                 ComposedDpEvent([use.event, SelfComposedDpEvent(use.event, 5), NoOpDpEvent()]),
             ):
-                _same(folded, _epsilon(accountant, other, delta), f"{use.event} six times")
+                again = _epsilon(accountant, other, delta, use.scope)
+                _same(folded, again, f"{use.event} six times")
 
 
 def check_order(accountant: Accountant) -> None:
     """Unlike events compose in any order, and cost no less than either alone."""
     uses = _supported(accountant)
     for one, two in itertools.pairwise(uses):
+        scopes = {one.scope, two.scope} - {SCOPE}
+        if len(scopes) > 1:
+            continue
+        scope = next(iter(scopes), SCOPE)
         for delta in DELTAS:
-            both = _epsilon(accountant, ComposedDpEvent([one.event, two.event]), delta)
-            swapped = _epsilon(accountant, ComposedDpEvent([two.event, one.event]), delta)
+            both = _epsilon(accountant, ComposedDpEvent([one.event, two.event]), delta, scope)
+            swapped = _epsilon(accountant, ComposedDpEvent([two.event, one.event]), delta, scope)
             _same(both, swapped, "order matters")
             for alone in (one, two):
-                assert both >= _epsilon(accountant, alone.event, delta) - 1e-6, "composing is free"
+                least = _epsilon(accountant, alone.event, delta, scope)
+                assert both >= least - 1e-6, (
+                    f"{one.event} makes {two.event} cheaper, or the reverse"
+                )
 
 
 def check_monotone(accountant: Accountant) -> None:
     """More uses never cost less; a larger delta never needs a larger epsilon."""
     for use in _supported(accountant):
         counts = [
-            _epsilon(accountant, SelfComposedDpEvent(use.event, n), 1e-6) for n in (1, 2, 7, 30)
+            _epsilon(accountant, SelfComposedDpEvent(use.event, n), 1e-6, use.scope)
+            for n in (1, 2, 7, 30)
         ]
-        assert all(a <= b + 1e-9 for a, b in itertools.pairwise(counts)), counts
+        assert all(a <= b + 1e-9 for a, b in itertools.pairwise(counts)), (use.event, counts)
         event = SelfComposedDpEvent(use.event, 7)
-        deltas = [_epsilon(accountant, event, delta) for delta in (0.0, 1e-9, 1e-6, 1e-3, 0.5)]
-        assert all(a >= b - 1e-9 for a, b in itertools.pairwise(deltas)), deltas
+        deltas = [
+            _epsilon(accountant, event, delta, use.scope) for delta in (0.0, 1e-9, 1e-6, 1e-3, 0.5)
+        ]
+        assert all(a >= b - 1e-9 for a, b in itertools.pairwise(deltas)), (use.event, deltas)
+
+
+def check_ladders(accountant: Accountant) -> None:
+    """Less noise, a higher rate, a larger epsilon, fewer to hide among: never cheaper."""
+    for name, ladder in LADDERS.items():
+        if not all(accountant.supports(event) for event in ladder):
+            continue
+        for delta in DELTAS:
+            costs = [
+                _epsilon(accountant, SelfComposedDpEvent(event, 5), delta, scope_of(event))
+                for event in ladder
+            ]
+            assert all(a <= b * (1 + 1e-6) + 1e-9 for a, b in itertools.pairwise(costs)), (
+                f"{name} at delta {delta}: {costs}"
+            )
 
 
 def check_sound(accountant: Accountant) -> None:
@@ -183,11 +148,46 @@ def check_sound(accountant: Accountant) -> None:
             for delta in DELTAS:
                 if use.exact is None:
                     continue
-                bound = _epsilon(accountant, SelfComposedDpEvent(use.event, n), delta)
+                event = SelfComposedDpEvent(use.event, n)
+                bound = _epsilon(accountant, event, delta, use.scope)
                 truth = use.exact(n, delta)
                 assert bound * (1 + 1e-9) + 1e-9 >= truth, (
                     f"{n} x {use.event} at delta {delta}: {bound} is below the truth {truth}"
                 )
+
+
+def check_enumerated(accountant: Accountant) -> None:
+    """Never below the divergence of up to six unlike reports, all outputs enumerated."""
+
+    @settings(max_examples=20, deadline=None, derandomize=True, database=None)
+    @given(st.lists(REPORTS, min_size=1, max_size=6), st.floats(1e-9, 0.5))
+    def never_below(reports: list[DpEvent], delta: float) -> None:
+        read = [report for report in reports if accountant.supports(report)]
+        bound = _epsilon(accountant, ComposedDpEvent(read), delta)
+        found = enumerated_divergence(read, bound)
+        assert found <= delta * (1 + 1e-9) + 1e-15, (
+            f"{read}: {bound} at delta {delta}, where the divergence is {found}"
+        )
+
+    never_below()
+
+
+def check_sampled(accountant: Accountant) -> None:
+    """Never below what draws of the losses show, but once in 10^6 runs of the suite."""
+    error = _ERROR / (2 * len(SAMPLED))
+    for name, case in SAMPLED.items():
+        if not accountant.supports(case.event):
+            continue
+        delta = 0.05
+        bound = _epsilon(accountant, case.event, delta, case.scope)
+        for losses in case.losses:
+            rng = np.random.default_rng(20261121)
+            spent = np.maximum(0.0, -np.expm1(bound - np.maximum(losses(rng, _DRAWS), bound)))
+            # Empirical Bernstein limit of Maurer and Pontil 2009, Theorem 4.
+            level = math.log(2.0 / error)
+            least = spent.mean() - math.sqrt(2.0 * spent.var(ddof=1) * level / _DRAWS)
+            least -= 7.0 * level / (3.0 * (_DRAWS - 1))
+            assert least <= delta, f"{name}: {bound} at delta {delta}, where it is over {least}"
 
 
 def check_refusal(accountant: Accountant) -> None:
@@ -203,11 +203,21 @@ def check_refusal(accountant: Accountant) -> None:
         _refused(accountant, SelfComposedDpEvent(known, count), 0.01)
     for delta in (-0.1, 1.0, math.nan):
         _refused(accountant, known, delta)
+    for use in _supported(accountant):
+        if use.scope != SCOPE:
+            assert "adjacency" in _refused(accountant, use.event, 0.01)
 
 
-def _refused(accountant: Accountant, event: DpEvent, delta: float) -> str:
+def check_senseless(accountant: Accountant) -> None:
+    """Negative or missing noise, rates above 1, nobody to hide among: refused, never priced."""
+    for event in SENSELESS:
+        for delta in (0.0, 0.01):
+            _refused(accountant, ComposedDpEvent([event]), delta, scope_of(event))
+
+
+def _refused(accountant: Accountant, event: DpEvent, delta: float, scope: Scope = SCOPE) -> str:
     try:
-        accountant.bound(event, delta=delta, scope=SCOPE)
+        accountant.bound(event, delta=delta, scope=scope)
     except InputError as error:
         return str(error)
     raise AssertionError(f"{event} at delta={delta} was not refused")
@@ -223,14 +233,27 @@ def check_extremes(accountant: Accountant) -> None:
         assert _epsilon(accountant, NoOpDpEvent(), delta) == 0.0
 
 
+def check_millions(accountant: Accountant) -> None:
+    """Epsilons of millions are numbers that print, in a second; too large ones are infinite."""
+    for event in MILLIONS:
+        if not accountant.supports(event):
+            continue
+        for delta in (0.0, 1e-6):
+            started = time.process_time()
+            epsilon = _epsilon(accountant, event, delta)
+            assert time.process_time() - started < 1.0, f"{event} takes over a second"
+            assert epsilon >= 0, f"{event}: {epsilon}"
+            assert f"{epsilon:,.0f}" == "inf" or epsilon >= 1e5, f"{event}: {epsilon}"
+
+
 def check_statement(accountant: Accountant) -> None:
     """The bound is an upper one, certain, in the scope and at the delta asked for, and sourced."""
     for use in _supported(accountant):
-        bound = accountant.bound(use.event, delta=0.01, scope=SCOPE)
+        bound = accountant.bound(use.event, delta=0.01, scope=use.scope)
         assert bound.side is Side.UPPER
         assert bound.confidence == 1.0
         assert bound.samples is None
-        assert bound.scope == SCOPE
+        assert bound.scope == use.scope
         assert bound.delta <= 0.01
         assert bound.source
         assert accountant.reference
@@ -240,9 +263,14 @@ CHECKS = (
     check_fold,
     check_order,
     check_monotone,
+    check_ladders,
     check_sound,
+    check_enumerated,
+    check_sampled,
     check_refusal,
+    check_senseless,
     check_extremes,
+    check_millions,
     check_statement,
 )
 

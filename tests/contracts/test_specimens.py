@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,19 @@ from targets.datasets.base import Dataset
 from targets.mechanisms.bit_flip import BitFlip
 from targets.systems.base import Target
 from tests.contracts import accountants, datasets, estimators, mechanisms, targets
-from tests.specimens.accountants import BROKEN_ACCOUNTANTS
+from tests.specimens.accountants import (
+    BROKEN_ACCOUNTANTS,
+    AddsSquares,
+    CountsOneKind,
+    FearsCrowds,
+    ForgetsCounts,
+    LowerSide,
+    OptimisticTail,
+    PaysForDelta,
+    PricesNonsense,
+    RawLibrary,
+    SkipsUnknown,
+)
 from tests.specimens.datasets import BROKEN_DATASETS
 from tests.specimens.estimators import BROKEN_ESTIMATORS
 from tests.specimens.mechanisms import BROKEN_MECHANISMS
@@ -40,6 +53,30 @@ def test_the_mechanism_contract_passes_the_sound_one() -> None:
 def test_the_accountant_contract_catches(broken: Accountant) -> None:
     with pytest.raises(AssertionError):
         accountants.check_accountant(broken)
+
+
+@pytest.mark.parametrize(
+    ("broken", "check"),
+    [
+        (RawLibrary(), accountants.check_fold),
+        (ForgetsCounts(), accountants.check_sound),
+        (PaysForDelta(), accountants.check_monotone),
+        (FearsCrowds(), accountants.check_ladders),
+        (OptimisticTail(), accountants.check_sound),
+        (CountsOneKind(), accountants.check_enumerated),
+        (AddsSquares(), accountants.check_sampled),
+        (SkipsUnknown(), accountants.check_refusal),
+        (PricesNonsense(), accountants.check_senseless),
+        (LowerSide(), accountants.check_statement),
+    ],
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
+)
+def test_the_check_that_is_made_for_a_fault_catches_it(
+    broken: Accountant, check: Callable[[Accountant], None]
+) -> None:
+    """The library's ignored count, for one, breaks the law "n-fold is n times composed"."""
+    with pytest.raises(AssertionError):
+        check(broken)
 
 
 @pytest.mark.parametrize("broken", BROKEN_ESTIMATORS, ids=lambda e: type(e).__name__)

@@ -93,6 +93,33 @@ class SkipsUnknown(_Sum):
         return self._bound(total, check_delta(delta), scope)
 
 
+class CountsOneKind(_Sum):
+    """Charges the costliest kind of leaf only: alike uses are right, unlike ones are not."""
+
+    def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
+        return max((n * _alone(leaf) for leaf, n in leaves(event)), default=0.0)
+
+
+class FearsCrowds(_Sum):
+    """Charges more where there are more users to hide among."""
+
+    def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
+        crowd = max((getattr(leaf, "n_users", 1) for leaf, _ in leaves(event)), default=1)
+        return true * (1 + math.log(crowd))
+
+
+class PricesNonsense(_Sum):
+    """Gives a price for parameters that make no sense."""
+
+    def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
+        try:
+            return super().bound(event, delta=delta, scope=scope)
+        except InputError:
+            if not self.supports(event) or not 0 <= delta < 1:
+                raise
+            return self._bound(1.0, delta, scope)
+
+
 class RawLibrary(_Sum):
     """dp-accounting 0.6.0's own loss accountant, which ignores a repeated response's count."""
 
@@ -122,5 +149,8 @@ BROKEN_ACCOUNTANTS = (
     OptimisticTail(),
     LowerSide(),
     SkipsUnknown(),
+    CountsOneKind(),
+    FearsCrowds(),
+    PricesNonsense(),
     RawLibrary(),
 )
