@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from reports.ledger import Arithmetic, Figure, LedgerRow, TableRow
 from reports.ledger_terminal import counts
-from reports.ledger_words import ARITHMETIC, at, claimed, command, found, holds, short
+from reports.ledger_words import (
+    ARITHMETIC,
+    claimed_formula,
+    command,
+    found,
+    holds_formula,
+    short,
+)
 from reports.words import VERDICTS, number, scope_words
 
 _MOST = 6  # wrong numbers listed of one entry
@@ -19,10 +26,10 @@ words, judged by exact laws and by accountants, without a simulation. This page 
 `auditor account 22`, for any other setting with `auditor account TARGET --set NAME=VALUE`. What
 VIOLATED says can be watched on the running systems: `auditor run --only claims`.
 
-"Claimed" and "Holds" are epsilons, at the delta that is named, or the numbers that a statement
-rests on. Where "Holds" is an interval, the truth lies within: its lower end is reached by an
-exactly known law, its upper end is proved. Users and items are those of MovieLens 100K (943 and
-1,682) unless a section says otherwise.
+"Claimed" and "Holds" are formulas, with their values in brackets: an epsilon, at the delta that is
+named, or the number that a statement rests on. Where "Holds" is an interval, the truth lies within:
+its lower end is reached by an exactly known law, its upper end is proved. Users and items are those
+of MovieLens 100K (943 and 1,682) unless a section says otherwise.
 """
 
 
@@ -41,13 +48,12 @@ def render(rows: Sequence[LedgerRow], tables: Sequence[TableRow]) -> str:
 
 
 def _row(row: LedgerRow) -> str:
-    said = claimed(row) + (f", {at(row)}" if at(row) else "")
     cells = (
         f"[{row.number}](#{row.number})",
         f"`{row.target}`",
         row.statement,
-        said,
-        holds(row),
+        claimed_formula(row),
+        holds_formula(row),
         row.judgement,
     )
     return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
@@ -62,11 +68,9 @@ def _section(row: LedgerRow) -> Iterator[str]:
     yield ""
     if row.scope is not None:
         yield f"- Scope: {scope_words(row.scope)}."
-    value = f" = {claimed(row)}" if row.claimed_epsilon is not None else ""
-    yield f"- Claimed: {row.claimed}{value}{f' at {at(row)}' if at(row) else ''}."
-    value = f" = {holds(row)}" if row.finding is not None else ""
-    proof = f" (upper bound by {row.proof})" if row.proof else ""
-    yield f"- Holds: {row.provable}{value}{proof}."
+    yield f"- Claimed: {claimed_formula(row)}."
+    proof = f"; the upper bound is by {row.proof}" if row.proof else ""
+    yield f"- Holds: {holds_formula(row)}{proof}."
     yield f"- Why: {row.reason}"
     if row.vacuous:
         yield "- The claim is vacuous: even if it held, one bit could be guessed 99.9% of the time."
@@ -100,7 +104,7 @@ def _figures(row: LedgerRow) -> Iterator[str]:
         rest.append(f"{agreeing} {'more agree' if agreeing > 1 else 'more agrees'}")
     yield ""
     how = dict.fromkeys(figure.how for figure in shown)
-    yield f"Found from {'; '.join(how)}.{f' {_sentence(rest)}' if rest else ''}"
+    yield f"How: {'; '.join(how)}.{f' {_sentence(rest)}' if rest else ''}"
 
 
 def _figure(figure: Figure) -> str:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from accountants.verdict import Verdict
 from reports.ledger import Arithmetic, LedgerRow, TableRow
-from reports.ledger_words import ARITHMETIC, at, claimed, command, found, holds, short
+from reports.ledger_words import (
+    ARITHMETIC,
+    claimed_formula,
+    command,
+    found,
+    holds_formula,
+    short,
+)
 from reports.words import VERDICTS, number, printable, scope_words
 
 if TYPE_CHECKING:
@@ -35,12 +42,13 @@ def render_ledger(rows: Sequence[LedgerRow], console: Console) -> None:
 
     table = Table(title="Claims", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     table.width = min(_WIDTH, console.width)
-    for name, width in (("No.", 4), ("Target", 10), ("Claim", None), ("Claimed", 11)):
+    for name, width in (("No.", 4), ("Target", 10), ("Claim", None), ("Claimed", 16)):
         table.add_column(name, overflow="fold", width=width)
-    table.add_column("True", overflow="fold", width=16)
+    table.add_column("Holds", overflow="fold", width=19)
     table.add_column("Verdict", overflow="fold", width=15)
     for row in rows:
-        cells = (row.number, row.target, row.statement, _claimed(row), holds(row))
+        values = (claimed_formula(row), holds_formula(row))
+        cells = (row.number, row.target, row.statement, *values)
         style = _STYLES.get(row.verdict or row.arithmetic or "", "")
         verdict = Text(row.judgement.replace(", ", "\n"), style=style)
         table.add_row(*(Text(printable(cell)) for cell in cells), verdict)
@@ -62,7 +70,7 @@ def render_tables(rows: Sequence[TableRow], console: Console) -> None:
             console,
             f"Table {row.table}, q = {row.clients}/{row.n_users}, delta {number(row.delta)}: "
             f"printed {row.printed:.4f}; counted as printed {row.counted:.4f}; "
-            f"true {short(row.lower)} to {short(row.upper)}",
+            f"holds {short(row.lower)} to {short(row.upper)}",
         )
 
 
@@ -72,19 +80,14 @@ def derivation(row: LedgerRow) -> Iterable[tuple[str, str]]:
     yield "Source", row.source
     if row.scope is not None:
         yield "Scope", scope_words(row.scope)
-    if row.claimed_epsilon is not None:
-        yield "Claimed", f"epsilon {_claimed(row)} = {row.claimed}"
-    else:
-        yield "Claimed", row.claimed
+    yield "Claimed", claimed_formula(row)
+    yield "Holds", holds_formula(row)
     if row.finding is not None:
-        yield "Holds", f"epsilon {holds(row)}; provable: {row.provable}"
         accounted, measured = row.finding.accounted, row.finding.measured
         if accounted is not None:
             yield "Upper bound", f"{number(accounted.epsilon)}, by {accounted.source}"
         if measured is not None:
             yield "Lower bound", f"{number(measured.epsilon)}, by {measured.method}"
-    else:
-        yield "Holds", row.provable
     for figure in row.figures:
         sign = "below " if figure.below else ""
         agree = "agrees" if figure.holds else "wrong"
@@ -121,15 +124,10 @@ def counts(rows: Sequence[LedgerRow]) -> str:
     return f"{len(rows)} entries: {said}."
 
 
-def _claimed(row: LedgerRow) -> str:
-    delta = at(row)
-    return f"{claimed(row)} ({delta})" if delta else claimed(row)
-
-
 def _summary(row: LedgerRow) -> str:
     return (
-        f"{row.number} {row.target}: {row.statement} claimed {_claimed(row)}; "
-        f"true {holds(row)}; verdict {row.judgement}"
+        f"{row.number} {row.target}: {row.statement} claimed {claimed_formula(row)}; "
+        f"holds {holds_formula(row)}; verdict {row.judgement}"
     )
 
 

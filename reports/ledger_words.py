@@ -64,6 +64,16 @@ def at(row: LedgerRow) -> str:
     return delta_words(row.delta) if row.delta else ""
 
 
+def claimed_formula(row: LedgerRow) -> str:
+    """The claimed formula with its value."""
+    return _with(row.claimed, f"{claimed(row)}, {at(row)}" if at(row) else claimed(row))
+
+
+def holds_formula(row: LedgerRow) -> str:
+    """The formula of what holds with its value."""
+    return _with(row.provable, holds(row))
+
+
 def settings_words(settings: Mapping[str, object]) -> str:
     """Settings as `auditor account` takes them."""
     flat: dict[str, object] = {}
@@ -84,6 +94,10 @@ def command(row: LedgerRow) -> str:
     if (row.n_users, row.n_items) != (943, 1682):
         parts.append(f"--users {row.n_users} --items {row.n_items}")
     return " ".join(part for part in parts if part)
+
+
+def _with(formula: str, value: str) -> str:
+    return formula if formula == value else f"{formula} ({value})"
 
 
 def _plain(value: object) -> str:

@@ -100,7 +100,7 @@ def test_a_terminal_gets_a_table_of_100_columns_and_a_pipe_one_line_an_entry() -
     lines = printed(False, *rows).splitlines()
     assert len(lines) == 2
     assert lines[0].startswith("3b fmf-ldp: A statement")
-    assert lines[0].endswith("claimed 1; true 2; verdict WRONG")
+    assert lines[0].endswith("claimed x | y (1); holds z (2); verdict WRONG")
 
 
 def test_an_entry_in_full_says_both_kinds_of_numbers() -> None:
