@@ -12,17 +12,15 @@ from dp_accounting import (
     DpEvent,
     GaussianDpEvent,
     LaplaceDpEvent,
-    NeighboringRelation,
     PoissonSampledDpEvent,
     RandomizedResponseDpEvent,
     SampledWithoutReplacementDpEvent,
     ZCDpEvent,
 )
-from dp_accounting.rdp import RdpAccountant, compute_epsilon
+from dp_accounting.rdp import compute_epsilon
 from numpy.typing import NDArray
 
 from accountants.bound import Bound, Side, check_delta
-from accountants.errors import InputError
 from accountants.events import (
     BitFlipDpEvent,
     PureDpEvent,
@@ -30,6 +28,7 @@ from accountants.events import (
     private_leaves,
     readable,
 )
+from accountants.sampled_curves import fixed_size, fixed_size_gaussian, gaussian, poisson_gaussian
 from accountants.ternary import Ternary
 
 if TYPE_CHECKING:
@@ -44,12 +43,12 @@ _READS = (
 )
 _SAMPLED = {
     PoissonSampledDpEvent: (GaussianDpEvent,),
-    SampledWithoutReplacementDpEvent: (GaussianDpEvent,),
+    SampledWithoutReplacementDpEvent: _READS,
     RevealedSamplingDpEvent: _READS,
 }
-# dp-accounting's default orders, and larger and smaller ones for weak and strong noise.
+# Fine where little noise is composed, whole above, and large ones for weak noise.
 _ORDERS: NDArray[np.float64] = np.concatenate(
-    [1 + np.geomspace(1e-3, 10, 100), np.arange(12, 64), np.geomspace(64, 65536, 31)]
+    [1 + np.geomspace(1e-3, 10, 100), np.arange(12, 64), np.round(np.geomspace(64, 65536, 31))]
 )
 
 _ROUNDING = 2.0**-50
@@ -59,9 +58,10 @@ _ROUNDING = 2.0**-50
 class Rdp:
     """Rényi divergences of every order add up (Mironov 2017, Proposition 1).
 
-    Curves of Laplace, Gaussian, sampled Gaussian and zCDP leaves are dp-accounting's, taken one use
-    at a time; counts are multiplied here. Curves of randomized response and bit flips follow from
-    their dominating pair. Conversion: Canonne, Kamath and Steinke 2020, Proposition 12.
+    Curves of one use: closed forms for Laplace, Gaussian and zCDP, the dominating pair for
+    randomized response and bit flips; ``sampled_curves`` has Poisson samples of a Gaussian, present
+    or absent, and samples of fixed size of anything under replacement. Conversion: Canonne, Kamath
+    and Steinke 2020, Proposition 12.
     """
 
     @property
@@ -88,56 +88,80 @@ class Rdp:
         )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _curve(leaf: DpEvent) -> NDArray[np.float64]:
-    """Rényi divergence of one use at every order, over the worst pair; not to be written to.
+    """Rényi divergence of one use at every order, over the worst pair; not to be written to."""
+    return _at(leaf, _ORDERS)
 
-    Remembered: a sampled Gaussian takes seconds, and a target asks at several deltas and vantages.
-    """
+
+def _at(leaf: DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     if isinstance(leaf, _BITS):
-        return _ternary(Ternary.of(leaf))
+        return _ternary(Ternary.of(leaf), orders)
+    if isinstance(leaf, GaussianDpEvent):
+        return gaussian(leaf.noise_multiplier, orders)
+    if isinstance(leaf, LaplaceDpEvent):
+        return _laplace(leaf.noise_multiplier, orders)
+    if isinstance(leaf, ZCDpEvent):
+        return np.asarray(leaf.xi + leaf.rho * orders)
+    inner = leaf.event
     if isinstance(leaf, RevealedSamplingDpEvent):
-        return _revealed(leaf.sampling_probability, _curve(leaf.event))
-    if getattr(leaf, "noise_multiplier", 1.0) <= 0:
-        return np.full(len(_ORDERS), np.inf)
-    replaces = isinstance(leaf, SampledWithoutReplacementDpEvent)
-    accountant = RdpAccountant(
-        orders=_ORDERS,
-        neighboring_relation=NeighboringRelation.REPLACE_ONE
-        if replaces
-        else NeighboringRelation.ADD_OR_REMOVE_ONE,
-    )
-    if not accountant.supports(leaf):
-        raise InputError(f"Expected a Gaussian to be sampled, got {leaf}. Ask another accountant.")
-    return np.asarray(accountant.compose(leaf).rdp)
+        return _revealed(leaf.sampling_probability, _at(inner, orders), orders)
+    if isinstance(leaf, PoissonSampledDpEvent):
+        return poisson_gaussian(leaf.sampling_probability, inner.noise_multiplier, orders)
+    rate = leaf.sample_size / leaf.source_dataset_size
+    if isinstance(inner, GaussianDpEvent):
+        return fixed_size_gaussian(rate, inner.noise_multiplier, orders)
+    return fixed_size(rate, lambda a: _at(inner, a), orders, _largest(inner))
 
 
-def _revealed(rate: float, curve: NDArray[np.float64]) -> NDArray[np.float64]:
+def _largest(leaf: DpEvent) -> float:
+    """The divergence of infinite order."""
+    if isinstance(leaf, LaplaceDpEvent):
+        return 1.0 / leaf.noise_multiplier if leaf.noise_multiplier > 0 else math.inf
+    return Ternary.of(leaf).loss if isinstance(leaf, _BITS) else math.inf
+
+
+def _laplace(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+    """ln(a/(2a-1) e^((a-1)/b) + (a-1)/(2a-1) e^(-a/b)) / (a-1): Mironov 2017, Proposition 6."""
+    if noise < 1e-300:
+        return np.full(len(orders), np.inf)
+    one, two = (orders - 1) / noise, orders / noise
+    up, down = orders / (2 * orders - 1), (orders - 1) / (2 * orders - 1)
+    large = np.logaddexp(np.log(up) + one, np.log(down) - two)
+    # Less 1, where both terms nearly cancel; what rounding may have lost is charged.
+    over = up * np.expm1(np.minimum(one, 1.0)) + down * np.expm1(-two)
+    small = np.log1p(np.maximum(over, 0.0) + _ROUNDING * np.minimum(one, 1.0))
+    return np.asarray(np.where(one < 1.0, small, large) / (orders - 1))
+
+
+def _revealed(
+    rate: float, curve: NDArray[np.float64], orders: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """ln E_Q[(P/Q)^a] / (a - 1) where P/Q is 1 but at ``rate``: moments average."""
     if rate == 0:
-        return np.zeros(len(_ORDERS))
-    growth = (_ORDERS - 1) * curve
+        return np.zeros(len(orders))
+    growth = (orders - 1) * curve
     # ln(1 + q (e^g - 1)), without overflow where g is large.
     small = np.log1p(rate * np.expm1(np.minimum(growth, 1.0)))
     large = growth + np.log(rate + (1.0 - rate) * np.exp(-growth))
-    return np.asarray(np.where(growth < 1.0, small, large) / (_ORDERS - 1))
+    return np.asarray(np.where(growth < 1.0, small, large) / (orders - 1))
 
 
-def _ternary(pair: Ternary) -> NDArray[np.float64]:
+def _ternary(pair: Ternary, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """ln E_Q[(P/Q)^a] / (a - 1) of the three kinds of outputs."""
     if pair.loss == 0:
-        return np.zeros(len(_ORDERS))
+        return np.zeros(len(orders))
     if math.isinf(pair.loss):
-        return np.full(len(_ORDERS), np.inf)
+        return np.full(len(orders), np.inf)
     log_high, log_low = math.log(pair.high), math.log(pair.low)
     log_silent = math.log(pair.silent) if pair.silent > 0 else -math.inf
     terms = np.stack(
         [
-            _ORDERS * log_high + (1 - _ORDERS) * log_low,
-            _ORDERS * log_low + (1 - _ORDERS) * log_high,
-            np.full(len(_ORDERS), log_silent),
+            orders * log_high + (1 - orders) * log_low,
+            orders * log_low + (1 - orders) * log_high,
+            np.full(len(orders), log_silent),
         ]
     )
     # Rounding is charged: a divergence of 0 would be taken at its word by the conversion.
-    lost = _ROUNDING * _ORDERS * max(-log_low, 1.0)
-    return np.asarray(np.maximum(np.logaddexp.reduce(terms) + lost, 0.0) / (_ORDERS - 1))
+    lost = _ROUNDING * orders * max(-log_low, 1.0)
+    return np.asarray(np.maximum(np.logaddexp.reduce(terms) + lost, 0.0) / (orders - 1))

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
-from dp_accounting import GaussianDpEvent, SampledWithoutReplacementDpEvent
+from dp_accounting import (
+    DpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+)
 
 from accountants.methods import rdp
 from accountants.methods.rdp import Rdp
@@ -32,6 +40,29 @@ def test_a_curve_is_computed_once_for_all_deltas(monkeypatch: pytest.MonkeyPatch
         horizon=Horizon.TRAINING,
     )
     first = Rdp().bound(event, delta=1e-6, scope=scope).epsilon
-    monkeypatch.setattr(rdp, "RdpAccountant", None)
+    monkeypatch.setattr(rdp, "fixed_size_gaussian", None)
     assert Rdp().bound(event, delta=1e-4, scope=scope).epsilon < first
     assert Rdp().bound(event, delta=1e-6, scope=scope).epsilon == first
+
+
+@pytest.mark.parametrize(
+    ("event", "adjacency"),
+    [
+        (PoissonSampledDpEvent(0.01, GaussianDpEvent(0.9)), Adjacency.ADD_REMOVE),
+        (PoissonSampledDpEvent(1e-3, GaussianDpEvent(50.0)), Adjacency.ADD_REMOVE),
+        (PoissonSampledDpEvent(0.3, GaussianDpEvent(0.01)), Adjacency.ADD_REMOVE),
+        (SampledWithoutReplacementDpEvent(943, 30, GaussianDpEvent(1.1)), Adjacency.REPLACE),
+        (SampledWithoutReplacementDpEvent(943, 30, LaplaceDpEvent(1.1)), Adjacency.REPLACE),
+        (SampledWithoutReplacementDpEvent(10**9, 1, GaussianDpEvent(1e-9)), Adjacency.REPLACE),
+    ],
+)
+def test_a_bound_takes_less_than_a_second_and_says_nothing_aside(
+    event: DpEvent, adjacency: Adjacency, capfd: pytest.CaptureFixture[str]
+) -> None:
+    scope = Scope(
+        unit=Unit.USER, adjacency=adjacency, vantage=Vantage.RELEASE, horizon=Horizon.TRAINING
+    )
+    started = time.process_time()
+    assert Rdp().bound(event, delta=1e-6, scope=scope).epsilon > 0
+    assert time.process_time() - started < 1.0
+    assert capfd.readouterr().err == ""

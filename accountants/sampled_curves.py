@@ -1,0 +1,199 @@
+"""Rényi curves of sampled mechanisms: ln E_Q[(P/Q)^a] at every order a, divided by a - 1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+Array = NDArray[np.float64]
+Curve = Callable[[Array], Array]
+"""Rényi divergence by order."""
+# Orders up to which the moments of the Gaussian ratio less 1 are integrated.
+_MOST_MOMENTS = 256
+# Sensitivity over deviation above which integrals between whole orders are not worth their points.
+_WIDE = 8.0
+_ROUNDING = 2.0**-48
+
+
+def poisson_gaussian(rate: float, noise: float, orders: Array) -> Array:
+    """A record in the sample with probability ``rate``, present or absent, under Gaussian noise.
+
+    Mironov, Talwar and Zhang 2019: the divergence of (1 - q) N(0) + q N(mu) from N(0), mu =
+    1/noise, is the larger of both directions. At whole orders A = E[(P/Q)^a] less 1 is the sum of
+    C(a, j) (1 - q)^(a-j) q^j (e^(mu^2 j (j - 1)/2) - 1) over j >= 2; between them it is integrated
+    numerically (the trapezoid rule is exact to rounding for such integrands), or for mu > 8
+    interpolated, which is an upper bound as ln A is convex in a.
+    """
+    if rate == 0:
+        return np.zeros(len(orders))
+    if rate == 1 or noise < 1e-100:
+        return gaussian(noise, orders)
+    mu = 1.0 / noise
+
+    def whole(a: int) -> float:
+        j = np.arange(2, a + 1, dtype=np.float64)
+        terms = _log_choose(a, j) + (a - j) * math.log1p(-rate) + j * math.log(rate)
+        grown = j * (j - 1) * (mu**2 / 2.0)
+        return _log1p_sum(terms + grown + _log1mexp(grown))
+
+    if mu > _WIDE:
+        return _interpolated(whole, orders)
+    whole_order = orders == np.floor(orders)
+    found = np.array(
+        [whole(int(a)) if w else 0.0 for a, w in zip(orders, whole_order, strict=True)]
+    )
+    if not whole_order.all():
+        found[~whole_order] = _integrated(rate, mu, orders[~whole_order])
+    return found / (orders - 1.0)
+
+
+def fixed_size(rate: float, curve: Curve, orders: Array, largest: float = math.inf) -> Array:
+    """Any mechanism on a sample of fixed size, one record replaced: the general bound.
+
+    Wang, Balle and Kasiviswanathan 2019, Theorem 9: with e the curve and e(inf) = ``largest``, at
+    whole orders (a - 1) times the divergence is at most
+
+        ln(1 + q^2 C(a, 2) min{4 (e^e(2) - 1), e^e(2) min{2, (e^e(inf) - 1)^2}}
+             + sum over j = 3..a of q^j C(a, j) e^((j-1) e(j)) min{2, (e^e(inf) - 1)^j}).
+
+    Between them interpolated: (a - 1) times the divergence is convex (their Corollary 10). Never
+    above the curve itself: a sample drawn apart from the data mixes, and divergences of mixtures
+    are no larger than the largest of the parts.
+    """
+    return _fixed_size(rate, curve, orders, largest, None)
+
+
+def fixed_size_gaussian(rate: float, noise: float, orders: Array) -> Array:
+    """Gaussian noise on a sample of fixed size, one record replaced: the tight form.
+
+    As ``fixed_size``, but from j = 3 on the smaller of 2 e^((j-1) e(j)) and 4 sqrt(B B'), B and B'
+    the moments E[(P/Q - 1)^l] of the even l next to j on either side, j itself if it is even (Wang,
+    Balle and Kasiviswanathan 2019, Theorem 27). Where the paper takes differences of moments, which
+    cancel, these are integrated.
+    """
+    if rate == 0:
+        return np.zeros(len(orders))
+    if rate == 1 or noise < 1e-100:
+        return gaussian(noise, orders)
+    return _fixed_size(rate, lambda a: gaussian(noise, a), orders, math.inf, _moments(1.0 / noise))
+
+
+def gaussian(noise: float, orders: Array) -> Array:
+    """a / (2 z^2)."""
+    if noise == 0:
+        return np.full(len(orders), np.inf)
+    with np.errstate(over="ignore"):
+        return np.asarray(orders * 0.5 / noise / noise)
+
+
+def _fixed_size(
+    rate: float, curve: Curve, orders: Array, largest: float, moments: Array | None
+) -> Array:
+    if rate == 0:
+        return np.zeros(len(orders))
+    plain = curve(orders)
+    most = math.ceil(float(orders.max()))
+    j = np.arange(2.0, most + 1.0)
+    inner = curve(j)
+    if not np.isfinite(inner[0]):
+        return plain
+    log_gap = _log_expm1(largest)
+    log_zeta = (j - 1) * inner + np.minimum(math.log(2.0), j * log_gap)
+    log_zeta[0] = min(math.log(4.0) + _log_expm1(float(inner[0])), float(log_zeta[0]))
+    if moments is not None:
+        # Even moments next to j: rounded down and up.
+        even = np.arange(3, min(most, _MOST_MOMENTS - 1) + 1)
+        tight = math.log(4.0) + (moments[even // 2 * 2] + moments[(even + 1) // 2 * 2]) / 2.0
+        log_zeta[1 : 1 + len(even)] = np.minimum(log_zeta[1 : 1 + len(even)], tight)
+
+    def whole(a: int) -> float:
+        part = j[: a - 1]
+        return _log1p_sum(part * math.log(rate) + _log_choose(a, part) + log_zeta[: a - 1])
+
+    return np.minimum(_interpolated(whole, orders), plain)
+
+
+def _moments(mu: float) -> Array:
+    """ln E[(P/Q - 1)^l] of a Gaussian pair for even l up to ``_MOST_MOMENTS``; elsewhere inf."""
+    found = np.full(_MOST_MOMENTS + 1, np.inf)
+    found[0] = 0.0
+    step = 0.25 * min(1.0, 1.0 / mu)
+    if mu > 2.0:
+        return found
+    for level in range(2, _MOST_MOMENTS + 1, 2):
+        x = np.arange(-13.0, level * mu + 13.0, step)
+        loss = mu * x - mu**2 / 2.0
+        with np.errstate(divide="ignore"):
+            size = np.where(loss > 30.0, loss, np.log(np.abs(np.expm1(np.minimum(loss, 30.0)))))
+        found[level] = _log_sum(level * size - x * x / 2.0) + math.log(
+            step / math.sqrt(2 * math.pi)
+        )
+    return found + _ROUNDING
+
+
+def _integrated(rate: float, mu: float, orders: Array) -> Array:
+    """ln E_Q[(1 - q + q e^l)^a] by the trapezoid rule, l the loss at x ~ N(0, 1)."""
+    step = 0.2 * min(1.0, 1.0 / mu)
+    found = np.zeros(len(orders))
+    for i, a in enumerate(orders):
+        x = np.arange(-13.0, a * mu + 13.0, step)
+        loss = mu * x - mu**2 / 2.0
+        grown = np.expm1(np.minimum(loss, 600.0)) * rate
+        power = a * np.log1p(grown)
+        weight = -x * x / 2.0 + math.log(step / math.sqrt(2 * math.pi))
+        total = _log_sum(power + weight)
+        if total < 0.1:
+            # A - 1 = E[r^a - 1 - a (r - 1)], every term of which is small where r is near 1.
+            law = np.exp(weight)
+            near = power < 1.0
+            rest = np.where(
+                near, np.expm1(np.minimum(power, 1.0)) * law, np.exp(power + weight) - law
+            )
+            over = float(np.sum(rest - a * grown * law))
+            lost = _ROUNDING * a * float(np.abs(grown) @ law)
+            total = math.log1p(max(over, 0.0) + lost)
+        found[i] = total + _ROUNDING * max(total, 0.0)
+    return found
+
+
+def _interpolated(whole: Callable[[int], float], orders: Array) -> Array:
+    """Divergences from (a - 1) times them at whole orders, straight lines between."""
+    low, high = np.floor(orders).astype(int), np.ceil(orders).astype(int)
+    known = {a: whole(a) if a > 1 else 0.0 for a in sorted({*low.tolist(), *high.tolist()})}
+    first, second = (np.array([known[a] for a in at.tolist()]) for at in (low, high))
+    share = orders - low
+    line = np.where(share > 0, first + share * (second - first), first)
+    return np.asarray(line / (orders - 1.0))
+
+
+def _log_choose(n: int, k: Array) -> Array:
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
+
+
+def _log1mexp(x: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.log(-np.expm1(-x))
+
+
+def _log_expm1(x: float) -> float:
+    """ln(e^x - 1)."""
+    if x <= 0:
+        return -math.inf
+    return x + math.log(-math.expm1(-x))
+
+
+def _log_sum(x: Array) -> float:
+    top = float(x.max())
+    return top + math.log(float(np.exp(x - top).sum())) if math.isfinite(top) else top
+
+
+def _log1p_sum(x: Array) -> float:
+    """ln(1 + sum of e^x), rounding charged."""
+    total = _log_sum(x)
+    found = math.log1p(math.exp(total)) if total < 700.0 else total
+    # Logs of factorials are off by 1e-16 of themselves, which are up to a million.
+    return found * (1.0 + 1e-9)
