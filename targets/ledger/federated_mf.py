@@ -383,7 +383,14 @@ ENTRIES = (
     Entry(
         heading=23,
         target="vfl-sgdmf",
-        settings={**_EVERY_STEP, "parties": 1, "tuning": 0, "learning_rate": _SLOW},
+        settings={
+            **_EVERY_STEP,
+            "parties": 1,
+            "tuning": 0,
+            "learning_rate": _SLOW,
+            "noise_multiplier": _EXACT,
+            "n_users": 1000,
+        },
         statement="Sampling rows at rate eta amplifies the privacy of one rating.",
         source=f"{PAPER}, sections 4.1.2 and 4.2, Proposition 2 and Theorem 3",
         claimed="T T' Gaussians, sampled at eta",
