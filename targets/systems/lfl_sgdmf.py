@@ -15,6 +15,7 @@ from accountants.errors import InputError
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from accountants.secure_aggregation import NoiseShares, least_variance
 from targets.components import Component, Floats, Randomized, Rows
+from targets.mechanisms._dropouts import Dropouts
 from targets.mechanisms.base import Mechanism
 from targets.mechanisms.noise_replacement import NoiseReplacement
 from targets.mechanisms.repeated import Repeated
@@ -166,21 +167,34 @@ class LflSgdmf(LocalMf):
         )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Sum and replacements of all rounds, of one honest user; nobody drops out.
+        """Sum and replacements of all rounds, of one honest user who sends or not.
 
         At the worst V in every round, as Theorem 1 of the paper has it, too (the maximum over all
         auxiliary input): attained by a user embedding of norm^2 R and an item at 0, where a server
         that lies may put it, or where many other users' low ratings keep it; with few of them the
         noise moves V, and a training says less. A rating of a user without others is the same. None
-        where devices drop out at random, where there is no noise, for replacements, and from other
-        vantages.
+        where there is no noise, for replacements, and from other vantages. Where devices drop out
+        at random, the one asked about may, too: it is the law of who does as well.
         """
         units = (Unit.USER, Unit.RATING, Unit.INTERACTION)
-        plain = self.dropout == 0 and self.noise_multiplier > 0 and scope.unit in units
+        plain = self.noise_multiplier > 0 and scope.unit in units
         plain = plain and scope.adjacency is not Adjacency.REPLACE
         if not plain or scope.vantage is not Vantage.AGGREGATE:
             return None
-        return Repeated(self._joint(population.n_users), self._count(scope.horizon))
+        n, count = population.n_users, self._count(scope.horizon)
+        if self.dropout == 0:
+            return Repeated(self._joint(n), count)
+        return Dropouts(
+            sigma=self.sigma,
+            sensitivity=self.sensitivity,
+            n_users=n,
+            omega=self.omega,
+            dropout=self.dropout,
+            count=count,
+            repaired=not self.faithful,
+            colluding=self._colluding(n),
+            overstated=self.overstated,
+        )
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """T Gaussians of what the vantage cannot know of the noise.
@@ -344,8 +358,8 @@ class LflSgdmf(LocalMf):
         if self.dropout:
             parts.append(
                 "Proved for the worst dropouts for which a round goes on, as the paper claims it "
-                "for all; which devices drop out at random is no part of the bound, so nothing is "
-                "measured."
+                f"for all; the lower bound has every device drop out with chance {self.dropout:g} "
+                "in each of the two rounds, the one asked about, too."
             )
         return "".join(f"{part} " for part in parts)
 

@@ -16,6 +16,7 @@ from accountants.verdict import Verdict
 from auditor.accounting import all_accountants, answer, exact_bounds
 from targets.components import Randomized
 from targets.datasets.base import Interactions
+from targets.mechanisms._dropouts import Dropouts
 from targets.systems.base import Population
 from targets.systems.lfl_sgdmf import LflSgdmf
 
@@ -90,6 +91,37 @@ def test_accomplices_and_a_lie_cost_what_they_take_from_the_noise(
     assert found[Unit.USER, Vantage.AGGREGATE][0] is Verdict.VIOLATED
     note = target.questions(POPULATION)[0].note
     assert ("tell the server" in note, "announces" in note) == (colluding > 0, announced > 1)
+
+
+@pytest.mark.parametrize(("faithful", "verdict"), [(True, "VIOLATED"), (False, "CONSISTENT")])
+def test_dropouts_neither_save_the_theorem_nor_break_the_repair(
+    faithful: bool, verdict: str
+) -> None:
+    found = verdicts(LflSgdmf(noise_multiplier=1.0, dropout=0.1, faithful=faithful))
+    assert found[Unit.USER, Vantage.AGGREGATE][0] == verdict
+    assert found[Unit.USER, Vantage.PEERS][0] == "CONSISTENT"
+
+
+def test_survivors_of_a_run_have_the_law_that_is_said() -> None:
+    """Of 3,000 rounds of 12 devices: numbers of the rounds that device 0 survived; p above 1e-7."""
+    target = LflSgdmf(factors=1, rounds=3000, dropout=0.2, omega=0.6, noise_multiplier=1.0)
+    run = target.run(Interactions.of(np.ones((12, 1))), np.random.default_rng(5)).transcript
+    aggregate, population = scope(Vantage.AGGREGATE), Population(n_users=12, n_items=1)
+    law = target.mechanism(aggregate, population)
+    assert isinstance(law, Dropouts)
+    seen = np.zeros((13, 13))
+    for crossed in run.rounds:
+        assert crossed.clear is not None
+        there = 0 in crossed.uploads.users
+        seen[(len(crossed.uploads.users), len(crossed.clear.users)) if there else (0, 0)] += 1
+    expected = np.zeros((13, 13))
+    masked, replaced, chance = law.survivors()
+    expected[masked, replaced] = 3000 * chance
+    expected[0, 0] = 3000 * (1 - chance.sum())
+    common = expected > 5
+    rest = [array[~common].sum() for array in (seen, expected)]
+    cells = [np.append(array[common], r) for array, r in zip((seen, expected), rest, strict=True)]
+    assert stats.chisquare(*cells).pvalue > 1e-7
 
 
 def test_the_symbols_of_the_paper_name_settings() -> None:
@@ -198,7 +230,7 @@ def test_too_many_dropouts_halt_a_round_and_teach_nothing() -> None:
 
 
 def test_weaker_noise_is_left_where_dropouts_may_be_worst() -> None:
-    """Half of sigma^2 at the worst; a law is stated only where nobody drops out."""
+    """Half of sigma^2 at the worst; the law of who drops out is another mechanism."""
     aggregate, peers = scope(Vantage.AGGREGATE), scope(Vantage.PEERS)
     for target, left in ((LflSgdmf(dropout=0.1), 0.5), (LflSgdmf(), 1 / 1.7)):
         event = target.event(aggregate, POPULATION)
@@ -211,7 +243,7 @@ def test_weaker_noise_is_left_where_dropouts_may_be_worst() -> None:
     assert event.event.noise_multiplier == pytest.approx(12.0 * math.sqrt(0.6 / 0.7))
     nothing = LflSgdmf(dropout=0.1, colluding=0.8).event(aggregate, POPULATION)
     assert isinstance(nothing, NonPrivateDpEvent)
-    assert LflSgdmf(dropout=0.1).mechanism(aggregate, POPULATION) is None
+    assert isinstance(LflSgdmf(dropout=0.1).mechanism(aggregate, POPULATION), Dropouts)
     assert LflSgdmf().mechanism(peers, POPULATION) is None
     assert LflSgdmf().mechanism(aggregate, POPULATION) is not None
     moved = LflSgdmf().event(scope(Vantage.AGGREGATE, Unit.RATING), POPULATION)
