@@ -1,7 +1,14 @@
-"""Gaussian noise on a sample of fixed size, one record replaced: what is proved, what is reached.
+"""Gaussian noise on a sample of fixed size: what is proved, and what two data sets reach.
 
-Both figures are at most a thousandth apart from what their pair of laws gives; the truth lies
-between them, and no closed form is known for it.
+Under replacement the truth lies between the two, and no closed form is known for it. Under
+add-remove they meet: a record of n is present or absent, and m are drawn all the same. Without it
+the sample is R + y, R uniform of size m - 1 and y uniform of the others, with it the same at
+1 - m/n and R + x at m/n. So both laws are averages, over R and y, of M(R + y) and of
+(1 - q) M(R + y) + q M(R + x), q = m/n with n counting the larger set, and divergences are jointly
+convex: it costs what Poisson sampling at rate m/n costs, with the noise of a *replacement*. For a
+sum of records clipped to C that is twice the move of a record that comes or goes, so a Poisson
+accountant with sensitivity C undercounts fixed-size batches, by a factor of two in the noise, and
+not only in theory: all others at one end of the ball, and the one at the other, reach it.
 """
 
 from __future__ import annotations
@@ -14,40 +21,68 @@ from accountants._parameters import check_parameters
 from accountants.bound import check_delta
 from accountants.composition import epsilon_above, epsilon_below
 from accountants.errors import InputError
-from accountants.pairs import GaussianPair, Pair
+from accountants.pairs import GaussianPair, Reversed
 from accountants.sampled_pairs import FixedSize, Poisson
+from accountants.scope import Adjacency
 
 
 def fixed_size_above(
-    *, n_users: int, sample: int, rounds: int, multiplier: float, delta: float
+    *,
+    n_users: int,
+    sample: int,
+    rounds: int,
+    multiplier: float,
+    delta: float,
+    adjacency: Adjacency = Adjacency.REPLACE,
 ) -> float:
     """The least epsilon that is proved: ``rounds`` samples of ``sample`` of ``n_users``, composed.
 
-    ``multiplier`` is the noise over what replacing one record moves at most (2S/M for an average
-    of M records clipped to S), and the sample stays unknown. The rounds may depend on each other.
-    See ``FixedSize`` for the proof.
+    ``multiplier`` is the noise over what replacing one record of a sample moves at most (2S/M for
+    an average of M records clipped to S), under either adjacency, and the sample stays unknown. The
+    rounds may depend on each other. See ``FixedSize`` for the proof under replacement.
     """
     if _nothing(n_users, sample, rounds, multiplier, delta):
         return math.inf
-    return epsilon_above(
-        ((FixedSize(GaussianPair(1 / multiplier), sample / n_users), rounds),), delta
-    )
+    noise, rate = GaussianPair(1 / multiplier), sample / n_users
+    if adjacency is Adjacency.ADD_REMOVE:
+        both = (Poisson(noise, rate), Reversed(Poisson(noise, rate)))
+        return max(epsilon_above(((pair, rounds),), delta) for pair in both)
+    if adjacency is Adjacency.REPLACE:
+        return epsilon_above(((FixedSize(noise, rate), rounds),), delta)
+    raise _refusal(adjacency)
 
 
 def fixed_size_below(
-    *, n_users: int, sample: int, rounds: int, multiplier: float, delta: float
+    *,
+    n_users: int,
+    sample: int,
+    rounds: int,
+    multiplier: float,
+    delta: float,
+    adjacency: Adjacency = Adjacency.REPLACE,
 ) -> float:
     """An epsilon that two neighbouring data sets show not to be kept, of the same rounds.
 
-    All records but one lie at one end of the clipping ball, and the one lies at the same end or at
-    the other. So a round releases N(0, z^2), or where the one is sampled N(1, z^2): this is also
-    what Poisson sampling gives when a record is present or absent, so its figure is reached.
+    All records but one lie at one end of the clipping ball, and the one lies at the same end, or is
+    absent, in one data set, and in the other lies at the other end. So a round releases N(0, z^2),
+    or where the one is sampled N(1, z^2): the pair of Poisson sampling.
     """
     if _nothing(n_users, sample, rounds, multiplier, delta):
         return math.inf
+    if adjacency is Adjacency.ANY_PAIR:
+        raise _refusal(adjacency)
     noise = GaussianPair(1 / multiplier)
-    pair: Pair = noise if sample == n_users else Poisson(noise, sample / n_users)
-    return epsilon_below(((pair, rounds),), delta)
+    if sample == n_users:
+        return epsilon_below(((noise, rounds),), delta)
+    one = Poisson(noise, sample / n_users)
+    return max(epsilon_below(((pair, rounds),), delta) for pair in (one, Reversed(one)))
+
+
+def _refusal(adjacency: Adjacency) -> InputError:
+    return InputError(
+        f"Expected replace or add-remove adjacency, got {adjacency}. A sample hides nothing of a "
+        "record from whoever may change all the others."
+    )
 
 
 def _nothing(n_users: int, sample: int, rounds: int, multiplier: float, delta: float) -> bool:

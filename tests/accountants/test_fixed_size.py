@@ -8,15 +8,16 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution
+from dp_accounting.pld import privacy_loss_distribution as library
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from accountants.errors import InputError
 from accountants.fixed_size import fixed_size_above, fixed_size_below
-from accountants.pairs import AtomicPair, GaussianPair, LaplacePair, Pair
-from accountants.sampled_pairs import FixedSize
+from accountants.pairs import AtomicPair, GaussianPair, LaplacePair, Pair, Reversed
+from accountants.sampled_pairs import FixedSize, Poisson
+from accountants.scope import Adjacency
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_the_truth_of_the_privrec_tables(
 def test_the_reached_figure_is_the_librarys_for_poisson() -> None:
     """The same pair of laws, through dp-accounting."""
     rate, noise, rounds = 0.02, 1.2, 300
-    other = privacy_loss_distribution.from_gaussian_mechanism(
+    other = library.from_gaussian_mechanism(
         noise,
         sampling_prob=rate,
         value_discretization_interval=1e-4,
@@ -115,6 +116,43 @@ def test_every_pair_of_data_sets_is_dominated_in_both_directions() -> None:
         for p, q in (laws, laws[::-1]):
             for x in np.geomspace(0.1, 10, 41):
                 assert np.maximum(p - x * q, 0).sum() <= dominating(x) + 1e-6
+
+
+def test_presence_costs_what_poisson_does_at_the_price_of_a_replacement() -> None:
+    """All samples of 2, of 4 records or of 3, with randomized response, by enumeration."""
+    keep, size = 0.75, 2
+    flip = np.array([[keep, 1 - keep], [1 - keep, keep]])
+
+    def law(data: tuple[int, ...]) -> np.ndarray:
+        found = np.zeros((2, 2))
+        for chosen in itertools.permutations(range(len(data)), size):
+            found += np.outer(flip[data[chosen[0]]], flip[data[chosen[1]]])
+        return found.ravel() / math.perm(len(data), size)
+
+    loss = math.log(keep / (1 - keep))
+    pair = Poisson(AtomicPair((loss, -loss), (keep, 1 - keep)), size / 4)
+    edges = np.concatenate([[-np.inf], np.linspace(-3, 3, 60_001), [np.inf]])
+    curves = curve_of(pair, edges), curve_of(Reversed(pair), edges)
+    for rest in itertools.product((0, 1), repeat=3):
+        with_it, without = law((1, *rest)), law(rest)
+        for (p, q), dominating in zip(
+            ((with_it, without), (without, with_it)), curves, strict=True
+        ):
+            for x in np.geomspace(0.1, 10, 41):
+                assert np.maximum(p - x * q, 0).sum() <= dominating(x) + 1e-6
+
+
+def test_a_poisson_accountant_undercounts_batches_of_fixed_size() -> None:
+    """Records clipped to C, noise C: what replacing costs has half that multiplier."""
+    given_ = {"n_users": 1000, "sample": 10, "rounds": 100, "delta": 1e-5}
+    presence = {**given_, "adjacency": Adjacency.ADD_REMOVE, "multiplier": 0.5}
+    said = library.from_gaussian_mechanism(1.0, sampling_prob=0.01).self_compose(100)
+    reached, proved = fixed_size_below(**presence), fixed_size_above(**presence)
+    assert said.get_epsilon_for_delta(1e-5) < 1.0 < 3.0 < reached
+    assert reached <= proved <= reached * 1.001
+    assert proved <= fixed_size_above(**given_, multiplier=0.5)
+    with pytest.raises(InputError, match="any pair"):
+        fixed_size_above(**presence | {"adjacency": Adjacency.ANY_PAIR})
 
 
 @settings(max_examples=25, deadline=None)
