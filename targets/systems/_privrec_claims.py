@@ -1,9 +1,10 @@
 """What the PrivRec paper's accounting prints for any population (Tables 3 and 4, section 4.4).
 
-All 36 entries come out, to 2e-4, of this: Theorem 9 of Wang, Balle and Kasiviswanathan
-(2019) for sampling without replacement under replace-one adjacency, with a Gaussian of Rényi curve
-a / (2 z^2), integer orders, the classic conversion, and T = E1 M steps. Algorithm 2 takes E1 steps:
-each is counted M times. (The text of section 2.3.4 says N/M, which gives none of the entries.)
+All 36 entries come out, to the digits printed (which are cut, not rounded), of this: Theorem 9 of
+Wang, Balle and Kasiviswanathan (2019) for sampling without replacement under replace-one adjacency,
+with a Gaussian of Rényi curve a / (2 z^2), integer orders, the classic conversion, and T = E1 M
+steps. Algorithm 2 takes E1 steps: each is counted M times. (The text of section 2.3.4 says N/M,
+which gives none of the entries.)
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from accountants.adaptive_clipping import AdaptiveClipping
 from accountants.claim import Claim
 from accountants.errors import InputError
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
@@ -160,17 +161,25 @@ class DpPrivRec(PrivRec):
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Normal noise of the round, under sampling without replacement, once a round.
 
-        Before the server's noise: non-private. Sampling without replacement amplifies under
-        replace-one adjacency; in other scopes the noise alone is charged, which a sample, seen or
-        not, cannot make worse. The sample must stay unknown to the adversary.
+        Before the server's noise: non-private. Sampling without replacement amplifies if a user is
+        replaced; if one comes or goes it is Poisson sampling with the noise of a replacement, which
+        is what ``round_mechanism`` has (proved in ``accountants.fixed_size``). In the local model
+        the noise alone is charged, which a sample cannot make worse. The sample must stay unknown
+        to the adversary.
         """
-        from dp_accounting import SampledWithoutReplacementDpEvent, SelfComposedDpEvent
+        from dp_accounting import (
+            PoissonSampledDpEvent,
+            SampledWithoutReplacementDpEvent,
+            SelfComposedDpEvent,
+        )
 
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return Identity().event()
         one, m = self.round_mechanism(population).event(), self.drawn(population.n_users)
         if m < population.n_users and scope.adjacency is Adjacency.REPLACE:
             one = SampledWithoutReplacementDpEvent(population.n_users, m, one)
+        elif m < population.n_users and scope.is_presence:
+            one = PoissonSampledDpEvent(m / population.n_users, one)
         return SelfComposedDpEvent(one, self._steps(scope.horizon))
 
     def questions(self, population: Population) -> tuple[Question, ...]:
@@ -269,8 +278,10 @@ class DpPrivRec(PrivRec):
 
     def _note(self, m: int) -> str:
         """What is wrong on the way to the figure, in the order of the paper."""
-        kept = self.server_rate**2 * (1.0 - self.balance)
-        kept += 0.0 if self.faithful else self.balance / 4.0
+        split = AdaptiveClipping(
+            multiplier=self.multiplier, balance=self.balance, step=self.server_rate
+        )
+        joint = split.as_printed if self.faithful else split.repaired
         return " ".join(
             (
                 "Printed at N = 4800, M = 30, delta 1e-6: 16.6081 (Table 3); at 15 of 760: 45.5485 "
@@ -284,6 +295,6 @@ class DpPrivRec(PrivRec):
                 "clipping, where it says nothing."
                 if self.faithful
                 else "Repaired: the step size multiplies the noise, b is computed before clipping.",
-                f"Together the round has multiplier {self.multiplier / math.sqrt(kept):.4g}.",
+                f"Together the round has multiplier {joint:.4g}.",
             )
         )

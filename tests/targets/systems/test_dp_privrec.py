@@ -13,6 +13,7 @@ from dp_accounting import (
     GaussianDpEvent,
     NeighboringRelation,
     NonPrivateDpEvent,
+    PoissonSampledDpEvent,
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
@@ -171,6 +172,9 @@ def test_events_by_vantage_and_sampling() -> None:
         assert event == SelfComposedDpEvent(sampled, 1000)
     any_pair = replace(PEERS, adjacency=Adjacency.ANY_PAIR)
     assert system.event(any_pair, population) == SelfComposedDpEvent(one, 1000)
+    gone = replace(PEERS, adjacency=Adjacency.ADD_REMOVE)
+    poisson = PoissonSampledDpEvent(30 / 4800, one)
+    assert system.event(gone, population) == SelfComposedDpEvent(poisson, 1000)
     one_round = replace(PEERS, horizon=Horizon.ROUND)
     assert system.event(one_round, population) == SelfComposedDpEvent(sampled, 1)
     for vantage in (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE):
