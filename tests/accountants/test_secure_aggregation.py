@@ -21,7 +21,7 @@ def shares(n: int = 10, omega: float = 0.3, masked: int = 10, replaced: int = 10
 @st.composite
 def runs(draw: st.DrawFn) -> NoiseShares:
     n = draw(st.integers(2, 9))
-    omega = draw(st.floats(0.05, 0.9))
+    omega = draw(st.integers(5, 90)) / 100
     # Not a rounding error above the fewest, where nothing could be taken back.
     masked = draw(st.integers(math.floor((1 - omega) * n * (1 + 1e-9)) + 1, n))
     replaced = draw(st.integers(0, masked))

@@ -33,7 +33,7 @@ def build(
 @st.composite
 def runs(draw: st.DrawFn) -> NoiseReplacement:
     n = draw(st.integers(2, 12))
-    omega = draw(st.floats(0.05, 0.9))
+    omega = draw(st.integers(5, 90)) / 100
     # Not a rounding error above the fewest: the repaired protocol has no noise to take back there.
     masked = draw(st.integers(math.floor((1 - omega) * n * (1 + 1e-9)) + 1, n))
     run = build(n, omega, masked, draw(st.integers(0, masked)))
