@@ -1,0 +1,98 @@
+"""HFL-SGDMF: gradients are divided by a count of ratings, so the noise tells how many there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.demonstrations._asked import claim_in
+from auditor.demonstrations.base import Contest
+from targets.datasets.base import Interactions
+from targets.systems._noisy_horizontal import presence
+from targets.systems._sgd_mf import start
+from targets.systems.base import Population
+from targets.systems.hfl_sgdmf import HflSgdmf
+
+_SCOPE, _DELTA = presence("rating"), 1e-5
+_PARTIES = 1 << 10  # of one user each, trained at once
+
+
+@dataclass(frozen=True, slots=True)
+class _NoiseAlone:
+    """The log of the mean square by which a party's message moves the rows that nobody rated.
+
+    Parties of one user each, with a stream of coins each (``upload``); V is a first one, public.
+    Memory is some 2^10 tables of ``items`` numbers, a few times.
+    """
+
+    system: HflSgdmf
+    items: int
+
+    def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        bound = self.system.bound
+        ratings = np.zeros((1, self.items), np.float32)
+        ratings[0, : 1 if world else 2] = bound
+        first = start(np.full((self.items, 1), 0.5), bound)
+        profile = Interactions.of(ratings, name="one user")
+        model = {"items": first, "first": first}
+        out = np.empty(size)
+        for begin in range(0, size, _PARTIES):
+            runs = min(_PARTIES, size - begin)
+            sent = self.system.upload(profile, model, rng, runs).components["items"]
+            moved = sent.dense(np.arange(runs))[:, 2:].astype(np.float64) - first[2:]
+            out[begin : begin + runs] = np.log(np.square(moved).mean(axis=(1, 2)))
+        return out
+
+
+@dataclass(frozen=True, kw_only=True)
+class HflDivisor:
+    """One step, z = 4.9016: epsilon 1 claimed for a rating at delta = 1e-5, and a user with two.
+
+    A step on the sum is divided by the ratings of an average row, n' m' tau in the paper, which the
+    party counts: with one rating less the noise is twice as large, on all rows. The control is the
+    repaired system, which divides by a public guess. More ratings make it harder to see, as 1/count
+    against the precision of ``items`` entries a step.
+    """
+
+    samples: int = 10_000
+    items: int = 64
+    noise_multiplier: float = 4.9016
+
+    target = "hfl-sgdmf"
+    entries = ("27d",)
+
+    def violation(self) -> Contest:
+        """A count of the party's own ratings."""
+        return self._contest(faithful=True)
+
+    def control(self) -> Contest:
+        """A public guess."""
+        return self._contest(faithful=False)
+
+    def _contest(self, faithful: bool) -> Contest:
+        population = Population(n_users=1, n_items=self.items)
+        system = HflSgdmf(
+            factors=1,
+            rounds=1,
+            local_steps=1,
+            parties=1,
+            tuning=0,
+            delta=_DELTA,
+            rate=1.0,
+            learning_rate=1e-4,
+            noise_multiplier=self.noise_multiplier,
+            faithful=faithful,
+        )
+        return Contest(
+            system=system,
+            claim=claim_in(system, population, _SCOPE, _DELTA, place="as in Proposition 2"),
+            scope=_SCOPE,
+            delta=_DELTA,
+            worlds=("a user rated items 0 and 1", "the user rated item 0 only"),
+            statistic="log of the mean square change of the rows that nobody rated",
+            sample=_NoiseAlone(system, self.items),
+            samples=self.samples,
+            population=population,
+        )

@@ -1,0 +1,119 @@
+"""HFL-SGDMF: a user's other ratings show whether its row was drawn, so drawing hides no rating."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from auditor.demonstrations._asked import claim_in
+from auditor.demonstrations._side_by_side import SideBySide
+from auditor.demonstrations.base import Contest
+from targets.systems._noisy_horizontal import presence
+from targets.systems._sgd_mf import start
+from targets.systems.base import Population
+from targets.systems.hfl_sgdmf import HflSgdmf
+
+_SCOPE, _DELTA = presence("rating"), 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class _OneStep:
+    """The log-likelihood ratio of the first step's message, or the entry of item 0 alone.
+
+    All items are first near 0, a hundredth of what ``start`` draws at most, and all ratings are
+    R, to which embeddings of norm^2 R fit best, one rating more or less: the embedding does not
+    tell of it. Then each rating moves its own row of the gradient by 2 R^(3/2), nearly. With A the
+    mean over the other items, in units of its noise, and X that of item 0, both pushed only if the
+    row was drawn, at a and mu: given A, it was drawn with probability w; the ratio is
+    ln(1 - w + w exp(mu X - mu^2/2)).
+    """
+
+    system: HflSgdmf
+    others: int
+    informed: bool
+
+    def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        system = self.system
+        ratings = np.full((1, 1 + self.others), system.bound, np.float32)
+        ratings[0, 0] = 0.0 if world else system.bound
+        first = start(np.full((1 + self.others, 1), 0.01), system.bound)
+        runs = SideBySide(system=system, ratings=ratings, first=first)
+        rate = runs.rows_drawn()
+        user = math.sqrt(system.bound)
+        mu = 2.0 * user * (system.bound - user * float(first[0, 0])) / system.sigma
+
+        def statistic(seen: NDArray[np.float64]) -> NDArray[np.float64]:
+            pushed = -seen[0, :, :, 0] / system.sigma
+            x = pushed[:, 0]
+            if not self.informed:
+                return x
+            a = mu * math.sqrt(self.others)
+            mean = pushed[:, 1:].sum(axis=1) / math.sqrt(self.others)
+            drawn = special.expit(math.log(rate / (1.0 - rate)) + a * mean - a * a / 2.0)
+            return np.asarray(np.log1p(drawn * np.expm1(mu * x - mu * mu / 2.0)))
+
+        return runs.scores(size, rng, statistic)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HflDrawnRows:
+    """One step on one row in twenty, z = 1.4554: epsilon 1 claimed for a rating at delta = 1e-5.
+
+    The user has ``others`` more ratings; their noisy gradients, together, are large or nothing.
+    The exact epsilon is 2.3: a Gaussian of mu 1/z one time in twenty, with the adversary told
+    when. The control looks at the rating's own entry, which is all that the accountant knows of.
+    """
+
+    samples: int = 600_000
+    others: int = 40
+    rate: float = 0.05
+    noise_multiplier: float = 1.4554
+
+    target = "hfl-sgdmf"
+    blockwise = False  # copies are drawn a party at a time
+    entries = ("23",)
+
+    def violation(self) -> Contest:
+        """All entries of the message."""
+        return self._contest(informed=True)
+
+    def control(self) -> Contest:
+        """The rating's own entry."""
+        return self._contest(informed=False)
+
+    def _contest(self, informed: bool) -> Contest:
+        population = Population(n_users=100, n_items=1 + self.others)
+        system = HflSgdmf(
+            factors=1,
+            rounds=1,
+            local_steps=1,
+            parties=1,
+            tuning=0,
+            delta=_DELTA,
+            rate=self.rate,
+            learning_rate=1e-3,
+            noise_multiplier=self.noise_multiplier,
+        )
+        claim = claim_in(system, population, _SCOPE, _DELTA, place="as in Proposition 2")
+        return Contest(
+            system=system,
+            claim=claim,
+            scope=_SCOPE,
+            delta=_DELTA,
+            worlds=(
+                f"a user rated item 0 and {self.others} others",
+                f"the user rated the {self.others} others only",
+            ),
+            statistic=(
+                "log-likelihood ratio of all entries of the party's message"
+                if informed
+                else "entry of item 0 in the party's message"
+            ),
+            sample=_OneStep(system, self.others, informed),
+            samples=self.samples,
+            population=population,
+        )

@@ -1,0 +1,132 @@
+"""Demonstrations on federated matrix factorization: claims, laws, and small plays."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accountants.verdict import refutes
+from auditor.demonstrations.base import Contest
+from auditor.demonstrations.hfl_counted_steps import HflCountedSteps
+from auditor.demonstrations.hfl_divisor import HflDivisor
+from auditor.demonstrations.hfl_drawn_rows import HflDrawnRows
+from auditor.demonstrations.hfl_fitted_embeddings import HflFittedEmbeddings
+from auditor.demonstrations.lfl_replaced_noise import LflReplacedNoise
+from auditor.games.neighbours import play
+from targets.mechanisms.noise_replacement import NoiseReplacement
+
+ALL: tuple[Any, ...] = (
+    HflCountedSteps,
+    HflDivisor,
+    HflDrawnRows,
+    HflFittedEmbeddings,
+    LflReplacedNoise,
+)
+
+
+def sampled(contest: Contest, runs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    zero, one = (contest.sample(world, runs, np.random.default_rng(world)) for world in (0, 1))
+    return zero, one
+
+
+def shift(contest: Contest, runs: int) -> tuple[float, float]:
+    """How far the worlds are apart in standard deviations, and the standard error of that."""
+    zero, one = sampled(contest, runs)
+    spread = math.sqrt((zero.var() + one.var()) / 2)
+    return abs(zero.mean() - one.mean()) / spread, math.sqrt(3 / runs)
+
+
+@pytest.mark.parametrize("member", ALL)
+def test_an_epsilon_of_one_is_claimed_of_both_sides(member: Any) -> None:
+    for contest in (member().violation(), member().control()):
+        assert contest.claim.epsilon == pytest.approx(1.0, abs=2e-4)
+        assert contest.delta == contest.claim.delta == 1e-5
+
+
+@pytest.mark.parametrize("omega", [0.3, 0.6])
+def test_the_joint_statistic_has_the_law_of_both_rounds(omega: float) -> None:
+    """mu of ``NoiseReplacement`` with all that is seen, 1/z with the sum: at 6 standard errors."""
+    member = LflReplacedNoise(omega=omega)
+    law = NoiseReplacement(
+        sigma=member.noise_multiplier,
+        sensitivity=1.0,
+        n_users=10,
+        omega=omega,
+        masked=10,
+        replaced=10,
+    )
+    for contest, mu in ((member.violation(), law.mu), (member.control(), law.claimed_mu)):
+        found, error = shift(contest, 60_000)
+        assert abs(found - mu) < 6 * error + 0.002 * mu
+
+
+def test_all_rounds_add_up() -> None:
+    """sqrt(T T')/z apart, of which the claim has sqrt(T')/z; the rate falls a little."""
+    member = HflCountedSteps()
+    for contest, steps in ((member.violation(), 100), (member.control(), 10)):
+        found, error = shift(contest, 8_000)
+        mu = math.sqrt(steps) / member.noise_multiplier
+        assert 0.95 * mu - 6 * error < found < mu + 6 * error
+
+
+def test_the_ratio_of_all_entries_is_one() -> None:
+    """E[p/q] = 1 under q, and E[q/p] = 1 under p, at 6 standard errors: it is the exact ratio."""
+    zero, one = sampled(HflDrawnRows(others=20).violation(), 60_000)
+    for ratio in (np.exp(one), np.exp(-zero)):
+        assert abs(ratio.mean() - 1) < 6 * ratio.std() / math.sqrt(len(ratio))
+    assert zero.mean() > one.mean() + 6 * math.sqrt((zero.var() + one.var()) / len(zero))
+
+
+def test_the_entry_alone_is_pushed_once_in_twenty() -> None:
+    member = HflDrawnRows(others=20)
+    zero, one = sampled(member.control(), 60_000)
+    pushed = zero.mean() - one.mean()
+    assert abs(pushed - 0.05 / member.noise_multiplier) < 6 * math.sqrt(2 / len(zero))
+    assert abs(one.std() - 1) < 6 * math.sqrt(0.5 / len(one))
+
+
+def test_one_rating_moves_the_gradient_as_far_as_nine() -> None:
+    """8.8 times 2 R^(3/2) for 100 other ratings; the statistic has that over ten steps."""
+    member = HflFittedEmbeddings()
+    found, error = shift(member.violation(), 2_000)
+    mu = math.sqrt(10) / member.noise_multiplier
+    assert 8.5 * mu - 6 * error < found < 9.0 * mu + 6 * error
+    repaired, error = shift(member.control(), 2_000)
+    assert repaired < mu + 6 * error
+
+
+def test_without_noise_the_expected_gradient_is_the_systems() -> None:
+    """The adversary's own computation of it, in either world."""
+    contest = HflFittedEmbeddings(others=5).violation()
+    sample: Any = contest.sample
+    quiet = replace(sample.system, noise_multiplier=1e-6)
+    for world, sign in ((0, 1.0), (1, -1.0)):
+        scores = replace(sample, system=quiet)(world, 50, np.random.default_rng(0))
+        tables = sample.worlds()
+        one, two = (sample.expected(table, tables[2]) for table in tables[:2])
+        far = np.linalg.norm(one - two) / quiet.sigma / 2
+        np.testing.assert_allclose(scores * sign / far, 1.0, rtol=0.02)
+
+
+def test_noise_doubles_with_half_the_ratings() -> None:
+    zero, one = sampled(HflDivisor().violation(), 2_000)
+    error = math.sqrt(2 * 2 / 62 / 2_000)
+    assert abs(one.mean() - zero.mean() - math.log(4)) < 6 * error
+    zero, one = sampled(HflDivisor().control(), 2_000)
+    assert abs(one.mean() - zero.mean()) < 6 * error
+
+
+@pytest.mark.parametrize(
+    ("member", "runs"),
+    [(HflFittedEmbeddings, 3_000), (HflDivisor, 1_000), (HflCountedSteps, 6_000)],
+)
+def test_a_small_play_refutes_the_claim_and_not_the_control(member: Any, runs: int) -> None:
+    """The others take the runs of ``auditor run --only claims``."""
+    for contest, violated in ((member().violation(), True), (member().control(), False)):
+        duel = play(contest, confidence=0.95, rng=np.random.default_rng(3), samples=runs)
+        assert refutes(duel.bound, contest.claim) == violated
