@@ -27,7 +27,7 @@ class FDpmfRows:
     epsilon: float = 1.0
 
     target = "f-dpmf"
-    entries = ("20",)
+    entries = ("20e",)
 
     def violation(self) -> Contest:
         """Noise in the objective."""

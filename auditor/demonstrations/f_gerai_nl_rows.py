@@ -27,7 +27,7 @@ class FGeraiNlRows:
     epsilon: float = 1.0
 
     target = "f-gerai-nl"
-    entries = ("20",)
+    entries = ("20d",)
 
     def violation(self) -> Contest:
         """Noise in the objective."""

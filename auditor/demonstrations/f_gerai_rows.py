@@ -27,7 +27,7 @@ class FGeraiRows:
     epsilon: float = 1.0
 
     target = "f-gerai"
-    entries = ("20",)
+    entries = ("20c",)
 
     def violation(self) -> Contest:
         """Noise in the objective."""
