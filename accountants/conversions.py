@@ -10,6 +10,14 @@ from accountants.laws import Group, Law, Total
 from accountants.scope import Adjacency, Horizon, Scope, Unit
 
 
+class UnknownSize(InputError):
+    """A size is needed that is not given; ``size`` names it."""
+
+    def __init__(self, message: str, size: str) -> None:
+        super().__init__(message)
+        self.size = size
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
     """How many of the narrower a wider unit or horizon holds, at most; None where unknown.
@@ -28,9 +36,10 @@ class Sizes:
         """The size of this name; InputError where it is unknown."""
         size: int | None = getattr(self, name)
         if size is None:
-            raise InputError(
+            raise UnknownSize(
                 f"Expected the number of {name}, to carry a bound from {purpose}, got none. "
-                f"Give {name} in the sizes."
+                f"Give {name} in the sizes.",
+                name,
             )
         return size
 
@@ -140,7 +149,9 @@ def _change(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
         if low.adjacency is Adjacency.REPLACE:
             raise _no(low, high, "which ratings there are is not hidden, only what they are")
         return _adjacency(low, replace(same, unit=low.unit))
-    raise _no(low, high, f"no number of changes of one {low.unit} makes one of a {high.unit}")
+    raise _no(
+        low, high, f"no number of changes of one {low.unit} is known to make one of the other"
+    )
 
 
 def _adjacency(low: Scope, high: Scope) -> list[Step]:
@@ -207,6 +218,6 @@ def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
 def _no(low: Scope, high: Scope, reason: str) -> InputError:
     field = "unit" if low.unit is not high.unit else "adjacency"
     return InputError(
-        f"Expected a {field} that {low.unit} / {low.adjacency} speaks of, got {high.unit} / "
+        f"Expected another {field}, one that {low.unit} / {low.adjacency} speaks of, got {high.unit} / "
         f"{high.adjacency}: {reason}. Account the mechanism in that scope."
     )

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from accountants.bound import Bound, Side, check_delta, guess_probability
 from accountants.claim import Claim
-from accountants.conversions import Sizes, convert
+from accountants.conversions import Sizes, UnknownSize, convert
 from accountants.errors import InputError
 from accountants.scope import Scope
 
@@ -164,9 +164,11 @@ def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> s
     )
     try:
         found = convert(said, scope, sizes, delta)
-    except InputError as error:
+    except UnknownSize as unknown:
         if sizes is None:
             return ""
+        return f"What it becomes there takes the number of {unknown.size}, which is not known here."
+    except InputError as error:
         return f"Nothing follows from it there: {error}"
     how = found.source.removesuffix("; from: the claim")
     return f"Taken at its word, it becomes {_at(found)} there ({how})."

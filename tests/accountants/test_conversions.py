@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accountants.bound import Bound, Side, Witness
-from accountants.conversions import Sizes, convert
+from accountants.conversions import Sizes, UnknownSize, convert
 from accountants.errors import InputError
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 
@@ -191,12 +191,12 @@ REFUSED = [
     ((RATING, REPLACE), (USER, REPLACE), "not hidden"),
     ((RATING, REPLACE), (ITEM, REPLACE), "not hidden"),
     ((ITEM, REPLACE), (USER, ANY), "not hidden"),
-    ((ITEM, ANY), (RATING, ANY), "no number of changes"),
-    ((ATTRIBUTE, ANY), (USER, ANY), "no number of changes"),
+    ((ITEM, ANY), (RATING, ANY), "is known to make"),
+    ((ATTRIBUTE, ANY), (USER, ANY), "is known to make"),
     ((REPORT, REPLACE), (USER, ANY), "of each part"),
     ((REPORT, ANY), (USER, PRESENCE), "that one sends"),
     ((BIT, ANY), (USER, PRESENCE), "that one sends"),
-    ((REPORT, ANY), (COORDINATE, ANY), "no number of changes"),
+    ((REPORT, ANY), (COORDINATE, ANY), "is known to make"),
 ]
 
 
@@ -244,6 +244,9 @@ def test_a_weaker_vantage_says_nothing_of_a_stronger_one() -> None:
 def test_a_size_that_is_missing_is_named(low: Scope, high: Scope, name: str) -> None:
     with pytest.raises(InputError, match=f"number of {name}"):
         convert(upper(E, where=low), high)
+    with pytest.raises(UnknownSize) as failure:
+        convert(upper(E, where=low), high)
+    assert failure.value.size == name
     with pytest.raises(InputError, match=f"number of {name}"):
         convert(upper(E, where=low), high, replace(SIZES, **{name: None}))
 

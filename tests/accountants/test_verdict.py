@@ -131,7 +131,7 @@ def test_it_is_said_what_a_claim_becomes_in_another_scope() -> None:
     # Where only the delta differs, the claim is as it was; where it is infinite, nothing is said.
     assert "there" not in reason(claimed(1, 1e-5), ROUND, 1e-6)
     unknown = judge(claimed(1), scope=TRAINING, sizes=Sizes()).reason
-    assert "Nothing follows from it there: Expected the number of rounds" in unknown
+    assert "takes the number of rounds, which is not known here" in unknown
     assert "there" not in judge(claimed(1), scope=TRAINING).reason
 
 
