@@ -8,40 +8,7 @@ from accountants.bound import Bound, Side, check_delta
 from accountants.errors import InputError
 from accountants.laws import Group, Law, Total
 from accountants.scope import Adjacency, Horizon, Scope, Unit
-
-
-class UnknownSize(InputError):
-    """A size is needed that is not given; ``size`` names it."""
-
-    def __init__(self, message: str, size: str) -> None:
-        super().__init__(message)
-        self.size = size
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
-    """How many of the narrower a wider unit or horizon holds, at most; None where unknown.
-
-    ``items``: bits of an upload, or interactions of a user. ``ratings``: of a user. ``coordinates``
-    of an upload; ``reports`` of a user and round; ``rounds`` of a training.
-    """
-
-    items: int | None = None
-    ratings: int | None = None
-    coordinates: int | None = None
-    reports: int | None = None
-    rounds: int | None = None
-
-    def get(self, name: str, purpose: str) -> int:
-        """The size of this name; InputError where it is unknown."""
-        size: int | None = getattr(self, name)
-        if size is None:
-            raise UnknownSize(
-                f"Expected the number of {name}, to carry a bound from {purpose}, got none. "
-                f"Give {name} in the sizes.",
-                name,
-            )
-        return size
+from accountants.sizes import Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +185,6 @@ def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
 def _no(low: Scope, high: Scope, reason: str) -> InputError:
     field = "unit" if low.unit is not high.unit else "adjacency"
     return InputError(
-        f"Expected another {field}, one that {low.unit} / {low.adjacency} speaks of, got {high.unit} / "
-        f"{high.adjacency}: {reason}. Account the mechanism in that scope."
+        f"Expected another {field}, one that {low.unit} / {low.adjacency} speaks of, got "
+        f"{high.unit} / {high.adjacency}: {reason}. Account the mechanism in that scope."
     )

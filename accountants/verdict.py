@@ -13,9 +13,10 @@ from enum import StrEnum
 
 from accountants.bound import Bound, Side, check_delta, guess_probability
 from accountants.claim import Claim
-from accountants.conversions import Sizes, UnknownSize, convert
+from accountants.conversions import convert
 from accountants.errors import InputError
 from accountants.scope import Scope
+from accountants.sizes import Sizes, UnknownSize
 
 # A claim is vacuous if, even where it holds, one bit can be guessed this often (epsilon 6.9).
 VACUOUS_GUESS = 0.999

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -12,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accountants.bound import Bound, Side, Witness
-from accountants.conversions import Sizes, UnknownSize, convert
+from accountants.conversions import convert
 from accountants.errors import InputError
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from accountants.sizes import Sizes, UnknownSize
 
 SIZES = Sizes(items=6, ratings=4, coordinates=5, reports=3, rounds=2)
 SCOPES = [
@@ -246,7 +248,7 @@ def test_a_size_that_is_missing_is_named(low: Scope, high: Scope, name: str) -> 
         convert(upper(E, where=low), high)
     with pytest.raises(UnknownSize) as failure:
         convert(upper(E, where=low), high)
-    assert failure.value.size == name
+    assert failure.value.size == pickle.loads(pickle.dumps(failure.value)).size == name
     with pytest.raises(InputError, match=f"number of {name}"):
         convert(upper(E, where=low), high, replace(SIZES, **{name: None}))
 

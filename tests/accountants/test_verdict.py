@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from accountants.bound import Bound, Side
 from accountants.claim import Claim
-from accountants.conversions import Sizes
 from accountants.errors import InputError
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from accountants.sizes import Sizes
 from accountants.verdict import Verdict, judge, refutes
 
 ROUND = Scope(
