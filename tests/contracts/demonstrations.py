@@ -18,10 +18,10 @@ from auditor.demonstrations.base import Contest, Demonstration, Transcript
 from auditor.families import FAMILIES
 
 RUNS = 24
-Side_ = Contest | Transcript
+Either = Contest | Transcript
 
 
-def sides(demonstration: Demonstration) -> tuple[tuple[str, Side_], tuple[str, Side_]]:
+def sides(demonstration: Demonstration) -> tuple[tuple[str, Either], tuple[str, Either]]:
     """Violation and control by name."""
     return ("violation", demonstration.violation()), ("control", demonstration.control())
 
@@ -122,6 +122,7 @@ def check_entries(demonstration: Demonstration) -> None:
 
 CHECKS: tuple[Callable[[Demonstration], None], ...] = (
     check_statement,
+    check_entries,
     check_scope,
     check_transcript,
     check_statistic,

@@ -44,6 +44,13 @@ class Silent(Sound):
 
 
 @dataclass(frozen=True)
+class Unheard(Sound):
+    """Names an entry that the ledger does not have."""
+
+    entries: tuple[str, ...] = ("99",)
+
+
+@dataclass(frozen=True)
 class Elsewhere(Sound):
     """Says one target and runs another."""
 
@@ -161,6 +168,7 @@ class Overshooting(Sound):
 
 BROKEN_DEMONSTRATIONS = (
     Silent(),
+    Unheard(),
     Elsewhere(),
     Wider(),
     Exact(),
