@@ -14,6 +14,7 @@ from targets.ledger.entry import Computed, Entry
 from targets.mechanisms.bit_flip import BitFlip
 from targets.mechanisms.noise_replacement import NoiseReplacement
 from targets.mechanisms.repeated import Repeated
+from targets.systems._local_laws import rating_distance
 from targets.systems._sgd_mf import PAPER, accounted, batch_size
 from targets.systems.hfl_sgdmf import HflSgdmf
 from targets.systems.lfl_sgdmf import LflSgdmf
@@ -149,6 +150,18 @@ def _embeddings() -> tuple[Computed, ...]:
             how="a first V at which one rating turns the fitted embedding, and with it all rows",
         )
         for count in (10, 100)
+    )
+
+
+def _drawn() -> tuple[Computed, ...]:
+    system = LflSgdmf()
+    return (
+        Computed(
+            what="how far one rating moves what a device sends, in 2 R^(3/2), with another one",
+            claimed=1.0,
+            right=rating_distance(system.bound, system.factors, system.fitting) / _ONE,
+            how="fitted with it and without, at a first V that turns; the nearer of what is drawn",
+        ),
     )
 
 
@@ -439,15 +452,16 @@ ENTRIES = (
         part="b",
         target="lfl-sgdmf",
         settings={"faithful": False},
-        statement="The same where every user is a party.",
+        statement="The same where every user is a party, also if its noise is replaced as repaired.",
         source=f"{PAPER}, section 6.2, Theorem 5, and Figure 3d, step c1",
         claimed="T Gaussians of multiplier z",
         provable="T Gaussians of multiplier z/2, for one gradient is replaced by another",
         reason=(
-            "Also with the noise repaired: a rating turns the fitted embedding, and changes which "
-            "gradient is sent."
+            "A rating turns the fitted embedding, and another gradient may be drawn: sqrt(3/2) "
+            "times as far, along one direction, in the worst case."
         ),
         scope=_scope(Unit.RATING, Vantage.AGGREGATE),
+        computed=_drawn,
     ),
     Entry(
         heading=25,

@@ -28,6 +28,7 @@ from targets.settings import (
     share_or_none,
 )
 from targets.streams import Streams
+from targets.systems._local_laws import rating_distance
 from targets.systems._local_mf import LocalMf
 from targets.systems._noise_rounds import Masked, Replacement, result
 from targets.systems._sgd_mf import PAPER, noisy_steps, project, rate_at
@@ -172,7 +173,8 @@ class LflSgdmf(LocalMf):
         At the worst V in every round, as Theorem 1 of the paper has it, too (the maximum over all
         auxiliary input): attained by a user embedding of norm^2 R and an item at 0, where a server
         that lies may put it, or where many other users' low ratings keep it; with few of them the
-        noise moves V, and a training says less. A rating of a user without others is the same. None
+        noise moves V, and a training says less. A rating of a user without others is the same, and
+        one of a user with another moves the message farther (``rating_distance``). None
         where there is no noise, for replacements, and from other vantages. Where devices drop out
         at random, the one asked about may, too: it is the law of who does as well.
         """
@@ -182,11 +184,14 @@ class LflSgdmf(LocalMf):
         if not plain or scope.vantage is not Vantage.AGGREGATE:
             return None
         n, count = population.n_users, self._count(scope.horizon)
+        distance = self.sensitivity
+        if scope.unit is not Unit.USER and population.n_items > 1:
+            distance = rating_distance(self.bound, self.factors, self.fitting)
         if self.dropout == 0:
-            return Repeated(self._joint(n), count)
+            return Repeated(self._joint(n, distance), count)
         return Dropouts(
             sigma=self.sigma,
-            sensitivity=self.sensitivity,
+            sensitivity=distance,
             n_users=n,
             omega=self.omega,
             dropout=self.dropout,
@@ -324,10 +329,10 @@ class LflSgdmf(LocalMf):
             repaired=not self.faithful,
         )
 
-    def _joint(self, n_users: int) -> NoiseReplacement:
+    def _joint(self, n_users: int, distance: float) -> NoiseReplacement:
         return NoiseReplacement(
             sigma=self.sigma,
-            sensitivity=self.sensitivity,
+            sensitivity=distance,
             n_users=n_users,
             omega=self.omega,
             masked=n_users,

@@ -34,7 +34,7 @@ JUDGED = {
     "23": (V, WRONG, C),
     "23b": (C, None, None),
     "24": (V, WRONG, C),
-    "24b": (U, None, None),
+    "24b": (V, WRONG, None),
     "25": (U, WRONG, C),
     "26": (V, WRONG, None),
     "26b": (C, None, None),
