@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields
@@ -74,7 +75,7 @@ def _value(text: str) -> Setting:
     with suppress(ValueError):
         value = float(text)
         value = int(text)
-    if isinstance(value, int) and abs(value) > _LARGEST:
+    if not isinstance(value, str) and _LARGEST < abs(value) < math.inf:
         raise InputError(
             f"Expected a number up to {_LARGEST:.0e}, got {text!r}. Give a smaller one."
         )

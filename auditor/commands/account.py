@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from accountants.errors import InputError
+
+if TYPE_CHECKING:
+    from reports.record import Finding
+    from targets.systems.base import Population, Target
 
 _NUMBER = re.compile(r"\d+[a-z]?")
 
@@ -43,7 +47,7 @@ def command(
         bool, typer.Option("--markdown", help="Print the ledger as the page docs/claims.md.")
     ] = False,
     jobs: Annotated[
-        int | None, typer.Option(help="Worker processes for --all; all cores if left out.")
+        int | None, typer.Option(help="Worker processes for --all; one is quick enough.")
     ] = None,
 ) -> None:
     """Judge claims by what can be proved and exactly computed alone.
@@ -55,22 +59,25 @@ def command(
     number = entry
     if entry is None and target is not None and _NUMBER.fullmatch(target):
         target, number = None, target
-    asked = [target is not None, number is not None, everything]
-    if sum(asked) != 1:
+    asked = sum((target is not None, number is not None, everything))
+    if tables:
+        if asked and target != "dp-privrec":
+            raise InputError("Expected --tables alone or with dp-privrec. Drop what else is asked.")
+        _tables(as_json, jobs)
+        return
+    if asked != 1:
         raise InputError(
-            f"Expected one of a target, a number of the ledger and --all, got {sum(asked)} of "
-            "them. For example `auditor account fmf-ldp`, `auditor account 22`."
+            f"Expected one of a target, a number of the ledger and --all, got {asked} of them. "
+            "For example `auditor account fmf-ldp`, `auditor account 22`."
         )
     if target is None and (given or users is not None or items is not None):
         raise InputError("Expected --set, --users and --items with a target, got none. Name one.")
-    if tables and target not in (None, "dp-privrec"):
-        raise InputError(f"Expected --tables with dp-privrec, got {target!r}. Ask for that.")
     if markdown and (not everything or as_json):
         raise InputError("Expected --markdown with --all and without --json. Drop the others.")
-    if target is not None and not tables:
-        _account(target, given or [], users, items, as_json)
+    if target is None:
+        _ledger(number, as_json, markdown, jobs)
     else:
-        _ledger(number, tables, as_json, markdown, jobs)
+        _account(target, given or [], users, items, as_json)
 
 
 def _account(
@@ -79,7 +86,7 @@ def _account(
     """A target's questions, then its entries in the ledger where its settings are its own."""
     from rich.console import Console
 
-    from auditor import accounting, ledger
+    from auditor import ledger
     from auditor.overrides import overridden
     from reports import ledger_terminal, terminal
     from targets.systems.base import Population
@@ -89,12 +96,14 @@ def _account(
         raise InputError(f"Expected at least 2 users and items, got {n_users} and {n_items}.")
     system = overridden(name, given)
     population = Population(n_users=n_users, n_items=n_items)
-    exact = accounting.exact_bounds(system, population)
-    accountants = accounting.all_accountants()
-    findings = tuple(
-        accounting.answer(system, question, population, exact=exact, accountants=accountants)
-        for question in system.questions(population)
-    )
+    try:
+        findings = _findings(system, population)
+    except (ArithmeticError, MemoryError, RuntimeError) as error:
+        raise InputError(
+            f"Expected settings of {name} whose epsilon can be computed in doubles and in memory, "
+            f"got {' '.join(given) or 'its own'} with {n_users} users and {n_items} items "
+            f"({type(error).__name__}: {error}). Give less extreme ones."
+        ) from error
     if as_json:
         print(json.dumps([finding.model_dump(mode="json") for finding in findings], indent=2))
         return
@@ -106,33 +115,51 @@ def _account(
         ledger_terminal.render_ledger(ledger.judge(mine), console)
 
 
-def _ledger(
-    number: str | None, tables: bool, as_json: bool, markdown: bool, jobs: int | None
-) -> None:
-    """The ledger, some of its entries, or the tables."""
+def _findings(system: Target, population: Population) -> tuple[Finding, ...]:
+    """Every question of a target answered."""
+    from auditor import accounting
+
+    exact = accounting.exact_bounds(system, population)
+    accountants = accounting.all_accountants()
+    return tuple(
+        accounting.answer(system, question, population, exact=exact, accountants=accountants)
+        for question in system.questions(population)
+    )
+
+
+def _ledger(number: str | None, as_json: bool, markdown: bool, jobs: int | None) -> None:
+    """The ledger, or some of its entries in full."""
     from rich.console import Console
 
     from auditor import ledger
     from auditor.plan import make_resources
     from reports import ledger_markdown, ledger_terminal
 
-    console = Console()
-    if tables:
-        cells = ledger.tables(jobs=make_resources(jobs).jobs)
-        if as_json:
-            print(json.dumps([cell.model_dump(mode="json") for cell in cells], indent=2))
-        else:
-            ledger_terminal.render_tables(cells, console)
-        return
+    workers = make_resources(1 if jobs is None else jobs).jobs
     chosen = ledger.entries() if number is None else ledger.find(number)
-    workers = make_resources(jobs).jobs if number is None else 1
     rows = ledger.judge(chosen, jobs=workers)
     if as_json:
         print(json.dumps([row.model_dump(mode="json") for row in rows], indent=2))
     elif markdown:
-        print(ledger_markdown.render(rows, ledger.tables(jobs=workers)), end="")
+        cells = ledger.tables(jobs=make_resources(jobs).jobs)
+        print(ledger_markdown.render(rows, cells), end="")
     elif number is None:
-        ledger_terminal.render_ledger(rows, console)
+        ledger_terminal.render_ledger(rows, Console())
     else:
         for row in rows:
-            ledger_terminal.render_entry(row, console)
+            ledger_terminal.render_entry(row, Console())
+
+
+def _tables(as_json: bool, jobs: int | None) -> None:
+    """PrivRec's Tables 3 and 4."""
+    from rich.console import Console
+
+    from auditor import ledger
+    from auditor.plan import make_resources
+    from reports import ledger_terminal
+
+    cells = ledger.tables(jobs=make_resources(jobs).jobs)
+    if as_json:
+        print(json.dumps([cell.model_dump(mode="json") for cell in cells], indent=2))
+    else:
+        ledger_terminal.render_tables(cells, Console())

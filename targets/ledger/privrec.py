@@ -248,8 +248,8 @@ ENTRIES = (
         settings={"n_users": 4800},
         statement="Tables 3 and 4 are the epsilons of E1 = 1,000 rounds of Algorithm 2.",
         source=f"{PAPER}, section 4.4, Tables 3 and 4",
-        claimed="36 epsilons",
-        provable="far less: see the table of all 36",
+        claimed="36 epsilons, here that of q = 30/4800",
+        provable="far less; `auditor account --tables` has all 36",
         reason=(
             "Every round is counted M times. So the printed figures are true, and loose; the text "
             "(N/M), the algorithm (E1) and the tables (E1 M) disagree on the number of steps. As "

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from auditor import ledger
+
 Cli = Callable[..., tuple[int, str, str]]
 
 
@@ -57,6 +59,21 @@ def test_a_target_is_followed_by_its_entries(cli: Cli) -> None:
     assert "\n8 dplcf-sp: " not in out
 
 
+def test_the_printed_tables_stand_beside_what_holds(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One row of the 36, so that it is quick; all of them are in docs/claims.md."""
+    few = tuple(cell for cell in ledger.PRINTED if cell.clients == 30 and cell.delta == 1e-6)
+    monkeypatch.setattr(ledger, "PRINTED", few)
+    code, out, _ = cli("account", "dp-privrec", "--tables", "--jobs", "1")
+    assert code == 0
+    assert (
+        "q = 30/4800, delta 1e-06: printed 16.6081; counted as printed 16.6081; holds 1.29" in out
+    )
+    code, out, _ = cli("account", "--tables", "--jobs", "1", "--json")
+    assert [row["printed"] for row in json.loads(out)] == [16.6081]
+
+
 def test_an_epsilon_of_millions_is_printed(cli: Cli) -> None:
     code, out, _ = cli("account", "dplcf-sp", "--items", "5000000")
     assert code == 0
@@ -78,6 +95,9 @@ def test_an_epsilon_of_millions_is_printed(cli: Cli) -> None:
         (("fcf", "--markdown"), "--markdown with --all"),
         (("--all", "--markdown", "--json"), "without --json"),
         (("fcf", "--tables"), "dp-privrec"),
+        (("--all", "--tables"), "dp-privrec"),
+        (("lfl-sgdmf", "--set", "sigma=1e-300"), "less extreme"),
+        (("dp-privrec", "--set", "rounds=1e300"), "up to 1e+15"),
         (("lfl-sgdmf", "--set", "delta=1"), "delta=1"),
         (("lfl-sgdmf", "--set", "sigma=nan"), "noise_multiplier=nan"),
         (("--all", "--jobs", "0"), "jobs=0"),
