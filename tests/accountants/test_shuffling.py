@@ -62,6 +62,19 @@ def test_what_is_achieved_is_what_two_enumerated_worlds_show(
     assert found.epsilon <= proved(local, users, times, delta) + 1e-9
 
 
+@settings(deadline=None, max_examples=15)
+@given(
+    st.integers(2, 3000), st.integers(1, 60), st.floats(0.05, 6.0), st.sampled_from([1e-2, 1e-6])
+)
+def test_what_is_achieved_never_exceeds_what_is_proved(
+    users: int, times: int, local: float, delta: float
+) -> None:
+    """Neither for bits nor for reports of any kind."""
+    low = achieved(local, users, times, delta).epsilon
+    assert low <= proved(local, users, times, delta) * (1 + 1e-9)
+    assert low <= proved(local, users, times, delta, binary=False) * (1 + 1e-9)
+
+
 @pytest.mark.parametrize(
     ("users", "ledger", "reached", "most"),
     [(50_000, 2.96, 2.963, 4.18), (1_000, 20.5, 31.43, 47.7)],
