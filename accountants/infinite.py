@@ -1,0 +1,63 @@
+"""Why no finite epsilon can be had for an event, in one sentence."""
+
+from __future__ import annotations
+
+import math
+
+from dp_accounting import (
+    DpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    NonPrivateDpEvent,
+    RandomizedResponseDpEvent,
+    ZCDpEvent,
+)
+
+from accountants._parameters import check_parameters
+from accountants.bound import check_delta
+from accountants.events import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent, leaves
+from accountants.ternary import Ternary
+
+
+def why_infinite(event: DpEvent, delta: float) -> str:
+    """The first reason why no epsilon holds for ``event`` at ``delta``; "" if none is found.
+
+    It names the part of the event, and what would help. InputError for a senseless event or delta.
+    """
+    check_delta(delta)
+    for leaf, count in leaves(event):
+        check_parameters(leaf)
+        reason = _reason(leaf, count, delta)
+        if reason:
+            return reason
+    return ""
+
+
+def _reason(leaf: DpEvent, count: int, delta: float) -> str:
+    if isinstance(leaf, NonPrivateDpEvent):
+        return "A part of it is sent in the clear, or nothing bounds what it tells."
+    drawn = getattr(leaf, "event", None)
+    if isinstance(drawn, DpEvent):
+        rate = getattr(leaf, "sampling_probability", 1.0)
+        # What happens at a rate may be hidden in delta; no delta at all hides nothing.
+        reason = _reason(drawn, count, delta) if rate == 1.0 or delta == 0.0 else ""
+        return reason if rate > 0 else ""
+    if isinstance(leaf, (PureDpEvent, ShuffledDpEvent)) and math.isinf(leaf.epsilon):
+        return "Nothing bounds the epsilon of a part of it."
+    if isinstance(leaf, (GaussianDpEvent, LaplaceDpEvent)) and leaf.noise_multiplier == 0:
+        return f"There is no noise in {leaf}."
+    if isinstance(leaf, (BitFlipDpEvent, RandomizedResponseDpEvent)):
+        pair = Ternary.of(leaf)
+        if math.isinf(pair.loss):
+            shown = 1.0 if pair.high >= 1 else -math.expm1(count * math.log1p(-pair.high))
+            if shown > delta:
+                return (
+                    f"An output of {leaf} is possible under one input only, and rules the other "
+                    f"out when it is seen: with probability {shown:.4g}, above delta."
+                )
+    if delta == 0.0 and isinstance(leaf, (GaussianDpEvent, ZCDpEvent)):
+        return (
+            f"The log-ratio of {leaf} has no bound, so no epsilon holds at delta 0; "
+            "ask at a delta above 0."
+        )
+    return ""
