@@ -28,8 +28,9 @@ VIOLATED says can be watched on the running systems: `auditor run --only claims`
 
 "Claimed" and "Holds" are formulas, with their values in brackets: an epsilon, at the delta that is
 named, or the number that a statement rests on. Where "Holds" is an interval, the truth lies within:
-its lower end is reached by an exactly known law, its upper end is proved. Users and items are those
-of MovieLens 100K (943 and 1,682) unless a section says otherwise.
+its lower end is reached by an exactly known law, its upper end is proved; where it is one number,
+both ends meet. Users and items are those of MovieLens 100K (943 and 1,682) unless a section says
+otherwise.
 """
 
 

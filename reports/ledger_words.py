@@ -65,13 +65,13 @@ def at(row: LedgerRow) -> str:
 
 
 def claimed_formula(row: LedgerRow) -> str:
-    """The claimed formula with its value."""
-    return _with(row.claimed, f"{claimed(row)}, {at(row)}" if at(row) else claimed(row))
+    """The claimed formula with its value; without, where several numbers stand for it."""
+    return _with(row, row.claimed, f"{claimed(row)}, {at(row)}" if at(row) else claimed(row))
 
 
 def holds_formula(row: LedgerRow) -> str:
-    """The formula of what holds with its value."""
-    return _with(row.provable, holds(row))
+    """The formula of what holds with its value; without, where several numbers stand for it."""
+    return _with(row, row.provable, holds(row))
 
 
 def settings_words(settings: Mapping[str, object]) -> str:
@@ -96,8 +96,9 @@ def command(row: LedgerRow) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _with(formula: str, value: str) -> str:
-    return formula if formula == value else f"{formula} ({value})"
+def _with(row: LedgerRow, formula: str, value: str) -> str:
+    several = row.finding is None and len(row.figures) > 1
+    return formula if several or formula == value else f"{formula} ({value})"
 
 
 def _plain(value: object) -> str:

@@ -99,8 +99,9 @@ def test_a_terminal_gets_a_table_of_100_columns_and_a_pipe_one_line_an_entry() -
     assert max(map(len, plain)) <= 100
     lines = printed(False, *rows).splitlines()
     assert len(lines) == 2
+    assert "claimed x | y (1); holds z (2); " in printed(False, row(figures=[figure(2.0, False)]))
     assert lines[0].startswith("3b fmf-ldp: A statement")
-    assert lines[0].endswith("claimed x | y (1); holds z (2); verdict WRONG")
+    assert lines[0].endswith("claimed x | y; holds z; verdict WRONG")
 
 
 def test_an_entry_in_full_says_both_kinds_of_numbers() -> None:
