@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from accountants.loss import least_epsilon
-from accountants.pairs import Array, Pair
+from accountants.pairs import Array, AtomicPair, Pair
 
 Uses = tuple[tuple[Pair, int], ...]
 """Pairs, each with how often it is used."""
@@ -47,8 +47,11 @@ class _Grid:
         seen = self.mass > 0
         log_mass = np.log(self.mass[seen])
         loss = (self.low + np.flatnonzero(seen)) * step
-        found = [_log_sum(log_mass + tilt * loss) for tilt in tilts]
-        return np.array(found)
+        if len(loss) <= 2**12:
+            powers = log_mass + tilts[:, None] * loss
+            top = powers.max(axis=1)
+            return np.asarray(top + np.log(np.exp(powers - top[:, None]).sum(axis=1)))
+        return np.array([_log_sum(log_mass + tilt * loss) for tilt in tilts])
 
 
 def epsilon_above(uses: Uses, delta: float) -> float:
@@ -132,13 +135,17 @@ def _step(uses: Uses, tail: float) -> float:
         if s > 0
     )
     room = min(_MOST, max(2**16, 2**21 // len(uses)))
-    return max(min(wanted), 20.0 * total / room, max(widths) / _MOST)
+    step = max(min(wanted), 20.0 * total / room, max(widths) / _MOST)
+    # Nothing need be split where the losses used most often lie on the grid.
+    atoms = [(n, max(p.losses)) for p, n in uses if isinstance(p, AtomicPair) and p.losses]
+    _, loss = max(atoms, default=(0, 0.0))
+    return loss / math.ceil(loss / step) if loss >= step else step
 
 
 def _spread(pair: Pair, tail: float) -> float:
     """About the standard deviation of the loss."""
     low, high = pair.span(tail)
-    reach = max(abs(low), abs(high), 1e-307)
+    reach = 1.01 * max(abs(low), abs(high), 1e-300)
     near = np.geomspace(1e-9, 1.0, 200) * reach
     edges = np.unique(np.concatenate([-near, near, np.linspace(low, high, 400), [-np.inf, np.inf]]))
     log_p, _ = pair.between(edges)
@@ -305,7 +312,7 @@ def _window(
     shifts = np.array([0.3, 0.6, 1.0, 1.7, 3.0, 5.0, 8.0]) / deviation
     need = -math.log(_OUTSIDE)
     high = float(np.min((_log_total(grids, step, tilt + shifts) - moment + need) / shifts))
-    shifts = np.minimum(shifts, 0.9 * tilt)
+    shifts = np.concatenate([shifts, np.minimum(shifts, 0.9 * tilt)])
     low = float(np.max((moment - _log_total(grids, step, tilt - shifts) - need) / shifts))
     return min(low, mean - 8.0 * deviation), high
 
@@ -316,7 +323,9 @@ def _composed(tilted: list[tuple[_Grid, Array, int]], first: int, size: int) -> 
     for grid, law, centre in tilted:
         at = (grid.low - centre + np.arange(len(law))) % size
         wave = fft.rfft(np.bincount(at, weights=law, minlength=size), n=size)
-        size_of, angle = np.abs(wave), np.angle(wave)
-        total *= size_of**grid.count * np.exp(1j * (grid.count * angle))
+        if grid.count > 1:
+            size_of, angle = np.abs(wave), np.angle(wave)
+            wave = size_of**grid.count * np.exp(1j * (grid.count * angle))
+        total *= wave
         offset += grid.count * centre
     return np.roll(fft.irfft(total, n=size), -((first - offset) % size))

@@ -23,7 +23,7 @@ from dp_accounting.pld import PLDAccountant
 from scipy import stats
 
 from accountants.errors import InputError
-from accountants.events import BitFlipDpEvent
+from accountants.events import BitFlipDpEvent, PureDpEvent
 from accountants.methods.pld import Pld
 from accountants.methods.pure import Pure
 from accountants.methods.rdp import Rdp
@@ -177,3 +177,18 @@ def test_the_gaussian_reference_is_balle_and_wang() -> None:
     p, q = stats.norm.pdf(x, 1), stats.norm.pdf(x)
     delta = float(np.maximum(p - math.exp(eps) * q, 0).sum() * (x[1] - x[0]))
     assert gaussian(1.0)(1, delta) == pytest.approx(eps, abs=1e-6)
+
+
+@pytest.mark.parametrize("local", [0.3, 2.0, 50.0])
+def test_a_sampled_pure_epsilon_is_its_closed_form_at_delta_zero(local: float) -> None:
+    """ln(1 + q (e^eps - 1)): Balle, Barthe and Gaboardi 2018, at delta 0."""
+    pure = PureDpEvent(local)
+    for event, adjacency in (
+        (PoissonSampledDpEvent(0.1, pure), Adjacency.ADD_REMOVE),
+        (SampledWithoutReplacementDpEvent(50, 5, pure), Adjacency.REPLACE),
+    ):
+        scope = replace(SCOPE, adjacency=adjacency)
+        at_zero = Pld().bound(event, delta=0.0, scope=scope).epsilon
+        assert at_zero == pytest.approx(math.log(1 + 0.1 * math.expm1(local)), rel=1e-12)
+        tiny = Pld().bound(event, delta=1e-14, scope=scope).epsilon
+        assert at_zero - 1e-6 <= tiny <= at_zero
