@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auditor.demonstrations._asked import claim_in
+from auditor.demonstrations._beyond import Beyond
 from auditor.demonstrations._side_by_side import SideBySide
 from auditor.demonstrations.base import Contest
 from targets.systems._noisy_horizontal import presence
@@ -20,20 +22,27 @@ _SCOPE, _DELTA = presence("user"), 1e-5
 
 @dataclass(frozen=True, slots=True)
 class _AllRounds:
-    """The mean of a rating's row of gradients over all rounds, in units of a step's noise.
+    """The mean of an item's row of gradients over all rounds, standardised, its sign turned.
 
     The item is first near 0, a hundredth of what ``start`` draws at most, and the rating R, so that
-    every step's gradient is nearly 2 R^(3/2) or 0. Another user rates the item in both worlds.
+    every step's gradient is nearly 2 R^(3/2) or 0. Another user rates the item in both worlds; what
+    that moves is known, and taken away.
     """
 
     system: HflSgdmf
 
     def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        bound, sigma = self.system.bound, self.system.sigma
-        ratings = np.array([[0.0 if world else bound], [0.6 * bound]], np.float32)
+        system, bound, other = self.system, self.system.bound, 0.6 * self.system.bound
+        ratings = np.array([[0.0 if world else bound], [other]], np.float32)
         first = start(np.full((1, 1), 0.01), bound)
-        runs = SideBySide(system=self.system, ratings=ratings, first=first)
-        return runs.scores(size, rng, lambda seen: -seen.mean(axis=(0, 2, 3)) / sigma)
+        user = math.sqrt(bound)  # fits either rating best
+        known = 2.0 * (user * float(first[0, 0]) - other) * user
+        spread = system.sigma / math.sqrt(system.steps)
+
+        def statistic(seen: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.asarray((known - seen.mean(axis=(0, 2, 3))) / spread)
+
+        return SideBySide(system=system, ratings=ratings, first=first).scores(size, rng, statistic)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +56,7 @@ class HflCountedSteps:
     samples: int = 100_000
     rounds: int = 10
     noise_multiplier: float = 15.5
+    threshold: float = 3.0
 
     target = "hfl-sgdmf"
     blockwise = False  # copies are drawn a party at a time
@@ -82,8 +92,11 @@ class HflCountedSteps:
             scope=_SCOPE,
             delta=_DELTA,
             worlds=("a user rated one item", "the user rated nothing"),
-            statistic=f"mean gradient of the item over {rounds} rounds",
-            sample=_AllRounds(system),
+            statistic=(
+                f"the item's mean gradient over {rounds} rounds is {self.threshold:g} standard "
+                "deviations beyond that of the other user"
+            ),
+            sample=Beyond(_AllRounds(system), self.threshold),
             samples=self.samples,
             population=population,
         )

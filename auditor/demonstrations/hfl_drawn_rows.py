@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from auditor.demonstrations._asked import claim_in
+from auditor.demonstrations._beyond import Beyond
 from auditor.demonstrations._side_by_side import SideBySide
 from auditor.demonstrations.base import Contest
 from targets.systems._noisy_horizontal import presence
@@ -66,12 +67,15 @@ class HflDrawnRows:
     The user has ``others`` more ratings; their noisy gradients, together, are large or nothing.
     The exact epsilon is 2.3: a Gaussian of mu 1/z one time in twenty, with the adversary told
     when. The control looks at the rating's own entry, which is all that the accountant knows of.
+    Events are a log-ratio of ``ratio``, and an ``entry`` so many standard deviations large.
     """
 
-    samples: int = 600_000
+    samples: int = 300_000
     others: int = 40
     rate: float = 0.05
     noise_multiplier: float = 1.4554
+    ratio: float = 1.5
+    entry: float = 3.0
 
     target = "hfl-sgdmf"
     blockwise = False  # copies are drawn a party at a time
@@ -99,6 +103,9 @@ class HflDrawnRows:
             noise_multiplier=self.noise_multiplier,
         )
         claim = claim_in(system, population, _SCOPE, _DELTA, place="as in Proposition 2")
+        what, threshold = "the entry of item 0 in the party's message", self.entry
+        if informed:
+            what, threshold = "the log-ratio of all entries of the party's message", self.ratio
         return Contest(
             system=system,
             claim=claim,
@@ -108,12 +115,8 @@ class HflDrawnRows:
                 f"a user rated item 0 and {self.others} others",
                 f"the user rated the {self.others} others only",
             ),
-            statistic=(
-                "log-likelihood ratio of all entries of the party's message"
-                if informed
-                else "entry of item 0 in the party's message"
-            ),
-            sample=_OneStep(system, self.others, informed),
+            statistic=f"{what} is at least {threshold:g}",
+            sample=Beyond(_OneStep(system, self.others, informed), threshold),
             samples=self.samples,
             population=population,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from auditor.demonstrations._asked import claim_in
+from auditor.demonstrations._beyond import Beyond
 from auditor.demonstrations._side_by_side import SideBySide
 from auditor.demonstrations.base import Contest
 from targets.components import Floats
@@ -23,7 +25,7 @@ _SCOPE, _DELTA = presence("rating"), 1e-5
 
 @dataclass(frozen=True, slots=True)
 class _Turned:
-    """Inner product of all gradients seen with the difference that the rating makes, scaled.
+    """Inner product of all gradients seen with the difference that the rating makes, standardised.
 
     Item 0 is first near (0, 1) sqrt(R), the user's other items near (0.001, 0.0002) sqrt(R), as
     ``start`` draws them at uniforms near 0 and 1; all ratings are R. Without item 0 the embedding
@@ -47,12 +49,11 @@ class _Turned:
         *tables, first = self.worlds()
         expected = [self.expected(table, first) for table in tables]
         turn = expected[0] - expected[1]
-        turn /= np.linalg.norm(turn) * self.system.sigma
-        middle = (expected[0] + expected[1]) / 2.0
+        turn /= np.linalg.norm(turn) * self.system.sigma * math.sqrt(self.system.rounds)
+        without = self.system.rounds * np.vdot(expected[1], turn)
 
         def statistic(seen: NDArray[np.float64]) -> NDArray[np.float64]:
-            along = np.einsum("tnjf,jf->n", seen, turn) / len(seen)
-            return np.asarray(along - np.vdot(middle, turn))
+            return np.asarray(np.einsum("tnjf,jf->n", seen, turn) - without)
 
         runs = SideBySide(system=self.system, ratings=tables[world], first=first)
         return runs.scores(size, rng, statistic)
@@ -81,6 +82,7 @@ class HflFittedEmbeddings:
     samples: int = 100_000
     others: int = 100
     noise_multiplier: float = 15.5
+    threshold: float = 3.3
 
     target = "hfl-sgdmf"
     blockwise = False  # copies are drawn a party at a time
@@ -118,8 +120,11 @@ class HflFittedEmbeddings:
                 f"a user rated item 0 and {self.others} others",
                 f"the user rated the {self.others} others only",
             ),
-            statistic="all entries of the party's messages along the difference of the worlds",
-            sample=_Turned(system, self.others),
+            statistic=(
+                "all entries of the party's messages, along the difference of the worlds, are "
+                f"{self.threshold:g} standard deviations from their mean without the rating"
+            ),
+            sample=Beyond(_Turned(system, self.others), self.threshold),
             samples=self.samples,
             population=population,
         )

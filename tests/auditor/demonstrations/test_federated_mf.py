@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from accountants.verdict import refutes
+from auditor.demonstrations._beyond import Beyond
 from auditor.demonstrations.base import Contest
 from auditor.demonstrations.hfl_counted_steps import HflCountedSteps
 from auditor.demonstrations.hfl_divisor import HflDivisor
@@ -30,15 +31,18 @@ ALL: tuple[Any, ...] = (
 
 
 def sampled(contest: Contest, runs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    zero, one = (contest.sample(world, runs, np.random.default_rng(world)) for world in (0, 1))
+    """Scores of either world; those of which an event is made, where one is."""
+    draw = contest.sample.scores if isinstance(contest.sample, Beyond) else contest.sample
+    zero, one = (draw(world, runs, np.random.default_rng(world)) for world in (0, 1))
     return zero, one
 
 
 def shift(contest: Contest, runs: int) -> tuple[float, float]:
-    """How far the worlds are apart in standard deviations, and the standard error of that."""
+    """How far world 0 is from world 1, the standard normal one, and the standard error of that."""
     zero, one = sampled(contest, runs)
-    spread = math.sqrt((zero.var() + one.var()) / 2)
-    return abs(zero.mean() - one.mean()) / spread, math.sqrt(3 / runs)
+    assert abs(one.mean()) < 6 / math.sqrt(runs) + 0.01
+    assert abs(one.std() - 1) < 6 / math.sqrt(2 * runs) + 0.04
+    return float(zero.mean() - one.mean()), math.sqrt(2 / runs)
 
 
 @pytest.mark.parametrize("member", ALL)
@@ -103,14 +107,15 @@ def test_one_rating_moves_the_gradient_as_far_as_nine() -> None:
 def test_without_noise_the_expected_gradient_is_the_systems() -> None:
     """The adversary's own computation of it, in either world."""
     contest = HflFittedEmbeddings(others=5).violation()
-    sample: Any = contest.sample
-    quiet = replace(sample.system, noise_multiplier=1e-6)
-    for world, sign in ((0, 1.0), (1, -1.0)):
-        scores = replace(sample, system=quiet)(world, 50, np.random.default_rng(0))
-        tables = sample.worlds()
-        one, two = (sample.expected(table, tables[2]) for table in tables[:2])
-        far = np.linalg.norm(one - two) / quiet.sigma / 2
-        np.testing.assert_allclose(scores * sign / far, 1.0, rtol=0.02)
+    assert isinstance(contest.sample, Beyond)
+    turned: Any = contest.sample.scores
+    quiet = replace(turned.system, noise_multiplier=1e-6)
+    there, missing, first = turned.worlds()
+    far = np.linalg.norm(turned.expected(there, first) - turned.expected(missing, first))
+    far *= math.sqrt(quiet.rounds) / quiet.sigma
+    for world, expected in ((0, 1.0), (1, 0.0)):
+        scores = replace(turned, system=quiet)(world, 50, np.random.default_rng(0))
+        np.testing.assert_allclose(scores / far, expected, atol=0.02)
 
 
 def test_noise_doubles_with_half_the_ratings() -> None:
@@ -123,10 +128,14 @@ def test_noise_doubles_with_half_the_ratings() -> None:
 
 @pytest.mark.parametrize(
     ("member", "runs"),
-    [(HflFittedEmbeddings, 3_000), (HflDivisor, 1_000), (HflCountedSteps, 6_000)],
+    [
+        (HflFittedEmbeddings(threshold=2.5), 2_000),
+        (HflDivisor(), 1_000),
+        (HflCountedSteps(threshold=2.3), 8_000),
+    ],
 )
 def test_a_small_play_refutes_the_claim_and_not_the_control(member: Any, runs: int) -> None:
     """The others take the runs of ``auditor run --only claims``."""
-    for contest, violated in ((member().violation(), True), (member().control(), False)):
+    for contest, violated in ((member.violation(), True), (member.control(), False)):
         duel = play(contest, confidence=0.95, rng=np.random.default_rng(3), samples=runs)
         assert refutes(duel.bound, contest.claim) == violated
