@@ -40,7 +40,7 @@ def hockey_stick(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:
     return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(
     st.integers(1, 4), st.integers(1, 3), st.floats(0.05, 3.0), st.sampled_from([0.2, 1e-2, 1e-4])
 )
@@ -62,7 +62,7 @@ def test_what_is_achieved_is_what_two_enumerated_worlds_show(
     assert found.epsilon <= proved(local, users, times, delta) + 1e-9
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=10)
 @given(
     st.integers(2, 3000), st.integers(1, 60), st.floats(0.05, 6.0), st.sampled_from([1e-2, 1e-6])
 )
@@ -112,7 +112,7 @@ def test_loud_reports_do_not_overflow(epsilon: float) -> None:
 
 
 @given(st.floats(0.01, 0.49), st.integers(1000, 50_000), st.floats(1e-9, 9e-3))
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=6)
 def test_the_closed_form_lies_above_the_numeric_bound(
     local: float, users: int, delta: float
 ) -> None:
