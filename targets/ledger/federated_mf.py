@@ -572,6 +572,7 @@ ENTRIES = (
             "after the division is hundreds of times too large."
         ),
         computed=_divisor,
+        demonstration="hfl-divisor",
     ),
     Entry(
         heading=27,

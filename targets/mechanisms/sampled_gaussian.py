@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import signal, stats
+from scipy.special import ndtr
 
 from accountants.errors import InputError
-from targets.mechanisms._additive import check_count, check_mu, check_positive
+from targets.mechanisms._additive import (
+    _LOG_ROOT_TAU,
+    check_count,
+    check_mu,
+    check_positive,
+)
 from targets.mechanisms.base import Domain
 
 if TYPE_CHECKING:
@@ -88,8 +94,8 @@ class SampledGaussian:
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Log-density of the sums given the value, broadcast."""
-        outputs = np.asarray(output, dtype=np.float64)[..., None]
-        shift = self._shift(self.domain.check(value))[..., None, None]
+        outputs = np.asarray(output, dtype=np.float64)
+        shift = self._shift(self.domain.check(value))[..., None]
         return np.asarray(_log_mixture(outputs, shift, *self._draws).sum(axis=-1))
 
     def critical(self) -> None:
@@ -138,8 +144,12 @@ def _draws(steps: int, rate: float) -> tuple[NDArray[np.int64], NDArray[np.float
 def _log_mixture(
     x: NDArray[np.float64], shift: Any, counts: NDArray[Any], log_law: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Log-density of a mixture of unit normal laws ``shift`` apart, over the last axis."""
-    return np.asarray(np.logaddexp.reduce(log_law + stats.norm.logpdf(x - counts * shift), axis=-1))
+    """Log-density of a mixture of unit normal laws ``shift`` apart, one after the other."""
+    found = np.full(np.broadcast_shapes(x.shape, np.shape(shift)), -np.inf)
+    for count, log_p in zip(counts, log_law, strict=True):
+        z = x - count * shift
+        found = np.logaddexp(found, log_p - _LOG_ROOT_TAU - 0.5 * z * z)
+    return np.asarray(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +183,14 @@ def _composed(up: float, down: float, rate: float, steps: int, rounds: int) -> _
 
     counts, log_law = _draws(steps, rate)
     x = np.linspace(-down * steps - _REACH, up * steps + _REACH, _CELLS + 1)
-    there, gone = (_log_mixture(x[:, None], s, counts, log_law) for s in (up, -down))
+    likely = log_law > -100.0  # what is left out of the presence's law only lowers the curve
+    there = _log_mixture(x, up, counts[likely], log_law[likely])
+    gone = _log_mixture(x, -down, counts, log_law) if down else -_LOG_ROOT_TAU - 0.5 * x * x
     cells = np.zeros(_CELLS)
-    for count, log_p in zip(counts, log_law, strict=True):
+    for count, log_p in zip(counts[likely], log_law[likely], strict=True):
         z = x - count * up
         # Differences of whichever tail is small: the other would cancel.
-        part = np.where(z[1:] <= 0, np.diff(stats.norm.cdf(z)), -np.diff(stats.norm.sf(z)))
-        cells += math.exp(log_p) * part
+        cells += math.exp(log_p) * np.where(z[1:] <= 0, np.diff(ndtr(z)), -np.diff(ndtr(-z)))
     seen = cells > _RARE
     loss, cells = (there - gone)[:-1][seen], cells[seen]
     step = max(_ERROR / rounds, float(np.ptp(loss)) / _LOSSES)
