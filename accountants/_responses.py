@@ -28,8 +28,9 @@ Vector = NDArray[np.float64]
 
 # Tilted mass beyond every window, e^-60; of delta e^-28 = 7e-13 at most may be left out by it.
 _TAIL, _SPENT = 60.0, 28.0
-# Totals of losses that are enumerated: of one kind (8 arrays of doubles), and of several together.
-_MOST_ALONE, _MOST_TOGETHER = 2**22, 2**20
+# Losses that are listed: of all kinds, each by itself, and of several together; and kinds.
+_MOST_ALONE, _MOST_TOGETHER = 2**21, 2**20
+_MOST_KINDS = 2**12
 # Atoms that unlike kinds are enumerated to before they go on the grid, and cells of the grid.
 _BUNDLE, _CELLS = 2**12, 2**16
 # What a cell may lose to rounding in a Fourier transform, for each factor.
@@ -54,14 +55,15 @@ def least_epsilon_of(kinds: Kinds, delta: float) -> float:
     10^6 totals in the window. Else on a grid of step s: above the optimum by B s at most, for B
     bundles of kinds (as in Murtagh and Vadhan 2016, Theorem 1.7, losses are only rounded up), and
     by its second order in practice, 1e-5 relative: each atom is split between the two cells beside
-    it so that both laws keep their masses. Beyond 10^10 uses of one kind: Chernoff's bound.
-    Memory below 400 MB.
+    it so that both laws keep their masses. Beyond 10^10 uses of one kind, or 4096 kinds:
+    Chernoff's bound, some per cent above. Memory below 300 MB.
     """
     total = math.fsum(epsilon * count for epsilon, count in kinds)
     if delta <= 0 or not kinds or math.isinf(total):
         return total
     tilt, chernoff = _tilt(kinds, -math.log(delta))
-    if max(_width(epsilon, count, tilt) for epsilon, count in kinds) > _MOST_ALONE:
+    cells = sum(_width(epsilon, count, tilt) for epsilon, count in kinds)
+    if cells > _MOST_ALONE or len(kinds) > _MOST_KINDS:
         return min(total, max(0.0, total + chernoff))
     parts = [_lies(epsilon, count, tilt, _TAIL + math.log(len(kinds))) for epsilon, count in kinds]
     spared = math.fsum(
@@ -73,14 +75,14 @@ def least_epsilon_of(kinds: Kinds, delta: float) -> float:
         log_mass, loss = _together(parts)
         order = np.argsort(-loss, kind="stable")
         log_mass, loss = log_mass[order], loss[order]
-        lowest = -math.inf
+        whole = all(part.whole for part in parts)
     else:
-        log_mass, loss = _on_grid(parts, kinds, tilt)
-        lowest = float(loss[-1])
+        log_mass, loss = _on_grid(parts, tilt)
+        whole = False
     found = _least(log_mass + shift - tilt * loss, loss)
-    if not all(part.whole for part in parts) or lowest > -math.inf:
+    if not whole:
         # Below, what the windows leave out might matter.
-        found = max(found, lowest, (shift - (_TAIL - _SPENT) - float(_hockey(tilt))) / tilt)
+        found = max(found, (shift - (_TAIL - _SPENT) - float(_hockey(tilt))) / tilt)
     return min(total, max(0.0, total - spared + found))
 
 
@@ -174,7 +176,7 @@ def _least(log_mass: Vector, loss: Vector) -> float:
     return max(end, float(loss[i]) + left)
 
 
-def _on_grid(parts: list[_Lies], kinds: Kinds, tilt: float) -> tuple[Vector, Vector]:
+def _on_grid(parts: list[_Lies], tilt: float) -> tuple[Vector, Vector]:
     """Tilted log-masses of the total loss on a grid of falling losses, from above."""
     bundles = [_together(bundle) for bundle in _bundled(parts)]
     low, high = _window(parts)

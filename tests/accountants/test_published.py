@@ -316,7 +316,7 @@ def test_the_library_agrees(row: Exact) -> None:
         assert found >= row.epsilon * (1 - 1e-12)
     assert LIBRARY[1].epsilon == pytest.approx(2.46964, abs=5e-6)
     # At a delta as small as their tests', the loss accountant is at the closed form.
-    assert epsilon(Pld(), row.event, 1e-12, row.scope) == pytest.approx(row.epsilon, rel=1e-3)
+    assert epsilon(Pld(), row.event, 1e-12, row.scope) == pytest.approx(row.epsilon, rel=2e-3)
 
 
 def test_forty_laplaces_of_the_library_s_basic_example() -> None:

@@ -75,6 +75,15 @@ def test_the_grid_is_above_the_enumeration_by_little(kinds: Kinds, delta: float)
     assert grid <= exact * (1 + 1e-5) + 1e-5
 
 
+@pytest.mark.parametrize("delta", [0.5, 0.1, 1e-6])
+def test_the_answer_may_lie_below_all_that_a_window_holds(delta: float) -> None:
+    kinds = ((math.exp(-1), 1), (math.exp(4), 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_responses, "_MOST_TOGETHER", 0)
+        grid = least_epsilon_of.__wrapped__(kinds, delta)
+    assert grid == pytest.approx(enumerated(kinds, delta), rel=1e-6)
+
+
 @settings(max_examples=40, deadline=None)
 @given(EPSILONS, st.integers(1, 10**7), DELTAS)
 def test_chernoff_is_the_last_resort_and_above(epsilon: float, count: int, delta: float) -> None:
