@@ -39,6 +39,7 @@ NUMBERS = {
     "3": WRONG,
     "3b": WRONG,
     "3c": WRONG,
+    "4c": WRONG,
     "5": WRONG,
     "5b": WRONG,
     "5c": WRONG,

@@ -47,6 +47,11 @@ def test_the_printed_step_ascends_and_nothing_but_items_and_reports_is_seen() ->
     assert [number.right for number in (*of("3b"), *of("3c"))] == [1.0, 0.0]
 
 
+def test_the_cited_closed_form_ends_at_a_half() -> None:
+    """Erlingsson et al. 2019, Theorem 1: epsilon in (0, 1/2)."""
+    assert of("4c")[0].right == pytest.approx(0.5, abs=1e-8)
+
+
 def test_budgets_of_users_are_sums() -> None:
     assert of("5")[0].right == pytest.approx(1682.0)
     assert of("5")[0].claimed == pytest.approx(1682 * math.e)
