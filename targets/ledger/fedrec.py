@@ -65,7 +65,7 @@ def _epochs() -> tuple[Computed, ...]:
     return (
         Computed(
             what="epsilon of an entry of the user component after two epochs with noise in each",
-            claimed=protection.budget("user") * 1.000001,
+            claimed=protection.budget("user"),
             right=ratio,
             below=True,
             how="the exact law of what is sent: the first epoch's noise is never seen",
