@@ -123,11 +123,15 @@ def _tables(rows: Sequence[TableRow]) -> Iterator[str]:
     yield ""
     yield "| Table | q = M/N | Delta | Printed | Counted | Holds |"
     yield "| --- | --- | --- | --- | --- | --- |"
-    for row in rows:
-        yield (
-            f"| {row.table} | {row.clients} / {row.n_users} | {number(row.delta)} | "
-            f"{row.printed:.4f} | {row.counted:.4f} | {short(row.lower)} to {short(row.upper)} |"
-        )
+    yield from (table_line(row) for row in rows)
+
+
+def table_line(row: TableRow) -> str:
+    """One line of PrivRec's tables."""
+    return (
+        f"| {row.table} | {row.clients} / {row.n_users} | {number(row.delta)} | "
+        f"{row.printed:.4f} | {row.counted:.4f} | {short(row.lower)} to {short(row.upper)} |"
+    )
 
 
 def _sentence(parts: Sequence[str]) -> str:
