@@ -70,6 +70,7 @@ def judge(
     accounted: Bound | None = None,
     measured: Bound | None = None,
     sizes: Sizes | None = None,
+    beyond: str = "",
 ) -> Judgement:
     """Judge ``claim`` in ``scope`` against what can be proved and what was measured.
 
@@ -81,11 +82,13 @@ def judge(
     accounted : an accountant's upper bound whose scope covers ``scope``, or None.
     measured : the largest lower bound found, in a scope that ``scope`` covers, or None.
     sizes : how much the wider scopes hold, to say what the claim becomes there; it decides nothing.
+    beyond : what is asked that no claim in this paper speaks of, whatever the scope (that users
+        collude, say); "" if nothing is. The claim is then not refuted, however large the leak.
     """
     _check_sides(scope, accounted, measured)
     vacuous = guess_probability(claim.epsilon, claim.delta) >= VACUOUS_GUESS
     asked = claim.delta if delta is None else check_delta(delta)
-    verdict, reason = _conclude(claim, scope, asked, accounted, measured, sizes)
+    verdict, reason = _conclude(claim, scope, asked, accounted, measured, sizes, beyond)
     return Judgement(verdict=verdict, vacuous=vacuous, reason=reason)
 
 
@@ -96,11 +99,12 @@ def _conclude(
     accounted: Bound | None,
     measured: Bound | None,
     sizes: Sizes | None,
+    beyond: str,
 ) -> tuple[Verdict, str]:
     if measured is not None and accounted is not None and refutes(measured, accounted):
         if measured.confidence < ALARM_CONFIDENCE:
             capped = replace(measured, epsilon=accounted.epsilon)
-            verdict, reason = _conclude(claim, scope, delta, accounted, capped, sizes)
+            verdict, reason = _conclude(claim, scope, delta, accounted, capped, sizes, beyond)
             return verdict, (
                 f"{reason} (The measurement itself, {_at(measured)}, lies above the proof, as "
                 f"chance makes some do: no contradiction below {ALARM_CONFIDENCE} confidence.)"
@@ -110,7 +114,7 @@ def _conclude(
             f"bound {_at(accounted)} ({accounted.source}) in the same scope. The target, the "
             "accountant or the estimator is wrong; trust nothing else in this audit."
         )
-    if measured is not None and refutes(measured, claim):
+    if measured is not None and not beyond and refutes(measured, claim):
         how = (
             "exactly" if measured.confidence == 1.0 else f"at {measured.confidence:.4g} confidence"
         )
@@ -125,6 +129,8 @@ def _conclude(
     ]
     if delta < claim.delta:
         differences.append(f"delta: claimed at {claim.delta:.3g}, asked at {delta:.3g}")
+    if beyond:
+        differences.append(beyond)
     if differences:
         speaks = measured if measured is not None and measured.delta >= delta else None
         carried = _carried(claim, scope, delta, sizes)

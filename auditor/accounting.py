@@ -10,6 +10,7 @@ from accountants.bound import Bound
 from accountants.errors import InputError
 from accountants.methods.base import Accountant
 from accountants.scope import Scope, Vantage
+from accountants.sizes import Sizes
 from accountants.verdict import Verdict, exceeds, judge, refutes
 from auditor.exact import delta_at, exact_lower_bound, has_curve
 from auditor.families import FAMILIES
@@ -127,6 +128,8 @@ def answer(
         delta=question.delta,
         accounted=accounted,
         measured=measured,
+        sizes=_sizes(target, population),
+        beyond=question.beyond,
     )
     mechanism = target.mechanism(question.scope, population)
     note = question.note
@@ -141,6 +144,17 @@ def answer(
         accounted=accounted,
         measured=measured,
         note=note,
+        beyond=question.beyond,
+    )
+
+
+def _sizes(target: Target, population: Population) -> Sizes:
+    """How much the wider units and horizons hold, as far as the target's settings say."""
+    return Sizes(
+        items=population.n_items,
+        ratings=getattr(target, "trimmed", None),
+        reports=getattr(target, "reports", None),
+        rounds=getattr(target, "rounds", None),
     )
 
 

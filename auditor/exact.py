@@ -11,6 +11,7 @@ from scipy import stats
 
 from accountants.bound import Bound, Side, Witness, check_delta, check_epsilon
 from accountants.errors import InputError
+from accountants.loss import least_epsilon
 from accountants.scope import Scope
 from targets.mechanisms.base import Critical, Divergent, Mechanism
 
@@ -276,7 +277,16 @@ def _composed(p: Law, q: Law, copies: int, delta: float) -> float:
     low = int(cell.min())
     mass = np.bincount(cell - low, weights=np.exp(p[seen]))
     total = DensePLDPmf(step, low, mass, infinite, False).self_compose(copies)
-    return float(total.get_epsilon_for_delta(min(delta + copies * 2.0**-52, 1.0)))
+    # In logs: dp-accounting's own conversion underflows beyond a loss of 745, and says too much.
+    chance = np.flip(np.maximum(total._probs, 0.0))
+    at = np.flip(total._lower_loss + np.arange(len(chance))) * step
+    possible = chance > 0.0
+    log_p = np.log(chance[possible])
+    log_q = log_p - at[possible]
+    if total._infinity_mass > 0:
+        log_p = np.append(math.log(total._infinity_mass), log_p)
+        log_q = np.append(-math.inf, log_q)
+    return least_epsilon(log_p, log_q, min(delta + copies * 2.0**-52, 1.0))
 
 
 def _ratio(log_p: Law, log_q: Law) -> Law:

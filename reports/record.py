@@ -206,7 +206,8 @@ class Finding(Row):
     ``claimed_guess`` is the success rate at guessing one bit that the claim would allow.
     ``shown_guess`` is the rate e^eps/(1+e^eps) at which the lower bound shows the guess to be
     right on the outputs that tell the most (on average over all outputs it may be far lower: a
-    rare output is enough for a large epsilon).
+    rare output is enough for a large epsilon). ``beyond`` is what is asked that no scope names and
+    the paper does not speak of.
     """
 
     target: str
@@ -221,6 +222,7 @@ class Finding(Row):
     note: str
     claimed_guess: float
     shown_guess: float | None
+    beyond: str = ""
 
     @classmethod
     def of(
@@ -234,6 +236,7 @@ class Finding(Row):
         accounted: Bound | None,
         measured: Bound | None,
         note: str = "",
+        beyond: str = "",
     ) -> Finding:
         """The row of a judged claim."""
         shown = None
@@ -252,6 +255,7 @@ class Finding(Row):
             note=note,
             claimed_guess=guess_probability(claim.epsilon, claim.delta),
             shown_guess=shown,
+            beyond=beyond,
         )
 
     def judged(self) -> Judgement:
@@ -262,6 +266,7 @@ class Finding(Row):
             delta=self.delta,
             accounted=None if self.accounted is None else self.accounted.bound(),
             measured=None if self.measured is None else self.measured.bound(),
+            beyond=self.beyond,
         )
 
 

@@ -43,13 +43,16 @@ class Population:
 class Question:
     """A claim and the scope in which it is to be judged, at which delta.
 
-    ``note`` says in a sentence why a reader would ask it.
+    ``note`` says in a sentence why a reader would ask it. ``beyond`` names what is asked that the
+    paper does not speak of in any scope, such as users who collude: such a question refutes no
+    claim.
     """
 
     claim: Claim
     scope: Scope
     delta: float = 0.0
     note: str = ""
+    beyond: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

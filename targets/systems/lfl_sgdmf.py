@@ -163,7 +163,7 @@ class LflSgdmf(LocalMf):
             ),
         )
         return tuple(
-            Question(claim=claim, scope=scope, delta=self.delta, note=note)
+            Question(claim=claim, scope=scope, delta=self.delta, note=note, beyond=self._beyond)
             for claim, scope, note in asked
         )
 
@@ -345,6 +345,14 @@ class LflSgdmf(LocalMf):
     def _colluding(self, n_users: int) -> int:
         """How many users collude, rounded up; the one asked about does not."""
         return min(n_users - 1, math.ceil(self.colluding * n_users - 1e-9))
+
+    @property
+    def _beyond(self) -> str:
+        """Whom the paper does not speak of: it has devices that keep to the protocol."""
+        parts = ["users who tell the server what they sent"] if self.colluding else []
+        if self.overstated > 1.0:
+            parts.append("a server that lies about the survivors")
+        return " and ".join(parts)
 
     def _trust(self) -> str:
         """What is assumed of the server and of other users, for a note."""

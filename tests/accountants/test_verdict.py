@@ -207,3 +207,16 @@ def test_bounds_of_the_wrong_side_or_scope_are_refused() -> None:
     for measured in (upper(1), lower(1, scope=TRAINING)):
         with pytest.raises(InputError, match="measured lower bound inside"):
             judge(claimed(1), scope=ROUND, measured=measured)
+
+
+def test_what_no_claim_speaks_of_refutes_none() -> None:
+    judgement = judge(
+        claimed(1),
+        scope=ROUND,
+        accounted=upper(3),
+        measured=lower(2),
+        beyond="users who collude",
+    )
+    assert judgement.verdict is Verdict.INCOMPARABLE
+    for words in ("users who collude", "at most 3", "at least 2"):
+        assert words in judgement.reason

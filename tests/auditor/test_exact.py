@@ -18,6 +18,7 @@ from accountants.errors import InputError
 from accountants.methods.pld import Pld
 from accountants.methods.shuffle import Shuffle
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from auditor import exact
 from auditor.exact import delta_at, exact_lower_bound
 from targets.mechanisms.base import Critical, Mechanism
 from targets.mechanisms.bit_flip import BitFlip
@@ -363,3 +364,23 @@ def test_many_copies_at_delta_do_not_underflow_to_an_infinite_bound() -> None:
     assert bound.epsilon == pytest.approx(response(2.5)(2000, 1e-6), rel=1e-9)
     owed = Pld().bound(reports.event(), delta=1e-6, scope=SCOPE)
     assert owed.epsilon == pytest.approx(bound.epsilon, rel=1e-9)
+
+
+def test_losses_beyond_the_doubles_are_composed_from_below() -> None:
+    """100 copies of losses +-10 and 0: the truth is a sum over how many of each there are."""
+    high, low = 0.85, 0.85 * math.exp(-10.0)
+    laws = np.log([[high, low, 1 - high - low], [low, high, 1 - high - low]])
+    one = np.array([low, 1 - high - low, high])
+    chance = functools.reduce(np.convolve, [one] * 100)
+    loss = 10.0 * np.arange(-100, 101)
+    assert float(chance @ loss) > 745
+
+    def delta_of(epsilon: float) -> float:
+        return float(chance @ -np.expm1(np.minimum(epsilon - loss, 0.0)))
+
+    low_end, high_end = 0.0, 1000.0
+    while high_end - low_end > 1e-9:
+        middle = (low_end + high_end) / 2
+        low_end, high_end = (middle, high_end) if delta_of(middle) > 1e-3 else (low_end, middle)
+    found = exact._composed(laws[0], laws[1], 100, 1e-3)
+    assert low_end - 0.1 <= found <= high_end
