@@ -7,16 +7,33 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from accountants.verdict import Verdict
 from auditor.ledger import entries, judge, tables
+from reports.ledger import LedgerRow
 from reports.ledger_markdown import render, table_line
 from targets.ledger._privrec_tables import PRINTED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
 
 
-def test_the_ledger_of_the_page_is_made_by_the_code() -> None:
-    made = render(judge(entries()), ())
+@pytest.fixture(scope="module")
+def rows() -> tuple[LedgerRow, ...]:
+    return judge(entries())
+
+
+def test_the_ledger_of_the_page_is_made_by_the_code(rows: tuple[LedgerRow, ...]) -> None:
+    made = render(rows, ())
     assert PAGE[: len(made)] == made
+
+
+def test_every_heading_with_a_violation_is_demonstrated_and_none_of_ours_is_unsound(
+    rows: tuple[LedgerRow, ...],
+) -> None:
+    assert Verdict.UNSOUND not in {row.verdict for row in rows}
+    shown = {row.heading for row in rows if row.demonstration is not None}
+    assert {row.heading for row in rows if row.verdict is Verdict.VIOLATED} <= shown
 
 
 def test_the_tables_of_the_page_are_made_by_the_code() -> None:
