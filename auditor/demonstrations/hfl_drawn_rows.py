@@ -75,7 +75,7 @@ class HflDrawnRows:
     rate: float = 0.05
     noise_multiplier: float = 1.4554
     ratio: float = 1.5
-    entry: float = 3.0
+    entry: float = 2.0
 
     target = "hfl-sgdmf"
     blockwise = False  # copies are drawn a party at a time

@@ -97,9 +97,15 @@ def test_the_entry_alone_is_pushed_once_in_twenty() -> None:
 def test_one_rating_moves_the_gradient_as_far_as_nine() -> None:
     """8.8 times 2 R^(3/2) for 100 other ratings; the statistic has that over ten steps."""
     member = HflFittedEmbeddings()
-    found, error = shift(member.violation(), 2_000)
+    contest = member.violation()
+    assert isinstance(contest.sample, Beyond)
+    turned: Any = contest.sample.scores
+    there, missing, first = turned.worlds()
+    far = np.linalg.norm(turned.expected(there, first) - turned.expected(missing, first))
+    assert far / (2 * 5**1.5) == pytest.approx(8.8, abs=0.05)
+    found, error = shift(contest, 2_000)
     mu = math.sqrt(10) / member.noise_multiplier
-    assert 8.5 * mu - 6 * error < found < 9.0 * mu + 6 * error
+    assert abs(found - 8.83 * mu) < 6 * error
     repaired, error = shift(member.control(), 2_000)
     assert repaired < mu + 6 * error
 
