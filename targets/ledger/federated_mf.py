@@ -365,7 +365,10 @@ ENTRIES = (
         source=f"{PAPER}, section 6.2, Theorem 5, with Figure 3d, step s2",
         claimed="T Gaussians of multiplier z",
         provable="T Gaussians of multiplier z/sqrt(2), even repaired",
-        reason="Devices take the server's word for the number that their second noise depends on.",
+        reason=(
+            "Devices take the server's word for the number that their second noise depends on; the "
+            "paper has servers that follow the protocol."
+        ),
         scope=_SUM,
         repaired={"overstated": 1.0},
     ),
@@ -378,7 +381,7 @@ ENTRIES = (
         source=f"{PAPER}, section 6.2, Theorem 5",
         claimed="T Gaussians of multiplier z",
         provable="T Gaussians of multiplier z sqrt(share of honest users), even repaired",
-        reason="Every colluding user takes its share of the noise away.",
+        reason="Every colluding user takes its share of the noise away; the paper has none.",
         scope=_SUM,
         repaired={"colluding": 0.0},
     ),

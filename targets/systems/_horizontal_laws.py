@@ -1,7 +1,9 @@
 """What parties that hold users give away at least: laws of two neighbouring data sets, from below.
 
 A rating or a user comes or goes, and everything else is at its worst for the promise, which is for
-all of it: the server chooses what it broadcasts, the first V and that of every round; the user has
+all of it: the paper's accountant takes the maximum over all data and all that was seen before
+(Theorem 1), and its parties trust neither the server nor each other (section 1.1). So the server
+chooses what it broadcasts, the first V and that of every round; the user has
 ratings of R for half of the items, the party's other users ratings for the other half, so that
 nobody else moves the user's rows, and steps, which are divided by the number of ratings (taken as
 public), are small. Every round's V is broadcast ``margin`` standard deviations of a round's noise
