@@ -46,6 +46,13 @@ def target_of(name: str) -> str:
     return str(FAMILIES["demonstrations"].member(name).target)
 
 
+def runs(name: str) -> int:
+    """Runs a world of a demonstration and its control: how long it takes, roughly."""
+    demonstration: Demonstration = FAMILIES["demonstrations"].member(name)()
+    sides = (demonstration.violation(), demonstration.control())
+    return sum(side.samples for side in sides if isinstance(side, Contest))
+
+
 def show(
     name: str,
     demonstration: Demonstration,

@@ -83,6 +83,13 @@ def split(plan: Plan, targets: Sequence[str]) -> tuple[Piece, ...]:
     return (*judged, *(Piece(target, step) for target in targets for step in (*steps, UTILITY)))
 
 
+def begun(work: Sequence[Piece], plan: Plan) -> tuple[Piece, ...]:
+    """These pieces in the order in which to begin them: demonstrations of most runs first."""
+    if plan.only == "claims":
+        return tuple(sorted(work, key=lambda piece: -claims.runs(piece.step)))
+    return tuple(work)
+
+
 def run(
     piece: Piece, plan: Plan, interactions: Interactions | None, compute: Compute = DEFAULT
 ) -> PieceResult:

@@ -177,7 +177,7 @@ def _run(
 ) -> Iterator[tuple[Piece, PieceResult]]:
     """Finished pieces from the shelf first, then the others as they finish."""
     todo = []
-    for piece in work:
+    for piece in pieces.begun(work, plan):
         kept = None if shelf is None else shelf.get(piece)
         if kept is None:
             todo.append(piece)

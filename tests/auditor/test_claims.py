@@ -10,10 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 from accountants.verdict import Verdict
-from auditor import claims
+from auditor import claims, pieces
 from auditor.claims import Shown
 from auditor.demonstrations._one_bit import one_bit
 from auditor.demonstrations.base import Contest, Transcript
+from auditor.plan import Plan
 from reports.record import DemonstrationRow
 from targets.systems.dplcf_ap import DplcfAp
 from targets.systems.dplcf_sp import DplcfSp
@@ -133,6 +134,18 @@ def test_members_are_chosen_by_target() -> None:
     some = claims.names(["dplcf-ap"])
     assert {"dplcf-ap-zeros", "dplcf-sufficient"} <= set(some)
     assert {claims.target_of(name) for name in some} == {"dplcf-ap"}
+
+
+def test_the_longest_is_begun_first() -> None:
+    plan = Plan(only="claims").resolved()
+    work = pieces.split(plan, plan.targets)
+    order = pieces.begun(work, plan)
+    assert sorted(map(str, order)) == sorted(map(str, work))
+    assert order[0].step == max(claims.names(), key=claims.runs)
+    assert claims.runs("dplcf-ap-zeros") == 1_000 + 1_000_000
+    usual = Plan(targets=("fcf",)).resolved()
+    split = pieces.split(usual, usual.targets)
+    assert pieces.begun(split, usual) == split
 
 
 @pytest.mark.parametrize("seed", range(3))
