@@ -29,6 +29,7 @@ from accountants.methods.pld import Pld
 from accountants.methods.pure import Pure
 from accountants.methods.rdp import Rdp
 from tests.contracts.accountants import SCOPE, gaussian, response, response_event
+from tests.contracts.accounted import MILLIONS
 
 TIGHT = {
     "gaussians": SelfComposedDpEvent(GaussianDpEvent(5.0), 30),
@@ -114,6 +115,16 @@ def test_a_bound_below_the_floor_stops_the_audit(event: DpEvent, wrong: float) -
     )
     with pytest.raises(AuditError, match="a broken accountant"):
         cross_check(event, [bound])
+
+
+@pytest.mark.parametrize("event", MILLIONS, ids=str)
+def test_extremes_do_not_trip_it(event: DpEvent) -> None:
+    for delta in (0.0, 1e-300, 1e-6, 0.9):
+        bounds = [
+            a.bound(event, delta=delta, scope=SCOPE) for a in ACCOUNTANTS if a.supports(event)
+        ]
+        cross_check(event, bounds)
+        assert floor(event, delta) >= 0
 
 
 def test_it_is_quick() -> None:

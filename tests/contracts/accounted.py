@@ -149,6 +149,11 @@ USES = {
     "all sampled": Use(
         PoissonSampledDpEvent(1.0, GaussianDpEvent(5.0)), gaussian(5.0), scope=PRESENCE
     ),
+    "sampled pure": Use(
+        PoissonSampledDpEvent(0.2, PureDpEvent(1.5)),
+        lambda n, delta: n * math.log(0.8 + 0.2 * math.exp(1.5)) if delta == 0 else 0.0,
+        scope=PRESENCE,
+    ),
     "fixed size": Use(
         SampledWithoutReplacementDpEvent(1000, 10, GaussianDpEvent(1.25)), scope=REPLACED
     ),
@@ -181,6 +186,12 @@ LADDERS: dict[str, tuple[DpEvent, ...]] = {
     ),
     "sampled laplace, noise": tuple(
         PoissonSampledDpEvent(0.1, LaplaceDpEvent(z)) for z in (20.0, 2.0, 0.8, 0.0)
+    ),
+    "sampled pure, rate": tuple(
+        PoissonSampledDpEvent(q, PureDpEvent(1.0)) for q in (0.0, 0.01, 0.1, 0.5, 1.0)
+    ),
+    "sampled pure, epsilon": tuple(
+        PoissonSampledDpEvent(0.1, PureDpEvent(x)) for x in (0.0, 0.1, 1.0, 10.0)
     ),
     "fixed size, sample": tuple(
         SampledWithoutReplacementDpEvent(1000, m, GaussianDpEvent(2.0)) for m in (1, 100, 1000)
@@ -263,6 +274,19 @@ def _sampled(count: int, rate: float, z: float, *, present: bool) -> Losses:
     return losses
 
 
+def _sampled_response(count: int, rate: float, epsilon: float, *, present: bool) -> Losses:
+    """Losses of a response mixed into that of the other input at ``rate``, or the reverse."""
+    lie = 1 / (1 + math.exp(epsilon))
+    one, none = rate * (1 - lie) + (1 - rate) * lie, lie
+
+    def losses(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        hits = rng.binomial(count, one if present else none, size)
+        loss = hits * math.log(one / none) + (count - hits) * math.log((1 - one) / (1 - none))
+        return np.asarray(loss if present else -loss)
+
+    return losses
+
+
 def _seen(count: int, rate: float, z: float) -> Losses:
     """Losses of as many Gaussians as a binomial number says, which is seen."""
 
@@ -308,6 +332,16 @@ SAMPLED = {
         SelfComposedDpEvent(PoissonSampledDpEvent(0.1, GaussianDpEvent(2.0)), 20),
         tuple(_sampled(20, 0.1, 2.0, present=present) for present in (True, False)),
         scope=PRESENCE,
+    ),
+    "sampled responses": Sampled(
+        SelfComposedDpEvent(PoissonSampledDpEvent(0.2, PureDpEvent(1.5)), 10),
+        tuple(_sampled_response(10, 0.2, 1.5, present=present) for present in (True, False)),
+        scope=PRESENCE,
+    ),
+    "responses of fixed size": Sampled(
+        SelfComposedDpEvent(SampledWithoutReplacementDpEvent(100, 20, PureDpEvent(1.5)), 10),
+        tuple(_sampled_response(10, 0.2, 1.5, present=present) for present in (True, False)),
+        scope=REPLACED,
     ),
     # All others hold the second value of the one: who is drawn in its place adds the same.
     "fixed size": Sampled(
