@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +12,7 @@ import typer
 from accountants.errors import InputError
 
 if TYPE_CHECKING:
-    from reports.record import Finding
+    from reports.record import Finding, Row
     from targets.systems.base import Population, Target
 
 _NUMBER = re.compile(r"\d+[a-z]?")
@@ -105,7 +106,7 @@ def _account(
             f"({type(error).__name__}: {error}). Give less extreme ones."
         ) from error
     if as_json:
-        print(json.dumps([finding.model_dump(mode="json") for finding in findings], indent=2))
+        print(_json(findings))
         return
     console = Console()
     terminal.render_findings(findings, console)
@@ -139,7 +140,7 @@ def _ledger(number: str | None, as_json: bool, markdown: bool, jobs: int | None)
     chosen = ledger.entries() if number is None else ledger.find(number)
     rows = ledger.judge(chosen, jobs=workers)
     if as_json:
-        print(json.dumps([row.model_dump(mode="json") for row in rows], indent=2))
+        print(_json(rows))
     elif markdown:
         cells = ledger.tables(jobs=make_resources(jobs).jobs)
         print(ledger_markdown.render(rows, cells), end="")
@@ -160,6 +161,11 @@ def _tables(as_json: bool, jobs: int | None) -> None:
 
     cells = ledger.tables(jobs=make_resources(jobs).jobs)
     if as_json:
-        print(json.dumps([cell.model_dump(mode="json") for cell in cells], indent=2))
+        print(_json(cells))
     else:
         ledger_terminal.render_tables(cells, Console())
+
+
+def _json(rows: Sequence[Row]) -> str:
+    """The rows as JSON, infinities as strings."""
+    return json.dumps([json.loads(row.model_dump_json()) for row in rows], indent=2)
