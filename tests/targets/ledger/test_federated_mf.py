@@ -17,6 +17,7 @@ from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from accountants.verdict import Verdict
 from auditor.ledger import judge
 from reports.ledger import Arithmetic, LedgerRow
+from targets.ledger import _federated_mf_numbers as numbers
 from targets.ledger import federated_mf
 from targets.ledger._gradients import largest, nearest, turned, unclipped
 from targets.ledger.entry import Computed
@@ -214,7 +215,7 @@ def test_the_divisor_tells_of_a_rating() -> None:
 
 def test_noise_multipliers_of_the_derivation_are_those_of_epsilon_one() -> None:
     """Ten sampled Gaussians by the mixture's own tails, composed by a plain convolution."""
-    z, q, step = federated_mf._TEN, 0.01, 1e-3
+    z, q, step = numbers.TEN, 0.01, 1e-3
     x = np.linspace(-12 * z, 1 + 12 * z, 400_001)
     losses = np.log1p(q * np.expm1((x - 0.5) / z**2))
     mass = np.diff((1 - q) * stats.norm.cdf(x, 0, z) + q * stats.norm.cdf(x, 1, z))
