@@ -25,6 +25,7 @@ _OUTSIDE = 1e-9
 # Of the best tilt, which may lie where rare large losses are about to dominate.
 _OFF_CENTRE = 0.75
 _ROUNDING = 2.0**-42
+_TRIES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,35 +89,61 @@ def _cached(uses: Uses, delta: float, above: bool) -> float:
     uses = tuple((pair, count) for pair, count in uses if count)
     if not uses:
         return 0.0
-    total = sum(count for _, count in uses)
-    tail = max(delta * 1e-5 / total, 1e-307)
+    tail = max(delta * 1e-5 / sum(count for _, count in uses), 1e-307)
     step = _step(uses, tail)
-    grids = [_discretized(pair, count, step, tail, above) for pair, count in uses]
-    infinite = -math.expm1(sum(g.count * math.log1p(-min(g.infinite, 1 - 1e-16)) for g in grids))
-    charge = min(0.5, total * _ROUNDING)
-    if above:
-        left = delta * (1.0 - charge)
-        if infinite >= left:
-            return math.inf
-        tilt, chernoff = _least_tilt(grids, step, left - infinite)
-        found = _in_window(grids, step, _OFF_CENTRE * tilt, infinite, left, chernoff)
-        return max(0.0, min(found, chernoff)) * (1.0 + _ROUNDING)
+    found = math.inf if above else 0.0
+    for _ in range(_TRIES):
+        grids = [_discretized(pair, count, step, tail, above) for pair, count in uses]
+        told = sum(g.count * math.log1p(-min(g.infinite, 1 - 1e-16)) for g in grids)
+        one = _above if above else _below
+        shown, fits = one(grids, step, -math.expm1(told), delta)
+        found = min(found, shown) if above else max(found, shown)
+        if fits:
+            break
+        step *= 4.0
+    return found
+
+
+def _charge(grids: Sequence[_Grid]) -> float:
+    """Share of delta that rounding may have moved."""
+    return min(0.5, sum(grid.count for grid in grids) * _ROUNDING)
+
+
+def _above(
+    grids: Sequence[_Grid], step: float, infinite: float, delta: float
+) -> tuple[float, bool]:
+    """An upper bound, and whether the window had room."""
+    left = delta * (1.0 - _charge(grids))
+    if infinite >= left:
+        return math.inf, True
+    tilt, chernoff = _least_tilt(grids, step, left - infinite)
+    found = _in_window(grids, step, _OFF_CENTRE * tilt, infinite, left)
+    shown = chernoff if found is None else min(found, chernoff)
+    return max(0.0, shown) * (1.0 + _ROUNDING), found is not None
+
+
+def _below(
+    grids: Sequence[_Grid], step: float, infinite: float, delta: float
+) -> tuple[float, bool]:
+    """A lower bound, and whether the window had room."""
     if infinite > delta:
-        return math.inf
+        return math.inf, True
     eta = 1e-3 * delta
     ceded = _given_back(grids, step, eta) - sum(g.count * g.offset for g in grids)
     tilt, _ = _least_tilt(grids, step, delta - infinite)
     tilt = min(_OFF_CENTRE * tilt, 0.1 / step)
     moment = _log_total(grids, step, np.array([tilt]))[0]
     extra = 1e-6 * delta
-    for _ in range(6):
-        needed = (delta + eta) * (1.0 + charge) + extra
-        found = _in_window(grids, step, tilt, infinite, needed, 0.0, ceded)
+    for _ in range(_TRIES):
+        needed = (delta + eta) * (1.0 + _charge(grids)) + extra
+        found = _in_window(grids, step, tilt, infinite, needed, ceded)
+        if found is None:
+            return 0.0, False
         wrapped = 2.0 * _OUTSIDE * math.exp(min(moment - tilt * (found - ceded), 700.0))
         if wrapped <= extra:
-            return found * (1.0 - _ROUNDING)
+            return found * (1.0 - _ROUNDING), True
         extra = 2.0 * wrapped
-    return 0.0
+    return 0.0, True
 
 
 def _step(uses: Uses, tail: float) -> float:
@@ -135,7 +162,8 @@ def _step(uses: Uses, tail: float) -> float:
         if s > 0
     )
     room = min(_MOST, max(2**16, 2**21 // len(uses)))
-    step = max(min(wanted), 20.0 * total / room, max(widths) / _MOST)
+    wish = min(min(wanted), total / 2000.0)
+    step = max(wish, 20.0 * total / room, max(widths) / _MOST)
     # Nothing need be split where the losses used most often lie on the grid.
     atoms = [(n, max(p.losses)) for p, n in uses if isinstance(p, AtomicPair) and p.losses]
     _, loss = max(atoms, default=(0, 0.0))
@@ -262,12 +290,11 @@ def _in_window(
     tilt: float,
     infinite: float,
     delta: float,
-    otherwise: float,
-    ceded: float = 0.0,
-) -> float:
-    """The least epsilon at ``delta`` of the sum's law, and what it ceded, seen in a window.
+    ceded: float | None = None,
+) -> float | None:
+    """The least epsilon at ``delta`` of the sum's law, seen in a window; None if it has no room.
 
-    ``otherwise`` where no window that there is room for shows it.
+    From below with what it ``ceded``; from above what the window leaves out is charged.
     """
     mean = variance = moment = 0.0
     tilted = []
@@ -286,23 +313,22 @@ def _in_window(
     low, high = _window(grids, step, tilt, moment, mean, deviation)
     for _ in range(4):
         first, size = math.floor(low / step), math.ceil((high - low) / step) + 2
-        if size > 4 * _MOST:
-            return otherwise
+        if size > 2 * _MOST:
+            return None
         size = fft.next_fast_len(max(size, 64), real=True)
         law = _composed(tilted, first, size)
         loss = (first + np.arange(size)) * step
         with np.errstate(divide="ignore"):
             log_p = np.log(np.maximum(law, 0.0)) + (moment - tilt * loss)
-        # From above, ``otherwise`` is a bound and the top is charged; from below it is left out.
-        cut = _OUTSIDE * math.exp(min(moment - tilt * high, 0.0)) if otherwise > 0 else 0.0
+        cut = _OUTSIDE * math.exp(min(moment - tilt * high, 0.0)) if ceded is None else 0.0
         top = math.log(infinite + cut) if infinite + cut > 0 else -math.inf
         log_p = np.minimum(np.concatenate([[top], log_p[::-1]]), 300.0)
-        loss += ceded
+        loss += ceded or 0.0
         found = least_epsilon(log_p, log_p - np.concatenate([[np.inf], loss[::-1]]), delta)
         if found > loss[0] + step or loss[0] < 0:
             return found
         low -= (high - low) / 2.0
-    return otherwise
+    return None
 
 
 def _window(

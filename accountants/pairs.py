@@ -82,19 +82,34 @@ class LaplacePair:
 
 @dataclass(frozen=True, slots=True)
 class AtomicPair:
-    """Finitely many losses with their P-masses; Q-masses follow, but for what only Q can show."""
+    """Finitely many losses with their log-masses under P; those under Q are less by the loss.
+
+    What is possible under P alone has a mass of ``infinite``, and by symmetry what is possible
+    under Q alone; the latter is not counted, as no hockey stick of P and Q sees it.
+    """
 
     losses: tuple[float, ...]
-    masses: tuple[float, ...]
+    log_masses: tuple[float, ...]
     infinite: float = 0.0
+
+    @classmethod
+    def of(cls, *atoms: tuple[float, float], infinite: float = 0.0) -> AtomicPair:
+        """From losses with their P-masses, those of mass 0 left out."""
+        kept = [(loss, math.log(mass)) for loss, mass in atoms if mass > 0]
+        return cls(tuple(loss for loss, _ in kept), tuple(log for _, log in kept), infinite)
+
+    @classmethod
+    def pure(cls, epsilon: float) -> AtomicPair:
+        """Randomized response of this epsilon, however large."""
+        told = -math.log1p(math.exp(-epsilon))
+        return cls((epsilon, -epsilon), (told, told - epsilon))
 
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Log-masses of the intervals."""
         log_p = np.full(len(edges) - 1, -np.inf)
         log_q = log_p.copy()
-        for loss, mass in zip(self.losses, self.masses, strict=True):
-            if mass > 0:
-                _add(edges, loss, math.log(mass), math.log(mass) - loss, log_p, log_q)
+        for loss, mass in zip(self.losses, self.log_masses, strict=True):
+            _add(edges, loss, mass, mass - loss, log_p, log_q)
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:

@@ -17,6 +17,9 @@ class Poisson:
     It dominates the direction from present to absent, and ``Reversed`` the other, whenever the
     pair dominates either (Zhu, Dong, Wang 2022, Theorem 11). The loss is ln(1 - q + q e^l) where
     that of the pair is l.
+
+    The pairs here are symmetric: what is impossible under P is as likely under Q as the converse,
+    and has a loss of ln(1 - q) once (1 - q) Q is added.
     """
 
     pair: Pair
@@ -31,20 +34,30 @@ class Poisson:
         """Log-masses of the intervals, from those of the pair."""
         log_p, log_q = self.pair.between(self._inner(edges))
         other = log_q + math.log1p(-self.rate) if self.rate < 1 else np.full_like(log_q, -np.inf)
-        return np.logaddexp(other, log_p + math.log(self.rate)), log_q
+        log_p = np.logaddexp(other, log_p + math.log(self.rate))
+        if self.pair.infinite > 0 and self.rate < 1:
+            told, least = math.log(self.pair.infinite), math.log1p(-self.rate)
+            _add(edges, least, least + told, told, log_p, log_q)
+        return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
-        """The image of the pair's, that of Q below and that of q P above."""
-        low, high = (self.pair.span(share)[1] for share in (tail, min(tail / self.rate, 0.5)))
-        return self._outer(-low), self._outer(high)
+        """The image of the pair's: Q mirrors P, and both count above, P by its rate."""
+        low, high = self.pair.span(tail)
+        _, sampled = self.pair.span(min(tail / self.rate, 0.5))
+        least = -math.inf if self.pair.infinite > 0 and self.rate < 1 else -high
+        return self._outer(least), self._outer(max(-low, sampled))
 
     def _outer(self, loss: float) -> float:
+        if self.rate == 1:
+            return loss
         if loss > 30.0:
             return loss + math.log(self.rate + (1.0 - self.rate) * math.exp(-loss))
         return math.log1p(self.rate * math.expm1(loss))
 
     def _inner(self, edges: Array) -> Array:
         """ln(1 + (e^l - 1)/q); -inf where no loss of the pair goes so low."""
+        if self.rate == 1:
+            return edges
         large = np.maximum(edges, 30.0)
         above = large + np.log1p((self.rate - 1.0) * np.exp(-large)) - math.log(self.rate)
         with np.errstate(divide="ignore"):

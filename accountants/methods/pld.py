@@ -188,17 +188,19 @@ def _composed(charged: list[tuple[DpEvent, int]], delta: float) -> float:
 
 
 # What is told without noise, or with none that matters.
-_TOLD = AtomicPair((), (), 1.0)
+_TOLD = AtomicPair.of(infinite=1.0)
 
 
 def _noisy(mu: float) -> Pair:
     if mu > _LARGE:
         return _TOLD
-    return GaussianPair(mu) if mu > 0 else AtomicPair((0.0,), (1.0,))
+    return GaussianPair(mu) if mu > 0 else AtomicPair.of((0.0, 1.0))
 
 
 def _pair(leaf: DpEvent) -> Pair:
     """The pair that dominates one use."""
+    if hasattr(leaf, "event") and _rate(leaf) == 1:
+        return _pair(leaf.event)
     if isinstance(leaf, RevealedSamplingDpEvent):
         return Revealed(_pair(leaf.event), _rate(leaf))
     if isinstance(leaf, SampledWithoutReplacementDpEvent):
@@ -206,14 +208,12 @@ def _pair(leaf: DpEvent) -> Pair:
     if isinstance(leaf, PoissonSampledDpEvent):
         return Poisson(_pair(leaf.event), _rate(leaf))
     if isinstance(leaf, PureDpEvent) and math.isfinite(leaf.epsilon):
-        told = 1.0 / (1.0 + math.exp(-leaf.epsilon))
-        rest = told * math.exp(-leaf.epsilon)
-        return AtomicPair((leaf.epsilon, -leaf.epsilon), (told, rest))
+        return AtomicPair.pure(leaf.epsilon)
     if isinstance(leaf, _BITS):
         pair = Ternary.of(leaf)
         if math.isinf(pair.loss):
-            return AtomicPair((0.0,), (pair.silent,), pair.high)
-        return AtomicPair((pair.loss, 0.0, -pair.loss), (pair.high, pair.silent, pair.low))
+            return AtomicPair.of((0.0, pair.silent), infinite=pair.high)
+        return AtomicPair.of((pair.loss, pair.high), (0.0, pair.silent), (-pair.loss, pair.low))
     noise = leaf.noise_multiplier
     if noise * _LARGE < 1.0:
         return _TOLD

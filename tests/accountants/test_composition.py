@@ -21,8 +21,7 @@ STEP = 1e-4
 
 
 def responses(local: float) -> AtomicPair:
-    told = 1 / (1 + math.exp(-local))
-    return AtomicPair((local, -local), (told, told * math.exp(-local)))
+    return AtomicPair.pure(local)
 
 
 @pytest.mark.parametrize("delta", [1e-100, 1e-30, 1e-9, 1e-2, 0.4])
@@ -89,7 +88,7 @@ PAIRS = st.sampled_from(
         GaussianPair(0.3),
         LaplacePair(0.5),
         responses(0.7),
-        AtomicPair((0.4, 0.0, -0.4), (0.3, 0.3 + 0.4 - 0.3 * math.exp(-0.4), 0.3 * math.exp(-0.4))),
+        AtomicPair.of((0.4, 0.3), (0.0, 0.7 - 0.3 * math.exp(-0.4)), (-0.4, 0.3 * math.exp(-0.4))),
         Poisson(GaussianPair(0.9), 0.1),
         Reversed(Poisson(GaussianPair(0.9), 0.1)),
         FixedSize(LaplacePair(1.0), 0.2),
@@ -133,7 +132,7 @@ def test_extremes_take_less_than_a_second(uses: Uses) -> None:
 
 
 def test_an_impossible_output_is_told_with_its_probability() -> None:
-    pair = AtomicPair((0.0,), (0.99,), 0.01)
+    pair = AtomicPair.of((0.0, 0.99), infinite=0.01)
     assert math.isinf(epsilon_above(((pair, 3),), 0.0297))
     assert math.isinf(epsilon_below(((pair, 3),), 0.0297))
     assert epsilon_above(((pair, 3),), 0.0298) == pytest.approx(0, abs=1e-9)

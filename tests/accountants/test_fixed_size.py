@@ -68,10 +68,10 @@ def curve_of(pair: Pair, edges: np.ndarray) -> Callable[[float], float]:
         ),
         (LaplacePair(1.5), lambda y: max(0.0, 1 - math.sqrt(y) * math.exp(-0.75))),
         (
-            AtomicPair((1.2, -1.2), (0.768524783, 0.231475217)),
+            AtomicPair.pure(1.2),
             lambda y: max(0.0, 0.768524783 - y * 0.231475217),
         ),
-        (AtomicPair((0.0,), (0.6,), 0.4), lambda y: 0.4 + max(0.0, 0.6 - 0.6 * y)),
+        (AtomicPair.of((0.0, 0.6), infinite=0.4), lambda y: 0.4 + max(0.0, 0.6 - 0.6 * y)),
     ],
 )
 def test_the_pair_has_the_amplified_curve(
@@ -89,7 +89,7 @@ def test_the_pair_has_the_amplified_curve(
 @pytest.mark.parametrize("rate", [0.01, 0.3, 1.0])
 def test_both_laws_of_the_pair_are_laws(rate: float) -> None:
     edges = np.concatenate([[-np.inf], np.linspace(-40, 40, 8001), [np.inf]])
-    for pair in (GaussianPair(2.0), LaplacePair(3.0), AtomicPair((0.7, -0.7), (0.668, 0.332))):
+    for pair in (GaussianPair(2.0), LaplacePair(3.0), AtomicPair.pure(0.7)):
         for log_mass in FixedSize(pair, rate).between(edges):
             assert np.exp(log_mass).sum() == pytest.approx(
                 1, abs=1e-3 if pair.span(0)[1] < 1 else 1e-9
@@ -109,7 +109,7 @@ def test_every_pair_of_data_sets_is_dominated_in_both_directions() -> None:
         return found.ravel() / math.perm(n, size)
 
     loss = math.log(keep / (1 - keep))
-    pair = FixedSize(AtomicPair((loss, -loss), (keep, 1 - keep)), size / n)
+    pair = FixedSize(AtomicPair.pure(loss), size / n)
     dominating = curve_of(pair, np.concatenate([[-np.inf], np.linspace(-3, 3, 60_001), [np.inf]]))
     for rest in itertools.product((0, 1), repeat=n - 1):
         laws = law((0, *rest)), law((1, *rest))
@@ -130,7 +130,7 @@ def test_presence_costs_what_poisson_does_at_the_price_of_a_replacement() -> Non
         return found.ravel() / math.perm(len(data), size)
 
     loss = math.log(keep / (1 - keep))
-    pair = Poisson(AtomicPair((loss, -loss), (keep, 1 - keep)), size / 4)
+    pair = Poisson(AtomicPair.pure(loss), size / 4)
     edges = np.concatenate([[-np.inf], np.linspace(-3, 3, 60_001), [np.inf]])
     curves = curve_of(pair, edges), curve_of(Reversed(pair), edges)
     for rest in itertools.product((0, 1), repeat=3):

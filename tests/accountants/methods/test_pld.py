@@ -23,10 +23,11 @@ from dp_accounting.pld import PLDAccountant
 from scipy import stats
 
 from accountants.errors import InputError
-from accountants.events import BitFlipDpEvent, PureDpEvent
-from accountants.methods.pld import Pld
+from accountants.events import BitFlipDpEvent, PureDpEvent, RevealedSamplingDpEvent
+from accountants.methods.pld import Pld, _pair
 from accountants.methods.pure import Pure
 from accountants.methods.rdp import Rdp
+from accountants.sampled_pairs import Poisson
 from accountants.scope import Adjacency
 from accountants.ternary import Ternary
 from tests.contracts.accountants import SCOPE, gaussian, response, response_event
@@ -192,3 +193,46 @@ def test_a_sampled_pure_epsilon_is_its_closed_form_at_delta_zero(local: float) -
         assert at_zero == pytest.approx(math.log(1 + 0.1 * math.expm1(local)), rel=1e-12)
         tiny = Pld().bound(event, delta=1e-14, scope=scope).epsilon
         assert at_zero - 1e-6 <= tiny <= at_zero
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        RandomizedResponseDpEvent(1.0, 2),
+        RandomizedResponseDpEvent(0.4, 5),
+        BitFlipDpEvent(0.3, 0.3),
+        BitFlipDpEvent(1.0, 0.4),
+        PureDpEvent(0.0),
+        PureDpEvent(2e3),
+        LaplaceDpEvent(0.7),
+        GaussianDpEvent(0.7),
+    ],
+)
+def test_the_pair_of_every_leaf_is_a_pair_of_laws(event: DpEvent) -> None:
+    """Nothing is lost: masses under P add up to 1, sampled in any way too, and so under Q."""
+    edges = np.concatenate([[-np.inf], np.linspace(-3e3, 3e3, 6001), [np.inf]])
+    seen = [event, RevealedSamplingDpEvent(0.3, event), PoissonSampledDpEvent(0.3, event)]
+    for one in (*seen, SampledWithoutReplacementDpEvent(10, 3, event)):
+        pair = _pair(one)
+        log_p, log_q = pair.between(edges)
+        assert np.exp(log_p).sum() + pair.infinite == pytest.approx(1, abs=1e-12)
+        told_by_q = 0.0 if isinstance(pair, Poisson) else pair.infinite
+        assert np.exp(log_q).sum() + told_by_q == pytest.approx(1, abs=1e-12)
+
+
+def test_a_sampled_disclosure_is_its_enumeration() -> None:
+    """A one is reported only by whoever holds one: four Poisson samples, every outcome listed."""
+    rate, q, uses = 0.3, 0.4, 4
+    holds, lacks = np.array([1.0, 0.0]), np.array([q, 1 - q])
+    scope = replace(SCOPE, adjacency=Adjacency.ADD_REMOVE)
+    event = SelfComposedDpEvent(PoissonSampledDpEvent(rate, BitFlipDpEvent(1.0, q)), uses)
+    for one, other in ((holds, lacks), (lacks, holds)):
+        mixed = (1 - rate) * other + rate * one
+        law, twin = np.ones(1), np.ones(1)
+        for _ in range(uses):
+            law, twin = np.outer(law, mixed).ravel(), np.outer(twin, other).ravel()
+        for delta in (0.01, 0.5, 0.6, 0.7):
+            found = Pld().bound(event, delta=delta, scope=scope).epsilon
+            for p, r in ((law, twin), (twin, law)):
+                told = np.maximum(p - math.exp(min(found, 700)) * r, 0)
+                assert math.isinf(found) or told.sum() <= delta + 1e-9
