@@ -98,6 +98,7 @@ def certified(
 # The samples that choose the event: at least so many, or one in so many. Then the shares of the
 # error that its lower limit may take.
 _SMALLEST, _SHARE = 1_000, 10
+_MANY = 4_096  # thresholds that are tried
 _SHARES = (0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.005)
 
 
@@ -190,6 +191,15 @@ def _parts(
     return values[order[:few]], values[order[few:]]
 
 
+def _thinned(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """At most ``_MANY`` of these, the closer together the rarer what lies beyond them."""
+    count = len(thresholds)
+    if count <= _MANY:
+        return thresholds
+    ranks = np.geomspace(1, count, _MANY // 2).astype(np.int64) - 1
+    return np.asarray(thresholds[np.unique(np.concatenate([ranks, count - 1 - ranks]))])
+
+
 def choose(
     train_a: NDArray[np.float64],
     train_b: NDArray[np.float64],
@@ -201,11 +211,12 @@ def choose(
 ) -> Event:
     """The event with the largest bound on these scores, over all thresholds at once.
 
+    Of many thresholds, some thousands are tried: their ranks from either end grow geometrically.
     Then the split of alpha with the largest bound at the counts to expect of ``test_a`` and
     ``test_b`` others.
     """
     sorted_a, sorted_b = np.sort(train_a), np.sort(train_b)
-    thresholds = np.unique(np.concatenate([sorted_a, sorted_b]))
+    thresholds = _thinned(np.unique(np.concatenate([sorted_a, sorted_b])))
     n, m = len(sorted_a), len(sorted_b)
     above = n - np.searchsorted(sorted_a, thresholds), m - np.searchsorted(sorted_b, thresholds)
     below = (

@@ -12,8 +12,11 @@ from scipy import optimize, stats
 
 from accountants.errors import InputError
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from auditor.estimators import clopper_pearson
 from auditor.estimators.clopper_pearson import (
     ClopperPearson,
+    Event,
+    choose,
     clopper_pearson_lower,
     clopper_pearson_upper,
     event_epsilon,
@@ -120,3 +123,25 @@ def test_result_says_what_it_rests_on() -> None:
 def test_bad_scores_are_refused(scores: np.ndarray, match: str) -> None:
     with pytest.raises(InputError, match=match):
         bound(scores, np.ones(10))
+
+
+def test_thousands_of_thresholds_are_as_good_as_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event chosen among some of 80,000 thresholds bounds as much, by less than 0.02, as all.
+
+    Judged by the true frequencies of two normal laws, 1 apart, among a million samples.
+    """
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(1.0, 1.0, 40_000), rng.normal(0.0, 1.0, 40_000)
+
+    def worth(event: Event) -> float:
+        side = stats.norm.sf if event.above else stats.norm.cdf
+        inside = side(event.threshold, [1.0, 0.0]) * 1_000_000
+        one, other = inside[::-1] if event.swapped else inside
+        found = event_epsilon(one, 1_000_000, other, 1_000_000, delta=1e-5, alpha=0.05)
+        return float(found)
+
+    some = choose(a, b, 1_000_000, 1_000_000, delta=1e-5, alpha=0.05)
+    monkeypatch.setattr(clopper_pearson, "_MANY", 1 << 20)
+    every = choose(a, b, 1_000_000, 1_000_000, delta=1e-5, alpha=0.05)
+    assert abs(worth(some) - worth(every)) < 0.02
+    assert worth(some) > 2.0
