@@ -283,8 +283,9 @@ def _composed(p: Law, q: Law, copies: int, delta: float) -> float:
     possible = chance > 0.0
     log_p = np.log(chance[possible])
     log_q = log_p - at[possible]
-    if total._infinity_mass > 0:
-        log_p = np.append(math.log(total._infinity_mass), log_p)
+    if infinite > 0:  # its own, as composing adds what it cuts off
+        ever = 1.0 - (1.0 - min(infinite, 1.0)) ** copies
+        log_p = np.append(math.log(ever), log_p)
         log_q = np.append(-math.inf, log_q)
     return least_epsilon(log_p, log_q, min(delta + copies * 2.0**-52, 1.0))
 
