@@ -30,8 +30,8 @@ _NEGLIGIBLE = -200.0
 _LARGEST = 2.0**1022
 # How many products of probabilities are summed up to compose pairs of either orientation, about.
 _MOST_PRODUCTS = 2**31
-# Cells of the finest grid on which losses are composed: 128 MB of complex numbers.
-_MOST_CELLS = 2**23
+# Cells of the finest grid on which losses are composed: 64 MB of complex numbers.
+_MOST_CELLS = 2**22
 
 
 def has_curve(mechanism: Mechanism, delta: float) -> bool:
