@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 PAPER = "Li, Ding, Zhang, Li, Zhou: Federated MF with privacy guarantee, PVLDB 15(4), 2021"
+COUNTED = (
+    "The proof takes the numbers of ratings that gradients are divided by for public, as the paper "
+    "does."
+)
 UNITS = ("rating", "user")
 _BLOCK = 1 << 18  # ratings whose embeddings are gathered at once
 _SLOWING, _LAST = 0.8, 0.52  # the rate falls over 80% of the steps, as in Abadi et al. 2016 to 52%

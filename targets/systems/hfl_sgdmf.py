@@ -10,7 +10,7 @@ from targets.mechanisms.base import Mechanism
 from targets.settings import check_settings, whole
 from targets.systems._horizontal_laws import Training, rating_law, user_law
 from targets.systems._noisy_horizontal import NoisyHorizontal, presence
-from targets.systems._sgd_mf import PAPER, accounted
+from targets.systems._sgd_mf import COUNTED, PAPER, accounted
 from targets.systems.base import Population, Question
 
 
@@ -128,9 +128,10 @@ class HflSgdmf(NoisyHorizontal):
             return (
                 "A pre-trained user embedding moves with every one of the user's ratings, without "
                 "noise, and with it the gradients of all of the user's items; and those show "
-                "whether the row was drawn, so that sampling does not amplify."
+                "whether the row was drawn, so that sampling does not amplify. "
+                f"{COUNTED}"
             )
         return (
             "A fixed number of rows is drawn, for which the moments accountant of rows drawn by "
-            "themselves proves nothing."
+            f"themselves proves nothing. {COUNTED}"
         )

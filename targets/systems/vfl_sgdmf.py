@@ -12,7 +12,7 @@ from targets.mechanisms.base import Mechanism
 from targets.settings import check_settings, not_negative
 from targets.systems._descent import Clipping, EmbeddingClipping
 from targets.systems._noisy_parties import NoisyParties, scope_of
-from targets.systems._sgd_mf import PAPER, accounted
+from targets.systems._sgd_mf import COUNTED, PAPER, accounted
 from targets.systems._vertical_laws import rating_law
 from targets.systems._vertical_mf import VerticalMf
 from targets.systems.base import Population, Question, Reported
@@ -102,7 +102,8 @@ class VflSgdmf(NoisyParties, VerticalMf):
             )
             note = (
                 "Whole rows are sampled: the user's other ratings show whether the row of this one "
-                "was drawn, so that sampling does not amplify for a single rating."
+                "was drawn, so that sampling does not amplify for a single rating. "
+                f"{COUNTED}"
                 if self.faithful
                 else "Repaired: every rating is sampled by itself."
             )
@@ -144,7 +145,7 @@ class VflSgdmf(NoisyParties, VerticalMf):
                     "Not a theorem: the sum of squares is only the leading order. "
                     + (
                         "And a fixed number of rows is drawn, for which the moments accountant of "
-                        "rows drawn by themselves proves nothing."
+                        f"rows drawn by themselves proves nothing. {COUNTED}"
                         if self.faithful
                         else ""
                     )
