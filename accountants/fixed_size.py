@@ -75,7 +75,9 @@ def fixed_size_below(
     if sample == n_users:
         return epsilon_below(((noise, rounds),), delta)
     one = Poisson(noise, sample / n_users)
-    return max(epsilon_below(((pair, rounds),), delta) for pair in (one, Reversed(one)))
+    # Under replacement either order of the two is allowed; this one tells more in all we tried.
+    pairs = (one, Reversed(one)) if adjacency is Adjacency.ADD_REMOVE else (one,)
+    return max(epsilon_below(((pair, rounds),), delta) for pair in pairs)
 
 
 def _refusal(adjacency: Adjacency) -> InputError:
