@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from accountants.bound import Bound
+from accountants.crosscheck import cross_check
 from accountants.errors import InputError
+from accountants.infinite import why_infinite
 from accountants.methods.base import Accountant
 from accountants.scope import Scope, Vantage
 from accountants.sizes import Sizes
@@ -20,10 +22,14 @@ from targets.systems.base import Population, Question, Target
 
 
 def all_accountants() -> tuple[Accountant, ...]:
-    """One of every accountant, plug-ins included; the simplest proof first, for it wins ties."""
+    """One of every accountant, plug-ins included; the simplest proof first, for it wins ties.
+
+    Without those that are for teaching only (``headline`` is False).
+    """
     family = FAMILIES["accountants"]
     names = sorted(family.names(), key=lambda name: (name != "pure", name))
-    return tuple(family.member(name)() for name in names)
+    members = (family.member(name) for name in names)
+    return tuple(member() for member in members if getattr(member, "headline", True))
 
 
 def least_upper_bound(
@@ -35,17 +41,18 @@ def least_upper_bound(
 ) -> Bound | None:
     """The least epsilon that any accountant proves; None if none can read the target's events.
 
-    What a stronger vantage sees is charged too: the weaker view is a function of it.
+    What a stronger vantage sees is charged too: the weaker view is a function of it. Every bound is
+    held to a second route where there is a cheap one: AuditError if it is too small.
     """
     vantages = (replace(scope, vantage=vantage) for vantage in Vantage)
     events = [target.event(wider, population) for wider in vantages if wider.covers(scope)]
-    bounds = [
-        accountant.bound(event, delta=delta, scope=scope)
-        for position, event in enumerate(events)
-        if event not in events[:position]
-        for accountant in accountants
-        if accountant.supports(event)
-    ]
+    bounds: list[Bound] = []
+    for position, event in enumerate(events):
+        if event not in events[:position]:
+            able = [accountant for accountant in accountants if accountant.supports(event)]
+            found = [accountant.bound(event, delta=delta, scope=scope) for accountant in able]
+            cross_check(event, found)
+            bounds += found
     least = min((bound.epsilon for bound in bounds), default=math.inf)
     return next((bound for bound in bounds if not exceeds(bound.epsilon, least)), None)
 
@@ -135,6 +142,9 @@ def answer(
     note = question.note
     if judgement.verdict is Verdict.VIOLATED and mechanism is not None:
         note = f"{note} {_what_holds(mechanism, question.claim.epsilon)}".strip()
+    if accounted is not None and math.isinf(accounted.epsilon):
+        reason = why_infinite(target.event(question.scope, population), question.delta)
+        note = f"{note} {f'No epsilon can be proved: {reason}' if reason else ''}".strip()
     return Finding.of(
         target.name,
         question.claim,
