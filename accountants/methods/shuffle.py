@@ -25,6 +25,10 @@ _READS = (ShuffledDpEvent,)
 _TAIL = 1e-17
 # Above, e^eps leaves the doubles, and no report has a clone among fewer than e^500 users.
 _LARGEST = 500.0
+# The share by which a number of clones may be rounded down.
+_COARSE = 2e-4
+# Above, nobody hides a report any better, as far as the bound goes.
+_MOST_USERS = 10**10
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,25 +104,29 @@ def clone_pair(
 
     ``rate`` is the probability that a report is a clone.
     With m = C + 1 reports that matter and a of them of the first kind, P(a | m) is proportional to
-    binom(m, a) (e^eps a + m - a), and Q(a | m) mirrored. Only C and a in the bulk are listed; what
+    binom(m, a) (e^eps a + m - a), and Q(a | m) mirrored. Fewer clones tell more: a fair coin more
+    in a turns the pair of C clones into that of C + 1. So C is rounded down, by ``_COARSE`` of
+    itself at most, which raises epsilon by half of that; the cells are a few 10^5 for any n, and of
+    more than ``_MOST_USERS`` the others are left out. Only C and a in the bulk are listed; what
     is left out is below 4e-17 and must be charged as an infinite loss.
     """
     growth = math.exp(epsilon)
-    clones = stats.binom(n_users - 1, rate)
+    clones = stats.binom(min(n_users, _MOST_USERS) - 1, rate)
     # Bernstein: the number of clones is this far from its mean with chance 1e-17 at most.
     log_tail = math.log(1.0 / _TAIL)
     width = math.sqrt(2.0 * clones.var() * log_tail) + log_tail
     low = max(0, math.floor(clones.mean() - width))
     high = min(n_users - 1, math.ceil(clones.mean() + width))
-    c = np.arange(low, high + 1)[:, None]
-    m = c + 1
+    every = np.arange(low, high + 1)
+    first = np.arange(0, len(every), max(1, math.floor(_COARSE * low)))
+    chance = np.add.reduceat(clones.pmf(every), first)[:, None]
+    m = every[first][:, None] + 1
     # Hoeffding: a - 1 given C and a given C are each this far from C/2 with chance 1e-17 at most.
     reach = math.ceil(math.sqrt(high * math.log(2.0 / _TAIL) / 2.0)) + 2
     a = m // 2 + np.arange(-reach, reach + 1)
     inside = (a >= 0) & (a <= m)
-    m, a = np.broadcast_to(m, a.shape)[inside], a[inside]
+    m, mass, a = (np.broadcast_to(part, a.shape)[inside] for part in (m, chance, a))
     share = (growth * a + (m - a)) / (growth + 1.0)
-    mass = np.broadcast_to(clones.pmf(c), inside.shape)[inside]
     mass = mass * stats.binom.pmf(a, m, 0.5) * 2.0 * share / m
     loss = np.log((growth * a + (m - a)) / (a + growth * (m - a)))
     return mass, loss, 4.0 * _TAIL

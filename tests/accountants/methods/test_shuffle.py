@@ -148,6 +148,41 @@ def test_a_training_of_2000_reports_is_accounted_in_seconds() -> None:
         assert time.perf_counter() - start < 1.0
 
 
+@pytest.mark.parametrize(
+    ("local", "users", "binary"),
+    [(2.5, 100_000, True), (1.0, 20_000, False), (0.1, 10_000, True), (2.5, 1_000, True)],
+)
+def test_clones_rounded_down_cost_little(
+    local: float, users: int, binary: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against every number of clones: never less, and at most 1e-3 of epsilon more."""
+    rate = 2 / (1 + math.exp(local)) if binary else math.exp(-local)
+    coarse = epsilon_of(local, users, 5, 1e-6, binary)
+    pairs = [clone_pair(local, users, rate)]
+    monkeypatch.setattr(shuffle_accountant, "_COARSE", 0.0)
+    pairs.append(clone_pair(local, users, rate))
+    for share in (0.0, 0.1, 0.3, 0.6):
+        found, exact = (
+            mass @ -np.expm1(np.minimum(share * coarse - loss, 0.0)) + left_out
+            for mass, loss, left_out in pairs
+        )
+        assert found >= exact - 1e-12
+    shuffle_accountant._composed.cache_clear()
+    fine = epsilon_of(local, users, 5, 1e-6, binary)
+    shuffle_accountant._composed.cache_clear()
+    assert fine * (1 - 1e-5) <= coarse <= fine * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("users", [10**6, 10**9, 10**15])
+@pytest.mark.parametrize("times", [1, 5, 2000])
+def test_a_shuffle_of_millions_is_accounted_in_a_second(users: int, times: int) -> None:
+    """Processor time; more users still hide a user better, up to ten thousand millions."""
+    start = time.process_time()
+    found = epsilon_of(2.5, users, times, 1e-6)
+    assert time.process_time() - start < 1.0
+    assert 0.0 < found < epsilon_of(2.5, 100_000, times, 1e-6)
+
+
 def test_the_pair_is_a_law_and_its_mirror() -> None:
     for local, users, rate in (
         (2.5, 943, 0.08),
