@@ -173,6 +173,7 @@ ENTRIES = (
         ),
         scope=_scope(Unit.RATING, Vantage.AGGREGATE),
         computed=numbers.drawn,
+        demonstration="lfl-turned-gradient",
     ),
     Entry(
         heading=25,

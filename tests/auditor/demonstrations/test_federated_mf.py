@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import sparse
 
 from accountants.verdict import refutes
 from auditor.demonstrations._beyond import Beyond
@@ -18,8 +19,10 @@ from auditor.demonstrations.hfl_divisor import HflDivisor
 from auditor.demonstrations.hfl_drawn_rows import HflDrawnRows
 from auditor.demonstrations.hfl_fitted_embeddings import HflFittedEmbeddings
 from auditor.demonstrations.lfl_replaced_noise import LflReplacedNoise
+from auditor.demonstrations.lfl_turned_gradient import LflTurnedGradient
 from auditor.games.neighbours import play
 from targets.mechanisms.noise_replacement import NoiseReplacement
+from targets.streams import Streams
 
 ALL: tuple[Any, ...] = (
     HflCountedSteps,
@@ -27,6 +30,7 @@ ALL: tuple[Any, ...] = (
     HflDrawnRows,
     HflFittedEmbeddings,
     LflReplacedNoise,
+    LflTurnedGradient,
 )
 
 
@@ -122,6 +126,42 @@ def test_without_noise_the_expected_gradient_is_the_systems() -> None:
     for world, expected in ((0, 1.0), (1, 0.0)):
         scores = replace(turned, system=quiet)(world, 50, np.random.default_rng(0))
         np.testing.assert_allclose(scores / far, expected, atol=0.02)
+
+
+def test_one_rating_moves_the_sum_by_root_three_halves() -> None:
+    """Whichever is drawn; a rating alone by 1. 6 standard errors."""
+    member = LflTurnedGradient()
+    for contest, far in ((member.violation(), math.sqrt(1.5)), (member.control(), 1.0)):
+        assert isinstance(contest.sample, Beyond)
+        turned: Any = contest.sample.scores
+        there, missing, first = turned.worlds()
+        (old,) = turned.gradients(missing, first)
+        moved = turned.gradients(there, first) - old
+        along = moved.mean(axis=0) / np.linalg.norm(moved.mean(axis=0))
+        np.testing.assert_allclose(
+            np.einsum("kjf,jf->k", moved, along) / turned.system.sensitivity, far, rtol=2e-3
+        )
+        found, error = shift(contest, 60_000)
+        assert abs(found - far / member.noise_multiplier) < 6 * error + 0.002
+
+
+def test_without_noise_either_gradient_is_drawn_as_often() -> None:
+    """What the adversary expects is what the system sends, at 6 standard errors of a coin."""
+    contest = LflTurnedGradient().violation()
+    assert isinstance(contest.sample, Beyond)
+    turned: Any = contest.sample.scores
+    there, _, first = turned.worlds()
+    ratings = sparse.csr_array(np.repeat(there[:1], 400, axis=0))
+    quiet = replace(turned.system, noise_multiplier=1e-9)
+    count = np.array(400)
+    model = {"items": first, "first": first, "users": count, "survivors": count}
+    streams = Streams.spawn(np.random.default_rng(0), 400)
+    sent, _ = quiet.send(ratings, quiet.begin(ratings, first), model, streams)
+    drawn = sent["update"].dense(np.arange(400))
+    which = np.abs(drawn[:, 1]).sum(axis=1) > 1.0
+    expected = turned.gradients(there, first)[which.astype(int)]
+    np.testing.assert_allclose(drawn, expected, rtol=1e-5, atol=1e-4)
+    assert abs(which.mean() - 0.5) < 6 * 0.5 / math.sqrt(400)
 
 
 def test_noise_doubles_with_half_the_ratings() -> None:
