@@ -17,6 +17,7 @@ import targets.ledger
 from accountants.errors import InputError
 from accountants.verdict import Verdict
 from auditor.accounting import all_accountants, answer, exact_bounds
+from auditor.families import FAMILIES
 from auditor.plan import Plan, make_target
 from auditor.workers import results
 from reports.ledger import Arithmetic, Figure, LedgerRow, TableRow
@@ -128,6 +129,7 @@ def _judge(entry: Entry) -> LedgerRow:
         repaired_settings=None if entry.repaired is None else dict(entry.repaired),
         repaired=repaired,
         demonstration=entry.demonstration,
+        demonstration_target=_shown_on(entry),
     )
 
 
@@ -164,6 +166,14 @@ def _matches(entry: Entry, question: Question) -> bool:
         and entry.delta in (None, question.delta)
         and entry.place in question.claim.source
     )
+
+
+def _shown_on(entry: Entry) -> str | None:
+    """The system that the entry's demonstration runs on, if it is another than the entry's."""
+    if entry.demonstration is None:
+        return None
+    target = str(FAMILIES["demonstrations"].member(entry.demonstration).target)
+    return None if target == entry.target else target
 
 
 def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Population]:

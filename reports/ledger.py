@@ -62,6 +62,7 @@ class LedgerRow(Row):
     epsilon, and ``figures`` those of any other. ``repaired`` is the same question put to the target
     with ``repaired_settings`` over its own. ``target``, ``settings``, ``n_users`` and ``n_items``
     are what was judged: `auditor account TARGET --set ... --users ... --items ...` asks it again.
+    ``demonstration_target`` is the system that ``demonstration`` runs on, if it is another one.
     """
 
     number: str
@@ -88,6 +89,12 @@ class LedgerRow(Row):
     repaired_settings: dict[str, Setting | dict[str, Setting]] | None
     repaired: Finding | None
     demonstration: str | None
+    demonstration_target: str | None = None
+
+    @property
+    def shown_by(self) -> str:
+        """The command that runs the demonstration."""
+        return f"auditor run {self.demonstration_target or self.target} --only claims"
 
     @property
     def judgement(self) -> str:

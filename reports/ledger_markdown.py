@@ -20,8 +20,8 @@ _MOST = 6  # wrong numbers listed of one entry
 _HEAD = """\
 # What five papers claim, and what holds
 
-Every statement that five papers on federated recommendation make about their privacy, in our own
-words, judged by exact laws and by accountants, without a simulation. This page is made by
+Statements that five papers on federated recommendation make about their privacy, in our own words,
+judged by exact laws and by accountants, without a simulation. This page is made by
 `auditor account --all --markdown > docs/claims.md`; a test compares them. Ask for any entry with
 `auditor account 22`, for any other setting with `auditor account TARGET --set NAME=VALUE`. What
 VIOLATED says can be watched on the running systems: `auditor run --only claims`.
@@ -29,8 +29,9 @@ VIOLATED says can be watched on the running systems: `auditor run --only claims`
 "Claimed" and "Holds" are formulas, with their values in brackets: an epsilon, at the delta that is
 named, or the number that a statement rests on. Where "Holds" is an interval, the truth lies within:
 its lower end is reached by an exactly known law, its upper end is proved; where it is one number,
-both ends meet. Users and items are those of MovieLens 100K (943 and 1,682) unless a section says
-otherwise.
+both ends meet; "≤" means that only the upper end is known. Users and items are those of MovieLens
+100K (943 and 1,682) unless a section says otherwise. An entry may have two verdicts, one on its
+epsilon and one on the numbers that it rests on.
 """
 
 
@@ -82,9 +83,7 @@ def _section(row: LedgerRow) -> Iterator[str]:
             f"{found(row.repaired)}: {row.repaired.verdict}."
         )
     if row.demonstration is not None:
-        yield (
-            f"- Demonstration: `{row.demonstration}`, by `auditor run {row.target} --only claims`."
-        )
+        yield f"- Demonstration: `{row.demonstration}`, by `{row.shown_by}`."
     yield f"- Ask again: `{command(row)}`."
     if row.figures:
         yield ""

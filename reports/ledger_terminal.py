@@ -109,7 +109,7 @@ def derivation(row: LedgerRow) -> Iterable[tuple[str, str]]:
             f"{found(row.repaired)}: {row.repaired.verdict}",
         )
     if row.demonstration is not None:
-        yield "Demonstration", f"{row.demonstration}: auditor run {row.target} --only claims"
+        yield "Demonstration", f"{row.demonstration}: {row.shown_by}"
     yield "Ask again", command(row)
 
 

@@ -57,6 +57,8 @@ def command(
     given); of one entry of the ledger, with its derivation; or of the whole ledger. No data are
     read and nothing is simulated.
     """
+    if jobs is not None and jobs < 1:
+        raise InputError(f"Expected jobs of at least 1, got jobs={jobs}. Leave it out.")
     number = entry
     if entry is None and target is not None and _NUMBER.fullmatch(target):
         target, number = None, target
@@ -64,6 +66,11 @@ def command(
     if tables:
         if asked and target != "dp-privrec":
             raise InputError("Expected --tables alone or with dp-privrec. Drop what else is asked.")
+        if given or markdown or users is not None or items is not None:
+            raise InputError(
+                "Expected --tables with --json and --jobs at most, got --set, --users, --items or "
+                "--markdown. The tables are as printed; drop it, or drop --tables."
+            )
         _tables(as_json, jobs)
         return
     if asked != 1:

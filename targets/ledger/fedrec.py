@@ -19,6 +19,12 @@ _UPLOAD = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 _TRAINING = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 _ATTRIBUTE = any_pair(Unit.ATTRIBUTE, Vantage.SERVER, Horizon.ROUND)
 _INTERACTION = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND)
+_WORDS = {
+    "user": "the user component",
+    "item": "the item component",
+    "mlp1": "the first layer of the MLP",
+    "mlp2": "the second layer of the MLP",
+}
 _DATA = {
     "ML-100K": Population(n_users=943, n_items=1682),
     "ML-1M": Population(n_users=6040, n_items=3706),
@@ -76,11 +82,11 @@ def _epochs() -> tuple[Computed, ...]:
 def _assignments() -> tuple[Computed, ...]:
     """Section 5.7 beside equation 11 at its least and largest epsilon."""
     used = AdaptiveLaplace()
-    budgets = {group: used.budget(group) for group in ("user", "item", "mlp1", "mlp2")}
+    budgets = {group: used.budget(group) for group in _WORDS}
     ruled = AdaptiveLaplace.by_resistance(least=min(budgets.values()), most=max(budgets.values()))
     return tuple(
         Computed(
-            what=f"epsilon of {group}, by section 5.7",
+            what=f"epsilon of {_WORDS[group]}, by section 5.7",
             claimed=budget,
             right=ruled.budget(group),
             how="equation 11: equal steps from the least resistance, which is the user component's",
@@ -166,11 +172,14 @@ ENTRIES = (
         heading=17,
         part="b",
         target="fedrec-apm",
-        statement="A whole upload is protected at the epsilons of its components, at most 60.",
+        statement="Definition 2.1, of all parameters at once, holds of an upload with at most 60.",
         source=f"{PAPER}, Definition 2.1 with section 4, Algorithm 2",
         claimed="max eps_i = 60",
         provable="sum of eps_i over all entries",
-        reason="Every entry has a noise and an epsilon of its own, and one user sends all of them.",
+        reason=(
+            "Every entry has a noise and an epsilon of its own, and one user sends all of them; "
+            "the paper states epsilons for single parameters and never adds them up."
+        ),
         scope=_UPLOAD,
         computed=_components,
     ),
@@ -202,7 +211,7 @@ ENTRIES = (
         target="fedrec-apm",
         statement="Section 5.7 gives each component the epsilon of its resistance (equation 11).",
         source=f"{PAPER}, equation 11, Figure 4 and section 5.7",
-        claimed="30, 60, 40, 50 for user, item, W1, W2",
+        claimed="30, 60, 40, 50 for user, item, MLP layers 1 and 2",
         provable="30, 40, 50, 60 by equation 11",
         reason="The two assign different budgets to three of four components.",
         computed=_assignments,

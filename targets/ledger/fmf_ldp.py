@@ -241,7 +241,7 @@ ENTRIES = (
         target="fmf-ldp",
         settings={"reports": 250},
         statement="With k = 250, as in the best results, a user has 250 eps-LDP.",
-        source=f"{PAPER}, section 4.5, Figure 5, and section 5.1, after Theorem 3",
+        source=f"{PAPER}, section 4.4.4, Figure 5, and section 5.1, after Theorem 3",
         claimed="250 eps",
         provable="T 250 eps",
         reason="As for k = 100: 20 rounds of 250 reports.",
@@ -314,13 +314,13 @@ ENTRIES = (
         heading=4,
         part="c",
         target="fmf-ldp",
-        statement="The cited theorem on shuffling shows significant amplification for the system.",
+        statement="The theorem cited for what shuffling amplifies speaks of reports of eps = 2.5.",
         source=f"{PAPER}, section 5.1, last paragraph but one (citing Erlingsson et al. 2019)",
-        claimed="eps = 2.5 is amplified",
-        provable="nothing by that theorem beyond eps < 1/2",
+        claimed="reports of eps = 2.5",
+        provable="its closed form: reports of eps < 1/2",
         reason=(
             "Its closed form is proved for one report of eps below 1/2 a user; the system sends "
-            "k of them at 2.5, for which the later clone bounds are needed."
+            "k of them at 2.5, for which later bounds, by clones, are needed."
         ),
         computed=_covered,
     ),
@@ -331,7 +331,10 @@ ENTRIES = (
         source=f"{PAPER}, section 5.2",
         claimed="M e^eps",
         provable="M eps",
-        reason="The epsilons of M bits add up; nothing makes them exponentials.",
+        reason=(
+            "The epsilons of M bits add up; nothing makes them exponentials. Section 6.1.1 of the "
+            "same paper has the sum."
+        ),
         computed=_symmetric,
     ),
     Entry(
@@ -342,7 +345,7 @@ ENTRIES = (
         source=f"{PAPER}, section 5.2",
         claimed="M e^eps",
         provable="infinite",
-        reason="An uploaded 0 proves a 0.",
+        reason="An uploaded 0 proves a 0, which no finite epsilon allows.",
         computed=_asymmetric,
     ),
     Entry(
@@ -369,8 +372,8 @@ ENTRIES = (
         claimed="stronger",
         provable="the same",
         reason=(
-            "Epsilon bounds what any adversary learns whatever the data are; both laws attain it, "
-            "for some gradients as for some interactions."
+            "Said to be intuitive, after a warning that the two are hard to compare. Epsilon "
+            "bounds what any adversary learns whatever the data are; both laws attain it."
         ),
         computed=_stronger,
     ),

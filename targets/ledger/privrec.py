@@ -1,4 +1,4 @@
-"""DP-PrivRec (Wang, Zhang, Huang and others: VLDB Journal 2021): headings 10 to 16."""
+"""DP-PrivRec (Wang, Yin, Chen, Yu, Zhou, Zhang: VLDB Journal 2021): headings 10 to 16."""
 
 from __future__ import annotations
 
@@ -211,7 +211,8 @@ ENTRIES = (
         provable="multiplier z / (alpha3 sqrt(1-h))",
         reason=(
             "Line 9 multiplies the average by alpha3 and not its noise: violated once "
-            "alpha3 sqrt(1-h) > 1. The step must multiply the noise, too."
+            "alpha3 sqrt(1-h) > 1, that is alpha3 > 1.83 at the paper's h = 0.7; it prints no "
+            "alpha3. The step must multiply the noise, too."
         ),
         scope=_ONE_ROUND,
         delta=1e-6,
@@ -251,9 +252,10 @@ ENTRIES = (
         claimed="36 epsilons, here that of q = 30/4800",
         provable="far less; `auditor account --tables` has all 36",
         reason=(
-            "Every round is counted M times. So the printed figures are true, and loose; the text "
-            "(N/M), the algorithm (E1) and the tables (E1 M) disagree on the number of steps. As "
-            "printed, Algorithm 2 has even a joint multiplier of 1.83 where the tables have 1."
+            "Every round is counted M times. So the printed figures are true at a step size "
+            "alpha3 of 1, and loose; the text (N/M), the algorithm (E1) and the tables (E1 M) "
+            "disagree on the number of steps. As printed, and at that step size, Algorithm 2 has "
+            "even a joint multiplier of 1.83 where the tables have 1."
         ),
         scope=_ALL_ROUNDS,
         delta=1e-6,
