@@ -32,6 +32,13 @@ _LARGEST = 2.0**1022
 _MOST_PRODUCTS = 2**31
 # Cells of the finest grid on which losses are composed: 64 MB of complex numbers.
 _MOST_CELLS = 2**22
+# Copies above which the finest grid takes seconds, and those that are composed at most.
+_FINE_COPIES = 2**17
+_MOST_COPIES = 2**25
+# Copies above which a number of outputs that no double can be as unlikely as is left out.
+_MANY_COPIES = 2**20
+# Minus the logarithm of a probability that is 0 in doubles.
+_RARE = 750.0
 
 
 def has_curve(mechanism: Mechanism, delta: float) -> bool:
@@ -136,7 +143,7 @@ def _at_delta(mechanism: Mechanism, scope: Scope, delta: float) -> Bound:
         # The divergence is the largest P(S) - e^eps Q(S) over the sets S of largest ratio.
         order = np.argsort(-_ratio(p, q))
         in_p, in_q = np.cumsum(np.exp(p[order])), np.logaddexp.accumulate(q[order])
-        sure = in_p * (1.0 - _ROUNDING * len(p))
+        sure = in_p * max(0.0, 1.0 - _ROUNDING * max(len(p), copies))
         reached = _ratio(_log(np.maximum(sure - delta, 0.0)), in_q)
         k = int(np.argmax(reached))
         if chosen is None or reached[k] > epsilon:
@@ -231,15 +238,26 @@ def _copied(p: Law, q: Law, copies: int) -> tuple[Law, Law]:
     """The log-laws of ``copies`` independent outputs, as far as they tell the inputs apart.
 
     If outputs have two different ratios only, the number of those of the larger ratio says all:
-    binomial under either input.
+    binomial under either input. Of millions of copies the numbers that the first input makes less
+    likely than a double can be are left out (Bernstein), which only lowers a divergence.
     """
     if copies == 1:
         return p, q
     top = _top(p, q)
-    rates = (min(1.0, float(np.exp(law[top]).sum())) for law in (p, q))
-    counts = np.arange(copies + 1)
-    first, second = (stats.binom.logpmf(counts, copies, rate) for rate in rates)
-    return first, second
+    rates = [min(1.0, float(np.exp(law[top]).sum())) for law in (p, q)]
+    ratio = _different_ratios(p, q)
+    if copies <= _MANY_COPIES or not np.isfinite(ratio).all():
+        counts = np.arange(copies + 1)
+        first, second = (stats.binom.logpmf(counts, copies, rate) for rate in rates)
+        return first, second
+    mean = copies * rates[0]
+    width = math.sqrt(2.0 * _RARE * mean * (1.0 - rates[0])) + _RARE
+    low, high = math.floor(mean - width), math.ceil(mean + width)
+    counts = np.arange(max(0, low), min(copies, high) + 1)
+    # Not by log-factorials, which lose too many digits here.
+    first = _log(stats.binom.pmf(counts, copies, rates[0]))
+    more, less = float(_ratio(p, q)[top].max()), float(_ratio(p, q)[~top].max())
+    return first, first - (counts * more + (copies - counts) * less)
 
 
 def _many_ratios(pairs: list[Pair]) -> bool:
@@ -260,18 +278,22 @@ def _top(p: Law, q: Law) -> NDArray[np.bool_]:
 def _composed(p: Law, q: Law, copies: int, delta: float) -> float:
     """A lower bound on the least epsilon of many copies at ``delta``, within 0.1 of it.
 
-    Of very many copies the grid is as fine as memory allows, and the bound may be less tight.
     Losses are rounded down to a grid and convolved; what is cut off, and 2^-52 a copy for the
-    rounding of the convolution, is taken from the divergence.
+    rounding of the convolution, is taken from the divergence. Of very many copies the grid is
+    coarser, and the mean of what rounding took is given back, less a deviation (Hoeffding) of
+    which the chance is taken from delta: within a few hundredths. The first 2^25 copies
+    stand for any more.
     """
     from dp_accounting.pld.pld_pmf import DensePLDPmf
 
+    many = copies > _FINE_COPIES
+    copies = min(copies, _MOST_COPIES)
     loss = _ratio(p, q)
     seen = (p > _NEGLIGIBLE) & np.isfinite(loss)
     mean = float(np.exp(p[seen]) @ loss[seen])
     spread = math.sqrt(copies * max(float(np.exp(p[seen]) @ loss[seen] ** 2) - mean**2, 0.0))
     width = min(copies, 1.0 + 40.0 * spread / max(np.ptp(loss[seen]), 1e-300)) * np.ptp(loss[seen])
-    step = max(0.1 / copies, float(width) / _MOST_CELLS)
+    step = max(0.1 / copies, float(width) / (_MOST_CELLS // 8 if many else _MOST_CELLS))
     infinite = float(np.exp(p[np.isposinf(loss)]).sum())
     cell = np.floor(loss[seen] / step).astype(np.int64)
     low = int(cell.min())
@@ -280,6 +302,12 @@ def _composed(p: Law, q: Law, copies: int, delta: float) -> float:
     # In logs: dp-accounting's own conversion underflows beyond a loss of 745, and says too much.
     chance = np.flip(np.maximum(total._probs, 0.0))
     at = np.flip(total._lower_loss + np.arange(len(chance))) * step
+    charged = delta + copies * 2.0**-52
+    if many:
+        spent = 1e-4 * delta
+        mean = float(np.exp(p[seen]) @ (loss[seen] - cell * step))
+        at += max(0.0, copies * mean - step * math.sqrt(copies * math.log(1.0 / spent) / 2.0))
+        charged = delta + spent + copies * 2.0**-46
     possible = chance > 0.0
     log_p = np.log(chance[possible])
     log_q = log_p - at[possible]
@@ -287,7 +315,7 @@ def _composed(p: Law, q: Law, copies: int, delta: float) -> float:
         ever = 1.0 - (1.0 - min(infinite, 1.0)) ** copies
         log_p = np.append(math.log(ever), log_p)
         log_q = np.append(-math.inf, log_q)
-    return least_epsilon(log_p, log_q, min(delta + copies * 2.0**-52, 1.0))
+    return least_epsilon(log_p, log_q, min(charged, 1.0))
 
 
 def _ratio(log_p: Law, log_q: Law) -> Law:

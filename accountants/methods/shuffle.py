@@ -11,11 +11,12 @@ import numpy as np
 from dp_accounting import DpEvent
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.special import logsumexp
 
 from accountants.bound import Bound, Side, check_delta, check_epsilon
 from accountants.errors import InputError
 from accountants.events import ShuffledDpEvent, private_leaves, readable
-from accountants.loss import on_grid
+from accountants.loss import least_epsilon, on_grid
 from accountants.methods.pld import ROUNDING
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ _TAIL = 1e-17
 _LARGEST = 500.0
 # The share by which a number of clones may be rounded down.
 _COARSE = 2e-4
+# Of more shuffles the losses are not composed but bounded by their moments.
+_MOST_COMPOSED = 10**6
 # Above, nobody hides a report any better, as far as the bound goes.
 _MOST_USERS = 10**10
 
@@ -151,12 +154,44 @@ def _composed(shuffles: Shuffles, delta: float) -> float:
     ]
     deviations = [float(np.sqrt(np.sum(mass * loss**2))) for mass, loss, _, _ in pairs]
     spread = math.sqrt(sum(n * d**2 for d, (*_, n) in zip(deviations, pairs, strict=True)))
+    if sum(count for *_, count in pairs) > _MOST_COMPOSED:
+        parts = [
+            (on_grid(mass, loss, left_out, d / 64.0), count)
+            for (mass, loss, left_out, count), d in zip(pairs, deviations, strict=True)
+        ]
+        return _chernoff(parts, spread, delta)
     step = max(min(deviations) / 64.0, 20.0 * spread / 2e6)
     total: Any = None
     for mass, loss, left_out, count in pairs:
         part = on_grid(mass, loss, left_out + ROUNDING, step).self_compose(count)
         total = part if total is None else total.compose(part)
-    return float(total.get_epsilon_for_delta(delta))
+    chance, left = np.flip(np.maximum(total._probs, 0.0)), delta - total._infinity_mass
+    if left <= 0.0:
+        return math.inf
+    loss = (total._lower_loss + np.arange(len(chance))[::-1]) * total._discretization
+    kept = chance > 0.0
+    log_p = np.log(chance[kept])
+    return least_epsilon(log_p, log_p - loss[kept], left)
+
+
+def _chernoff(parts: list[tuple[Any, int]], spread: float, delta: float) -> float:
+    """The least (ln E_P[e^(t L)] + ln 1/delta)/t of the sum L of all losses, over some t > 0.
+
+    By Markov's inequality the hockey-stick divergence at that epsilon is at most delta, whatever
+    the t. Losses that count as infinite are taken from delta.
+    """
+    left = delta - math.fsum(count * part._infinity_mass for part, count in parts)
+    if left <= 0.0:
+        return math.inf
+    tilts = np.geomspace(1 / 30.0, 30.0, 400) * math.sqrt(2.0 * math.log(1.0 / left)) / spread
+    total = np.zeros(len(tilts))
+    for part, count in parts:
+        loss = (part._lower_loss + np.arange(part.size)) * part._discretization
+        with np.errstate(divide="ignore"):
+            log_mass = np.log(part._probs)
+        # What sums of doubles may lack, in all uses.
+        total += count * (logsumexp(log_mass + tilts[:, None] * loss, axis=1) + 2.0**-46)
+    return float(np.min((total - math.log(left)) / tilts))
 
 
 def _clone_rate(epsilon: float, *, binary: bool) -> float:

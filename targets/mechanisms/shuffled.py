@@ -19,6 +19,10 @@ from targets.mechanisms.one_coordinate import OneCoordinate
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
+_MANY = 10**6
+# Minus the logarithm of a probability that is 0 in doubles.
+_RARE = 750.0
+
 
 @dataclass(frozen=True, slots=True)
 class Shuffled:
@@ -65,19 +69,22 @@ class Shuffled:
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """ln P(number of +B | value), broadcast; -inf for a number that cannot be."""
         count, vector = np.asarray(output), self.domain.check(value)[..., None]
-        others = stats.binom(self.n_users - 1, expit(-self.epsilon))
         return np.asarray(
             np.logaddexp(
-                self._report.log_prob([0, 1], vector) + others.logpmf(count - 1),
-                self._report.log_prob([0, 0], vector) + others.logpmf(count),
+                self._report.log_prob([0, 1], vector) + self._others(count - 1),
+                self._report.log_prob([0, 0], vector) + self._others(count),
             )
         )
 
     def critical(self) -> Critical:
-        """The two corners, every number."""
+        """The two corners, every number; of millions none that is less likely than a double is.
+
+        That is e^-745, by Bernstein's inequality. Both ends are kept, as they tell the most.
+        """
+        outputs = np.arange(self.n_users + 1) if self.n_users <= _MANY else self._likely()
         return Critical(
             inputs=np.array([1.0, -1.0]),
-            outputs=np.arange(self.n_users + 1),
+            outputs=outputs,
             exhaustive=True,
             name_input="one user at {:+g}, all others at -1".format,
             name_output=f"{{}} of {self.n_users} reports are +B".format,
@@ -88,6 +95,28 @@ class Shuffled:
         from accountants.events import ShuffledDpEvent
 
         return ShuffledDpEvent(self.epsilon, self.n_users, binary=True)
+
+    def _others(self, count: NDArray[Any]) -> NDArray[np.float64]:
+        """ln P(number of +B of the others); among millions the logarithm of the probability.
+
+        Differences of log-factorials would lose too many digits there.
+        """
+        others = stats.binom(self.n_users - 1, expit(-self.epsilon))
+        if self.n_users <= _MANY:
+            return np.asarray(others.logpmf(count))
+        chance = others.pmf(count)
+        rare = chance < 1e-300
+        found = np.log(np.where(rare, 1.0, chance))
+        found[rare] = others.logpmf(count[rare])
+        return np.asarray(found)
+
+    def _likely(self) -> NDArray[np.int64]:
+        """The bulk of the numbers of +B, and 0 and n."""
+        others = stats.binom(self.n_users - 1, expit(-self.epsilon))
+        width = math.sqrt(2.0 * _RARE * others.var()) + _RARE
+        low = max(1, math.floor(others.mean() - width))
+        high = min(self.n_users - 1, math.ceil(others.mean() + width) + 1)
+        return np.concatenate([[0], np.arange(low, high + 1), [self.n_users]])
 
     @property
     def _report(self) -> OneCoordinate:

@@ -22,7 +22,7 @@ Sums along the way from one user embedding to the other are at least, and at mos
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -31,11 +31,14 @@ from scipy.special import ndtr
 from targets.components import Floats
 from targets.mechanisms._at_least import AtLeast
 from targets.mechanisms.sampled_gaussian import SampledGaussian
-from targets.systems._sgd_mf import batch_size, rate_at
+from targets.systems._sgd_mf import _SLOWING, batch_size, rate_at
 from targets.systems._user_fit import fit_users
 
 _FAINT = 1e-4
 """Length of first item embeddings that hardly hold a user, in units of sqrt(R)/ratings."""
+_MOST_ROUNDS = 10**6
+"""Of more, the first are looked at: seeing less tells less, and a shorter training's rates fall
+faster, so that its rounds are no more even."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +61,33 @@ class Training:
 
     @property
     def evenness(self) -> float:
-        """The least learning rate of a round over the root of the mean square, at the worst."""
-        total = self.rounds * self.local_steps
-        rates = np.array([rate_at(step, total, 1.0) for step in range(total)])
-        rates = rates.reshape(self.rounds, self.local_steps)
-        return float((rates.min(axis=1) / np.sqrt(np.square(rates).mean(axis=1))).min())
+        """The least learning rate of a round over the root of the mean square, at the worst.
+
+        Of the rounds in which the rate falls in every step the last is the worst; the next one
+        is where it becomes level, and after that it stays so. In closed form for any length.
+        """
+        turn = min(self.rounds - 1, _falling(self.rounds * self.local_steps) // self.local_steps)
+        return min(self._evenness_of(max(0, turn - 1)), self._evenness_of(turn))
+
+    def _evenness_of(self, turn: int) -> float:
+        """Of one round, by the sum of the squares of rates that fall by ``slope`` a step."""
+        steps, total = self.local_steps, self.rounds * self.local_steps
+        first = turn * steps
+        count = min(steps, max(0, _falling(total) - first))
+        level, least = rate_at(total, total, 1.0), rate_at(first + steps - 1, total, 1.0)
+        low, slope = rate_at(first + max(0, count - 1), total, 1.0), 1.0 - rate_at(1, total, 1.0)
+        squares = (
+            count * low**2
+            + low * slope * count * (count - 1)
+            + slope**2 * (count - 1) * count * (2 * count - 1) / 6
+            + (steps - count) * level**2
+        )
+        return min(1.0, least / math.sqrt(squares / steps))
+
+
+def _falling(total: int) -> int:
+    """In how many of ``total`` steps the learning rate is above its last level."""
+    return min(total, math.ceil(max(1.0, _SLOWING * total)))
 
 
 def party_sizes(n_users: int, parties: int) -> tuple[int, ...]:
@@ -102,6 +127,7 @@ def rating_law(training: Training, n_users: int, n_items: int, parties: int) -> 
     rating and the other way without, ``opposite``. No matter that nobody says when the row is
     drawn: it shows. None for one factor, fewer than three ratings, or steps too long for a margin.
     """
+    training = replace(training, rounds=min(training.rounds, _MOST_ROUNDS))
     count = n_items // 2 - 1
     if count < 1 or training.factors < 2:
         return None
@@ -133,6 +159,7 @@ def user_law(
     drawn ones tells as much as rows drawn by themselves: the user's row is among them with
     probability n'/n, in every step anew. None where steps are too long for a margin.
     """
+    training = replace(training, rounds=min(training.rounds, _MOST_ROUNDS))
     count = min(trim, n_items // 2)
     if count < 1:
         return None

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse, stats
 
 from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
@@ -186,13 +188,27 @@ def test_no_law_where_none_is_known() -> None:
     assert system(unit="user").mechanism(scope(Unit.USER), Population(n_users=4, n_items=1)) is None
 
 
-def test_learning_rates_fall_within_a_round() -> None:
+def evenness(rounds: int, steps: int) -> float:
     plain = {"factors": 2, "bound": 5.0, "rate": 0.1, "learning_rate": 1.0, "fitting": 1}
-    training = Training(rounds=10, local_steps=10, sigma=1.0, **plain)  # type: ignore[arg-type]
-    rates = np.array([rate_at(step, 100, 1.0) for step in range(100)]).reshape(10, 10)
-    assert training.evenness == min(row.min() / math.sqrt((row**2).mean()) for row in rates)
-    assert 0.9 < training.evenness < 1.0
-    assert replace(training, rounds=100, local_steps=1).evenness == 1.0
+    training = Training(rounds=rounds, local_steps=steps, sigma=1.0, **plain)  # type: ignore[arg-type]
+    return training.evenness
+
+
+@given(st.integers(1, 60), st.integers(1, 30))
+def test_learning_rates_fall_within_a_round(rounds: int, steps: int) -> None:
+    """The least share of all rounds, step by step."""
+    total = rounds * steps
+    rates = np.array([rate_at(step, total, 1.0) for step in range(total)]).reshape(rounds, steps)
+    found = min(row.min() / math.sqrt((row**2).mean()) for row in rates)
+    assert evenness(rounds, steps) == pytest.approx(found, rel=1e-13)
+    assert evenness(rounds, steps) <= 1.0
+
+
+def test_learning_rates_of_any_number_of_steps_are_summed_up_at_once() -> None:
+    assert 0.9 < evenness(10, 10) < 1.0
+    assert evenness(10, 10**9) == pytest.approx(evenness(10, 10**4), rel=1e-4)
+    assert evenness(10, 10) < evenness(10**9, 10) < 1.0
+    assert evenness(100, 1) == evenness(10**9, 1) == 1.0
 
 
 def test_parties_draw_whole_rows() -> None:
