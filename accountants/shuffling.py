@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from accountants.bound import Bound, Side, check_delta, check_epsilon
@@ -74,16 +75,20 @@ def _achieved(epsilon: float, n_users: int, count: int, delta: float) -> float:
     epsilon = min(epsilon, _LARGEST)
     log_wrong = -math.log1p(math.exp(epsilon))
     log_right = epsilon + log_wrong
-    ones = np.arange(n_users + 1)
     others = stats.binom(n_users - 1, math.exp(log_wrong))
-    more, same = others.logpmf(ones - 1), others.logpmf(ones)
+    # Bernstein: other numbers of ones are less likely than e^-750, and are left out.
+    width = math.sqrt(1500.0 * others.var()) + 750.0
+    low, high = math.floor(others.mean() - width), math.ceil(others.mean() + width)
+    ones = np.arange(max(0, low), min(n_users, high + 1) + 1)
+    more, same = _log_pmf(others, ones - 1), _log_pmf(others, ones)
     first = np.logaddexp(log_right + more, log_wrong + same)
     second = np.logaddexp(log_wrong + more, log_right + same)
     found = 0.0
     for p, q in ((first, second), (second, first)):
         seen = (p > -700.0) & (q > -700.0)
         loss, mass = p[seen] - q[seen], np.exp(p[seen])
-        step = math.sqrt(float(mass @ loss**2)) / _CELLS
+        # Of more than 10^4 shuffles coarser, so that the sum fits some 10^6 cells.
+        step = math.sqrt(float(mass @ loss**2)) * max(1.0, math.sqrt(count) / 100.0) / _CELLS
         cell = np.floor(loss / step).astype(np.int64)
         low = int(cell.min())
         part = DensePLDPmf(step, low, np.bincount(cell - low, weights=mass), 0.0, False)
@@ -92,6 +97,15 @@ def _achieved(epsilon: float, n_users: int, count: int, delta: float) -> float:
         lost = count * mean - step * math.sqrt(count * math.log(1.0 / spent) / 2.0)
         found = max(found, _least(part.self_compose(count), count, delta + spent, max(0.0, lost)))
     return found
+
+
+def _log_pmf(law: Any, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Logarithms of probabilities; from log-factorials, less exact, only where doubles end."""
+    chance = law.pmf(counts)
+    rare = chance < 1e-300
+    found = np.log(np.where(rare, 1.0, chance))
+    found[rare] = law.logpmf(counts[rare])
+    return np.asarray(found)
 
 
 def _least(total: Any, count: int, delta: float, lost: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 
 import numpy as np
 import pytest
@@ -91,6 +92,17 @@ def test_the_range_of_fmf_ldps_training(
     assert low >= ledger
     assert proved(2.5, users, 2000, 1e-6) == pytest.approx(most, abs=0.05)
     assert low < proved(2.5, users, 2000, 1e-6)
+
+
+@pytest.mark.parametrize("users", [10**6, 10**9])
+@pytest.mark.parametrize("times", [1, 5, 2000])
+def test_millions_of_users_reach_less_within_a_second(users: int, times: int) -> None:
+    """Less than is proved, by the square root of their number about; in processor time."""
+    start = time.process_time()
+    low = achieved(2.5, users, times, 1e-6).epsilon
+    assert time.process_time() - start < 3.0
+    high = proved(2.5, users, times, 1e-6)
+    assert high / 3 < low < high
 
 
 def test_at_delta_0_and_alone_nothing_is_gained() -> None:

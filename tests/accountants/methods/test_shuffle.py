@@ -205,6 +205,22 @@ def test_the_training_of_fmf_ldp_lands_in_the_known_range(
     assert low <= epsilon_of(2.5, users, 2000, 1e-6) <= high
 
 
+def test_more_than_a_million_shuffles_are_bounded_by_their_moments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Above the composed bound by a few percent, and above an exact sum."""
+    composed = epsilon_of(1.0, 100, 3000, 1e-6)
+    truth = response(0.25)(2000, 1e-6)
+    shuffle_accountant._composed.cache_clear()
+    monkeypatch.setattr(shuffle_accountant, "_MOST_COMPOSED", 1000)
+    assert composed <= epsilon_of(1.0, 100, 3000, 1e-6) <= 1.1 * composed
+    assert truth <= epsilon_of(0.25, 1, 2000, 1e-6) <= 1.1 * truth
+    shuffle_accountant._composed.cache_clear()
+    start = time.process_time()
+    assert epsilon_of(1.0, 100, 10**9, 1e-6) > 10**5 * composed / 3
+    assert time.process_time() - start < 1.0
+
+
 @pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-3])
 @pytest.mark.parametrize(("local", "times"), [(0.25, 2000), (2.5, 40)])
 def test_alone_in_the_shuffle_is_no_shuffle(local: float, times: int, delta: float) -> None:
