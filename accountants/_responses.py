@@ -70,7 +70,11 @@ def least_epsilon_of(kinds: Kinds, delta: float) -> float:
         2.0 * epsilon * part.lies for (epsilon, _), part in zip(kinds, parts, strict=True)
     )
     # ln of P/(delta R) where the loss, counted from total - spared, is 0.
-    shift = -math.log(delta) - _saved(kinds, tilt) + tilt * spared
+    saved = _saved(kinds, tilt)
+    shift = -math.log(delta) - saved + tilt * spared
+    # What the arithmetic and the windows may lose, charged: it decides where delta is nearly 1.
+    terms = abs(saved) + tilt * spared + sum(float(np.ptp(part.loss)) for part in parts) + cells
+    shift += 2.0**-50 * (terms - math.log(delta)) + math.exp(_SPENT - _TAIL)
     if math.prod(len(part.loss) for part in parts) <= _MOST_TOGETHER or len(parts) == 1:
         log_mass, loss = _together(parts)
         order = np.argsort(-loss, kind="stable")
@@ -89,9 +93,14 @@ def least_epsilon_of(kinds: Kinds, delta: float) -> float:
 def _saved(kinds: Kinds, tilt: float) -> float:
     """Sum of t x - ln M(t) at the largest loss x."""
     return math.fsum(
-        count * (math.log1p(math.exp(-e)) - math.log1p(math.exp(-e * (1.0 + 2.0 * tilt))))
-        for e, count in kinds
+        count * float(_saved_by_one(np.float64(e), np.float64(tilt))) for e, count in kinds
     )
+
+
+def _saved_by_one(epsilon: Vector | np.float64, tilt: Vector | np.float64) -> Vector:
+    """ln(1 + e^-e) - ln(1 + e^-(e (1 + 2 t))), which nearly cancel at small tilts."""
+    lies = np.exp(-epsilon) * -np.expm1(-2.0 * epsilon * tilt)
+    return np.asarray(np.log1p(lies / (1.0 + np.exp(-epsilon * (1.0 + 2.0 * tilt)))))
 
 
 def _tilt(kinds: Kinds, level: float) -> tuple[float, float]:
@@ -104,8 +113,7 @@ def _tilt(kinds: Kinds, level: float) -> tuple[float, float]:
     saved = np.zeros_like(tilts)
     for block in np.array_split(np.arange(len(epsilon)), 1 + len(epsilon) // 4096):
         e, n = epsilon[block, None], count[block, None]
-        less = np.log1p(np.exp(-e)) - np.log1p(np.exp(-e * (1.0 + 2.0 * tilts)))
-        saved += (n * less).sum(axis=0)
+        saved += (n * _saved_by_one(e, tilts)).sum(axis=0)
     bound = (level - saved - _hockey(tilts)) / tilts
     best = int(np.argmin(bound))
     return float(tilts[best]), float(bound[best])

@@ -162,7 +162,7 @@ def _step(uses: Uses, tail: float) -> float:
     widths = [high - low for low, high in (pair.span(tail) for pair, _ in uses)]
     total = math.sqrt(sum(n * s**2 for s, (_, n) in zip(spreads, uses, strict=True)))
     if total == 0:
-        return 1.0
+        return max(1.0, max(widths) / _MOST)
     wanted = (
         max(s / _FINE, 1e-5 * total**2 / (n * s))
         for s, (_, n) in zip(spreads, uses, strict=True)
@@ -219,12 +219,15 @@ def _merged(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _
     for part in (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.1):
         offset = part * step
         lowest, highest = int(points[0]) - 1, int(points[-1]) + 1
-        at = np.clip(np.floor((loss + offset) / step), lowest, highest).astype(np.int64)
+        cell = np.floor((loss + offset) / step)
+        at = np.clip(cell, lowest, highest).astype(np.int64)
         rest = np.clip(loss + offset - at * step, 0.0, step)
         mean = float(p @ rest)
         if best is None or mean < best.ceded[0]:
+            # What would be rounded up is left out.
+            kept = np.where(cell < lowest, 0.0, p)
             mass: Array = np.bincount(
-                at - lowest, weights=p, minlength=highest - lowest + 1
+                at - lowest, weights=kept, minlength=highest - lowest + 1
             ).astype(np.float64)
             variance = max(float(p @ rest**2) - mean**2, 0.0)
             best = _Grid(lowest, mass, pair.infinite, count, offset, (mean, variance))

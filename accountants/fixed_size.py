@@ -21,9 +21,13 @@ from accountants._parameters import check_parameters
 from accountants.bound import check_delta
 from accountants.composition import epsilon_above, epsilon_below
 from accountants.errors import InputError
-from accountants.pairs import GaussianPair, Reversed
+from accountants.pairs import AtomicPair, GaussianPair, Pair, Reversed
 from accountants.sampled_pairs import FixedSize, Poisson
 from accountants.scope import Adjacency
+
+# Noise below which doubles have no room for the loss, and what is told without any.
+_LEAST = 1e-7
+_TOLD = AtomicPair.of(infinite=1.0)
 
 
 def fixed_size_above(
@@ -41,9 +45,14 @@ def fixed_size_above(
     an average of M records clipped to S), under either adjacency, and the sample stays unknown. The
     rounds may depend on each other. See ``FixedSize`` for the proof under replacement.
     """
-    if _nothing(n_users, sample, rounds, multiplier, delta):
+    _check(n_users, sample, rounds, multiplier, delta)
+    if math.isinf(multiplier):
+        return 0.0
+    if delta == 0:
         return math.inf
-    noise, rate = GaussianPair(1 / multiplier), sample / n_users
+    rate = sample / n_users
+    # Beyond, all is told.
+    noise: Pair = GaussianPair(1 / multiplier) if multiplier > _LEAST else _TOLD
     if adjacency is Adjacency.ADD_REMOVE:
         both = (Poisson(noise, rate), Reversed(Poisson(noise, rate)))
         return max(epsilon_above(((pair, rounds),), delta) for pair in both)
@@ -67,11 +76,15 @@ def fixed_size_below(
     absent, in one data set, and in the other lies at the other end. So a round releases N(0, z^2),
     or where the one is sampled N(1, z^2): the pair of Poisson sampling.
     """
-    if _nothing(n_users, sample, rounds, multiplier, delta):
-        return math.inf
+    _check(n_users, sample, rounds, multiplier, delta)
     if adjacency is Adjacency.ANY_PAIR:
         raise _refusal(adjacency)
-    noise = GaussianPair(1 / multiplier)
+    if math.isinf(multiplier):
+        return 0.0
+    if delta == 0:
+        return math.inf
+    # More noise tells less; without any, the one is seen or not.
+    noise: Pair = GaussianPair(1 / max(multiplier, _LEAST)) if multiplier > 0 else _TOLD
     if sample == n_users:
         return epsilon_below(((noise, rounds),), delta)
     one = Poisson(noise, sample / n_users)
@@ -87,9 +100,9 @@ def _refusal(adjacency: Adjacency) -> InputError:
     )
 
 
-def _nothing(n_users: int, sample: int, rounds: int, multiplier: float, delta: float) -> bool:
-    """Whether nothing can be had at all; InputError for senseless numbers."""
+def _check(n_users: int, sample: int, rounds: int, multiplier: float, delta: float) -> None:
+    """InputError for senseless numbers."""
     check_parameters(SampledWithoutReplacementDpEvent(n_users, sample, GaussianDpEvent(multiplier)))
     if rounds < 1 or rounds != int(rounds):
         raise InputError(f"Expected rounds >= 1, got rounds={rounds!r}. Count the samples.")
-    return check_delta(delta) == 0 or multiplier == 0
+    check_delta(delta)

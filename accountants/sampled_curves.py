@@ -28,7 +28,7 @@ def poisson_gaussian(rate: float, noise: float, orders: Array) -> Array:
     numerically (the trapezoid rule is exact to rounding for such integrands), or for mu > 8
     interpolated, which is an upper bound as ln A is convex in a.
     """
-    if rate == 0:
+    if rate == 0 or math.isinf(noise):
         return np.zeros(len(orders))
     if rate == 1 or noise < 1e-100:
         return gaussian(noise, orders)
@@ -75,7 +75,7 @@ def fixed_size_gaussian(rate: float, noise: float, orders: Array) -> Array:
     Balle and Kasiviswanathan 2019, Theorem 27). Where the paper takes differences of moments, which
     cancel, these are integrated.
     """
-    if rate == 0:
+    if rate == 0 or math.isinf(noise):
         return np.zeros(len(orders))
     if rate == 1 or noise < 1e-100:
         return gaussian(noise, orders)
@@ -125,7 +125,9 @@ def _moments(mu: float) -> Array:
     if mu > 2.0:
         return found
     for level in range(2, _MOST_MOMENTS + 1, 2):
-        x = np.arange(-13.0, level * mu + 13.0, step)
+        # Where mu is small the integrand is that of x^level, largest at sqrt(level).
+        reach = 13.0 + math.sqrt(level)
+        x = np.arange(-reach, level * mu + reach, step)
         loss = mu * x - mu**2 / 2.0
         with np.errstate(divide="ignore"):
             size = np.where(loss > 30.0, loss, np.log(np.abs(np.expm1(np.minimum(loss, 30.0)))))
@@ -143,7 +145,9 @@ def _integrated(rate: float, mu: float, orders: Array) -> Array:
         x = np.arange(-13.0, a * mu + 13.0, step)
         loss = mu * x - mu**2 / 2.0
         grown = np.expm1(np.minimum(loss, 600.0)) * rate
-        power = a * np.log1p(grown)
+        # Beyond, e^l leaves the doubles.
+        large = np.logaddexp(math.log1p(-rate), loss + math.log(rate))
+        power = a * np.where(loss > 600.0, large, np.log1p(grown))
         weight = -x * x / 2.0 + math.log(step / math.sqrt(2 * math.pi))
         total = _log_sum(power + weight)
         if total < 0.1:

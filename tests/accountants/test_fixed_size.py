@@ -181,3 +181,30 @@ def test_nothing_can_be_had_without_noise_or_at_delta_zero() -> None:
         for wrong in ({"sample": 11}, {"rounds": 0}, {"multiplier": -1.0}, {"delta": 1.0}):
             with pytest.raises(InputError):
                 bound(**fine | wrong)
+
+
+@pytest.mark.parametrize("adjacency", [Adjacency.REPLACE, Adjacency.ADD_REMOVE])
+@pytest.mark.parametrize(
+    ("multiplier", "delta", "truth"),
+    [
+        (0.0, 1e-3, 0.0),
+        (0.0, 1e-7, math.inf),
+        (math.inf, 0.0, 0.0),
+        (math.inf, 1e-3, 0.0),
+        (1e-300, 1e-3, 0.0),
+    ],
+)
+def test_no_noise_and_nothing_but_noise(
+    multiplier: float, delta: float, truth: float, adjacency: Adjacency
+) -> None:
+    """Without noise the one is seen if it is drawn, with chance 1e-6, and delta may hide that."""
+    for bound in (fixed_size_above, fixed_size_below):
+        found = bound(
+            n_users=10**6,
+            sample=1,
+            rounds=1,
+            multiplier=multiplier,
+            delta=delta,
+            adjacency=adjacency,
+        )
+        assert found == truth

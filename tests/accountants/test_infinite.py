@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from dp_accounting import (
@@ -13,6 +14,7 @@ from dp_accounting import (
     NonPrivateDpEvent,
     PoissonSampledDpEvent,
     RandomizedResponseDpEvent,
+    SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
     ZCDpEvent,
 )
@@ -21,6 +23,7 @@ from accountants.events import BitFlipDpEvent, PureDpEvent, RevealedSamplingDpEv
 from accountants.infinite import why_infinite
 from accountants.methods.pld import Pld
 from accountants.methods.rdp import Rdp
+from accountants.scope import Adjacency
 from tests.contracts.accounted import SCOPE, USES, scope_of
 
 INFINITE = [
@@ -73,3 +76,21 @@ def test_sampling_that_is_hidden_has_a_reason_at_delta_zero_only() -> None:
     event = PoissonSampledDpEvent(0.1, GaussianDpEvent(1.0))
     assert why_infinite(event, 0.0)
     assert not why_infinite(event, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "drawn", [GaussianDpEvent(0.0), LaplaceDpEvent(0.0), BitFlipDpEvent(1.0, 0.3)], ids=str
+)
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 0.01])
+def test_what_is_drawn_rarely_enough_is_hidden_in_delta(drawn: DpEvent, delta: float) -> None:
+    """One of a thousand records: beyond a chance of 1e-3 at most there is nothing to tell."""
+    by_count = SampledWithoutReplacementDpEvent(1000, 1, drawn)
+    by_chance = PoissonSampledDpEvent(1e-3, drawn)
+    for event, adjacency in (
+        (by_count, Adjacency.REPLACE),
+        (by_chance, Adjacency.ADD_REMOVE),
+        (RevealedSamplingDpEvent(1e-3, drawn), Adjacency.REPLACE),
+    ):
+        scope = replace(SCOPE, adjacency=adjacency)
+        found = Pld().bound(event, delta=delta, scope=scope).epsilon
+        assert bool(why_infinite(event, delta)) is math.isinf(found)

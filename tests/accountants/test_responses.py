@@ -130,3 +130,24 @@ def test_the_ends_of_delta() -> None:
     assert least_epsilon_of(kinds, 1 - 1e-12) == 0.0
     assert least_epsilon_of((), 0.1) == 0.0
     assert math.isinf(least_epsilon_of(((math.inf, 1),), 0.5))
+
+
+@pytest.mark.parametrize(
+    ("count", "left", "truth"),
+    [(1000, 1e-9, 287.8291479587296), (1000, 1e-12, 257.224277641), (10**5, 1e-12, 44230.6469416)],
+)
+def test_a_delta_of_nearly_one_is_never_answered_from_below(
+    count: int, left: float, truth: float
+) -> None:
+    """The truth in 40 digits, of responses of epsilon 1 at delta = 1 - left."""
+    assert least_epsilon_of(((1.0, count),), 1.0 - left) >= truth
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0])
+@pytest.mark.parametrize("count", [10**11, 10**14, 10**16, 10**18, 10**20])
+def test_any_number_of_uses_is_bounded_by_the_normal_law(epsilon: float, count: int) -> None:
+    """The central limit is exact to far less than Chernoff's bound gives away, half a deviation."""
+    deviation = math.sqrt(count) * epsilon / math.cosh(epsilon / 2.0)
+    normal = count * epsilon * math.tanh(epsilon / 2.0) + 4.753424 * deviation
+    found = least_epsilon_of(((epsilon, count),), 1e-6)
+    assert 0.4 < (found - normal) / deviation < 0.6

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from dp_accounting import (
@@ -19,7 +20,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from accountants.sampled_curves import fixed_size, fixed_size_gaussian, gaussian, poisson_gaussian
+from accountants.sampled_curves import (
+    _moments,
+    fixed_size,
+    fixed_size_gaussian,
+    gaussian,
+    poisson_gaussian,
+)
 
 WHOLE = np.array([2.0, 3.0, 4.0, 7.0, 12.0, 33.0, 64.0, 130.0, 256.0])
 
@@ -129,3 +136,29 @@ def test_no_sample_costs_nothing_and_a_whole_one_costs_all() -> None:
         assert np.all(curve(0.0, 1.3, orders) == 0)
         assert curve(1.0, 1.3, orders) == pytest.approx(gaussian(1.3, orders))
         assert np.all(np.isinf(curve(0.5, 0.0, orders)))
+
+
+def test_losses_beyond_the_doubles_count_between_whole_orders() -> None:
+    """ln E[r^a] >= a ln q + a (a - 1) mu^2/2: the sampled record alone."""
+    rate, noise, order = 0.5, 0.125, 10.9
+    least = (order * math.log(rate) + order * (order - 1) / 2 / noise**2) / (order - 1)
+    found = poisson_gaussian(rate, noise, np.array([order]))[0]
+    assert least * (1 - 1e-12) <= found <= least * 1.001
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.05, 0.3])
+@pytest.mark.parametrize("level", [2, 100, 160, 256])
+def test_moments_of_the_ratio_are_their_alternating_sum(mu: float, level: int) -> None:
+    with mpmath.workdps(900):
+        half = mpmath.mpf(mu) ** 2 / 2
+        exact = mpmath.fsum(
+            mpmath.binomial(level, k) * (-1) ** k * mpmath.exp(k * (k - 1) * half)
+            for k in range(level + 1)
+        )
+        log = float(mpmath.log(exact))
+    assert _moments(mu)[level] == pytest.approx(log, abs=1e-9)
+
+
+def test_noise_without_end_tells_nothing() -> None:
+    for curve in (poisson_gaussian, fixed_size_gaussian):
+        assert not curve(0.5, math.inf, WHOLE).any()

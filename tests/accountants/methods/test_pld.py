@@ -236,3 +236,28 @@ def test_a_sampled_disclosure_is_its_enumeration() -> None:
             for p, r in ((law, twin), (twin, law)):
                 told = np.maximum(p - math.exp(min(found, 700)) * r, 0)
                 assert math.isinf(found) or told.sum() <= delta + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("each", "count", "delta", "truth"),
+    [
+        (1.0, 10**5, 1e-6, 47540.251660494513),
+        (0.1, 10**5, 1e-6, 648.74373620044062),
+        (0.01, 10**5, 1e-9, 23.406220450743824),
+    ],
+)
+def test_what_logarithms_of_factorials_lose_is_charged(
+    each: float, count: int, delta: float, truth: float
+) -> None:
+    """The truth in 40 digits."""
+    found = epsilon(Pld(), SelfComposedDpEvent(PureDpEvent(each), count), delta)
+    assert truth <= found <= truth * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-4, 1e-6])
+def test_hardly_any_noise_under_sampling_fits_into_memory(noise: float) -> None:
+    event = PoissonSampledDpEvent(0.1, GaussianDpEvent(noise))
+    scope = replace(SCOPE, adjacency=Adjacency.ADD_REMOVE)
+    found = Pld().bound(event, delta=1e-3, scope=scope).epsilon
+    assert 0.5 / noise**2 < found < 0.6 / noise**2
+    assert Pld().bound(event, delta=0.5, scope=scope).epsilon == 0.0
