@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 _LOSSES = {"logistic": 0.5, "squared": 2.0}
 """Size of the linear coefficient at 0, as in ``targets.mechanisms.objective_perturbation``."""
+_BEYOND = (
+    "a law and a budget that the paper does not print: here only rows that were trained on are "
+    "tilted"
+)
+_ATTRIBUTES = "; with perturbed features it speaks of attributes, not of interactions"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,9 +98,10 @@ class Objective(Kept):
             unit=Unit.INTERACTION,
             statement=(
                 "Perturbing the objective keeps one interaction differentially private in the "
-                f"model that is sent. The paper prints no epsilon; {self.epsilon:g} is this "
-                "audit's setting, and any other has the same verdict."
+                f"model that is sent. The paper prints neither the law nor epsilon; the law and "
+                f"{self.epsilon:g} are this audit's setting."
             ),
+            beyond=_BEYOND + (_ATTRIBUTES if self.features else ""),
         )
         if not self.features:
             return (objective,)

@@ -243,8 +243,12 @@ def flipper(kind: str, epsilon: float) -> BitFlip | None:
     return flip
 
 
-def flip_claim(kind: str, epsilon: float) -> Claim:
-    """Section 3.2.1: epsilon for the existence of one interaction; nothing without a flip."""
+def flip_claim(kind: str, epsilon: float, keep: float = 1.0) -> Claim:
+    """Section 3.2.1: epsilon for the existence of one interaction; nothing without a flip.
+
+    ``keep`` is p of the asymmetric flip. The paper sets it to 1; any other p rests on its condition
+    that p/q <= e^epsilon suffices.
+    """
     if kind == "none":
         return Claim(
             epsilon=math.inf,
@@ -252,7 +256,12 @@ def flip_claim(kind: str, epsilon: float) -> Claim:
             statement="No epsilon is promised: the interactions are uploaded as they are.",
             source=f"{PAPER}, section 4.1.2 (baselines)",
         )
-    law = "p = 1 - q" if kind == "symmetric" else "q = p e^-epsilon, p = 1"
+    if kind == "symmetric":
+        law = "symmetric flipping, p = 1 - q"
+    elif keep == 1.0:
+        law = "asymmetric flipping, q = p e^-epsilon, p = 1"
+    else:
+        law = "asymmetric flipping, the sufficient condition p/q <= e^epsilon"
     return Claim(
         epsilon=epsilon,
         scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
@@ -260,10 +269,7 @@ def flip_claim(kind: str, epsilon: float) -> Claim:
             f"Whether a user has one given interaction stays {epsilon:g}-differentially "
             "private against the server, since p/q = e^epsilon; the bits are sent once."
         ),
-        source=(
-            f"{PAPER}, section 3.2.1 (flip), equation 2 (criterion), section 3.2.2 "
-            f"({kind} flipping, {law})"
-        ),
+        source=(f"{PAPER}, section 3.2.1 (flip), equation 2 (criterion), section 3.2.2 ({law})"),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accountants.claim import Claim
@@ -52,8 +53,9 @@ def questions(system: Federated, population: Population) -> tuple[Question, ...]
             statement=promise.statement,
             source=f"{system.paper}, {system.place}",
         )
-        found.append(Question(claim=claim, scope=claim.scope))
-        found += _wider(system, promise, claim, population)
+        own = Question(claim=claim, scope=claim.scope)
+        asked = [own, *_wider(system, promise, claim, population)]
+        found += [replace(question, beyond=promise.beyond) for question in asked]
     return tuple(found)
 
 

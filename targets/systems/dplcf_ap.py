@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from accountants.claim import Claim
 from targets.mechanisms.bit_flip import BitFlip
 from targets.settings import check_settings, share
-from targets.systems._collected_bits import Printed, tables
+from targets.systems._collected_bits import Printed, flip_claim, tables
 from targets.systems._item_knn import FlippedKnn
 
 
@@ -41,6 +42,11 @@ class DplcfAp(FlippedKnn):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(self, keep=share)
+
+    @property
+    def claim(self) -> Claim:
+        """Section 3.2.1; where ``keep`` is not the paper's 1, by its sufficient condition."""
+        return flip_claim(self.kind, self.epsilon, self.keep)
 
     @property
     def randomizer(self) -> BitFlip:
