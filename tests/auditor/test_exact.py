@@ -384,3 +384,33 @@ def test_losses_beyond_the_doubles_are_composed_from_below() -> None:
         low_end, high_end = (middle, high_end) if delta_of(middle) > 1e-3 else (low_end, middle)
     found = exact._composed(laws[0], laws[1], 100, 1e-3)
     assert low_end - 0.1 <= found <= high_end
+
+
+@pytest.mark.parametrize("count", [200_000, 2_000_000])
+def test_millions_of_copies_from_below_against_an_exact_sum(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bits of rates 0.5 and 0.55, on a grid, and the bulk of the counts instead of all."""
+    p, q = np.log([0.45, 0.55]), np.log([0.5, 0.5])
+    on_grid = exact._composed(p, q, count, 1e-6)
+    monkeypatch.setattr(exact, "_MANY_COPIES", 0)
+    bulk = exact._copied(p, q, count)
+    assert len(bulk[0]) < count
+    monkeypatch.setattr(exact, "_MANY_COPIES", count)
+    whole = exact._copied(p, q, count) if count < 10**6 else bulk
+    truth = exact.least_epsilon(whole[0][::-1], whole[1][::-1], 1e-6)
+    assert 0.98 * truth <= on_grid <= truth
+    assert exact.least_epsilon(bulk[0][::-1], bulk[1][::-1], 1e-6) == pytest.approx(truth, rel=1e-7)
+
+
+def test_shuffles_of_millions_leave_out_what_no_double_holds() -> None:
+    """The law of the number of ones keeps its mass, and both ends."""
+    law = Shuffled(2.5, 10**6 + 1)
+    critical = law.critical()
+    assert len(critical.outputs) < 10**5
+    chance = np.exp(law.log_prob(critical.outputs[:, None], critical.inputs))
+    assert chance.sum(axis=0) == pytest.approx(1.0, rel=1e-10)
+    assert exact_lower_bound(law, SCOPE).epsilon == pytest.approx(2.5)
+    lower = exact_lower_bound(law, SCOPE, 1e-6).epsilon
+    fewer = exact_lower_bound(Shuffled(2.5, 10**6), SCOPE, 1e-6).epsilon
+    assert lower == pytest.approx(fewer, rel=1e-4)
