@@ -116,6 +116,13 @@ def readable(
     )
 
 
+def assumed(event: DpEvent) -> tuple[str, ...]:
+    """What a proof for ``event`` takes for granted of the adversary, beyond the scope."""
+    hidden = (PoissonSampledDpEvent, SampledWithoutReplacementDpEvent)
+    drawn = any(isinstance(leaf, hidden) for leaf, _ in leaves(event))
+    return ("the adversary does not learn who was drawn",) if drawn else ()
+
+
 def private_leaves(
     event: DpEvent,
     kinds: tuple[type[DpEvent], ...],

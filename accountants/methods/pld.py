@@ -25,6 +25,7 @@ from accountants.events import (
     BitFlipDpEvent,
     PureDpEvent,
     RevealedSamplingDpEvent,
+    assumed,
     private_leaves,
     readable,
 )
@@ -88,6 +89,7 @@ class Pld:
             side=Side.UPPER,
             scope=scope,
             source=self.reference,
+            assumptions=assumed(event),
         )
 
 

@@ -25,6 +25,7 @@ from accountants.events import (
     BitFlipDpEvent,
     PureDpEvent,
     RevealedSamplingDpEvent,
+    assumed,
     private_leaves,
     readable,
 )
@@ -84,7 +85,12 @@ class Rdp:
             curve = sum((n * _curve(leaf) for leaf, n in charged), np.zeros(len(_ORDERS)))
             epsilon = float(compute_epsilon(_ORDERS, curve, delta)[0])
         return Bound(
-            epsilon=epsilon, delta=delta, side=Side.UPPER, scope=scope, source=self.reference
+            epsilon=epsilon,
+            delta=delta,
+            side=Side.UPPER,
+            scope=scope,
+            source=self.reference,
+            assumptions=assumed(event),
         )
 
 

@@ -261,3 +261,18 @@ def test_hardly_any_noise_under_sampling_fits_into_memory(noise: float) -> None:
     found = Pld().bound(event, delta=1e-3, scope=scope).epsilon
     assert 0.5 / noise**2 < found < 0.6 / noise**2
     assert Pld().bound(event, delta=0.5, scope=scope).epsilon == 0.0
+
+
+@pytest.mark.parametrize("accountant", [Pld(), Rdp()])
+def test_hidden_sampling_is_an_assumption_that_is_told(accountant: Pld | Rdp) -> None:
+    noise = GaussianDpEvent(2.0)
+    hidden = SelfComposedDpEvent(PoissonSampledDpEvent(0.1, noise), 3)
+    for event, told in (
+        (hidden, True),
+        (noise, False),
+        (RevealedSamplingDpEvent(0.1, noise), False),
+    ):
+        bound = accountant.bound(
+            event, delta=1e-5, scope=replace(SCOPE, adjacency=Adjacency.ADD_REMOVE)
+        )
+        assert any("who was drawn" in line for line in bound.assumptions) is told
