@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.methods.pure import Pure
 from accountants.scope import Horizon, Unit, Vantage, any_pair
 from targets.ledger.entry import Computed, Entry
-from targets.mechanisms.repeated import Repeated
 from targets.systems._collected_bits import PAPER
 from targets.systems._jaccard import inverse_transition, transition
 from targets.systems.dplcf_ap import DplcfAp
@@ -94,21 +92,6 @@ def _disclosed() -> tuple[Computed, ...]:
     )
 
 
-def _uploads() -> tuple[Computed, ...]:
-    flip = DplcfSp().randomizer
-    assert flip is not None
-    twice = Pure().bound(Repeated(flip, 2).event(), delta=0.0, scope=_BIT)
-    return (
-        Computed(
-            what="epsilon of one interaction after two fresh uploads of the same history at eps 1",
-            claimed=2 * DplcfSp().epsilon,
-            right=twice.epsilon,
-            tolerance=1e-6,
-            how="two flips of one bit, which may both tell the truth",
-        ),
-    )
-
-
 ENTRIES = (
     Entry(
         heading=6,
@@ -169,17 +152,6 @@ ENTRIES = (
         provable="N eps for N items",
         reason="Two users may differ in all N bits, and the flips of all are seen.",
         scope=_USER,
-    ),
-    Entry(
-        heading=8,
-        part="c",
-        target="dplcf-sp",
-        statement="The epsilon is that of a history's one upload: R fresh ones cost R times that.",
-        source=f"{PAPER}, section 3.2.1 (a second upload is not spoken of)",
-        claimed="eps an upload",
-        provable="R eps for R uploads",
-        reason="Fresh flips of the same bits can be averaged: every upload costs epsilon again.",
-        computed=_uploads,
     ),
     Entry(
         heading=9,

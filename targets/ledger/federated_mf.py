@@ -1,4 +1,4 @@
-"""Federated matrix factorization (Li, Ding, Zhang, Li, Zhou: PVLDB 2021): headings 21 to 28."""
+"""Federated matrix factorization (Li, Ding, Zhang, Li, Zhou: PVLDB 2022): headings 21 to 28."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ ENTRIES = (
         provable="T Gaussians of multiplier z/sqrt(2 - omega), without dropouts",
         reason=(
             "The server also keeps the first sum, and what it is sent to replace the first noise "
-            "tells of that noise."
+            "tells of that noise. Theorem 5 names no unit; it is read here for a user."
         ),
         scope=_SUM,
         computed=numbers.replaced,
@@ -75,7 +75,8 @@ ENTRIES = (
         provable="T Gaussians of multiplier z/sqrt(2), even repaired",
         reason=(
             "Devices take the server's word for the number that their second noise depends on; the "
-            "paper has servers that follow the protocol."
+            "paper has servers that follow the protocol. Theorem 5 names no unit; it is read here "
+            "for a user."
         ),
         scope=_SUM,
         repaired={"overstated": 1.0},
@@ -89,7 +90,10 @@ ENTRIES = (
         source=f"{PAPER}, section 6.2, Theorem 5",
         claimed="T Gaussians of multiplier z",
         provable="T Gaussians of multiplier z sqrt(share of honest users), even repaired",
-        reason="Every colluding user takes its share of the noise away; the paper has none.",
+        reason=(
+            "Every colluding user takes its share of the noise away; the paper has none. Theorem 5 "
+            "names no unit; it is read here for a user."
+        ),
         scope=_SUM,
         repaired={"colluding": 0.0},
     ),
@@ -169,7 +173,8 @@ ENTRIES = (
         provable="T Gaussians of multiplier z/2, for one gradient is replaced by another",
         reason=(
             "A rating turns the fitted embedding, and another gradient may be drawn: sqrt(3/2) "
-            "times as far, along one direction, in the worst case."
+            "times as far, along one direction, in the worst case. Theorem 5 names no unit; it is "
+            "read here for a rating."
         ),
         scope=_scope(Unit.RATING, Vantage.AGGREGATE),
         computed=numbers.drawn,
@@ -200,7 +205,7 @@ ENTRIES = (
             "noise_multiplier": 2.0,
             "learning_rate": 1e-5,
         },
-        statement="Noise for T' sampled steps hides a user of one rating in all T rounds.",
+        statement="As printed, noise for T' sampled steps hides a user of one rating in T rounds.",
         source=f"{PAPER}, section 5.2, Proposition 3",
         claimed="T' = 10 Gaussians, sampled at eta",
         provable="T T' = 1,000 Gaussians, sampled at eta",

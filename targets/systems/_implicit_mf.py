@@ -29,7 +29,7 @@ from targets.systems._closed_form import user_vectors
 from targets.systems.base import DEFAULT, Evaluation, Model, Progress, Reported, Run
 from targets.transcript import Broadcast, Channel, Public, Round, Transcript, Uploads
 
-PAPER = "Minto, Haller, Livshits, Haddadi: FMF-LDP, RecSys 2021"
+PAPER = "Minto, Haller, Haddadi, Livshits: FMF-LDP, RecSys 2021"
 
 
 CUTOFFS = (2, 5, 10)

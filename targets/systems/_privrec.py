@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from targets.systems._privrec_device import Devices, LocalTraining
     from targets.systems._privrec_loss import Weights
 
-PAPER = "Wang, Yin, Chen, Huang, Wang, Zhao, Nguyen: PrivRec, VLDB Journal 2021"
+PAPER = "Wang et al.: PrivRec, VLDB Journal 2021"
 PROTOCOL = "held-out users"
 CUTOFFS = (5, 10, 20, 30)
 _TOGETHER = 32  # devices trained at once

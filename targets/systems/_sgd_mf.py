@@ -29,7 +29,7 @@ from targets.streams import Streams
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-PAPER = "Li, Ding, Zhang, Li, Zhou: Federated MF with privacy guarantee, PVLDB 15(4), 2021"
+PAPER = "Li, Ding, Zhang, Li, Zhou: Federated MF with privacy guarantee, PVLDB 15(4), 2022"
 COUNTED = (
     "The proof takes the numbers of ratings that gradients are divided by for public, as the paper "
     "does."

@@ -225,24 +225,15 @@ class DpPrivRec(PrivRec):
         return tuple(asked)
 
     def _of_uploads(self, model: Claim) -> Question:
-        """The promise of the introduction: what is claimed of the models, before the server."""
-        scope = replace(model.scope, vantage=Vantage.SERVER)
-        claim = replace(
-            model,
-            scope=scope,
-            statement=(
-                f"What clients send is perturbed, to ({model.epsilon:.4g}, {model.delta:g}) as "
-                "the models are: no other figure is given."
-            ),
-            source=f"{PAPER}, section 1, introduction, of the gradients that clients send",
-        )
+        """What is claimed of the models, asked against the server: no epsilon is promised there."""
         return Question(
-            claim=claim,
-            scope=scope,
-            delta=claim.delta,
+            claim=model,
+            scope=replace(model.scope, vantage=Vantage.SERVER),
+            delta=model.delta,
             note=(
-                "The introduction says that what clients send is perturbed. Algorithm 2 has the "
-                "server add all noise: it sees each clipped change as it is."
+                "The introduction says that what clients send is perturbed, so that the model "
+                "satisfies a budget. Algorithm 2 has the server add all noise: it sees each "
+                "clipped change as it is."
             ),
         )
 

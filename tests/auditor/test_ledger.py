@@ -32,10 +32,9 @@ EPSILONS = {
     "8b": (I, 1.0, 1682.0, 1682.0),
     "12": (V, None, None, None),
     "15": (C, 16.6082, None, None),
-    "16": (V, None, float("inf"), float("inf")),
+    "16": (I, None, float("inf"), float("inf")),
 }
 NUMBERS = {
-    "1b": WRONG,
     "3": WRONG,
     "3b": WRONG,
     "3c": WRONG,
@@ -45,7 +44,6 @@ NUMBERS = {
     "5c": WRONG,
     "5d": WRONG,
     "7b": WRONG,
-    "8c": RIGHT,
     "9": WRONG,
     "9b": WRONG,
     "10": RIGHT,
@@ -55,6 +53,7 @@ NUMBERS = {
     "14": WRONG,
     "15": WRONG,
     "15b": RIGHT,
+    "16": WRONG,
 }
 REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 ONE = Entry(

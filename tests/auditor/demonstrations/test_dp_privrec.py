@@ -1,4 +1,4 @@
-"""DP-PrivRec: many steps side by side are the system's step, and the two views are what they say.
+"""DP-PrivRec: many steps side by side are the system's step, and the step size is not paid for.
 
 Random figures are refused beyond 5.5 standard deviations (4e-8).
 """
@@ -10,7 +10,6 @@ import math
 import numpy as np
 
 from auditor.demonstrations._privrec_steps import dense, following, small
-from auditor.demonstrations.dp_privrec_server import DpPrivRecServer
 from auditor.demonstrations.dp_privrec_step import DpPrivRecStep
 from targets.datasets.base import Interactions
 from targets.systems.dp_privrec import BIT, CLIP
@@ -54,17 +53,3 @@ def test_repaired_the_step_multiplies_the_noise() -> None:
     apart = (near.mean() - far.mean()) / far.std()
     assert abs(apart - expected) < 5.5 * math.sqrt((2 + expected**2 / 2) / RUNS)
     assert contest.claim.epsilon == DpPrivRecStep().violation().claim.epsilon
-
-
-def test_the_server_reads_off_whose_items_they_are() -> None:
-    """Of 10 items that are not held, two negatives are drawn."""
-    contest = DpPrivRecServer().violation()
-    held, free = (contest.sample(w, 400, np.random.default_rng(w)) for w in (0, 1))
-    assert (held > 0).all()
-    assert abs((free == 0).mean() - 0.8) < 5.5 * math.sqrt(0.16 / 400)
-
-
-def test_the_next_broadcast_moves_every_row() -> None:
-    contest = DpPrivRecServer().control()
-    for world in (0, 1):
-        assert (contest.sample(world, 100, np.random.default_rng(world)) > 0).all()

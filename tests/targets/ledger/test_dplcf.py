@@ -53,9 +53,3 @@ def test_a_share_of_one_minus_e_to_the_minus_eps_is_disclosed() -> None:
     for number in of("7b"):
         assert number.right == pytest.approx(1 - math.exp(-1))
         assert not number.holds
-
-
-def test_two_uploads_cost_twice() -> None:
-    (twice,) = of("8c")
-    assert twice.right == pytest.approx(2.0)
-    assert twice.holds

@@ -18,18 +18,6 @@ def of(number: str) -> tuple[Computed, ...]:
     return entry.computed()
 
 
-def test_the_rate_leaves_its_range_where_the_closed_form_says() -> None:
-    (limit,) = of("1b")
-    assert limit.right == pytest.approx((math.exp(2.5) + 1) / (math.exp(2.5) - 1))
-
-    def rate(entry: float) -> float:  # Algorithm 1, line 5, as printed
-        return (entry * (math.exp(2.5) - 1) + math.exp(2.5) + 1) / (2 * math.exp(2.5) + 2)
-
-    assert rate(limit.right) == pytest.approx(1.0)
-    assert rate(-limit.right) == pytest.approx(0.0)
-    assert rate(1.0) == pytest.approx(math.exp(OneCoordinate(2.5, 1).log_prob([0, 1], [1.0])))
-
-
 def test_equation_9_is_k_times_the_gradient_in_a_simulation_too() -> None:
     """40,000 sums of k = 5 reports, within 6 standard deviations of their mean."""
     law, k, runs = OneCoordinate(2.5, 2), 5, 40_000

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from targets.datasets.base import Interactions
 from targets.ledger import privrec
 from targets.ledger._privrec_tables import PRINTED, counted, realisable, upper
 from targets.ledger.entry import Computed
+from targets.systems.dp_privrec import DpPrivRec
 
 
 def of(number: str) -> tuple[Computed, ...]:
@@ -53,3 +56,17 @@ def test_the_poisson_figure_is_below_that_of_a_fixed_number() -> None:
     for number in of("14"):
         assert number.claimed < number.right
         assert not number.holds
+
+
+def test_a_device_sends_the_same_whatever_its_coins() -> None:
+    """Who holds all items draws no negatives: nothing but noise could tell messages apart."""
+    (rate,) = of("16")
+    assert (rate.right, rate.holds) == (1.0, False)
+    system = DpPrivRec(embedding=4, width=32, local_epochs=1)
+    held = Interactions.of(np.ones((1, 4)), name="all")
+    model = system.first(held, np.random.default_rng(1))
+    sent = system.upload(held, model, np.random.default_rng(1), size=20)
+    for name, part in sent.components.items():
+        messages = part.dense(np.arange(20)).reshape(20, -1)
+        np.testing.assert_allclose(messages - messages[0], 0.0, atol=1e-6, err_msg=name)
+    assert np.abs(sent.components["item"].dense(np.arange(1))).max() > 0.01

@@ -230,7 +230,8 @@ def test_the_upload_is_asked_about_too() -> None:
     server = [q for q in questions if q.scope.vantage is Vantage.SERVER]
     assert len(server) == 1
     assert "introduction" in server[0].note
-    assert server[0].claim.scope == server[0].scope
+    assert server[0].claim == questions[0].claim  # of the models: the paper has no other
+    assert server[0].claim.scope == PEERS
     assert {q.delta for q in questions} == {1e-8, 1e-6, 1e-4}
 
 
