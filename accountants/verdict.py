@@ -192,9 +192,10 @@ def _incomparable(
     if accounted is not None:
         parts.append(f"In this scope at most {_at(accounted)} can be proved ({accounted.source}).")
     if measured is not None and exceeds(measured.epsilon, claim.epsilon):
+        least = "infinite" if math.isinf(measured.epsilon) else f"at least {_at(measured)}"
         parts.append(
-            f"Whoever reads the claim as a promise in this scope is wrong: epsilon is at least "
-            f"{_at(measured)} ({measured.source})."
+            f"Whoever reads the claim as a promise in this scope is wrong: epsilon is {least} "
+            f"({measured.source})."
         )
     return " ".join(part for part in parts if part)
 
