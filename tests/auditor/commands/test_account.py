@@ -14,7 +14,7 @@ Cli = Callable[..., tuple[int, str, str]]
 
 
 def test_theorem_5_of_lfl_at_any_parameters(cli: Cli) -> None:
-    """CLAIMS.md, heading 22: at sigma/Delta = 5, omega 0.6 claimed 2.59, true 3.14."""
+    """Entry 22 of the ledger: at sigma/Delta = 5, omega 0.6 claimed 2.59, true 3.14."""
     given = [w for s in ("sigma=5", "omega=0.6", "T=10", "delta=1e-5") for w in ("--set", s)]
     code, out, _ = cli("account", "lfl-sgdmf", *given, "--json")
     assert code == 0

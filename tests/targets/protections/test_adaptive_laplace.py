@@ -15,7 +15,7 @@ SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 
 
 def test_section_57_and_equation_11_assign_different_budgets() -> None:
-    """CLAIMS 19: (30, 60, 40, 50) against equal steps in the order user, item, MLP 1, MLP 2."""
+    """Entry 19 of the ledger: (30, 60, 40, 50) against equal steps in the order user, item, MLP 1, MLP 2."""
     printed, rule = AdaptiveLaplace(), AdaptiveLaplace.by_resistance(least=30.0, most=60.0)
     assert [printed.budget(group) for group in GROUPS] == [30.0, 60.0, 40.0, 50.0]
     assert [rule.budget(group) for group in GROUPS] == [30.0, 40.0, 50.0, 60.0]
@@ -35,7 +35,7 @@ def test_an_entry_spends_its_groups_budget_exactly(group: str) -> None:
 
 
 def test_an_upload_spends_the_sum_over_all_entries() -> None:
-    """W1, W2 and b alone cost 247,680 (CLAIMS 17)."""
+    """W1, W2 and b alone cost 247,680 (entry 17 of the ledger)."""
     protection = AdaptiveLaplace()
     assert protection.spent({"user": 64 * 64 * 2 + 64}) == pytest.approx(247_680)
     sizes = {"user": 5, "item": 7, "mlp1": 2, "mlp2": 1}
