@@ -15,7 +15,7 @@ SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 
 
 def test_section_57_and_equation_11_assign_different_budgets() -> None:
-    """Entry 19 of the ledger: (30, 60, 40, 50) against equal steps in the order user, item, MLP 1, MLP 2."""
+    """Entry 19: (30, 60, 40, 50) against equal steps in the order user, item, MLP 1, MLP 2."""
     printed, rule = AdaptiveLaplace(), AdaptiveLaplace.by_resistance(least=30.0, most=60.0)
     assert [printed.budget(group) for group in GROUPS] == [30.0, 60.0, 40.0, 50.0]
     assert [rule.budget(group) for group in GROUPS] == [30.0, 40.0, 50.0, 60.0]

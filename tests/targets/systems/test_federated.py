@@ -142,7 +142,7 @@ def test_an_uploads_entries_are_counted_with_the_features_of_table_i() -> None:
 
 
 def test_apm_is_right_for_a_parameter_and_millions_for_an_upload() -> None:
-    """Entry 17 of the ledger: 60 an entry of the item table, of order 10^6 to 10^7 in all, per round."""
+    """Entry 17: 60 an entry of the item table, of order 10^6 to 10^7 in all, per round."""
     system = FedRecApm(rounds=3)
     asked = system.questions(ML_100K)
     assert [(q.scope.unit, q.scope.horizon) for q in asked] == [
