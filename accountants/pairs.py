@@ -119,7 +119,7 @@ class AtomicPair:
 
 @dataclass(frozen=True, slots=True)
 class Reversed:
-    """Q against P, of a pair without infinite losses on either side."""
+    """Q against P, where what P alone can show has no mass under Q, and so none here."""
 
     pair: Pair
     infinite: float = 0.0

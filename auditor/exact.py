@@ -276,7 +276,7 @@ def _top(p: Law, q: Law) -> NDArray[np.bool_]:
 
 
 def _composed(p: Law, q: Law, copies: int, delta: float) -> float:
-    """A lower bound on the least epsilon of many copies at ``delta``, within 0.1 of it.
+    """A lower bound on the least epsilon of many copies at ``delta``; of up to 2^17 within 0.1.
 
     Losses are rounded down to a grid and convolved; what is cut off, and 2^-52 a copy for the
     rounding of the convolution, is taken from the divergence. Of very many copies the grid is

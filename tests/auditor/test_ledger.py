@@ -15,7 +15,8 @@ from auditor.ledger import entries, find, judge, judge_entry
 from reports.ledger import Arithmetic, LedgerRow
 from targets.ledger.entry import Entry
 
-V, U, C, I = Verdict.VIOLATED, Verdict.UNSUBSTANTIATED, Verdict.CONSISTENT, Verdict.INCOMPARABLE  # noqa: E741
+V, U = Verdict.VIOLATED, Verdict.UNSUBSTANTIATED
+C, N = Verdict.CONSISTENT, Verdict.INCOMPARABLE
 WRONG, RIGHT = Arithmetic.WRONG, Arithmetic.RIGHT
 
 # Verdict, what is claimed, the least that is proved and the exact lower bound, of the derivations.
@@ -24,15 +25,15 @@ EPSILONS = {
     "2": (C, 250.0, 250.0, 250.0),
     "2b": (V, 250.0, 5000.0, 5000.0),
     "2c": (V, 625.0, 12500.0, 12500.0),
-    "4": (I, 250.0, 4.18, 2.92),
-    "4b": (I, 250.0, 47.68, 31.39),
+    "4": (N, 250.0, 4.18, 2.92),
+    "4b": (N, 250.0, 47.68, 31.39),
     "6": (V, 1.0, 1.9005, 1.9005),
     "7": (V, 1.0, float("inf"), float("inf")),
     "8": (C, 1.0, 1.0, 1.0),
-    "8b": (I, 1.0, 1682.0, 1682.0),
+    "8b": (N, 1.0, 1682.0, 1682.0),
     "12": (V, None, None, None),
     "15": (C, 16.6082, None, None),
-    "16": (I, None, float("inf"), float("inf")),
+    "16": (N, None, float("inf"), float("inf")),
 }
 NUMBERS = {
     "3": WRONG,

@@ -24,14 +24,14 @@ from targets.ledger.entry import Computed
 from targets.mechanisms.embedding_gaussian import clip_embedding
 
 V, U, C = Verdict.VIOLATED, Verdict.UNSUBSTANTIATED, Verdict.CONSISTENT
-I = Verdict.INCOMPARABLE  # noqa: E741
+N = Verdict.INCOMPARABLE
 WRONG, RIGHT = Arithmetic.WRONG, Arithmetic.RIGHT
 JUDGED = {
     "21": (None, RIGHT, None),
     "21b": (None, WRONG, None),
     "22": (V, WRONG, C),
-    "22b": (I, None, C),
-    "22c": (I, None, C),
+    "22b": (N, None, C),
+    "22c": (N, None, C),
     "22d": (None, WRONG, None),
     "23": (V, WRONG, C),
     "23b": (C, None, None),

@@ -14,22 +14,22 @@ from reports.ledger import Arithmetic
 from targets.ledger import fedrec
 from targets.ledger.entry import Computed
 
-C, I = Verdict.CONSISTENT, Verdict.INCOMPARABLE  # noqa: E741
+C, N = Verdict.CONSISTENT, Verdict.INCOMPARABLE
 WRONG, RIGHT = Arithmetic.WRONG, Arithmetic.RIGHT
 JUDGED = {
     "17": (C, None),
-    "17b": (I, None),
-    "17c": (I, None),
+    "17b": (N, None),
+    "17c": (N, None),
     "17d": (C, None),
     "17e": (C, None),
     "18": (None, RIGHT),
     "19": (None, WRONG),
     "19b": (None, WRONG),
-    "20": (I, None),
+    "20": (N, None),
     "20b": (C, None),
-    "20c": (I, None),
-    "20d": (I, None),
-    "20e": (I, None),
+    "20c": (N, None),
+    "20d": (N, None),
+    "20e": (N, None),
 }
 EPSILONS = {  # claimed, and exactly so much
     "17": (60.0, 60.0),
