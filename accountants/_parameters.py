@@ -9,7 +9,7 @@ from typing import Any
 
 from dp_accounting import DpEvent
 
-from accountants.errors import InputError
+from fedrec_auditor.accountants.errors import InputError
 
 _RANGES: dict[str, tuple[float, float]] = {
     "noise_multiplier": (0.0, math.inf),

@@ -6,9 +6,9 @@ from collections import Counter
 
 from dp_accounting import DpEvent, LaplaceDpEvent, RandomizedResponseDpEvent
 
-from accountants._parameters import check_parameters
-from accountants.events import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
-from accountants.ternary import Ternary
+from fedrec_auditor.accountants._parameters import check_parameters
+from fedrec_auditor.accountants.events import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
+from fedrec_auditor.accountants.ternary import Ternary
 
 PURE_EVENTS = (
     RandomizedResponseDpEvent,

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from accountants._pure import Kinds
+from fedrec_auditor.accountants._pure import Kinds
 
 Vector = NDArray[np.float64]
 

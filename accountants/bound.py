@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from accountants.errors import InputError
-from accountants.scope import Scope
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Scope
 
 
 class Side(StrEnum):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from accountants.bound import check_delta, check_epsilon
-from accountants.scope import Scope
+from fedrec_auditor.accountants.bound import check_delta, check_epsilon
+from fedrec_auditor.accountants.scope import Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

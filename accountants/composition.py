@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from accountants.loss import least_epsilon
-from accountants.pairs import Array, AtomicPair, Pair
+from fedrec_auditor.accountants.loss import least_epsilon
+from fedrec_auditor.accountants.pairs import Array, AtomicPair, Pair
 
 Uses = tuple[tuple[Pair, int], ...]
 """Pairs, each with how often it is used."""

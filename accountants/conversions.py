@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from accountants.bound import Bound, Side, check_delta
-from accountants.errors import InputError
-from accountants.laws import Group, Law, Total
-from accountants.scope import Adjacency, Horizon, Scope, Unit
-from accountants.sizes import Sizes
+from fedrec_auditor.accountants.bound import Bound, Side, check_delta
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.laws import Group, Law, Total
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit
+from fedrec_auditor.accountants.sizes import Sizes
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 
-from accountants._parameters import check_parameters
-from accountants.errors import InputError
-from accountants.scope import Adjacency, Scope
+from fedrec_auditor.accountants._parameters import check_parameters
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Adjacency, Scope
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

@@ -17,13 +17,13 @@ import math
 
 from dp_accounting import GaussianDpEvent, SampledWithoutReplacementDpEvent
 
-from accountants._parameters import check_parameters
-from accountants.bound import check_delta
-from accountants.composition import epsilon_above, epsilon_below
-from accountants.errors import InputError
-from accountants.pairs import AtomicPair, GaussianPair, Pair, Reversed
-from accountants.sampled_pairs import FixedSize, Poisson
-from accountants.scope import Adjacency
+from fedrec_auditor.accountants._parameters import check_parameters
+from fedrec_auditor.accountants.bound import check_delta
+from fedrec_auditor.accountants.composition import epsilon_above, epsilon_below
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.pairs import AtomicPair, GaussianPair, Pair, Reversed
+from fedrec_auditor.accountants.sampled_pairs import FixedSize, Poisson
+from fedrec_auditor.accountants.scope import Adjacency
 
 # Noise below which doubles have no room for the loss, and what is told without any.
 _LEAST = 1e-7

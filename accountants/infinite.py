@@ -14,10 +14,10 @@ from dp_accounting import (
     ZCDpEvent,
 )
 
-from accountants._parameters import check_parameters
-from accountants.bound import check_delta
-from accountants.events import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent, leaves
-from accountants.ternary import Ternary
+from fedrec_auditor.accountants._parameters import check_parameters
+from fedrec_auditor.accountants.bound import check_delta
+from fedrec_auditor.accountants.events import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent, leaves
+from fedrec_auditor.accountants.ternary import Ternary
 
 
 def why_infinite(event: DpEvent, delta: float) -> str:

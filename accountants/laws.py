@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from accountants.bound import check_delta, check_epsilon
-from accountants.errors import InputError
+from fedrec_auditor.accountants.bound import check_delta, check_epsilon
+from fedrec_auditor.accountants.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Total:
             return self.count * epsilon, self.count * delta
         from dp_accounting import SelfComposedDpEvent
 
-        from accountants.events import PureDpEvent
-        from accountants.methods.pld import Pld
-        from accountants.scope import Horizon, Unit, Vantage, any_pair
+        from fedrec_auditor.accountants.events import PureDpEvent
+        from fedrec_auditor.accountants.methods.pld import Pld
+        from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
 
         event = SelfComposedDpEvent(PureDpEvent(epsilon), self.count)
         scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)

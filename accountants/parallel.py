@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from accountants.bound import Bound, Side
-from accountants.errors import InputError
-from accountants.scope import Adjacency
+from fedrec_auditor.accountants.bound import Bound, Side
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Adjacency
 
 
 def parallel(bounds: Sequence[Bound], *, disjoint: bool, fixed: bool, differ_in_one: bool) -> Bound:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accountants.pairs import Array, Pair, _add
+from fedrec_auditor.accountants.pairs import Array, Pair, _add
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from accountants.errors import InputError
+from fedrec_auditor.accountants.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

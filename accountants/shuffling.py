@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from accountants.bound import Bound, Side, check_delta, check_epsilon
-from accountants.errors import InputError
-from accountants.loss import least_epsilon
-from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.bound import Bound, Side, check_delta, check_epsilon
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.loss import least_epsilon
+from fedrec_auditor.accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
 
 SHUFFLED = any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)
 _CELLS = 1000  # grid points in a standard deviation of one loss

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from accountants.errors import InputError
+from fedrec_auditor.accountants.errors import InputError
 
 
 class UnknownSize(InputError):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from dp_accounting import DpEvent, RandomizedResponseDpEvent
 
-from accountants.bound import check_epsilon
-from accountants.errors import InputError
-from accountants.events import BitFlipDpEvent, PureDpEvent
+from fedrec_auditor.accountants.bound import check_epsilon
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import BitFlipDpEvent, PureDpEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from accountants.errors import InputError
-from attacks._uploads import blocks
-from targets.transcript import View
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.attacks._uploads import blocks
+from fedrec_auditor.targets.transcript import View
 
 BITS = "bits"
 

@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks._uploads import blocks
-from targets.components import Component
-from targets.transcript import Uploads, View
+from fedrec_auditor.attacks._uploads import blocks
+from fedrec_auditor.targets.components import Component
+from fedrec_auditor.targets.transcript import Uploads, View
 
 ITEM = "item"
 _REWEIGHTINGS = 10

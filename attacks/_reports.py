@@ -26,9 +26,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks._uploads import blocks
-from targets.components import Component
-from targets.transcript import Uploads, View
+from fedrec_auditor.attacks._uploads import blocks
+from fedrec_auditor.targets.components import Component
+from fedrec_auditor.targets.transcript import Uploads, View
 
 REPORTS = "reports"
 _LENGTHS = np.geomspace(0.05, 20.0, 40)

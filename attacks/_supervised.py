@@ -13,10 +13,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
-from attacks._uploads import features, summary
-from attacks.base import Background, Labels
-from targets.transcript import View
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.attacks._uploads import features, summary
+from fedrec_auditor.attacks.base import Background, Labels
+from fedrec_auditor.targets.transcript import View
 
 _BLOCK = 256  # users
 

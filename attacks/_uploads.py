@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
-from attacks._rank_one import decide, fit
-from targets.components import Component, Dense
-from targets.transcript import Glimpse, Uploads, View
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.attacks._rank_one import decide, fit
+from fedrec_auditor.targets.components import Component, Dense
+from fedrec_auditor.targets.transcript import Glimpse, Uploads, View
 
 # Numbers of one block of dense messages: 64 MiB in float64.
 _BLOCK = 2**23

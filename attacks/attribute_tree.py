@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
-from accountants.scope import Vantage
-from attacks._supervised import carries_uploads, learn, seed
-from attacks.base import Background, Family, Labels
-from targets.transcript import View
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.attacks._supervised import carries_uploads, learn, seed
+from fedrec_auditor.attacks.base import Background, Family, Labels
+from fedrec_auditor.targets.transcript import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.scope import Vantage
-from targets.transcript import View
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.targets.transcript import View
 
 
 class Family(StrEnum):

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from accountants.scope import Vantage
-from attacks._rank_one import decide, fit
-from attacks._uploads import blocks, last, seen
-from attacks.base import Background, Family, Reconstruction
-from targets.transcript import View
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.attacks._rank_one import decide, fit
+from fedrec_auditor.attacks._uploads import blocks, last, seen
+from fedrec_auditor.attacks.base import Background, Family, Reconstruction
+from fedrec_auditor.targets.transcript import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

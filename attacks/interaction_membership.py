@@ -8,15 +8,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
-from accountants.scope import Vantage
-from attacks._bits import carries_bits, evidence
-from attacks._item_rows import carries_item_rows, scores
-from attacks._rank_one import fit
-from attacks._reports import posterior_odds
-from attacks._uploads import blocks, last, seen
-from attacks.base import Background, Family, Scores
-from targets.transcript import View
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.attacks._bits import carries_bits, evidence
+from fedrec_auditor.attacks._item_rows import carries_item_rows, scores
+from fedrec_auditor.attacks._rank_one import fit
+from fedrec_auditor.attacks._reports import posterior_odds
+from fedrec_auditor.attacks._uploads import blocks, last, seen
+from fedrec_auditor.attacks.base import Background, Family, Scores
+from fedrec_auditor.targets.transcript import View
 
 _CERTAIN = 8.0
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accountants.errors import InputError
-from accountants.scope import Vantage
-from attacks.base import Background, Family, Scores
-from targets.transcript import View
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.attacks.base import Background, Family, Scores
+from fedrec_auditor.targets.transcript import View
 
 
 @dataclass(frozen=True)

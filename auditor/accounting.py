@@ -6,19 +6,19 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from accountants.bound import Bound
-from accountants.crosscheck import cross_check
-from accountants.errors import InputError
-from accountants.infinite import why_infinite
-from accountants.methods.base import Accountant
-from accountants.scope import Scope, Vantage
-from accountants.sizes import Sizes
-from accountants.verdict import Verdict, exceeds, judge, refutes
-from auditor.exact import delta_at, exact_lower_bound, has_curve
-from auditor.families import FAMILIES
-from reports.record import Finding
-from targets.mechanisms.base import Mechanism
-from targets.systems.base import Population, Question, Target
+from fedrec_auditor.accountants.bound import Bound
+from fedrec_auditor.accountants.crosscheck import cross_check
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.infinite import why_infinite
+from fedrec_auditor.accountants.methods.base import Accountant
+from fedrec_auditor.accountants.scope import Scope, Vantage
+from fedrec_auditor.accountants.sizes import Sizes
+from fedrec_auditor.accountants.verdict import Verdict, exceeds, judge, refutes
+from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.reports.record import Finding
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.systems.base import Population, Question, Target
 
 
 def all_accountants() -> tuple[Accountant, ...]:

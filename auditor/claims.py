@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from accountants.bound import Bound
-from accountants.verdict import Verdict, judge
-from auditor import accounting
-from auditor.demonstrations.base import Contest, Demonstration, Transcript
-from auditor.families import FAMILIES
-from auditor.games import neighbours
-from reports.record import (
+from fedrec_auditor.accountants.bound import Bound
+from fedrec_auditor.accountants.verdict import Verdict, judge
+from fedrec_auditor.auditor import accounting
+from fedrec_auditor.auditor.demonstrations.base import Contest, Demonstration, Transcript
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.games import neighbours
+from fedrec_auditor.reports.record import (
     ClaimRow,
     DemonstrationRow,
     Finding,
     MeasuredRow,
     TrialRow,
 )
-from targets.systems.base import Question, Target
+from fedrec_auditor.targets.systems.base import Question, Target
 
 QUICK_SHARE, QUICK_LEAST = 10, 20_000
 

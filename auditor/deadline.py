@@ -18,7 +18,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from typing import NoReturn
 
-from accountants.errors import AuditError, IncompleteError, InputError
+from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
 
 _LONGEST = 1e6
 _GRACE = 5.0

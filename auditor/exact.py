@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from accountants.bound import Bound, Side, Witness, check_delta, check_epsilon
-from accountants.errors import InputError
-from accountants.loss import least_epsilon
-from accountants.scope import Scope
-from targets.mechanisms.base import Critical, Divergent, Mechanism
+from fedrec_auditor.accountants.bound import Bound, Side, Witness, check_delta, check_epsilon
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.loss import least_epsilon
+from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.targets.mechanisms.base import Critical, Divergent, Mechanism
 
 Law = NDArray[np.float64]
 """Log-probabilities of outputs."""

@@ -17,7 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from accountants.errors import InputError
+from fedrec_auditor.accountants.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +95,15 @@ class Family:
 FAMILIES = {
     family.kind: family
     for family in (
-        Family("targets", "targets.systems"),
+        Family("targets", "fedrec_auditor.targets.systems"),
         Family("attacks", "attacks"),
-        Family("estimators", "auditor.estimators"),
-        Family("accountants", "accountants.methods"),
-        Family("mechanisms", "targets.mechanisms"),
-        Family("datasets", "targets.datasets"),
-        Family("learners", "targets.learners"),
-        Family("protections", "targets.protections"),
-        Family("routes", "targets.routes"),
-        Family("demonstrations", "auditor.demonstrations"),
+        Family("estimators", "fedrec_auditor.auditor.estimators"),
+        Family("accountants", "fedrec_auditor.accountants.methods"),
+        Family("mechanisms", "fedrec_auditor.targets.mechanisms"),
+        Family("datasets", "fedrec_auditor.targets.datasets"),
+        Family("learners", "fedrec_auditor.targets.learners"),
+        Family("protections", "fedrec_auditor.targets.protections"),
+        Family("routes", "fedrec_auditor.targets.routes"),
+        Family("demonstrations", "fedrec_auditor.auditor.demonstrations"),
     )
 }

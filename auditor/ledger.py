@@ -13,18 +13,18 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import targets.ledger
-from accountants.errors import InputError
-from accountants.verdict import Verdict
-from auditor.accounting import all_accountants, answer, exact_bounds
-from auditor.families import FAMILIES
-from auditor.plan import Plan, make_target
-from auditor.workers import results
-from reports.ledger import Arithmetic, Figure, LedgerRow, TableRow
-from reports.record import Finding, ScopeRow
-from targets.ledger._privrec_tables import PRINTED, Table, counted, realisable, upper
-from targets.ledger.entry import Computed, Entry
-from targets.systems.base import Population, Question
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.accounting import all_accountants, answer, exact_bounds
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan import Plan, make_target
+from fedrec_auditor.auditor.workers import results
+from fedrec_auditor.reports.ledger import Arithmetic, Figure, LedgerRow, TableRow
+from fedrec_auditor.reports.record import Finding, ScopeRow
+from fedrec_auditor.targets import ledger
+from fedrec_auditor.targets.ledger._privrec_tables import PRINTED, Table, counted, realisable, upper
+from fedrec_auditor.targets.ledger.entry import Computed, Entry
+from fedrec_auditor.targets.systems.base import Population, Question
 
 _MOVIELENS = Population(n_users=943, n_items=1682)
 _SIZES = ("n_users", "n_items")
@@ -34,7 +34,7 @@ _SIZES = ("n_users", "n_items")
 def entries() -> tuple[Entry, ...]:
     """All entries of the ledger, by heading and part; InputError if two have one number."""
     found: dict[str, Entry] = {}
-    package = targets.ledger
+    package = ledger
     for module in pkgutil.iter_modules(package.__path__):
         if module.name == "entry" or module.name.startswith("_"):
             continue

@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
-from accountants.errors import InputError
-from auditor.families import FAMILIES
-from auditor.plan import PARTS, Plan, Setting, make_target
-from targets.systems.base import Target
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan import PARTS, Plan, Setting, make_target
+from fedrec_auditor.targets.systems.base import Target
 
 _LARGEST = 10**15
 # What papers call a setting, and the fields that it may be here.

@@ -12,13 +12,13 @@ from typing import TypeVar
 import numpy as np
 from pydantic import Field
 
-from attacks.base import Attack, Family
-from auditor import accounting, claims, utility
-from auditor.families import FAMILIES
-from auditor.games import attribute, local, membership, reconstruction
-from auditor.plan import Plan, make_target
-from auditor.utility.held import Held
-from reports.record import (
+from fedrec_auditor.attacks.base import Attack, Family
+from fedrec_auditor.auditor import accounting, claims, utility
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.games import attribute, local, membership, reconstruction
+from fedrec_auditor.auditor.plan import Plan, make_target
+from fedrec_auditor.auditor.utility.held import Held
+from fedrec_auditor.reports.record import (
     AttackRow,
     DemonstrationRow,
     Finding,
@@ -27,10 +27,10 @@ from reports.record import (
     Row,
     UtilityRow,
 )
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.features import count_user_features
-from targets.systems.base import DEFAULT, Population, Run, Target
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.features import count_user_features
+from fedrec_auditor.targets.systems.base import DEFAULT, Population, Run, Target
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
 BOUNDS, UTILITY = "bounds", "utility"

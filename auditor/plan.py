@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from accountants.errors import InputError
-from auditor.families import FAMILIES
-from targets.compute import DEFAULT, Compute, reach
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.targets.compute import DEFAULT, Compute, reach
 
 if TYPE_CHECKING:
-    from targets.systems.base import Target
+    from fedrec_auditor.targets.systems.base import Target
 
 Number = bool | int | float | str
 Setting = Number | Mapping[str, Number]
@@ -104,7 +104,7 @@ class Plan(BaseModel):
 
     def _demonstrated(self) -> Plan:
         """The plan with the targets that have a demonstration, among those named."""
-        from auditor import claims
+        from fedrec_auditor.auditor import claims
 
         _check("targets", self.targets, "targets")
         if self.settings:

@@ -23,17 +23,24 @@ from typing import Any
 import threadpoolctl
 from pydantic import ValidationError
 
-from accountants.errors import AuditError, InputError
-from auditor import pieces, workers
-from auditor.pieces import Piece, PieceResult
-from auditor.plan import Plan, Resources, Setting, make_plan, make_resources, make_target
-from auditor.progress import Observer
-from auditor.sources import load_data
-from reports import store
-from reports.record import DataRow, Provenance, Record
-from targets.compute import Compute
-from targets.datasets._filters import Filter
-from targets.datasets.base import Interactions
+from fedrec_auditor.accountants.errors import AuditError, InputError
+from fedrec_auditor.auditor import pieces, workers
+from fedrec_auditor.auditor.pieces import Piece, PieceResult
+from fedrec_auditor.auditor.plan import (
+    Plan,
+    Resources,
+    Setting,
+    make_plan,
+    make_resources,
+    make_target,
+)
+from fedrec_auditor.auditor.progress import Observer
+from fedrec_auditor.auditor.sources import load_data
+from fedrec_auditor.reports import store
+from fedrec_auditor.reports.record import DataRow, Provenance, Record
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets._filters import Filter
+from fedrec_auditor.targets.datasets.base import Interactions
 
 logger = logging.getLogger(__name__)
 
@@ -250,8 +257,8 @@ def _source_digest() -> str:
     """SHA-256 over our own source, so that pieces of other code are never taken for ours."""
     root = Path(__file__).parent.parent
     digest = hashlib.sha256()
-    for package in ("accountants", "attacks", "auditor", "reports", "targets"):
-        for path in sorted((root / package).rglob("*.py")):
+    for package in sorted(root.iterdir()):
+        for path in sorted(package.rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -7,10 +7,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from accountants.errors import InputError
-from auditor.families import FAMILIES
-from targets.datasets._filters import Filter
-from targets.datasets.base import Dataset, Interactions
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.targets.datasets._filters import Filter
+from fedrec_auditor.targets.datasets.base import Dataset, Interactions
 
 TABLES = (".csv", ".tsv", ".parquet")
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import joblib
 
-from accountants.errors import IncompleteError
+from fedrec_auditor.accountants.errors import IncompleteError
 
 Result = TypeVar("Result")
 

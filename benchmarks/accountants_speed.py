@@ -28,10 +28,10 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from threadpoolctl import threadpool_limits
 
-from accountants.events import PureDpEvent, RevealedSamplingDpEvent, ShuffledDpEvent
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from auditor.families import FAMILIES
 from benchmarks import Row, best_of
+from fedrec_auditor.accountants.events import PureDpEvent, RevealedSamplingDpEvent, ShuffledDpEvent
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.families import FAMILIES
 
 DELTA = 1e-6
 SCOPE = Scope(

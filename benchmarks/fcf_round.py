@@ -34,8 +34,8 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from benchmarks import Row, best_of, own_peak
-from targets.components import RankOne
-from targets.systems._closed_form import Kernel, item_gradients
+from fedrec_auditor.targets.components import RankOne
+from fedrec_auditor.targets.systems._closed_form import Kernel, item_gradients
 
 ALPHA, REGULARIZATION = 1.0, 1e-6
 KEPT = "client loop, uploads kept"

@@ -29,13 +29,13 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks import Row, best_of, own_peak
 from benchmarks.fcf_round import interactions
-from targets.components import Rows
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.learners._minibatches import draw_examples, draw_order
-from targets.learners.base import Catalogue, Clients, LocalTraining
-from targets.learners.gcn import Gcn
-from targets.streams import Streams
+from fedrec_auditor.targets.components import Rows
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.learners._minibatches import draw_examples, draw_order
+from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
+from fedrec_auditor.targets.learners.gcn import Gcn
+from fedrec_auditor.targets.streams import Streams
 
 FEATURES, LOCAL, LEARNER = 44, LocalTraining(), Gcn(init_scale=0.1)
 LOADER = "client loop, nn.Module, DataLoader"

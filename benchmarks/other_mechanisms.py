@@ -1,7 +1,7 @@
 """Local randomizers of diffprivlib and OpenDP, each held against its own library's claim.
 
-Every mechanism is a black box to ``auditor.verify_ldp``: outputs go in, its law does not. The claim
-is what the library says for the inputs shown: the epsilon (and delta) that it was built for in
+Every mechanism is a black box to ``verify_ldp``: outputs go in, its law does not. The claim is
+what the library says for the inputs shown: the epsilon (and delta) that it was built for in
 diffprivlib, the value of the privacy map in OpenDP. Both draw one output at a time, in 2 to 120
 microseconds, hence the few samples; the noise of OpenDP is drawn for a vector of equal inputs
 where that is the same noise for each. diffprivlib draws from a seeded stand-in for the system's
@@ -17,8 +17,8 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-from accountants.verdict import Verdict
 from benchmarks.others.case import Case
+from fedrec_auditor.accountants.verdict import Verdict
 
 LIBRARIES = ("diffprivlib", "opendp")
 RESULTS = Path(__file__).with_name("OTHER_MECHANISMS.md")

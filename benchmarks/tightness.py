@@ -21,11 +21,14 @@ from numpy.typing import NDArray
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from auditor.estimators.clopper_pearson import clopper_pearson_lower, clopper_pearson_upper
-from auditor.verification.sampled.lower_bound import sampled_lower_bound
-from auditor.verification.subject import Subject
-from auditor.verification.verification import ONE_REPORT
 from benchmarks._side_by_side import side_by_side
+from fedrec_auditor.auditor.estimators.clopper_pearson import (
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+)
+from fedrec_auditor.auditor.verification.sampled.lower_bound import sampled_lower_bound
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT
 
 Values = NDArray[np.float64]
 RESULTS = Path(__file__).with_name("TIGHTNESS.md")

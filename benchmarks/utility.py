@@ -15,14 +15,14 @@ import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from auditor import utility
-from auditor.families import FAMILIES
-from auditor.sources import load_data
 from benchmarks.__main__ import machine
 from benchmarks.utility_notes import NOTES
-from reports.record import UtilityRow
-from targets.datasets.base import Interactions
-from targets.systems.base import Target
+from fedrec_auditor.auditor import utility
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.sources import load_data
+from fedrec_auditor.reports.record import UtilityRow
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Target
 
 RESULTS = Path(__file__).parents[1] / "docs" / "utility.md"
 SETTINGS: dict[str, dict[str, int]] = {"dp-privrec": {"rounds": 20}}

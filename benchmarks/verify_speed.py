@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from auditor.verification import Verification, verify_ldp
-from auditor.verification.subject import Subject
 from benchmarks import Row, best_of
+from fedrec_auditor.auditor.verification import Verification, verify_ldp
+from fedrec_auditor.auditor.verification.subject import Subject
 
 DRAWS = 10**7
 KEEP = math.e / (1 + math.e)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.record import DemonstrationRow, TrialRow
-from reports.words import delta_words, measured_words, number, percent
+from fedrec_auditor.reports.record import DemonstrationRow, TrialRow
+from fedrec_auditor.reports.words import delta_words, measured_words, number, percent
 
 HEADS = ("demonstration", "claim", "measured", "control", "outcome")
 

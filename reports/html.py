@@ -7,10 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reports import demonstrations as shown
-from reports import plots, words
-from reports.record import Record
-from reports.section import Section, sections, tally
+from fedrec_auditor.reports import demonstrations as shown
+from fedrec_auditor.reports import plots, words
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.section import Section, sections, tally
 
 if TYPE_CHECKING:
     from jinja2 import Environment

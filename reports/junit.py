@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from xml.etree import ElementTree as ET
 
-from accountants.verdict import Verdict
-from reports.record import Finding, Record
-from reports.words import (
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports.record import Finding, Record
+from fedrec_auditor.reports.words import (
     claimed_guess_words,
     flag_words,
     legal,

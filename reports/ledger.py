@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
-from accountants.verdict import Verdict
-from reports.record import Epsilon, Finding, Row, ScopeRow
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports.record import Epsilon, Finding, Row, ScopeRow
 
 Setting = bool | int | float | str
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from reports.ledger import Arithmetic, Figure, LedgerRow, TableRow
-from reports.ledger_terminal import counts
-from reports.ledger_words import (
+from fedrec_auditor.reports.ledger import Arithmetic, Figure, LedgerRow, TableRow
+from fedrec_auditor.reports.ledger_terminal import counts
+from fedrec_auditor.reports.ledger_words import (
     ARITHMETIC,
     claimed_formula,
     command,
@@ -14,7 +14,7 @@ from reports.ledger_words import (
     holds_formula,
     short,
 )
-from reports.words import VERDICTS, number, scope_words
+from fedrec_auditor.reports.words import VERDICTS, number, scope_words
 
 _MOST = 6  # wrong numbers listed of one entry
 _HEAD = """\

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from accountants.verdict import Verdict
-from reports.ledger import Arithmetic, LedgerRow, TableRow
-from reports.ledger_words import (
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports.ledger import Arithmetic, LedgerRow, TableRow
+from fedrec_auditor.reports.ledger_words import (
     ARITHMETIC,
     claimed_formula,
     command,
@@ -15,7 +15,7 @@ from reports.ledger_words import (
     holds_formula,
     short,
 )
-from reports.words import VERDICTS, number, printable, scope_words
+from fedrec_auditor.reports.words import VERDICTS, number, printable, scope_words
 
 if TYPE_CHECKING:
     from rich.console import Console

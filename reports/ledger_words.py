@@ -6,9 +6,9 @@ import math
 import shlex
 from collections.abc import Mapping
 
-from reports.ledger import Arithmetic, Figure, LedgerRow
-from reports.record import Finding
-from reports.words import delta_words
+from fedrec_auditor.reports.ledger import Arithmetic, Figure, LedgerRow
+from fedrec_auditor.reports.record import Finding
+from fedrec_auditor.reports.words import delta_words
 
 ARITHMETIC = {
     Arithmetic.WRONG: "A number that the paper states or relies on does not come out.",

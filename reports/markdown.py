@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from reports import demonstrations as shown
-from reports.record import (
+from fedrec_auditor.reports import demonstrations as shown
+from fedrec_auditor.reports.record import (
     AttackRow,
     DemonstrationRow,
     Finding,
@@ -15,8 +15,8 @@ from reports.record import (
     UtilityRow,
     WitnessRow,
 )
-from reports.section import Section, sections, tally
-from reports.words import (
+from fedrec_auditor.reports.section import Section, sections, tally
+from fedrec_auditor.reports.words import (
     SIGNS,
     asked_words,
     brief,

@@ -12,10 +12,10 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from accountants.bound import guess_probability
-from accountants.verdict import VACUOUS_GUESS
-from reports.record import AttackRow, Finding
-from reports.words import number
+from fedrec_auditor.accountants.bound import guess_probability
+from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
+from fedrec_auditor.reports.record import AttackRow, Finding
+from fedrec_auditor.reports.words import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
-from accountants.bound import Bound, Side, Witness, guess_probability
-from accountants.claim import Claim
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from accountants.verdict import Judgement, Verdict, judge, refutes
+from fedrec_auditor.accountants.bound import Bound, Side, Witness, guess_probability
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge, refutes
 
 SCHEMA_VERSION: Literal[1] = 1
 

@@ -6,16 +6,16 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
-from accountants.bound import guess_probability
-from accountants.verdict import Verdict
-from reports.record import (
+from fedrec_auditor.accountants.bound import guess_probability
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports.record import (
     AttackRow,
     Finding,
     Measurement,
     Record,
     UtilityRow,
 )
-from reports.words import (
+from fedrec_auditor.reports.words import (
     ADJACENCIES,
     asked_words,
     brief,

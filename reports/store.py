@@ -17,9 +17,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from accountants.errors import IncompleteError, InputError
-from reports import html, junit, markdown
-from reports.record import SCHEMA_VERSION, Record
+from fedrec_auditor.accountants.errors import IncompleteError, InputError
+from fedrec_auditor.reports import html, junit, markdown
+from fedrec_auditor.reports.record import SCHEMA_VERSION, Record
 
 RECORD = "report.json"
 FILES = ("report.html", "report.md", "junit.xml", RECORD)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from accountants.verdict import Verdict
-from reports import demonstrations as shown
-from reports.record import AttackRow, DemonstrationRow, Finding, MeasuredRow, Record
-from reports.section import Section, sections
-from reports.words import brief, delta_words, flag_words, number, percent, printable
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports import demonstrations as shown
+from fedrec_auditor.reports.record import AttackRow, DemonstrationRow, Finding, MeasuredRow, Record
+from fedrec_auditor.reports.section import Section, sections
+from fedrec_auditor.reports.words import brief, delta_words, flag_words, number, percent, printable
 
 if TYPE_CHECKING:
     from rich.console import Console

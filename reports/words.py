@@ -9,10 +9,17 @@ from __future__ import annotations
 import math
 import re
 
-from accountants.bound import guess_probability
-from accountants.scope import Adjacency, Horizon, Unit, Vantage
-from accountants.verdict import Verdict
-from reports.record import AccountedRow, ClaimRow, Finding, MeasuredRow, ScopeRow, WitnessRow
+from fedrec_auditor.accountants.bound import guess_probability
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Unit, Vantage
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports.record import (
+    AccountedRow,
+    ClaimRow,
+    Finding,
+    MeasuredRow,
+    ScopeRow,
+    WitnessRow,
+)
 
 UNITS = {
     Unit.BIT: "one bit of one upload",

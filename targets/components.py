@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from targets.streams import Streams
+from fedrec_auditor.targets.streams import Streams
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.floating[Any]]

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from accountants.errors import InputError
+from fedrec_auditor.accountants.errors import InputError
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController

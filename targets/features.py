@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
-from targets.datasets._movielens import AGE_GROUPS, age_group
-from targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets._movielens import AGE_GROUPS, age_group
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 
 LEVELS = 5
 OF_RATINGS = 18

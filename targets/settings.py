@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from accountants.errors import InputError
+from fedrec_auditor.accountants.errors import InputError
 
 Rule = Callable[[float], bool]
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from targets.components import Component
-from targets.compute import Compute
-from targets.transcript import Round, Uploads
+from fedrec_auditor.targets.components import Component
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.transcript import Round, Uploads
 
 _SMALL = 1 << 20  # bytes; smaller arrays stay in memory
 

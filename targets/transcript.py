@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accountants.errors import InputError
-from accountants.scope import Vantage
-from targets.components import Component, Ints, Reports
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.targets.components import Component, Ints, Reports
 
 Broadcast = Mapping[str, NDArray[Any]]
 """A model as it is sent to all clients: its named parts."""

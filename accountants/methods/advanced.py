@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from dp_accounting import DpEvent
 
-from accountants._pure import PURE_EVENTS, Kinds, pure_kinds
-from accountants.bound import Bound, Side, check_delta
-from accountants.events import private_leaves, readable
+from fedrec_auditor.accountants._pure import PURE_EVENTS, Kinds, pure_kinds
+from fedrec_auditor.accountants.bound import Bound, Side, check_delta
+from fedrec_auditor.accountants.events import private_leaves, readable
 
 if TYPE_CHECKING:
-    from accountants.scope import Scope
+    from fedrec_auditor.accountants.scope import Scope
 
 _Form = Literal["kairouz-oh-viswanath-2015", "dwork-rothblum-vadhan-2010"]
 

@@ -18,10 +18,10 @@ from dp_accounting import (
 from scipy import stats
 from scipy.special import ndtri
 
-from accountants._gaussian import gaussian_epsilon
-from accountants.bound import Bound, Side, check_delta, check_epsilon
-from accountants.composition import epsilon_above
-from accountants.events import (
+from fedrec_auditor.accountants._gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.bound import Bound, Side, check_delta, check_epsilon
+from fedrec_auditor.accountants.composition import epsilon_above
+from fedrec_auditor.accountants.events import (
     BitFlipDpEvent,
     PureDpEvent,
     RevealedSamplingDpEvent,
@@ -29,13 +29,13 @@ from accountants.events import (
     private_leaves,
     readable,
 )
-from accountants.loss import least_epsilon
-from accountants.pairs import AtomicPair, GaussianPair, LaplacePair, Pair, Reversed
-from accountants.sampled_pairs import FixedSize, Poisson, Revealed
-from accountants.ternary import Ternary
+from fedrec_auditor.accountants.loss import least_epsilon
+from fedrec_auditor.accountants.pairs import AtomicPair, GaussianPair, LaplacePair, Pair, Reversed
+from fedrec_auditor.accountants.sampled_pairs import FixedSize, Poisson, Revealed
+from fedrec_auditor.accountants.ternary import Ternary
 
 if TYPE_CHECKING:
-    from accountants.scope import Scope
+    from fedrec_auditor.accountants.scope import Scope
 
 _BITS = (RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent)
 _READS = (*_BITS, LaplaceDpEvent, GaussianDpEvent)

@@ -20,8 +20,8 @@ from dp_accounting import (
 from dp_accounting.rdp import compute_epsilon
 from numpy.typing import NDArray
 
-from accountants.bound import Bound, Side, check_delta
-from accountants.events import (
+from fedrec_auditor.accountants.bound import Bound, Side, check_delta
+from fedrec_auditor.accountants.events import (
     BitFlipDpEvent,
     PureDpEvent,
     RevealedSamplingDpEvent,
@@ -29,11 +29,16 @@ from accountants.events import (
     private_leaves,
     readable,
 )
-from accountants.sampled_curves import fixed_size, fixed_size_gaussian, gaussian, poisson_gaussian
-from accountants.ternary import Ternary
+from fedrec_auditor.accountants.sampled_curves import (
+    fixed_size,
+    fixed_size_gaussian,
+    gaussian,
+    poisson_gaussian,
+)
+from fedrec_auditor.accountants.ternary import Ternary
 
 if TYPE_CHECKING:
-    from accountants.scope import Scope
+    from fedrec_auditor.accountants.scope import Scope
 
 _BITS = (RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent)
 _READS = (

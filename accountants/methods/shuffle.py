@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import logsumexp
 
-from accountants.bound import Bound, Side, check_delta, check_epsilon
-from accountants.errors import InputError
-from accountants.events import ShuffledDpEvent, private_leaves, readable
-from accountants.loss import least_epsilon, on_grid
-from accountants.methods.pld import ROUNDING
+from fedrec_auditor.accountants.bound import Bound, Side, check_delta, check_epsilon
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import ShuffledDpEvent, private_leaves, readable
+from fedrec_auditor.accountants.loss import least_epsilon, on_grid
+from fedrec_auditor.accountants.methods.pld import ROUNDING
 
 if TYPE_CHECKING:
-    from accountants.scope import Scope
+    from fedrec_auditor.accountants.scope import Scope
 
 _READS = (ShuffledDpEvent,)
 _TAIL = 1e-17

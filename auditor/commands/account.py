@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from accountants.errors import InputError
+from fedrec_auditor.accountants.errors import InputError
 
 if TYPE_CHECKING:
-    from reports.record import Finding, Row
-    from targets.systems.base import Population, Target
+    from fedrec_auditor.reports.record import Finding, Row
+    from fedrec_auditor.targets.systems.base import Population, Target
 
 _NUMBER = re.compile(r"\d+[a-z]?")
 
@@ -94,10 +94,10 @@ def _account(
     """A target's questions, then its entries in the ledger where its settings are its own."""
     from rich.console import Console
 
-    from auditor import ledger
-    from auditor.overrides import overridden
-    from reports import ledger_terminal, terminal
-    from targets.systems.base import Population
+    from fedrec_auditor.auditor import ledger
+    from fedrec_auditor.auditor.overrides import overridden
+    from fedrec_auditor.reports import ledger_terminal, terminal
+    from fedrec_auditor.targets.systems.base import Population
 
     n_users, n_items = 943 if users is None else users, 1682 if items is None else items
     if min(n_users, n_items) < 2:
@@ -125,7 +125,7 @@ def _account(
 
 def _findings(system: Target, population: Population) -> tuple[Finding, ...]:
     """Every question of a target answered."""
-    from auditor import accounting
+    from fedrec_auditor.auditor import accounting
 
     exact = accounting.exact_bounds(system, population)
     accountants = accounting.all_accountants()
@@ -139,9 +139,9 @@ def _ledger(number: str | None, as_json: bool, markdown: bool, jobs: int | None)
     """The ledger, or some of its entries in full."""
     from rich.console import Console
 
-    from auditor import ledger
-    from auditor.plan import make_resources
-    from reports import ledger_markdown, ledger_terminal
+    from fedrec_auditor.auditor import ledger
+    from fedrec_auditor.auditor.plan import make_resources
+    from fedrec_auditor.reports import ledger_markdown, ledger_terminal
 
     workers = make_resources(1 if jobs is None else jobs).jobs
     chosen = ledger.entries() if number is None else ledger.find(number)
@@ -162,9 +162,9 @@ def _tables(as_json: bool, jobs: int | None) -> None:
     """PrivRec's Tables 3 and 4."""
     from rich.console import Console
 
-    from auditor import ledger
-    from auditor.plan import make_resources
-    from reports import ledger_terminal
+    from fedrec_auditor.auditor import ledger
+    from fedrec_auditor.auditor.plan import make_resources
+    from fedrec_auditor.reports import ledger_terminal
 
     cells = ledger.tables(jobs=make_resources(jobs).jobs)
     if as_json:

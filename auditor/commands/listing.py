@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from accountants.errors import InputError
-from auditor.families import FAMILIES
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.families import FAMILIES
 
 
 def command(

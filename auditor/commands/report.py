@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from auditor.commands.run import FailOn
+from fedrec_auditor.auditor.commands.run import FailOn
 
 
 def command(
@@ -17,7 +17,7 @@ def command(
     ] = FailOn.VIOLATED,
 ) -> None:
     """Render report.html, report.md and junit.xml again, without running a target."""
-    from reports import store
+    from fedrec_auditor.reports import store
 
     record = store.read(directory)
     store.write(record, directory, fail_on=str(fail_on))

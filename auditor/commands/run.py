@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from accountants.errors import IncompleteError, InputError
-from auditor.families import FAMILIES
+from fedrec_auditor.accountants.errors import IncompleteError, InputError
+from fedrec_auditor.auditor.families import FAMILIES
 
 if TYPE_CHECKING:
-    from auditor.plan import Plan
-    from reports.record import Record
+    from fedrec_auditor.auditor.plan import Plan
+    from fedrec_auditor.reports.record import Record
 
 FOUND = 1
 INCOMPLETE = 3
@@ -77,10 +77,10 @@ def command(
     """Audit targets: claims against proofs, exact bounds, measurements and attacks."""
     from rich.console import Console
 
-    from auditor.plan import make_resources
-    from auditor.progress import progress
-    from auditor.runner import run_plan
-    from reports import terminal
+    from fedrec_auditor.auditor.plan import make_resources
+    from fedrec_auditor.auditor.progress import progress
+    from fedrec_auditor.auditor.runner import run_plan
+    from fedrec_auditor.reports import terminal
 
     errors = Console(stderr=True)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
@@ -116,7 +116,7 @@ def command(
 
 def exit_code(record: Record, fail_on: FailOn) -> int:
     """3 for an UNSOUND finding or a failed piece, 1 for one at the level, 0 otherwise."""
-    from accountants.verdict import Verdict
+    from fedrec_auditor.accountants.verdict import Verdict
 
     verdicts = {finding.verdict for finding in record.findings}
     if Verdict.UNSOUND in verdicts or record.errors:
@@ -142,7 +142,7 @@ def _refuse_data(only: Only | None, said: dict[str, Any]) -> None:
 
 def _plan(path: Path | None, said: dict[str, Any]) -> Plan:
     """The plan file with what the command line says over it."""
-    from auditor.plan import amend, read_plan
+    from fedrec_auditor.auditor.plan import amend, read_plan
 
     base = None if path is None else read_plan(path)
     return amend(base, {key: value for key, value in said.items() if value is not None})

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from accountants.errors import InputError
+from fedrec_auditor.accountants.errors import InputError
 
 if TYPE_CHECKING:
-    from auditor.verification import Verification
+    from fedrec_auditor.auditor.verification import Verification
 
 FOUND = 1
 _STYLES = {
@@ -61,14 +61,14 @@ def command(
 
     Exits with 1 if the ratio is VIOLATED or a check failed that is not waived.
     """
-    from auditor.deadline import answer_within
+    from fedrec_auditor.auditor.deadline import answer_within
 
     def work() -> tuple[int, str]:
         if not sys.warnoptions:
             warnings.simplefilter("ignore")  # of the callable; a refusal is one line
-        from auditor.verification import verify_ldp
-        from auditor.verification.waiver import unwaived
-        from auditor.verification.words import describe
+        from fedrec_auditor.auditor.verification import verify_ldp
+        from fedrec_auditor.auditor.verification.waiver import unwaived
+        from fedrec_auditor.auditor.verification.words import describe
 
         with tempfile.TemporaryDirectory(prefix="auditor-") as folder:
             # Hypothesis keeps notes; the working folder is not ours to leave them in.

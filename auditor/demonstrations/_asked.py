@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from accountants.claim import Claim
-from accountants.errors import InputError
-from accountants.scope import Scope
-from targets.systems.base import Population, Target
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.targets.systems.base import Population, Target
 
 
 def claim_in(

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.scope import Horizon, Unit, Vantage, any_pair
-from auditor.demonstrations._asked import claim_in
-from auditor.demonstrations.base import Contest
-from targets.components import Dense
-from targets.datasets.base import Interactions
-from targets.systems._item_knn import FlippedKnn
-from targets.systems.base import Population
+from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.auditor.demonstrations._asked import claim_in
+from fedrec_auditor.auditor.demonstrations.base import Contest
+from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems._item_knn import FlippedKnn
+from fedrec_auditor.targets.systems.base import Population
 
 _POPULATION = Population(n_users=2, n_items=2)
 _SCOPE = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from targets.components import Dense
-from targets.systems.dp_privrec import BIT, CLIP, DpPrivRec
-from targets.transcript import Broadcast, Uploads
+from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.targets.systems.dp_privrec import BIT, CLIP, DpPrivRec
+from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 
 def small(*, multiplier: float, server_rate: float = 1.0, faithful: bool = True) -> DpPrivRec:

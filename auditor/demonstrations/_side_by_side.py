@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from targets.components import Floats
-from targets.compute import one_thread
-from targets.datasets.base import Interactions
-from targets.systems._horizontal_mf import HorizontalMf
-from targets.systems._sgd_mf import batch_size, rate_at
-from targets.transcript import Uploads
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.compute import one_thread
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems._horizontal_mf import HorizontalMf
+from fedrec_auditor.targets.systems._sgd_mf import batch_size, rate_at
+from fedrec_auditor.targets.transcript import Uploads
 
 Statistic = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """From what is seen of a block, (rounds, block, items, p), one number a copy, (block,)."""

@@ -9,10 +9,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.bound import Bound
-from accountants.claim import Claim
-from accountants.scope import Scope
-from targets.systems.base import Population, Target
+from fedrec_auditor.accountants.bound import Bound
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.targets.systems.base import Population, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from auditor.demonstrations._asked import claim_in
-from auditor.demonstrations._privrec_steps import dense, following, small
-from auditor.demonstrations.base import Contest
-from targets.datasets.base import Interactions
-from targets.systems.base import Population
-from targets.systems.dp_privrec import BIT, DpPrivRec
-from targets.transcript import Broadcast
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.demonstrations._asked import claim_in
+from fedrec_auditor.auditor.demonstrations._privrec_steps import dense, following, small
+from fedrec_auditor.auditor.demonstrations.base import Contest
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.dp_privrec import BIT, DpPrivRec
+from fedrec_auditor.targets.transcript import Broadcast
 
 _ITEMS = 4
 _POPULATION = Population(n_users=2, n_items=_ITEMS)

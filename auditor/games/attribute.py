@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks._uploads import senders, summary
-from attacks.base import Attack, Background, Labels
-from auditor import metrics
-from reports.record import AttackRow
-from targets.datasets.base import Attribute, Interactions
-from targets.transcript import View
+from fedrec_auditor.attacks._uploads import senders, summary
+from fedrec_auditor.attacks.base import Attack, Background, Labels
+from fedrec_auditor.auditor import metrics
+from fedrec_auditor.reports.record import AttackRow
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.transcript import View
 
 ATTRIBUTES = ("gender", "age_group")
 SHARES, QUICK_SHARES = (0.1, 0.3), (0.3,)

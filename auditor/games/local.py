@@ -7,16 +7,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.bound import Bound
-from accountants.scope import Vantage
-from accountants.verdict import ALARM_CONFIDENCE
-from attacks.base import Attack, Background, Scores
-from auditor.estimators.base import Estimator
-from auditor.estimators.clopper_pearson import clopper_pearson_lower, clopper_pearson_upper
-from reports.record import AttackRow
-from targets.components import Dense
-from targets.systems.base import Challenge
-from targets.transcript import Glimpse, Public, Uploads, View
+from fedrec_auditor.accountants.bound import Bound
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE
+from fedrec_auditor.attacks.base import Attack, Background, Scores
+from fedrec_auditor.auditor.estimators.base import Estimator
+from fedrec_auditor.auditor.estimators.clopper_pearson import (
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+)
+from fedrec_auditor.reports.record import AttackRow
+from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.targets.systems.base import Challenge
+from fedrec_auditor.targets.transcript import Glimpse, Public, Uploads, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

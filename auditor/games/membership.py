@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks._uploads import senders
-from attacks.base import Attack, Background, Scores
-from auditor import metrics
-from reports.record import AttackRow
-from targets.datasets.base import Interactions
-from targets.transcript import View
+from fedrec_auditor.attacks._uploads import senders
+from fedrec_auditor.attacks.base import Attack, Background, Scores
+from fedrec_auditor.auditor import metrics
+from fedrec_auditor.reports.record import AttackRow
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.transcript import View
 
 FPR = 0.01
 PAIRS, USERS, QUICK_USERS = 20, 2000, 500

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.bound import Bound
-from accountants.errors import InputError
-from accountants.verdict import ALARM_CONFIDENCE, refutes
-from auditor.estimators.clopper_pearson import Event, certified, choose
+from fedrec_auditor.accountants.bound import Bound
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, refutes
+from fedrec_auditor.auditor.estimators.clopper_pearson import Event, certified, choose
 
 if TYPE_CHECKING:
-    from auditor.demonstrations.base import Contest
+    from fedrec_auditor.auditor.demonstrations.base import Contest
 
 BLOCK = 1 << 18
 """Runs drawn at once."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Attack, Background, Reconstruction
-from auditor import metrics
-from reports.record import AttackRow
-from targets.components import Floats, RankOne
-from targets.datasets.base import Interactions
-from targets.transcript import View
+from fedrec_auditor.attacks.base import Attack, Background, Reconstruction
+from fedrec_auditor.auditor import metrics
+from fedrec_auditor.reports.record import AttackRow
+from fedrec_auditor.targets.components import Floats, RankOne
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.transcript import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,23 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from auditor.testing.ldp import assert_ldp
-    from auditor.testing.mechanisms import Case, check_mechanism
-    from auditor.verification.strategies import inputs_of
+    from fedrec_auditor.auditor.testing.ldp import assert_ldp
+    from fedrec_auditor.auditor.testing.mechanisms import Case, check_mechanism
+    from fedrec_auditor.auditor.verification.strategies import inputs_of
 
 __all__ = ["Case", "assert_ldp", "check_mechanism", "inputs_of"]
 
 _PLACES = {
-    "Case": "auditor.testing.mechanisms",
-    "assert_ldp": "auditor.testing.ldp",
-    "check_mechanism": "auditor.testing.mechanisms",
-    "inputs_of": "auditor.verification.strategies",
+    "Case": "fedrec_auditor.auditor.testing.mechanisms",
+    "assert_ldp": "fedrec_auditor.auditor.testing.ldp",
+    "check_mechanism": "fedrec_auditor.auditor.testing.mechanisms",
+    "inputs_of": "fedrec_auditor.auditor.verification.strategies",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
-        raise AttributeError(f"module 'auditor.testing' has no attribute {name!r}")
+        raise AttributeError(f"module 'fedrec_auditor.auditor.testing' has no attribute {name!r}")
     from importlib import import_module
 
     return getattr(import_module(_PLACES[name]), name)

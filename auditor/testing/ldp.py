@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from auditor.verification.subject import Subject
-from auditor.verification.verification import Verification
-from auditor.verification.verify import verify_ldp
-from auditor.verification.waiver import unwaived
-from auditor.verification.words import describe
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import Verification
+from fedrec_auditor.auditor.verification.verify import verify_ldp
+from fedrec_auditor.auditor.verification.waiver import unwaived
+from fedrec_auditor.auditor.verification.words import describe
 
 
 def assert_ldp(
@@ -25,9 +25,9 @@ def assert_ldp(
 ) -> Verification:
     """Fail if ``mechanism`` is shown not to be (epsilon, delta)-LDP, or if a check failed.
 
-    The arguments are those of ``auditor.verify_ldp``, and ``allow`` names checks that may fail,
-    such as ("floating point",). The AssertionError says the pair of inputs, the event, its two
-    probabilities and their ratio against e^epsilon, every check, and the call that repeats it.
+    The arguments are those of ``fedrec_auditor.verify_ldp``, and ``allow`` names checks that may
+    fail, such as ("floating point",). The AssertionError says the pair of inputs, the event, its
+    two probabilities and their ratio against e^epsilon, every check, and the call that repeats it.
     Passing is no proof: what was not refuted is returned as a ``Verification``.
 
     Raises InputError for arguments that ``verify_ldp`` refuses, and for an unknown check.
@@ -48,6 +48,6 @@ def assert_ldp(
         name = Subject.of(mechanism).name
         call = ", ".join([name, *(f"{key}={value!r}" for key, value in settings.items())])
         raise AssertionError(
-            f"{name}\n{describe(found, allow=allow)}\nAgain: auditor.verify_ldp({call})"
+            f"{name}\n{describe(found, allow=allow)}\nAgain: fedrec_auditor.verify_ldp({call})"
         )
     return found

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from accountants.errors import InputError
-from auditor.accounting import all_accountants
-from auditor.exact import exact_lower_bound, has_curve
-from auditor.verification.verification import ONE_REPORT
-from targets.mechanisms.base import Divergent, Mechanism
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.accounting import all_accountants
+from fedrec_auditor.auditor.exact import exact_lower_bound, has_curve
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT
+from fedrec_auditor.targets.mechanisms.base import Divergent, Mechanism
 
 SAMPLES = 60_000
 P_VALUE = 1e-9

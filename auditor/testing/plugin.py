@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from auditor.verification import Verification
+    from fedrec_auditor.auditor.verification import Verification
 
-pytest.register_assert_rewrite("auditor.testing.mechanisms")  # its asserts are for people to read
+pytest.register_assert_rewrite(
+    "fedrec_auditor.auditor.testing.mechanisms"
+)  # its asserts are for people to read
 
 _OPTIONS = {
     "samples": (int, "Draws per input of assert_ldp, where the test does not say."),
@@ -31,10 +33,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def assert_ldp(pytestconfig: pytest.Config) -> Callable[..., Verification]:
-    """``auditor.testing.assert_ldp`` with the --ldp- options of this run as its defaults."""
+    """``testing.assert_ldp`` with the --ldp- options of this run as its defaults."""
     import functools
 
-    from auditor import testing
+    from fedrec_auditor.auditor import testing
 
     asked = {name: pytestconfig.getoption(f"--ldp-{name}") for name in _OPTIONS}
     said: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}

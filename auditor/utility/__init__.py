@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from auditor.utility import held_out_ratings, held_out_users, leave_last_out
-from auditor.utility.held import Held
-from reports.record import UtilityRow
-from targets.datasets.base import Interactions
-from targets.systems.base import Evaluation, Model, Split, Target
+from fedrec_auditor.auditor.utility import held_out_ratings, held_out_users, leave_last_out
+from fedrec_auditor.auditor.utility.held import Held
+from fedrec_auditor.reports.record import UtilityRow
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Evaluation, Model, Split, Target
 
 _PROTOCOLS: dict[Split, ModuleType] = {
     Split.LEAVE_LAST_OUT: leave_last_out,

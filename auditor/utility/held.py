@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from accountants.errors import InputError
-from reports.record import UtilityRow
-from targets.datasets.base import Interactions
-from targets.systems.base import Model, Target
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.reports.record import UtilityRow
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Model, Target
 
 _NUMBERS = 1 << 23  # scores at once
 

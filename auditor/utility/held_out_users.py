@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
-from auditor.utility.held import Held, row, scored
-from auditor.utility.leave_last_out import gains
-from reports.record import UtilityRow
-from targets.datasets.base import Interactions
-from targets.systems.base import Model, Target
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.utility.held import Held, row, scored
+from fedrec_auditor.auditor.utility.leave_last_out import gains
+from fedrec_auditor.reports.record import UtilityRow
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Model, Target
 
 PROTOCOL = "held-out users"
 SHARE = 0.2

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
-from auditor.utility.held import Held, blocks, row, scored
-from reports.record import UtilityRow
-from targets.datasets.base import Interactions
-from targets.systems.base import Model, Target
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.utility.held import Held, blocks, row, scored
+from fedrec_auditor.reports.record import UtilityRow
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Model, Target
 
 NEGATIVES = 99
 SAMPLED, ALL = "99 sampled negatives", "all items"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from auditor.verification.exact.law import Density
-from auditor.verification.verification import Check, Status, Verification
-from auditor.verification.verify import verify_ldp
+from fedrec_auditor.auditor.verification.exact.law import Density
+from fedrec_auditor.auditor.verification.verification import Check, Status, Verification
+from fedrec_auditor.auditor.verification.verify import verify_ldp
 
 __all__ = ["Check", "Density", "Status", "Verification", "verify_ldp"]

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-    from targets.mechanisms.base import Domain
+    from fedrec_auditor.targets.mechanisms.base import Domain
 
 
 def inputs_of(domain: Domain) -> SearchStrategy[Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
+from fedrec_auditor.accountants.errors import InputError
 
 BLOCK, BLOCK_ENTRIES = 1 << 16, 1 << 22
 """Most outputs drawn at once, and most entries of them: what bounds the memory of a verification,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NoReturn
 
-from accountants.bound import Bound, Witness
-from accountants.scope import Horizon, Unit, Vantage, any_pair
-from accountants.verdict import Verdict, exceeds
+from fedrec_auditor.accountants.bound import Bound, Witness
+from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.verdict import Verdict, exceeds
 
 ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 """What a verification speaks of: one output, any pair of inputs."""

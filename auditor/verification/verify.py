@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from accountants.bound import Bound, check_confidence, check_delta, check_epsilon
-from accountants.errors import InputError
-from auditor.verification.checks.run import run_checks
-from auditor.verification.exact.divergence import NoCurve
-from auditor.verification.exact.fit import check_fit
-from auditor.verification.exact.law import Law
-from auditor.verification.exact.search import exact_search
-from auditor.verification.exact.space import Space
-from auditor.verification.sampled.measure import measured
-from auditor.verification.sampled.pair import pair_from
-from auditor.verification.subject import Subject
-from auditor.verification.verification import ONE_REPORT, Check, Status, Verification
+from fedrec_auditor.accountants.bound import Bound, check_confidence, check_delta, check_epsilon
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.verification.checks.run import run_checks
+from fedrec_auditor.auditor.verification.exact.divergence import NoCurve
+from fedrec_auditor.auditor.verification.exact.fit import check_fit
+from fedrec_auditor.auditor.verification.exact.law import Law
+from fedrec_auditor.auditor.verification.exact.search import exact_search
+from fedrec_auditor.auditor.verification.exact.space import Space
+from fedrec_auditor.auditor.verification.sampled.measure import measured
+from fedrec_auditor.auditor.verification.sampled.pair import pair_from
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT, Check, Status, Verification
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-    from auditor.verification.exact.law import Density
-    from targets.mechanisms.base import Mechanism
+    from fedrec_auditor.auditor.verification.exact.law import Density
+    from fedrec_auditor.targets.mechanisms.base import Mechanism
 
 Randomizer = Callable[..., Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from accountants.errors import InputError
-from auditor.verification.verification import Check, Verification
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.verification.verification import Check, Verification
 
 
 def unwaived(found: Verification, allow: Collection[str]) -> tuple[Check, ...]:

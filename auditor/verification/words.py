@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from accountants.bound import Witness
-from accountants.verdict import Verdict
-from auditor.verification.verification import Status, Verification
-from auditor.verification.waiver import unwaived
-from reports.words import printable
-from targets.mechanisms.base import plainly
+from fedrec_auditor.accountants.bound import Witness
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.verification.verification import Status, Verification
+from fedrec_auditor.auditor.verification.waiver import unwaived
+from fedrec_auditor.reports.words import printable
+from fedrec_auditor.targets.mechanisms.base import plainly
 
 _WIDTH = 100
 _LABEL = 12

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import auditor
-from auditor.verification import Verification
-from targets.mechanisms.gaussian import Gaussian
+import fedrec_auditor
+from fedrec_auditor.auditor.verification import Verification
+from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 
 Call = Callable[..., Any]
 
@@ -38,7 +38,7 @@ class Case:
 
     def verify(self, seed: int = 0) -> Verification:
         """Hold the mechanism against its claim."""
-        return auditor.verify_ldp(
+        return fedrec_auditor.verify_ldp(
             self.call,
             epsilon=self.epsilon,
             delta=self.delta,

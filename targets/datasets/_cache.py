@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
-from accountants.errors import InputError
+from fedrec_auditor.accountants.errors import InputError
 
 
 def cache() -> Path:

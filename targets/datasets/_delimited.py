@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
-from targets.datasets._identifiers import Identifiers
-from targets.datasets._lines import Column, broken
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets._identifiers import Identifiers
+from fedrec_auditor.targets.datasets._lines import Column, broken
 
 LINE = 2**20
 """Most bytes of a line."""

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.datasets.base import Interactions
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.base import Interactions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from targets.datasets._unique import narrow, unique
+from fedrec_auditor.targets.datasets._unique import narrow, unique
 
 
 class Identifiers:

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.datasets._cache import cache
-from targets.datasets._lines import Column, Lines
-from targets.datasets._unique import unique
-from targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets._cache import cache
+from fedrec_auditor.targets.datasets._lines import Column, Lines
+from fedrec_auditor.targets.datasets._unique import unique
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 
 LICENCE = (
     "MovieLens data are for research. Acknowledge them in publications (Harper and Konstan 2015, "

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
-from targets.datasets._identifiers import Identifiers
-from targets.datasets._lines import broken
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets._identifiers import Identifiers
+from fedrec_auditor.targets.datasets._lines import broken
 
 ROWS = 2**17
 """Rows of a batch."""

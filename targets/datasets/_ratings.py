@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from targets.datasets._delimited import Block, Delimited
-from targets.datasets._lines import Column, broken
-from targets.datasets._movielens import Pairs
-from targets.datasets._unique import narrow
+from fedrec_auditor.targets.datasets._delimited import Block, Delimited
+from fedrec_auditor.targets.datasets._lines import Column, broken
+from fedrec_auditor.targets.datasets._movielens import Pairs
+from fedrec_auditor.targets.datasets._unique import narrow
 
 USER, ITEM, TIME = (Column(what=what) for what in ("user id", "item id", "timestamp"))
 HALF_STARS = (0.5, 5.0, 0.5)

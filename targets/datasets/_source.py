@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO
 
-from accountants.errors import InputError
+from fedrec_auditor.accountants.errors import InputError
 
 LIMIT = 64 * 2**20
 """Most bytes that are read of one file at once: more than twice the largest of MovieLens 1M."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from accountants.errors import InputError
+from fedrec_auditor.accountants.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

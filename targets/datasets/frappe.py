@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.datasets._cache import cache, cached
-from targets.datasets._delimited import Block, Delimited
-from targets.datasets._lines import Column, broken
-from targets.datasets._ratings import columns
-from targets.datasets._source import Source
-from targets.datasets._unique import unique
-from targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets._cache import cache, cached
+from fedrec_auditor.targets.datasets._delimited import Block, Delimited
+from fedrec_auditor.targets.datasets._lines import Column, broken
+from fedrec_auditor.targets.datasets._ratings import columns
+from fedrec_auditor.targets.datasets._source import Source
+from fedrec_auditor.targets.datasets._unique import unique
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 
 FILES = ("frappe.csv",)
 USER, ITEM, COUNT = Column(what="user id"), Column(what="item id"), Column(what="count", low=1)

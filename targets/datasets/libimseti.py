@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from accountants.errors import InputError
-from targets.datasets._cache import cache, cached
-from targets.datasets._delimited import Block, Delimited
-from targets.datasets._lines import broken
-from targets.datasets._movielens import GENDERS, Movies, Users, assemble
-from targets.datasets._ratings import USER, columns, pairs
-from targets.datasets._source import Source
-from targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets._cache import cache, cached
+from fedrec_auditor.targets.datasets._delimited import Block, Delimited
+from fedrec_auditor.targets.datasets._lines import broken
+from fedrec_auditor.targets.datasets._movielens import GENDERS, Movies, Users, assemble
+from fedrec_auditor.targets.datasets._ratings import USER, columns, pairs
+from fedrec_auditor.targets.datasets._source import Source
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 
 FILES = ("ratings.dat", "gender.dat")
 SCALE = (1.0, 10.0, 1.0)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from accountants.errors import IncompleteError
-from targets.datasets._cache import cache, cached, keep
-from targets.datasets._lines import Column, Lines
-from targets.datasets._movielens import (
+from fedrec_auditor.accountants.errors import IncompleteError
+from fedrec_auditor.targets.datasets._cache import cache, cached, keep
+from fedrec_auditor.targets.datasets._lines import Column, Lines
+from fedrec_auditor.targets.datasets._movielens import (
     AGE_GROUPS,
     GENDERS,
     GENRES,
@@ -30,8 +30,8 @@ from targets.datasets._movielens import (
     rated,
     whole,
 )
-from targets.datasets._source import Source
-from targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets._source import Source
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 
 OFFICIAL = ("u.data", "u.user", "u.item")
 RECBOLE = ("ml-100k.inter", "ml-100k.user", "ml-100k.item")
@@ -68,7 +68,7 @@ OCCUPATIONS = (
     "writer",
 )
 
-logger = logging.getLogger("targets.datasets")
+logger = logging.getLogger("fedrec_auditor.targets.datasets")
 
 
 @dataclass(frozen=True, slots=True)

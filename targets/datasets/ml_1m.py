@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from accountants.errors import InputError
-from targets.datasets._cache import cache, cached
-from targets.datasets._lines import Lines, broken
-from targets.datasets._movielens import (
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets._cache import cache, cached
+from fedrec_auditor.targets.datasets._lines import Lines, broken
+from fedrec_auditor.targets.datasets._movielens import (
     AGE_GROUPS,
     GENDERS,
     GENRES,
@@ -25,8 +25,8 @@ from targets.datasets._movielens import (
     identifiers,
     rated,
 )
-from targets.datasets._source import Source
-from targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets._source import Source
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 
 OFFICIAL = ("ratings.dat", "users.dat", "movies.dat")
 PAIRS_ONLY = ("interactions.parquet", "users.dat", "movies.dat")

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 
 PULL = 2.0
 """Log-weight that a full-strength match of taste or attribute adds to an item."""

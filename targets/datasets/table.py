@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.datasets._delimited import Delimited
-from targets.datasets._identifiers import Identifiers
-from targets.datasets._parquet import Parquet
-from targets.datasets._source import blocks
-from targets.datasets.base import Interactions
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets._delimited import Delimited
+from fedrec_auditor.targets.datasets._identifiers import Identifiers
+from fedrec_auditor.targets.datasets._parquet import Parquet
+from fedrec_auditor.targets.datasets._source import blocks
+from fedrec_auditor.targets.datasets.base import Interactions
 
 ROLES = ("user", "item", "rating", "timestamp")
 USUAL = {

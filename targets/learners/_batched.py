@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from targets.compute import Compute
-from targets.learners._embeddings import Neighbours
-from targets.learners._minibatches import draw_order
-from targets.learners._training import Work, named
-from targets.learners.base import Catalogue
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.learners._embeddings import Neighbours
+from fedrec_auditor.targets.learners._minibatches import draw_order
+from fedrec_auditor.targets.learners._training import Work, named
+from fedrec_auditor.targets.learners.base import Catalogue
 
 _NUMBERS = {"cpu": 1 << 21, "cuda": 1 << 28}
 """Padded item rows of a block, in numbers."""

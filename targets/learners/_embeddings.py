@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.components import Component, Floats
-from targets.compute import Compute
-from targets.learners.base import Catalogue, Clients, LocalTraining
-from targets.settings import check_settings, positive, whole
-from targets.transcript import Broadcast
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Component, Floats
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
+from fedrec_auditor.targets.settings import check_settings, positive, whole
+from fedrec_auditor.targets.transcript import Broadcast
 
 _BLOCK = 1 << 24  # numbers at once when scoring
 
@@ -97,7 +97,7 @@ class Embeddings(ABC):
         batched one to rounding. InputError if the broadcast does not fit, or a tilt names what is
         not there.
         """
-        from targets.learners._training import train
+        from fedrec_auditor.targets.learners._training import train
 
         model = self._received(broadcast, clients)
         unknown = sorted(set(local.tilt) - set(model))

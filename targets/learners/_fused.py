@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from targets.compiled import REORDERED, compiled
+from fedrec_auditor.targets.compiled import REORDERED, compiled
 
 F32 = NDArray[np.float32]
 Flags = NDArray[np.bool_]

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from targets.components import Ints
-from targets.datasets.base import Interactions
-from targets.learners.base import LocalTraining
-from targets.streams import Streams
+from fedrec_auditor.targets.components import Ints
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.learners.base import LocalTraining
+from fedrec_auditor.targets.streams import Streams
 
 _NEGATIVES = 0
 _LOW = np.uint64((1 << 24) - 1)  # bits of a random key that hold its position and break ties

@@ -12,21 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from accountants.errors import InputError
-from targets.components import Component, Dense, Rows
-from targets.compute import Compute
-from targets.learners._minibatches import (
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Component, Dense, Rows
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.learners._minibatches import (
     Examples,
     draw_examples,
     draw_order,
     draw_tilt,
     draw_tilt_rows,
 )
-from targets.learners.base import Clients, LocalTraining
-from targets.streams import Streams
+from fedrec_auditor.targets.learners.base import Clients, LocalTraining
+from fedrec_auditor.targets.streams import Streams
 
 if TYPE_CHECKING:
-    from targets.learners._embeddings import Embeddings
+    from fedrec_auditor.targets.learners._embeddings import Embeddings
 
 _WORTH = 3e8
 """Visits of an example times d^2 from which compiled code is used: about 0.3 s in torch.
@@ -99,7 +99,7 @@ def train(
     if _kernel(work, compute) == "numba":
         _train_fused(work, compute)
     else:
-        from targets.learners._batched import train_batched
+        from fedrec_auditor.targets.learners._batched import train_batched
 
         train_batched(work, compute)
     out: dict[str, Component] = {
@@ -157,7 +157,7 @@ def _kernel(work: Work, compute: Compute) -> str:
 
 
 def _train_fused(work: Work, compute: Compute) -> None:
-    from targets.learners._fused import train_fused
+    from fedrec_auditor.targets.learners._fused import train_fused
 
     local, examples = work.local, work.examples
 

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from targets.components import Component, Floats
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.streams import Streams
-from targets.transcript import Broadcast
+from fedrec_auditor.targets.components import Component, Floats
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.transcript import Broadcast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

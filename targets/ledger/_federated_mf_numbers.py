@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accountants.methods.pld import Pld
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from targets.ledger._gradients import largest, nearest, turned, unclipped
-from targets.ledger.entry import Computed
-from targets.mechanisms.bit_flip import BitFlip
-from targets.mechanisms.noise_replacement import NoiseReplacement
-from targets.mechanisms.repeated import Repeated
-from targets.systems._local_laws import rating_distance
-from targets.systems._sgd_mf import accounted, batch_size
-from targets.systems.hfl_sgdmf import HflSgdmf
-from targets.systems.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.targets.ledger._gradients import largest, nearest, turned, unclipped
+from fedrec_auditor.targets.ledger.entry import Computed
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.systems._local_laws import rating_distance
+from fedrec_auditor.targets.systems._sgd_mf import accounted, batch_size
+from fedrec_auditor.targets.systems.hfl_sgdmf import HflSgdmf
+from fedrec_auditor.targets.systems.lfl_sgdmf import LflSgdmf
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -122,7 +122,7 @@ def rows() -> tuple[Computed, ...]:
     """A rating of a row that is drawn or not."""
     from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 
-    from accountants.events import RevealedSamplingDpEvent
+    from fedrec_auditor.accountants.events import RevealedSamplingDpEvent
 
     told = RevealedSamplingDpEvent(_ETA, GaussianDpEvent(EXACT))
     return (
@@ -169,7 +169,7 @@ def root_sum() -> tuple[Computed, ...]:
     """Ten parties, with the paper's mechanism and with any."""
     from dp_accounting import SelfComposedDpEvent
 
-    from accountants.events import PureDpEvent
+    from fedrec_auditor.accountants.events import PureDpEvent
 
     parties = 10
     one = _sampled(EXACT, STEPS)

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from targets.components import Floats
-from targets.mechanisms.embedding_gaussian import clip_embedding
-from targets.systems._sgd_mf import Batch, project
-from targets.systems._user_fit import fit_users
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.mechanisms.embedding_gaussian import clip_embedding
+from fedrec_auditor.targets.systems._sgd_mf import Batch, project
+from fedrec_auditor.targets.systems._user_fit import fit_users
 
 _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7), 6
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from accountants.fixed_size import fixed_size_above, fixed_size_below
-from targets.systems._privrec_claims import printed_epsilon
+from fedrec_auditor.accountants.fixed_size import fixed_size_above, fixed_size_below
+from fedrec_auditor.targets.systems._privrec_claims import printed_epsilon
 
 _ROUNDS, _MULTIPLIER = 1000, 1.0
 _DELTAS = (1e-8, 1e-6, 1e-4)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.scope import Horizon, Unit, Vantage, any_pair
-from targets.ledger.entry import Computed, Entry
-from targets.systems._collected_bits import PAPER
-from targets.systems._jaccard import inverse_transition, transition
-from targets.systems.dplcf_ap import DplcfAp
-from targets.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.targets.ledger.entry import Computed, Entry
+from fedrec_auditor.targets.systems._collected_bits import PAPER
+from fedrec_auditor.targets.systems._jaccard import inverse_transition, transition
+from fedrec_auditor.targets.systems.dplcf_ap import DplcfAp
+from fedrec_auditor.targets.systems.dplcf_sp import DplcfSp
 
 _BIT = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
 _USER = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)

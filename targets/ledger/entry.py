@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from accountants.scope import Scope
+from fedrec_auditor.accountants.scope import Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

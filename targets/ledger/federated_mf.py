@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from targets.ledger import _federated_mf_numbers as numbers
-from targets.ledger._federated_mf_numbers import DELTA, EXACT, STEPS
-from targets.ledger.entry import Entry
-from targets.systems._sgd_mf import PAPER
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.targets.ledger import _federated_mf_numbers as numbers
+from fedrec_auditor.targets.ledger._federated_mf_numbers import DELTA, EXACT, STEPS
+from fedrec_auditor.targets.ledger.entry import Entry
+from fedrec_auditor.targets.systems._sgd_mf import PAPER
 
 
 def _scope(

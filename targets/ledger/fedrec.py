@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from accountants.scope import Horizon, Unit, Vantage, any_pair
-from targets.ledger.entry import Computed, Entry
-from targets.protections.adaptive_laplace import AdaptiveLaplace
-from targets.systems._federated import PAPER
+from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.targets.ledger.entry import Computed, Entry
+from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
+from fedrec_auditor.targets.systems._federated import PAPER
 
 _ENTRY = any_pair(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND)
 _UPLOAD = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)

@@ -6,20 +6,20 @@ import math
 
 import numpy as np
 
-from accountants.errors import InputError
-from accountants.methods.pure import Pure
-from accountants.scope import Horizon, Unit, Vantage, any_pair
-from accountants.shuffling import closed_form
-from targets.components import Floats, Reports
-from targets.datasets.base import Interactions
-from targets.ledger.entry import Computed, Entry
-from targets.mechanisms.bit_flip import BitFlip
-from targets.mechanisms.one_coordinate import OneCoordinate
-from targets.systems._implicit_mf import PAPER
-from targets.systems.base import Population
-from targets.systems.dplcf_ap import DplcfAp
-from targets.systems.dplcf_sp import DplcfSp
-from targets.systems.fmf_ldp import FmfLdp
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.methods.pure import Pure
+from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.shuffling import closed_form
+from fedrec_auditor.targets.components import Floats, Reports
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.ledger.entry import Computed, Entry
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.systems._implicit_mf import PAPER
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.dplcf_ap import DplcfAp
+from fedrec_auditor.targets.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.targets.systems.fmf_ldp import FmfLdp
 
 _REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 _ROUND = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)

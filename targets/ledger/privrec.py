@@ -7,13 +7,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from targets.ledger._privrec_tables import PRINTED, Table, counted, realisable, upper
-from targets.ledger.entry import Computed, Entry
-from targets.mechanisms.private_average import PrivateAverage
-from targets.systems._privrec import PAPER
-from targets.systems.base import Population
-from targets.systems.dp_privrec import DpPrivRec
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.targets.ledger._privrec_tables import PRINTED, Table, counted, realisable, upper
+from fedrec_auditor.targets.ledger.entry import Computed, Entry
+from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
+from fedrec_auditor.targets.systems._privrec import PAPER
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.dp_privrec import DpPrivRec
 
 _ALL_ROUNDS = Scope(
     unit=Unit.USER,

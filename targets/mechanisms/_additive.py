@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfcx, ndtr
 
-from accountants.bound import check_epsilon
-from accountants.errors import InputError
-from targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.accountants.bound import check_epsilon
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms.base import Critical, Domain
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

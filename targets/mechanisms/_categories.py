@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accountants.errors import InputError
-from targets.mechanisms.base import Domain
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms.base import Domain
 
 
 def check_categories(categories: int) -> None:

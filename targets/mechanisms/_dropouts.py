@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import log_ndtr, ndtr
 
-from accountants.errors import InputError
-from accountants.secure_aggregation import least_variance
-from targets.mechanisms._additive import check_count, check_positive
-from targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.secure_aggregation import least_variance
+from fedrec_auditor.targets.mechanisms._additive import check_count, check_positive
+from fedrec_auditor.targets.mechanisms.base import Critical, Domain
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

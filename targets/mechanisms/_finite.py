@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accountants.errors import InputError
-from targets.mechanisms._unary import Unary
-from targets.mechanisms.base import Mechanism
-from targets.mechanisms.product import Product
-from targets.mechanisms.repeated import Repeated
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms._unary import Unary
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
 
 _MOST_INPUTS, _MOST_OUTPUTS = 2**8, 2**16
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accountants.errors import InputError
-from targets.mechanisms.base import Domain
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms.base import Domain
 
 _FARTHEST = 2.0**52
 

@@ -7,8 +7,8 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 
-from accountants.bound import check_epsilon
-from accountants.errors import InputError
+from fedrec_auditor.accountants.bound import check_epsilon
+from fedrec_auditor.accountants.errors import InputError
 
 LARGEST = 700.0
 """Largest epsilon: e^-epsilon is still a normal double, so that no output becomes impossible."""

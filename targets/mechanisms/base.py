@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accountants.errors import InputError
+from fedrec_auditor.accountants.errors import InputError
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from accountants.bound import check_epsilon
-from accountants.errors import InputError
-from targets.mechanisms._coins import unit
-from targets.mechanisms.base import Critical, Domain
-from targets.streams import Streams
+from fedrec_auditor.accountants.bound import check_epsilon
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms._coins import unit
+from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.streams import Streams
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -137,7 +137,7 @@ class BitFlip:
         """
         from dp_accounting import RandomizedResponseDpEvent
 
-        from accountants.events import BitFlipDpEvent
+        from fedrec_auditor.accountants.events import BitFlipDpEvent
 
         if math.fsum((self.p, self.q, -1.0)) == 0.0:
             return RandomizedResponseDpEvent(2.0 * min(self.p, self.q), 2)

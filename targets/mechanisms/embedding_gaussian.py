@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accountants.errors import InputError
-from targets.mechanisms._additive import Normal, check_count, check_mu, check_positive, clip_norm
-from targets.mechanisms.base import Domain
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms._additive import (
+    Normal,
+    check_count,
+    check_mu,
+    check_positive,
+    clip_norm,
+)
+from fedrec_auditor.targets.mechanisms.base import Domain
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from targets.mechanisms._additive import (
+from fedrec_auditor.targets.mechanisms._additive import (
     Normal,
     check_mu,
     check_positive,
@@ -15,7 +15,7 @@ from targets.mechanisms._additive import (
     gaussian_divergence,
     gaussian_mu,
 )
-from targets.mechanisms.base import Domain
+from fedrec_auditor.targets.mechanisms.base import Domain
 
 __all__ = ["Gaussian", "gaussian_divergence", "gaussian_mu"]
 

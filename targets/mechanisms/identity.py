@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.base import Critical, Domain
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

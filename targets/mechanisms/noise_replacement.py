@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from accountants.errors import InputError
-from accountants.secure_aggregation import NoiseShares
-from targets.mechanisms._additive import NormalCurve, check_mu, check_positive
-from targets.mechanisms.base import Domain
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.secure_aggregation import NoiseShares
+from fedrec_auditor.targets.mechanisms._additive import NormalCurve, check_mu, check_positive
+from fedrec_auditor.targets.mechanisms.base import Domain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

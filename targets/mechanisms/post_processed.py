@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accountants.errors import InputError
-from targets.mechanisms._finite import every_input, every_output, which
-from targets.mechanisms.base import Critical, Domain, Mechanism
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms._finite import every_input, every_output, which
+from fedrec_auditor.targets.mechanisms.base import Critical, Domain, Mechanism
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accountants.errors import InputError
-from targets.mechanisms._additive import NormalCurve
-from targets.mechanisms.base import Critical, Domain, Mechanism
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms._additive import NormalCurve
+from fedrec_auditor.targets.mechanisms.base import Critical, Domain, Mechanism
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -10,9 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from accountants.errors import InputError
-from targets.mechanisms._additive import check_count, check_mu, check_positive, gaussian_divergence
-from targets.mechanisms.base import Domain
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms._additive import (
+    check_count,
+    check_mu,
+    check_positive,
+    gaussian_divergence,
+)
+from fedrec_auditor.targets.mechanisms.base import Domain
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -97,7 +102,7 @@ class RevealedGaussian:
         """Gaussians of which the adversary knows whether they happen."""
         from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 
-        from accountants.events import RevealedSamplingDpEvent
+        from fedrec_auditor.accountants.events import RevealedSamplingDpEvent
 
         one = GaussianDpEvent(self.noise_multiplier)
         return SelfComposedDpEvent(

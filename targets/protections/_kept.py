@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from targets.components import Component
-from targets.learners.base import Clients, LocalTraining
-from targets.mechanisms.base import Mechanism
-from targets.settings import numbers
-from targets.transcript import Broadcast
+from fedrec_auditor.targets.components import Component
+from fedrec_auditor.targets.learners.base import Clients, LocalTraining
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.settings import numbers
+from fedrec_auditor.targets.transcript import Broadcast
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from targets.components import Component, Randomized
-from targets.learners.base import Clients
-from targets.mechanisms.clipped import Clipped
-from targets.mechanisms.component_laplace import Component as Part
-from targets.mechanisms.component_laplace import ComponentLaplace
-from targets.mechanisms.laplace import Laplace
-from targets.protections._kept import Kept
-from targets.streams import Streams
-from targets.transcript import Broadcast
+from fedrec_auditor.targets.components import Component, Randomized
+from fedrec_auditor.targets.learners.base import Clients
+from fedrec_auditor.targets.mechanisms.clipped import Clipped
+from fedrec_auditor.targets.mechanisms.component_laplace import Component as Part
+from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.protections._kept import Kept
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.transcript import Broadcast
 
 _BLOCK = 1 << 14  # numbers at once: what fits a core's own cache
 
@@ -46,7 +46,7 @@ class ClippedNoise:
         if self.normal:
             self._add_normal(flat, streams, out)
         else:
-            from targets.protections._noise_kernel import laplace
+            from fedrec_auditor.targets.protections._noise_kernel import laplace
 
             laplace(flat, streams.seeds, self.clip, self.scale, out)
         return out.reshape(values.shape)

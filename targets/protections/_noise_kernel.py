@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from targets.compiled import compiled
+from fedrec_auditor.targets.compiled import compiled
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from accountants.errors import InputError
-from accountants.scope import Unit
-from targets.mechanisms.clipped import Clipped
-from targets.mechanisms.component_laplace import ComponentLaplace
-from targets.protections._noise import (
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Unit
+from fedrec_auditor.targets.mechanisms.clipped import Clipped
+from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace
+from fedrec_auditor.targets.protections._noise import (
     ClippedNoise,
     Noisy,
     clipped_laplace,
     laplace_upload,
 )
-from targets.protections.base import Promise
-from targets.settings import check_settings, positive
+from fedrec_auditor.targets.protections.base import Promise
+from fedrec_auditor.targets.settings import check_settings, positive
 
 _GROUPS = ("user", "item", "mlp1", "mlp2")
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from accountants.scope import Unit
-from targets.components import Component
-from targets.learners.base import Clients, LocalTraining
-from targets.mechanisms.base import Mechanism
-from targets.transcript import Broadcast
+from fedrec_auditor.accountants.scope import Unit
+from fedrec_auditor.targets.components import Component
+from fedrec_auditor.targets.learners.base import Clients, LocalTraining
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.transcript import Broadcast
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

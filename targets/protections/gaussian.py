@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from accountants.scope import Unit
-from targets.mechanisms import gaussian
-from targets.mechanisms.clipped import Clipped
-from targets.mechanisms.product import Product
-from targets.protections._noise import ClippedNoise, Noisy
-from targets.protections.base import Promise
-from targets.settings import check_settings, positive
+from fedrec_auditor.accountants.scope import Unit
+from fedrec_auditor.targets.mechanisms import gaussian
+from fedrec_auditor.targets.mechanisms.clipped import Clipped
+from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.protections._noise import ClippedNoise, Noisy
+from fedrec_auditor.targets.protections.base import Promise
+from fedrec_auditor.targets.settings import check_settings, positive
 
 _DELTA = 1e-5
 

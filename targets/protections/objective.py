@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
-from accountants.scope import Unit
-from targets.features import LEVELS
-from targets.learners.base import Clients, LocalTraining
-from targets.mechanisms.piecewise import Piecewise
-from targets.protections._kept import Kept
-from targets.protections.base import Promise
-from targets.settings import check_settings, positive
-from targets.streams import Streams
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Unit
+from fedrec_auditor.targets.features import LEVELS
+from fedrec_auditor.targets.learners.base import Clients, LocalTraining
+from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
+from fedrec_auditor.targets.protections._kept import Kept
+from fedrec_auditor.targets.protections.base import Promise
+from fedrec_auditor.targets.settings import check_settings, positive
+from fedrec_auditor.targets.streams import Streams
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from targets.compiled import compiled
+from fedrec_auditor.targets.compiled import compiled
 
 _compiled: Any = compiled()
 Array = NDArray[np.float64]

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.claim import Claim
-from targets.components import Component
-from targets.mechanisms.bit_flip import BitFlip
-from targets.settings import check_settings, not_negative, positive, whole
-from targets.systems._collected_bits import CollectedBits, flip_claim, flipper
-from targets.systems.base import Model
-from targets.transcript import Uploads
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.targets.components import Component
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.settings import check_settings, not_negative, positive, whole
+from fedrec_auditor.targets.systems._collected_bits import CollectedBits, flip_claim, flipper
+from fedrec_auditor.targets.systems.base import Model
+from fedrec_auditor.targets.transcript import Uploads
 
 Visits = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
 _CHUNK = 1 << 18  # positives sampled for at once

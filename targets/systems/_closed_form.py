@@ -40,9 +40,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import solve_triangular
 
-from accountants.errors import InputError
-from targets.components import Floats, RankOne
-from targets.compute import one_thread
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Floats, RankOne
+from fedrec_auditor.targets.compute import one_thread
 
 # Numbers in one padded batch: 0.5 MiB of float64, so that two fit a second-level cache.
 BLOCK = 1 << 16
@@ -127,11 +127,11 @@ def _solve(
             ) from None
         whitened: Floats = solve_triangular(root, exact.T, lower=True).T.astype(kind, copy=False)
         if kernel == "numba":
-            from targets.systems import _fcf_kernel
+            from fedrec_auditor.targets.systems import _fcf_kernel
 
             vectors, predicted = _fcf_kernel.solve(whitened, root, touched, alpha, threads)
         elif kernel == "torch":
-            from targets.systems import _fcf_torch
+            from fedrec_auditor.targets.systems import _fcf_torch
 
             block = BLOCK if device == "cpu" else DEVICE_BLOCK
             batches = _batches(touched.indptr, items.shape[1], block)

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.claim import Claim
-from accountants.errors import InputError
-from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
-from targets.components import Dense, Floats
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.mechanisms.base import Mechanism
-from targets.mechanisms.bit_flip import BitFlip
-from targets.mechanisms.identity import Identity
-from targets.mechanisms.product import Product
-from targets.spill import Spill
-from targets.streams import Streams
-from targets.systems.base import (
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.targets.components import Dense, Floats
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import (
     DEFAULT,
     Challenge,
     Evaluation,
@@ -37,7 +37,7 @@ from targets.systems.base import (
     Reported,
     Run,
 )
-from targets.transcript import Broadcast, Public, Round, Transcript, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

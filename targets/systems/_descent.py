@@ -10,10 +10,10 @@ from typing import ClassVar, Protocol
 import numpy as np
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.components import Floats
-from targets.systems._party_coins import Coins
-from targets.systems._sgd_mf import Batch, project, rate_at
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.systems._party_coins import Coins
+from fedrec_auditor.targets.systems._sgd_mf import Batch, project, rate_at
 
 
 class Clipping(Protocol):

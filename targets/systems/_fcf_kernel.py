@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.compiled import REORDERED, compiled
-from targets.components import Floats
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.compiled import REORDERED, compiled
+from fedrec_auditor.targets.components import Floats
 
 NARROW = 8
 TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from targets.components import Floats
+from fedrec_auditor.targets.components import Floats
 
 Batch = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]
 

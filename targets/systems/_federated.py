@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
-from accountants.scope import Scope
-from targets.components import Component, Floats
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.features import user_features
-from targets.learners.base import Catalogue, Clients, Learner, LocalTraining
-from targets.learners.gcn import Gcn
-from targets.mechanisms.base import Mechanism
-from targets.protections.base import Protection
-from targets.protections.unprotected import Unprotected
-from targets.routes.base import Route
-from targets.routes.direct import Direct
-from targets.settings import check_settings, numbers, positive, share, whole
-from targets.spill import Spill
-from targets.streams import Streams
-from targets.systems import _federated_claims as claims
-from targets.systems import _federated_games as games
-from targets.systems.base import (
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.targets.components import Component, Floats
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.features import user_features
+from fedrec_auditor.targets.learners.base import Catalogue, Clients, Learner, LocalTraining
+from fedrec_auditor.targets.learners.gcn import Gcn
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.protections.base import Protection
+from fedrec_auditor.targets.protections.unprotected import Unprotected
+from fedrec_auditor.targets.routes.base import Route
+from fedrec_auditor.targets.routes.direct import Direct
+from fedrec_auditor.targets.settings import check_settings, numbers, positive, share, whole
+from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems import _federated_claims as claims
+from fedrec_auditor.targets.systems import _federated_games as games
+from fedrec_auditor.targets.systems.base import (
     DEFAULT,
     Challenge,
     Evaluation,
@@ -43,7 +43,7 @@ from targets.systems.base import (
     Reported,
     Run,
 )
-from targets.transcript import Broadcast, Public, Round, Transcript, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -6,20 +6,20 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accountants.claim import Claim
-from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
-from targets.learners.base import Catalogue
-from targets.mechanisms.base import Mechanism
-from targets.mechanisms.bit_flip import BitFlip
-from targets.mechanisms.component_laplace import ComponentLaplace
-from targets.mechanisms.repeated import Repeated
-from targets.systems.base import Population, Question
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.targets.learners.base import Catalogue
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.systems.base import Population, Question
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-    from targets.protections.base import Promise
-    from targets.systems._federated import Federated
+    from fedrec_auditor.targets.protections.base import Promise
+    from fedrec_auditor.targets.systems._federated import Federated
 
 _SHUFFLED_DELTA = 1e-6
 _MANY = 1000
@@ -197,7 +197,7 @@ def _charged(law: Mechanism, spent: float, once: bool) -> DpEvent:
     else:
         plain = once and math.isfinite(spent)
     if plain:
-        from accountants.events import PureDpEvent
+        from fedrec_auditor.accountants.events import PureDpEvent
 
         return PureDpEvent(spent)
     return law.event()

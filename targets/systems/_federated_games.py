@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accountants.scope import Horizon, Unit, Vantage, any_pair
-from targets.datasets.base import Interactions
-from targets.learners.base import Catalogue
-from targets.mechanisms.bit_flip import BitFlip
-from targets.protections._noise import ClippedNoise, Noisy
-from targets.routes.direct import Direct
-from targets.systems._federated_claims import touched
-from targets.systems.base import Challenge, Population
-from targets.transcript import Broadcast, Uploads
+from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.learners.base import Catalogue
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.protections._noise import ClippedNoise, Noisy
+from fedrec_auditor.targets.routes.direct import Direct
+from fedrec_auditor.targets.systems._federated_claims import touched
+from fedrec_auditor.targets.systems.base import Challenge, Population
+from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
-    from targets.systems._federated import Federated
+    from fedrec_auditor.targets.systems._federated import Federated
 
 _FAR = 16.0  # clipping bounds that a pushed entry moves
 _ITEMS = 12

@@ -28,11 +28,11 @@ import numpy as np
 from scipy import sparse
 from scipy.special import ndtr
 
-from targets.components import Floats
-from targets.mechanisms._at_least import AtLeast
-from targets.mechanisms.sampled_gaussian import SampledGaussian
-from targets.systems._sgd_mf import _SLOWING, batch_size, rate_at
-from targets.systems._user_fit import fit_users
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.mechanisms._at_least import AtLeast
+from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
+from fedrec_auditor.targets.systems._sgd_mf import _SLOWING, batch_size, rate_at
+from fedrec_auditor.targets.systems._user_fit import fit_users
 
 _FAINT = 1e-4
 """Length of first item embeddings that hardly hold a user, in units of sqrt(R)/ratings."""

@@ -10,18 +10,34 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.components import Component, Dense, Floats, Ints
-from targets.compute import Compute, one_thread
-from targets.datasets.base import Interactions
-from targets.settings import check_settings, numbers, positive, scale, share, whole, whole_or_none
-from targets.spill import Spill
-from targets.streams import Streams
-from targets.systems._party_steps import PartySteps
-from targets.systems._sgd_mf import PAPER, explicit, project, start, trim
-from targets.systems._user_fit import fit_users
-from targets.systems.base import DEFAULT, Challenge, Evaluation, Model, Progress, Run, Split
-from targets.transcript import Broadcast, Public, Round, Transcript, Uploads
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Component, Dense, Floats, Ints
+from fedrec_auditor.targets.compute import Compute, one_thread
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.settings import (
+    check_settings,
+    numbers,
+    positive,
+    scale,
+    share,
+    whole,
+    whole_or_none,
+)
+from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._party_steps import PartySteps
+from fedrec_auditor.targets.systems._sgd_mf import PAPER, explicit, project, start, trim
+from fedrec_auditor.targets.systems._user_fit import fit_users
+from fedrec_auditor.targets.systems.base import (
+    DEFAULT,
+    Challenge,
+    Evaluation,
+    Model,
+    Progress,
+    Run,
+    Split,
+)
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
 
 _NUMBERS = 1 << 22  # embeddings of parties of one user that are trained at once
 _TRIM, _START = 101, 102  # purposes of such a party's stream

@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.components import Floats
-from targets.compute import Compute, one_thread
-from targets.datasets.base import Interactions
-from targets.settings import check_settings, numbers, usual
-from targets.spill import Spill
-from targets.systems._closed_form import user_vectors
-from targets.systems.base import DEFAULT, Evaluation, Model, Progress, Reported, Run
-from targets.transcript import Broadcast, Channel, Public, Round, Transcript, Uploads
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.compute import Compute, one_thread
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.settings import check_settings, numbers, usual
+from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.systems._closed_form import user_vectors
+from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Progress, Reported, Run
+from fedrec_auditor.targets.transcript import Broadcast, Channel, Public, Round, Transcript, Uploads
 
 PAPER = "Minto, Haller, Haddadi, Livshits: FMF-LDP, RecSys 2021"
 

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.claim import Claim
-from targets.components import Floats
-from targets.datasets.base import Interactions
-from targets.mechanisms.bit_flip import BitFlip
-from targets.settings import check_settings, whole
-from targets.systems._collected_bits import CollectedBits, flip_claim, flipper
-from targets.systems._jaccard import neighbourhoods, pair_counts
-from targets.systems.base import Model
-from targets.transcript import Uploads
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.settings import check_settings, whole
+from fedrec_auditor.targets.systems._collected_bits import CollectedBits, flip_claim, flipper
+from fedrec_auditor.targets.systems._jaccard import neighbourhoods, pair_counts
+from fedrec_auditor.targets.systems.base import Model
+from fedrec_auditor.targets.transcript import Uploads
 
 
 @dataclass(frozen=True, kw_only=True)

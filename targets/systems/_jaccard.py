@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from targets.components import Component
+from fedrec_auditor.targets.components import Component
 
 _BLOCK = 1 << 22  # numbers in one block of users or of items
 

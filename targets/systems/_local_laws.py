@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy import sparse
 
-from targets.systems._user_fit import fit_users
+from fedrec_auditor.targets.systems._user_fit import fit_users
 
 _FAINT = 1e-4  # of sqrt(R): first item embedding that hardly holds a user's
 

@@ -10,17 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.components import Component, Floats
-from targets.compute import Compute, one_thread
-from targets.datasets.base import Interactions
-from targets.settings import check_settings, numbers, positive, scale, whole
-from targets.spill import Spill
-from targets.streams import Streams
-from targets.systems._sgd_mf import PAPER, explicit, start
-from targets.systems._user_fit import fit_users
-from targets.systems.base import DEFAULT, Challenge, Evaluation, Model, Progress, Run, Split
-from targets.transcript import Broadcast, Public, Round, Transcript, Uploads
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Component, Floats
+from fedrec_auditor.targets.compute import Compute, one_thread
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.settings import check_settings, numbers, positive, scale, whole
+from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._sgd_mf import PAPER, explicit, start
+from fedrec_auditor.targets.systems._user_fit import fit_users
+from fedrec_auditor.targets.systems.base import (
+    DEFAULT,
+    Challenge,
+    Evaluation,
+    Model,
+    Progress,
+    Run,
+    Split,
+)
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accountants.errors import InputError
-from targets.components import Dense, Rows
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.streams import Streams
-from targets.systems._noisy_parties import NoisyParties
-from targets.systems.base import DEFAULT, Model, Progress, Run
-from targets.transcript import Broadcast, Round, Transcript, Uploads
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Dense, Rows
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._noisy_parties import NoisyParties
+from fedrec_auditor.targets.systems.base import DEFAULT, Model, Progress, Run
+from fedrec_auditor.targets.transcript import Broadcast, Round, Transcript, Uploads
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from targets.components import Ints, Randomized
-from targets.streams import Streams
+from fedrec_auditor.targets.components import Ints, Randomized
+from fedrec_auditor.targets.streams import Streams
 
 _FIRST, _SECOND = 0, 1  # purposes of a client's streams
 
@@ -60,7 +60,7 @@ def result(
 
     ``masked`` are the senders of round 1, ``replaced`` those of round 2.
     """
-    from targets.systems._table_noise import summed_normals
+    from fedrec_auditor.targets.systems._table_noise import summed_normals
 
     assert isinstance(clear.randomize, Replacement)
     reply, shape = clear.randomize, clear.shape
@@ -76,7 +76,7 @@ def result(
 def _noise(
     streams: Streams, purpose: int, shape: tuple[int, ...], scale: float
 ) -> NDArray[np.float32]:
-    from targets.systems._table_noise import table_normals
+    from fedrec_auditor.targets.systems._table_noise import table_normals
 
     drawn: NDArray[np.float32] = table_normals(streams.child(purpose), shape[1:])
     drawn *= np.float32(scale)

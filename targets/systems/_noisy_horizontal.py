@@ -7,10 +7,10 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from targets.components import Floats, Ints
-from targets.mechanisms.base import Mechanism
-from targets.settings import (
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.targets.components import Floats, Ints
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.settings import (
     boolean,
     check_choice,
     check_settings,
@@ -18,11 +18,11 @@ from targets.settings import (
     proper_share,
     whole,
 )
-from targets.systems._horizontal_laws import drawn_shares, party_sizes
-from targets.systems._horizontal_mf import HorizontalMf
-from targets.systems._party_steps import PartySteps
-from targets.systems._sgd_mf import UNITS, batch_size, noisy_steps
-from targets.systems.base import Population, Question
+from fedrec_auditor.targets.systems._horizontal_laws import drawn_shares, party_sizes
+from fedrec_auditor.targets.systems._horizontal_mf import HorizontalMf
+from fedrec_auditor.targets.systems._party_steps import PartySteps
+from fedrec_auditor.targets.systems._sgd_mf import UNITS, batch_size, noisy_steps
+from fedrec_auditor.targets.systems.base import Population, Question
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

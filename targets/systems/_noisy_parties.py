@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from targets.components import Floats, Ints
-from targets.mechanisms.base import Mechanism
-from targets.settings import boolean, check_settings, positive, proper_share
-from targets.systems._descent import Clipping, Descent
-from targets.systems._rating_parties import RatingParties
-from targets.systems._sgd_mf import batch_size, noisy_steps
-from targets.systems.base import Population
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.targets.components import Floats, Ints
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.settings import boolean, check_settings, positive, proper_share
+from fedrec_auditor.targets.systems._descent import Clipping, Descent
+from fedrec_auditor.targets.systems._rating_parties import RatingParties
+from fedrec_auditor.targets.systems._sgd_mf import batch_size, noisy_steps
+from fedrec_auditor.targets.systems.base import Population
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.components import Floats, Ints
-from targets.datasets.base import Interactions
-from targets.systems._party_coins import PartyCoins
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Floats, Ints
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems._party_coins import PartyCoins
 
 SPLITS = ("random", "category")
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from targets.components import Floats, Ints
-from targets.streams import Streams
-from targets.systems._sgd_mf import Batch, sample_rows
+from fedrec_auditor.targets.components import Floats, Ints
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._sgd_mf import Batch, sample_rows
 
 
 class Coins(Protocol):

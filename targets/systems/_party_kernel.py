@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from targets.compiled import FUSED, compiled
-from targets.systems._table_noise import fill
+from fedrec_auditor.targets.compiled import FUSED, compiled
+from fedrec_auditor.targets.systems._table_noise import fill
 
 _compiled = compiled(fastmath=FUSED, error_model="numpy")
 

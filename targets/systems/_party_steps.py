@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.components import Floats
-from targets.streams import Streams
-from targets.systems._sgd_mf import batch_size, rate_at
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._sgd_mf import batch_size, rate_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class PartySteps:
         All coins are drawn from ``rng``: the ratings of all steps, then one seed of noise a step.
         InputError if the embeddings are no longer finite.
         """
-        from targets.systems._party_kernel import advance
+        from fedrec_auditor.targets.systems._party_kernel import advance
 
         drawn = self.draw(ratings, rng, count)
         seeds = rng.integers(1 << 64, size=count, dtype=np.uint64)
@@ -112,7 +112,7 @@ class PartySteps:
         ``pace`` (n,) each one's. A party of one user draws its row in every step, unless units
         are drawn by themselves.
         """
-        from targets.systems._party_kernel import advance_all
+        from fedrec_auditor.targets.systems._party_kernel import advance_all
 
         n = ratings.shape[0]
         drawn = self.single_draws(ratings, streams, count)

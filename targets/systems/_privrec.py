@@ -22,21 +22,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.claim import Claim
-from accountants.errors import InputError
-from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
-from targets.components import Floats
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.mechanisms.base import Mechanism
-from targets.mechanisms.identity import Identity
-from targets.settings import check_settings, not_negative, numbers, usual
-from targets.spill import Spill
-from targets.streams import Streams
-from targets.systems._privrec_examples import Examples
-from targets.systems._privrec_message import joined, messages
-from targets.systems._privrec_network import LAYERS, Network, genre_shares
-from targets.systems.base import (
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.settings import check_settings, not_negative, numbers, usual
+from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._privrec_examples import Examples
+from fedrec_auditor.targets.systems._privrec_message import joined, messages
+from fedrec_auditor.targets.systems._privrec_network import LAYERS, Network, genre_shares
+from fedrec_auditor.targets.systems.base import (
     DEFAULT,
     Challenge,
     Evaluation,
@@ -48,13 +48,13 @@ from targets.systems.base import (
     Run,
     Split,
 )
-from targets.transcript import Broadcast, Public, Round, Transcript, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-    from targets.systems._privrec_device import Devices, LocalTraining
-    from targets.systems._privrec_loss import Weights
+    from fedrec_auditor.targets.systems._privrec_device import Devices, LocalTraining
+    from fedrec_auditor.targets.systems._privrec_loss import Weights
 
 PAPER = "Wang et al.: PrivRec, VLDB Journal 2021"
 PROTOCOL = "held-out users"
@@ -132,13 +132,13 @@ class MetaLearned(ABC):
     @property
     def local(self) -> LocalTraining:
         """How a device trains."""
-        from targets.systems._privrec_device import LocalTraining
+        from fedrec_auditor.targets.systems._privrec_device import LocalTraining
 
         return LocalTraining(epochs=self.local_epochs, rate=self.local_rate, proximal=0.0)
 
     def learn(self, devices: Devices) -> Weights:
         """The change that each device returns: REPTILE, the way that local training took it."""
-        from targets.systems._privrec_device import reptile
+        from fedrec_auditor.targets.systems._privrec_device import reptile
 
         return reptile(devices, self.local)
 
@@ -251,7 +251,7 @@ class MetaLearned(ABC):
 
         ``rng`` gives one seed a device. Memory beyond the result: 32 devices' examples and models.
         """
-        from targets.systems._privrec_device import threads
+        from fedrec_auditor.targets.systems._privrec_device import threads
 
         model = self.network.check(broadcast, profiles)
         users = np.repeat(np.arange(profiles.n_users), size)
@@ -274,7 +274,7 @@ class MetaLearned(ABC):
         """
         import torch
 
-        from targets.systems._privrec_device import all_scores, threads
+        from fedrec_auditor.targets.systems._privrec_device import all_scores, threads
 
         broadcast = self.network.check(model.arrays, interactions)
         users = np.asarray(users)
@@ -296,7 +296,7 @@ class MetaLearned(ABC):
         device: str,
     ) -> Iterator[tuple[NDArray[np.intp], Devices]]:
         """Devices by blocks, most examples first, with their positions in ``users``."""
-        from targets.systems._privrec_device import Devices
+        from fedrec_auditor.targets.systems._privrec_device import Devices
 
         for start in range(0, len(users), _TOGETHER):
             block = np.arange(start, min(start + _TOGETHER, len(users)))

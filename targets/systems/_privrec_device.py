@@ -18,13 +18,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.streams import Streams
-from targets.systems._privrec_examples import Examples
-from targets.systems._privrec_loss import Weights, gradients, logits, loss
-from targets.systems._privrec_network import ITEM, USER, genre_shares
-from targets.transcript import Broadcast
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._privrec_examples import Examples
+from fedrec_auditor.targets.systems._privrec_loss import Weights, gradients, logits, loss
+from fedrec_auditor.targets.systems._privrec_network import ITEM, USER, genre_shares
+from fedrec_auditor.targets.transcript import Broadcast
 
 LANES = 16
 """Minibatches are multiples of it: torch computes a sigmoid in other bits at the end of an array

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from targets.datasets.base import Interactions
-from targets.streams import Streams
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.streams import Streams
 
 _DRAW, _ORDER = 0, 1  # purposes of a device's streams
 

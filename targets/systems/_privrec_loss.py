@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from targets.systems._privrec_network import GENRE, ITEM, LAYERS
+from fedrec_auditor.targets.systems._privrec_network import GENRE, ITEM, LAYERS
 
 Weights = dict[str, Tensor]
 """What a device trains, all with a leading device axis.

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from targets.components import Component, Dense, Rows
-from targets.datasets.base import Interactions
-from targets.systems._privrec_examples import Examples
-from targets.systems._privrec_network import ITEM, USER
-from targets.transcript import Broadcast
+from fedrec_auditor.targets.components import Component, Dense, Rows
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems._privrec_examples import Examples
+from fedrec_auditor.targets.systems._privrec_network import ITEM, USER
+from fedrec_auditor.targets.transcript import Broadcast
 
 
 def messages(

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
-from targets.datasets.base import Interactions
-from targets.transcript import Broadcast
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.transcript import Broadcast
 
 LAYERS = 4
 USER, ITEM, GENRE = "user.", "item", "genre"

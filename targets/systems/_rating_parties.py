@@ -10,18 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.components import Floats, Ints
-from targets.compute import one_thread
-from targets.datasets.base import Interactions
-from targets.settings import check_choice, check_settings, numbers, positive, scale, share, whole
-from targets.streams import Streams
-from targets.systems._descent import Descent
-from targets.systems._parties import SPLITS, Parties, deal
-from targets.systems._party_coins import PartyCoins, StreamCoins
-from targets.systems._sgd_mf import PAPER, UNITS, explicit, start, trim
-from targets.systems.base import Challenge, Evaluation, Model, Split
-from targets.transcript import Broadcast, Public
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Floats, Ints
+from fedrec_auditor.targets.compute import one_thread
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.settings import (
+    check_choice,
+    check_settings,
+    numbers,
+    positive,
+    scale,
+    share,
+    whole,
+)
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._descent import Descent
+from fedrec_auditor.targets.systems._parties import SPLITS, Parties, deal
+from fedrec_auditor.targets.systems._party_coins import PartyCoins, StreamCoins
+from fedrec_auditor.targets.systems._sgd_mf import PAPER, UNITS, explicit, start, trim
+from fedrec_auditor.targets.systems.base import Challenge, Evaluation, Model, Split
+from fedrec_auditor.targets.transcript import Broadcast, Public
 
 _NUMBERS = 1 << 22  # embeddings of parties of one user that are trained at once
 

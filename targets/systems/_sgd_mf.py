@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.components import Floats, Ints
-from targets.datasets.base import Interactions
-from targets.streams import Streams
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Floats, Ints
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.streams import Streams
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -216,7 +216,7 @@ def noisy_steps(
     if amplified:
         one = PoissonSampledDpEvent(rate, one)
     elif revealed and rate < 1.0:
-        from accountants.events import RevealedSamplingDpEvent
+        from fedrec_auditor.accountants.events import RevealedSamplingDpEvent
 
         one = RevealedSamplingDpEvent(rate, one)
     return SelfComposedDpEvent(one, steps)

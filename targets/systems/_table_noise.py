@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from targets.compiled import FUSED, compiled
-from targets.streams import Streams
+from fedrec_auditor.targets.compiled import FUSED, compiled
+from fedrec_auditor.targets.streams import Streams
 
 _WORDS = tuple(
     np.uint64(word) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from targets.components import Floats
-from targets.systems._sgd_mf import project
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.systems._sgd_mf import project
 
 _USERS = 4096
 

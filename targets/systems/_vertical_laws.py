@@ -6,9 +6,9 @@ import math
 
 from scipy.special import ndtr
 
-from targets.mechanisms._at_least import AtLeast
-from targets.mechanisms.revealed_gaussian import RevealedGaussian
-from targets.systems._sgd_mf import batch_size
+from fedrec_auditor.targets.mechanisms._at_least import AtLeast
+from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
+from fedrec_auditor.targets.systems._sgd_mf import batch_size
 
 _MARGIN = 8.0  # standard deviations between user embeddings and 0, where the projection begins
 _SURE = 1e-25  # probability of accidents that the server cannot see

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from targets.components import Dense, Floats
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.settings import check_settings, whole_or_none
-from targets.spill import Spill
-from targets.streams import Streams
-from targets.systems._rating_parties import RatingParties
-from targets.systems._sgd_mf import start
-from targets.systems.base import DEFAULT, Model, Progress, Run
-from targets.transcript import Broadcast, Round, Transcript, Uploads
+from fedrec_auditor.targets.components import Dense, Floats
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.settings import check_settings, whole_or_none
+from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._rating_parties import RatingParties
+from fedrec_auditor.targets.systems._sgd_mf import start
+from fedrec_auditor.targets.systems.base import DEFAULT, Model, Progress, Run
+from fedrec_auditor.targets.transcript import Broadcast, Round, Transcript, Uploads
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.claim import Claim
-from accountants.scope import Scope
-from targets.components import Floats
-from targets.compute import DEFAULT as DEFAULT
-from targets.compute import Compute as Compute
-from targets.datasets.base import Interactions
-from targets.mechanisms.base import Mechanism
-from targets.transcript import Broadcast, Channel, Transcript, Uploads
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.compute import DEFAULT as DEFAULT
+from fedrec_auditor.targets.compute import Compute as Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.transcript import Broadcast, Channel, Transcript, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from targets.components import Floats
-from targets.datasets.base import Interactions
-from targets.systems._central_mf import CentralMf, Visits
-from targets.systems._collected_bits import Printed, tables
-from targets.systems.base import Model
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems._central_mf import CentralMf, Visits
+from fedrec_auditor.targets.systems._collected_bits import Printed, tables
+from fedrec_auditor.targets.systems.base import Model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class BprMf(CentralMf):
         self, n_users: int, n_items: int, visits: Iterator[Visits], rng: np.random.Generator
     ) -> dict[str, NDArray[Any]]:
         """User vectors (n, F) and item vectors (M, F)."""
-        from targets.systems._central_kernel import Adam, bpr_epoch
+        from fedrec_auditor.targets.systems._central_kernel import Adam, bpr_epoch
 
         users, items = (Adam(self._vectors(count, rng)) for count in (n_users, n_items))
         step = 0

@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.adaptive_clipping import AdaptiveClipping
-from accountants.claim import Claim
-from accountants.errors import InputError
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from targets.components import Component, Dense
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.mechanisms.base import Mechanism
-from targets.mechanisms.identity import Identity
-from targets.mechanisms.private_average import PrivateAverage
-from targets.mechanisms.repeated import Repeated
-from targets.settings import check_settings, proper_share
-from targets.systems._privrec import PAPER
-from targets.systems._privrec_claims import printed_epsilon
-from targets.systems._privrec_message import norms, scaled
-from targets.systems.base import DEFAULT, Population, Question
-from targets.systems.privrec import PrivRec
-from targets.transcript import Broadcast, Uploads
+from fedrec_auditor.accountants.adaptive_clipping import AdaptiveClipping
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.targets.components import Component, Dense
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.settings import check_settings, proper_share
+from fedrec_auditor.targets.systems._privrec import PAPER
+from fedrec_auditor.targets.systems._privrec_claims import printed_epsilon
+from fedrec_auditor.targets.systems._privrec_message import norms, scaled
+from fedrec_auditor.targets.systems.base import DEFAULT, Population, Question
+from fedrec_auditor.targets.systems.privrec import PrivRec
+from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from targets.systems._lone_parties import check_central
-from targets.systems.local_only import LocalOnly
+from fedrec_auditor.targets.systems._lone_parties import check_central
+from fedrec_auditor.targets.systems.local_only import LocalOnly
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,15 +6,15 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from accountants.claim import Claim
-from accountants.errors import InputError
-from targets.settings import check_settings, positive
-from targets.systems._descent import Clipping, Descent, ErrorClipping
-from targets.systems._lone_parties import LoneParties, check_central
-from targets.systems._noisy_parties import scope_of
-from targets.systems._sgd_mf import PAPER, batch_size
-from targets.systems.base import Population, Question, Reported
-from targets.systems.local_only import sampling_note
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.settings import check_settings, positive
+from fedrec_auditor.targets.systems._descent import Clipping, Descent, ErrorClipping
+from fedrec_auditor.targets.systems._lone_parties import LoneParties, check_central
+from fedrec_auditor.targets.systems._noisy_parties import scope_of
+from fedrec_auditor.targets.systems._sgd_mf import PAPER, batch_size
+from fedrec_auditor.targets.systems.base import Population, Question, Reported
+from fedrec_auditor.targets.systems.local_only import sampling_note
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from accountants.claim import Claim
-from targets.mechanisms.bit_flip import BitFlip
-from targets.settings import check_settings, share
-from targets.systems._collected_bits import Printed, flip_claim, tables
-from targets.systems._item_knn import FlippedKnn
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.settings import check_settings, share
+from fedrec_auditor.targets.systems._collected_bits import Printed, flip_claim, tables
+from fedrec_auditor.targets.systems._item_knn import FlippedKnn
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from targets.systems._collected_bits import Printed, tables
-from targets.systems._item_knn import FlippedKnn
+from fedrec_auditor.targets.systems._collected_bits import Printed, tables
+from fedrec_auditor.targets.systems._item_knn import FlippedKnn
 
 
 @dataclass(frozen=True, kw_only=True)

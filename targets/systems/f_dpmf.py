@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from targets.learners.base import Learner
-from targets.learners.mf import Mf
-from targets.protections.base import Protection
-from targets.protections.objective import Objective
-from targets.systems._federated import Federated
+from fedrec_auditor.targets.learners.base import Learner
+from fedrec_auditor.targets.learners.mf import Mf
+from fedrec_auditor.targets.protections.base import Protection
+from fedrec_auditor.targets.protections.objective import Objective
+from fedrec_auditor.targets.systems._federated import Federated
 
 
 @dataclass(frozen=True, kw_only=True)

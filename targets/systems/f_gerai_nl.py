@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from targets.protections.base import Protection
-from targets.protections.objective import Objective
-from targets.systems._federated import Federated
+from fedrec_auditor.targets.protections.base import Protection
+from fedrec_auditor.targets.protections.objective import Objective
+from fedrec_auditor.targets.systems._federated import Federated
 
 
 @dataclass(frozen=True, kw_only=True)

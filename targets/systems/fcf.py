@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.claim import Claim
-from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
-from targets.components import Floats, RankOne
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.mechanisms.base import Mechanism
-from targets.mechanisms.identity import Identity
-from targets.systems._closed_form import item_gradients
-from targets.systems._implicit_mf import PAPER, ImplicitMf, printed
-from targets.systems.base import DEFAULT, Challenge, Population, Question
-from targets.transcript import Broadcast, Uploads
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.targets.components import Floats, RankOne
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.systems._closed_form import item_gradients
+from fedrec_auditor.targets.systems._implicit_mf import PAPER, ImplicitMf, printed
+from fedrec_auditor.targets.systems.base import DEFAULT, Challenge, Population, Question
+from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from targets.learners.base import Learner
-from targets.learners.light_gcn import LightGcn
-from targets.protections.base import Protection
-from targets.protections.laplace import Laplace
-from targets.systems._federated import Federated, hits
+from fedrec_auditor.targets.learners.base import Learner
+from fedrec_auditor.targets.learners.light_gcn import LightGcn
+from fedrec_auditor.targets.protections.base import Protection
+from fedrec_auditor.targets.protections.laplace import Laplace
+from fedrec_auditor.targets.systems._federated import Federated, hits
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from targets.learners.base import Learner
-from targets.learners.ncf import Ncf
-from targets.protections.adaptive_laplace import AdaptiveLaplace
-from targets.protections.base import Protection
-from targets.systems._federated import Federated, hits
+from fedrec_auditor.targets.learners.base import Learner
+from fedrec_auditor.targets.learners.ncf import Ncf
+from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
+from fedrec_auditor.targets.protections.base import Protection
+from fedrec_auditor.targets.systems._federated import Federated, hits
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from targets.systems._federated import Federated
+from fedrec_auditor.targets.systems._federated import Federated
 
 
 @dataclass(frozen=True, kw_only=True)

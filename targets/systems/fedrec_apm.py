@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from targets.protections.adaptive_laplace import AdaptiveLaplace
-from targets.protections.base import Protection
-from targets.systems._federated import Federated, hits
+from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
+from fedrec_auditor.targets.protections.base import Protection
+from fedrec_auditor.targets.systems._federated import Federated, hits
 
 
 @dataclass(frozen=True, kw_only=True)

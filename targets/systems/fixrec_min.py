@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from targets.protections.base import Protection
-from targets.protections.laplace import Laplace
-from targets.systems._federated import Federated, hits
+from fedrec_auditor.targets.protections.base import Protection
+from fedrec_auditor.targets.protections.laplace import Laplace
+from fedrec_auditor.targets.systems._federated import Federated, hits
 
 
 @dataclass(frozen=True, kw_only=True)

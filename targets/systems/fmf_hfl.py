@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accountants.claim import Claim
-from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
-from targets.mechanisms.base import Mechanism
-from targets.mechanisms.identity import Identity
-from targets.systems._horizontal_mf import HorizontalMf
-from targets.systems._party_steps import PartySteps
-from targets.systems._sgd_mf import PAPER
-from targets.systems.base import Population, Question, Reported
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.systems._horizontal_mf import HorizontalMf
+from fedrec_auditor.targets.systems._party_steps import PartySteps
+from fedrec_auditor.targets.systems._sgd_mf import PAPER
+from fedrec_auditor.targets.systems.base import Population, Question, Reported
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -10,24 +10,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from accountants.claim import Claim
-from accountants.errors import InputError
-from accountants.events import ShuffledDpEvent
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
-from accountants.shuffling import hiding
-from targets.components import Floats, Reports
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.mechanisms._coins import unit
-from targets.mechanisms.base import Mechanism
-from targets.mechanisms.one_coordinate import OneCoordinate
-from targets.mechanisms.repeated import Repeated
-from targets.mechanisms.shuffled import Shuffled
-from targets.settings import check_settings, share_or_none, usual
-from targets.streams import Streams
-from targets.systems._implicit_mf import PAPER, ImplicitMf, printed
-from targets.systems.base import DEFAULT, Challenge, Population, Question
-from targets.transcript import Broadcast, Uploads
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import ShuffledDpEvent
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.shuffling import hiding
+from fedrec_auditor.targets.components import Floats, Reports
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms._coins import unit
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
+from fedrec_auditor.targets.settings import check_settings, share_or_none, usual
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._implicit_mf import PAPER, ImplicitMf, printed
+from fedrec_auditor.targets.systems.base import DEFAULT, Challenge, Population, Question
+from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

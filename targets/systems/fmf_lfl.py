@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from accountants.claim import Claim
-from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
-from targets.components import Component, Floats, Rows
-from targets.mechanisms.base import Mechanism
-from targets.mechanisms.identity import Identity
-from targets.settings import check_settings, whole
-from targets.streams import Streams
-from targets.systems._local_mf import LocalMf
-from targets.systems._sgd_mf import PAPER
-from targets.systems._user_fit import neutral
-from targets.systems.base import Population, Question
-from targets.transcript import Broadcast, Round, Uploads
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.targets.components import Component, Floats, Rows
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.settings import check_settings, whole
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._local_mf import LocalMf
+from fedrec_auditor.targets.systems._sgd_mf import PAPER
+from fedrec_auditor.targets.systems._user_fit import neutral
+from fedrec_auditor.targets.systems.base import Population, Question
+from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -87,7 +87,7 @@ class FmfLfl(LocalMf):
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
         """Component "items": the device's V, of which the rows it rated have moved."""
-        from targets.systems._party_kernel import own_steps
+        from fedrec_auditor.targets.systems._party_kernel import own_steps
 
         items = np.asarray(model["items"], np.float32)
         own, users = items[ratings.indices], np.array(users, np.float32)

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accountants.claim import Claim
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from targets.mechanisms.base import Mechanism
-from targets.systems._descent import Descent, Unclipped
-from targets.systems._sgd_mf import PAPER
-from targets.systems._vertical_mf import VerticalMf
-from targets.systems.base import Population, Question, Reported
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.systems._descent import Descent, Unclipped
+from fedrec_auditor.targets.systems._sgd_mf import PAPER
+from fedrec_auditor.targets.systems._vertical_mf import VerticalMf
+from fedrec_auditor.targets.systems.base import Population, Question, Reported
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from targets.systems._privrec import MetaLearned, reported
-from targets.systems._privrec_network import Network
+from fedrec_auditor.targets.systems._privrec import MetaLearned, reported
+from fedrec_auditor.targets.systems._privrec_network import Network
 
 
 @dataclass(frozen=True, kw_only=True)

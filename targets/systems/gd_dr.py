@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from accountants.claim import Claim
-from accountants.events import ShuffledDpEvent
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
-from targets.components import Component, Floats, Reports
-from targets.datasets.base import Interactions
-from targets.mechanisms.base import Mechanism
-from targets.mechanisms.one_coordinate import OneCoordinate
-from targets.mechanisms.repeated import Repeated
-from targets.mechanisms.shuffled import Shuffled
-from targets.settings import check_settings, positive, whole
-from targets.streams import Streams
-from targets.systems._local_mf import LocalMf
-from targets.systems._sgd_mf import PAPER, project, rate_at
-from targets.systems._user_fit import neutral
-from targets.systems.base import Challenge, Population, Question
-from targets.systems.fmf_ldp import ReportLaw
-from targets.transcript import Broadcast, Round, Uploads
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.events import ShuffledDpEvent
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.targets.components import Component, Floats, Reports
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
+from fedrec_auditor.targets.settings import check_settings, positive, whole
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._local_mf import LocalMf
+from fedrec_auditor.targets.systems._sgd_mf import PAPER, project, rate_at
+from fedrec_auditor.targets.systems._user_fit import neutral
+from fedrec_auditor.targets.systems.base import Challenge, Population, Question
+from fedrec_auditor.targets.systems.fmf_ldp import ReportLaw
+from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

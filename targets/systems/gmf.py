@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from targets.components import Floats
-from targets.datasets.base import Interactions
-from targets.systems._central_mf import CentralMf, Visits
-from targets.systems._collected_bits import Printed, tables
-from targets.systems.base import Model
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems._central_mf import CentralMf, Visits
+from fedrec_auditor.targets.systems._collected_bits import Printed, tables
+from fedrec_auditor.targets.systems.base import Model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Gmf(CentralMf):
 
         h starts uniform in +-sqrt(3/F), LeCun's rule.
         """
-        from targets.systems._central_kernel import Adam, gmf_epoch
+        from fedrec_auditor.targets.systems._central_kernel import Adam, gmf_epoch
 
         users, items = (Adam(self._vectors(count, rng)) for count in (n_users, n_items))
         bound = np.sqrt(3.0 / self.factors)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from accountants.claim import Claim
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from targets.mechanisms.base import Mechanism
-from targets.settings import check_settings, whole
-from targets.systems._horizontal_laws import Training, rating_law, user_law
-from targets.systems._noisy_horizontal import NoisyHorizontal, presence
-from targets.systems._sgd_mf import COUNTED, PAPER, accounted
-from targets.systems.base import Population, Question
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.settings import check_settings, whole
+from fedrec_auditor.targets.systems._horizontal_laws import Training, rating_law, user_law
+from fedrec_auditor.targets.systems._noisy_horizontal import NoisyHorizontal, presence
+from fedrec_auditor.targets.systems._sgd_mf import COUNTED, PAPER, accounted
+from fedrec_auditor.targets.systems.base import Population, Question
 
 
 @dataclass(frozen=True, kw_only=True)

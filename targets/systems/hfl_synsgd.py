@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from accountants.claim import Claim
-from accountants.errors import InputError
-from targets.components import Component, Floats, Randomized, Rows
-from targets.streams import Streams
-from targets.systems._horizontal_mf import Party
-from targets.systems._noise_rounds import Masked
-from targets.systems._noisy_horizontal import NoisyHorizontal, presence
-from targets.systems._sgd_mf import PAPER, Batch, accounted, project, rate_at
-from targets.systems.base import Population, Question
-from targets.transcript import Uploads
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Component, Floats, Randomized, Rows
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._horizontal_mf import Party
+from fedrec_auditor.targets.systems._noise_rounds import Masked
+from fedrec_auditor.targets.systems._noisy_horizontal import NoisyHorizontal, presence
+from fedrec_auditor.targets.systems._sgd_mf import PAPER, Batch, accounted, project, rate_at
+from fedrec_auditor.targets.systems.base import Population, Question
+from fedrec_auditor.targets.transcript import Uploads
 
 _ROWS = 201  # purpose of a party's stream
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from accountants.claim import Claim
-from targets.systems._collected_bits import Printed, flip_claim, tables
-from targets.systems._item_knn import ItemKnn
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.targets.systems._collected_bits import Printed, flip_claim, tables
+from fedrec_auditor.targets.systems._item_knn import ItemKnn
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from accountants.claim import Claim
-from accountants.errors import InputError
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from accountants.secure_aggregation import NoiseShares, least_variance
-from targets.components import Component, Floats, Randomized, Rows
-from targets.mechanisms._dropouts import Dropouts
-from targets.mechanisms.base import Mechanism
-from targets.mechanisms.noise_replacement import NoiseReplacement
-from targets.mechanisms.repeated import Repeated
-from targets.settings import (
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.secure_aggregation import NoiseShares, least_variance
+from fedrec_auditor.targets.components import Component, Floats, Randomized, Rows
+from fedrec_auditor.targets.mechanisms._dropouts import Dropouts
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.settings import (
     boolean,
     check_settings,
     not_negative,
@@ -27,14 +27,14 @@ from targets.settings import (
     proper_share,
     share_or_none,
 )
-from targets.streams import Streams
-from targets.systems._local_laws import rating_distance
-from targets.systems._local_mf import LocalMf
-from targets.systems._noise_rounds import Masked, Replacement, result
-from targets.systems._sgd_mf import PAPER, noisy_steps, project, rate_at
-from targets.systems._user_fit import fit_users
-from targets.systems.base import Population, Question
-from targets.transcript import Broadcast, Round, Uploads
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._local_laws import rating_distance
+from fedrec_auditor.targets.systems._local_mf import LocalMf
+from fedrec_auditor.targets.systems._noise_rounds import Masked, Replacement, result
+from fedrec_auditor.targets.systems._sgd_mf import PAPER, noisy_steps, project, rate_at
+from fedrec_auditor.targets.systems._user_fit import fit_users
+from fedrec_auditor.targets.systems.base import Population, Question
+from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

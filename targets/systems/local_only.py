@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from accountants.claim import Claim
-from targets.settings import check_settings, not_negative, positive
-from targets.systems._descent import Clipping, GradientClipping
-from targets.systems._lone_parties import LoneParties
-from targets.systems._noisy_parties import scope_of
-from targets.systems._sgd_mf import PAPER, accounted
-from targets.systems.base import Population, Question, Reported
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.targets.settings import check_settings, not_negative, positive
+from fedrec_auditor.targets.systems._descent import Clipping, GradientClipping
+from fedrec_auditor.targets.systems._lone_parties import LoneParties
+from fedrec_auditor.targets.systems._noisy_parties import scope_of
+from fedrec_auditor.targets.systems._sgd_mf import PAPER, accounted
+from fedrec_auditor.targets.systems.base import Population, Question, Reported
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from accountants.claim import Claim
-from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
-from targets.components import Floats
-from targets.compute import Compute, one_thread
-from targets.datasets.base import Interactions
-from targets.mechanisms.base import Mechanism
-from targets.mechanisms.identity import Identity
-from targets.settings import check_settings, numbers, usual
-from targets.systems._closed_form import user_vectors
-from targets.systems._implicit_mf import CUTOFFS, PAPER, printed
-from targets.systems.base import (
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.compute import Compute, one_thread
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.settings import check_settings, numbers, usual
+from fedrec_auditor.targets.systems._closed_form import user_vectors
+from fedrec_auditor.targets.systems._implicit_mf import CUTOFFS, PAPER, printed
+from fedrec_auditor.targets.systems.base import (
     DEFAULT,
     Challenge,
     Evaluation,
@@ -30,7 +30,7 @@ from targets.systems.base import (
     Question,
     Run,
 )
-from targets.transcript import Broadcast, Public, Transcript, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, Public, Transcript, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from targets.systems._privrec import MetaLearned, reported
-from targets.systems._privrec_network import Network
-from targets.transcript import Broadcast, Uploads
+from fedrec_auditor.targets.systems._privrec import MetaLearned, reported
+from fedrec_auditor.targets.systems._privrec_network import Network
+from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
-    from targets.systems._privrec_device import Devices
-    from targets.systems._privrec_loss import Weights
+    from fedrec_auditor.targets.systems._privrec_device import Devices
+    from fedrec_auditor.targets.systems._privrec_loss import Weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class NnSelf(MetaLearned):
 
     def learn(self, devices: Devices) -> Weights:
         """Minus the meta-gradient."""
-        from targets.systems._privrec_device import maml
+        from fedrec_auditor.targets.systems._privrec_device import maml
 
         return maml(devices, self.local)
 

@@ -9,20 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from accountants.claim import Claim
-from accountants.events import PureDpEvent
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from targets.components import Dense, Floats
-from targets.compute import Compute, one_thread
-from targets.datasets.base import Interactions
-from targets.mechanisms._additive import clip_norm
-from targets.mechanisms.base import Mechanism
-from targets.settings import boolean, check_choice, check_settings, positive, scale, whole
-from targets.spill import Spill
-from targets.streams import Streams
-from targets.systems._noisy_parties import scope_of
-from targets.systems._sgd_mf import PAPER, UNITS, explicit, trim
-from targets.systems.base import (
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.events import PureDpEvent
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.targets.components import Dense, Floats
+from fedrec_auditor.targets.compute import Compute, one_thread
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms._additive import clip_norm
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.settings import (
+    boolean,
+    check_choice,
+    check_settings,
+    positive,
+    scale,
+    whole,
+)
+from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._noisy_parties import scope_of
+from fedrec_auditor.targets.systems._sgd_mf import PAPER, UNITS, explicit, trim
+from fedrec_auditor.targets.systems.base import (
     DEFAULT,
     Challenge,
     Evaluation,
@@ -34,7 +41,7 @@ from targets.systems.base import (
     Run,
     Split,
 )
-from targets.transcript import Broadcast, Public, Round, Transcript, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

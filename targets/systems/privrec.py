@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from targets.systems._privrec import MetaLearned, reported
-from targets.systems._privrec_network import Network
+from fedrec_auditor.targets.systems._privrec import MetaLearned, reported
+from fedrec_auditor.targets.systems._privrec_network import Network
 
 if TYPE_CHECKING:
-    from targets.systems._privrec_device import LocalTraining
+    from fedrec_auditor.targets.systems._privrec_device import LocalTraining
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accountants.claim import Claim
-from accountants.scope import Horizon, Unit, Vantage, any_pair
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.systems._privrec import PAPER, reported
-from targets.systems.base import DEFAULT, Population, Progress, Question, Run
-from targets.systems.privrec import PrivRec
-from targets.transcript import Broadcast, Uploads
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems._privrec import PAPER, reported
+from fedrec_auditor.targets.systems.base import DEFAULT, Population, Progress, Question, Run
+from fedrec_auditor.targets.systems.privrec import PrivRec
+from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.claim import Claim
-from accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
-from targets.components import Floats
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.mechanisms.base import Mechanism
-from targets.streams import Streams
-from targets.systems._implicit_mf import CUTOFFS, PAPER, printed
-from targets.systems.base import (
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.scope import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._implicit_mf import CUTOFFS, PAPER, printed
+from fedrec_auditor.targets.systems.base import (
     DEFAULT,
     Challenge,
     Evaluation,
@@ -27,7 +27,7 @@ from targets.systems.base import (
     Question,
     Run,
 )
-from targets.transcript import Broadcast, Public, Transcript, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, Public, Transcript, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

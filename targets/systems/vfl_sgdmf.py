@@ -6,16 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from accountants.claim import Claim
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from targets.mechanisms.base import Mechanism
-from targets.settings import check_settings, not_negative
-from targets.systems._descent import Clipping, EmbeddingClipping
-from targets.systems._noisy_parties import NoisyParties, scope_of
-from targets.systems._sgd_mf import COUNTED, PAPER, accounted
-from targets.systems._vertical_laws import rating_law
-from targets.systems._vertical_mf import VerticalMf
-from targets.systems.base import Population, Question, Reported
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.settings import check_settings, not_negative
+from fedrec_auditor.targets.systems._descent import Clipping, EmbeddingClipping
+from fedrec_auditor.targets.systems._noisy_parties import NoisyParties, scope_of
+from fedrec_auditor.targets.systems._sgd_mf import COUNTED, PAPER, accounted
+from fedrec_auditor.targets.systems._vertical_laws import rating_law
+from fedrec_auditor.targets.systems._vertical_mf import VerticalMf
+from fedrec_auditor.targets.systems.base import Population, Question, Reported
 
 
 @dataclass(frozen=True, kw_only=True)

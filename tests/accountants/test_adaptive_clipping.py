@@ -10,11 +10,11 @@ from dp_accounting import ComposedDpEvent, GaussianDpEvent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accountants._gaussian import gaussian_epsilon
-from accountants.adaptive_clipping import AdaptiveClipping, joint_multiplier
-from accountants.errors import InputError
-from accountants.methods.pld import Pld
-from targets.mechanisms.private_average import PrivateAverage
+from fedrec_auditor.accountants._gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.adaptive_clipping import AdaptiveClipping, joint_multiplier
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
 from tests.contracts.accountants import SCOPE
 
 SPLITS = st.builds(

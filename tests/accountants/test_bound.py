@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accountants.bound import Bound, Side, guess_probability
-from accountants.claim import Claim
-from accountants.errors import AuditError, InputError
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.bound import Bound, Side, guess_probability
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.errors import AuditError, InputError
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 
 SCOPE = Scope(
     unit=Unit.BIT, adjacency=Adjacency.REPLACE, vantage=Vantage.SERVER, horizon=Horizon.REPORT

@@ -11,10 +11,10 @@ from dp_accounting.pld import privacy_loss_distribution as library
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accountants._gaussian import gaussian_epsilon
-from accountants.composition import Uses, epsilon_above, epsilon_below
-from accountants.pairs import AtomicPair, GaussianPair, LaplacePair, Reversed
-from accountants.sampled_pairs import FixedSize, Poisson, Revealed
+from fedrec_auditor.accountants._gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.composition import Uses, epsilon_above, epsilon_below
+from fedrec_auditor.accountants.pairs import AtomicPair, GaussianPair, LaplacePair, Reversed
+from fedrec_auditor.accountants.sampled_pairs import FixedSize, Poisson, Revealed
 from tests.contracts.accountants import response
 
 STEP = 1e-4

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accountants.bound import Bound, Side, Witness
-from accountants.conversions import convert
-from accountants.errors import InputError
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from accountants.sizes import Sizes, UnknownSize
+from fedrec_auditor.accountants.bound import Bound, Side, Witness
+from fedrec_auditor.accountants.conversions import convert
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.sizes import Sizes, UnknownSize
 
 SIZES = Sizes(items=6, ratings=4, coordinates=5, reports=3, rounds=2)
 SCOPES = [

@@ -15,8 +15,13 @@ from dp_accounting import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accountants.errors import InputError
-from accountants.events import BitFlipDpEvent, RevealedSamplingDpEvent, ShuffledDpEvent, leaves
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import (
+    BitFlipDpEvent,
+    RevealedSamplingDpEvent,
+    ShuffledDpEvent,
+    leaves,
+)
 
 LEAVES = st.sampled_from(
     [

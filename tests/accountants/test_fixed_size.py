@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from accountants.errors import InputError
-from accountants.fixed_size import fixed_size_above, fixed_size_below
-from accountants.pairs import AtomicPair, GaussianPair, LaplacePair, Pair, Reversed
-from accountants.sampled_pairs import FixedSize, Poisson
-from accountants.scope import Adjacency
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.fixed_size import fixed_size_above, fixed_size_below
+from fedrec_auditor.accountants.pairs import AtomicPair, GaussianPair, LaplacePair, Pair, Reversed
+from fedrec_auditor.accountants.sampled_pairs import FixedSize, Poisson
+from fedrec_auditor.accountants.scope import Adjacency
 
 
 @pytest.mark.parametrize(

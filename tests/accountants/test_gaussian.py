@@ -10,7 +10,7 @@ from dp_accounting import get_epsilon_gaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accountants._gaussian import gaussian_epsilon, log_gaussian_delta
+from fedrec_auditor.accountants._gaussian import gaussian_epsilon, log_gaussian_delta
 
 
 def curve(epsilon: float, mu: float) -> mpmath.mpf:

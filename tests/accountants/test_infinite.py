@@ -19,11 +19,11 @@ from dp_accounting import (
     ZCDpEvent,
 )
 
-from accountants.events import BitFlipDpEvent, PureDpEvent, RevealedSamplingDpEvent
-from accountants.infinite import why_infinite
-from accountants.methods.pld import Pld
-from accountants.methods.rdp import Rdp
-from accountants.scope import Adjacency
+from fedrec_auditor.accountants.events import BitFlipDpEvent, PureDpEvent, RevealedSamplingDpEvent
+from fedrec_auditor.accountants.infinite import why_infinite
+from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.accountants.methods.rdp import Rdp
+from fedrec_auditor.accountants.scope import Adjacency
 from tests.contracts.accounted import SCOPE, USES, scope_of
 
 INFINITE = [

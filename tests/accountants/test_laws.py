@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
-from accountants.laws import Group, Total
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.laws import Group, Total
 
 Law = NDArray[np.float64]
 EPSILONS = st.floats(0.0, 3.0)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accountants.bound import Bound, Side
-from accountants.errors import InputError
-from accountants.parallel import parallel
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.bound import Bound, Side
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.parallel import parallel
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
 
 SCOPE = Scope(
     unit=Unit.RATING,

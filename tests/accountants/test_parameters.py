@@ -17,9 +17,9 @@ from dp_accounting import (
     ZCDpEvent,
 )
 
-from accountants._parameters import check_parameters
-from accountants.errors import InputError
-from accountants.events import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
+from fedrec_auditor.accountants._parameters import check_parameters
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
 
 SENSELESS = [
     (LaplaceDpEvent(-1.0), "noise_multiplier"),

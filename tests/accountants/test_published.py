@@ -20,16 +20,16 @@ from dp_accounting import (
 from numpy.typing import NDArray
 from scipy import integrate, special, stats
 
-from accountants._gaussian import gaussian_epsilon
-from accountants.events import PureDpEvent, ShuffledDpEvent
-from accountants.methods.advanced import Advanced
-from accountants.methods.base import Accountant
-from accountants.methods.optimal import Optimal
-from accountants.methods.pld import Pld
-from accountants.methods.pure import Pure
-from accountants.methods.rdp import Rdp
-from accountants.methods.shuffle import Shuffle
-from accountants.scope import Scope
+from fedrec_auditor.accountants._gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.events import PureDpEvent, ShuffledDpEvent
+from fedrec_auditor.accountants.methods.advanced import Advanced
+from fedrec_auditor.accountants.methods.base import Accountant
+from fedrec_auditor.accountants.methods.optimal import Optimal
+from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.accountants.methods.pure import Pure
+from fedrec_auditor.accountants.methods.rdp import Rdp
+from fedrec_auditor.accountants.methods.shuffle import Shuffle
+from fedrec_auditor.accountants.scope import Scope
 from tests.accountants.published import (
     DWORK_ROTH,
     GAUSSIANS,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accountants import _responses
-from accountants._pure import Kinds
-from accountants._responses import least_epsilon_of
+from fedrec_auditor.accountants import _responses
+from fedrec_auditor.accountants._pure import Kinds
+from fedrec_auditor.accountants._responses import least_epsilon_of
 
 EPSILONS = st.floats(-7, 4.5).map(math.exp)
 DELTAS = st.one_of(st.floats(-300, -0.01).map(lambda x: 10.0**x), st.floats(1e-6, 0.999))

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from accountants.sampled_curves import (
+from fedrec_auditor.accountants.sampled_curves import (
     _moments,
     fixed_size,
     fixed_size_gaussian,

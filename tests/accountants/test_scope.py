@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from auditor.exact import exact_lower_bound
-from targets.mechanisms.laplace import Laplace
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
 
 SCOPES = [
     Scope(unit=u, adjacency=a, vantage=v, horizon=h)

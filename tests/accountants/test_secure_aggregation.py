@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from accountants.errors import InputError
-from accountants.secure_aggregation import NoiseShares, least_variance
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.secure_aggregation import NoiseShares, least_variance
 
 
 def shares(n: int = 10, omega: float = 0.3, masked: int = 10, replaced: int = 10) -> NoiseShares:

@@ -12,11 +12,11 @@ from dp_accounting import SelfComposedDpEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accountants.bound import Side
-from accountants.errors import InputError
-from accountants.events import ShuffledDpEvent
-from accountants.methods.shuffle import Shuffle
-from accountants.shuffling import SHUFFLED, achieved, closed_form, hiding
+from fedrec_auditor.accountants.bound import Side
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import ShuffledDpEvent
+from fedrec_auditor.accountants.methods.shuffle import Shuffle
+from fedrec_auditor.accountants.shuffling import SHUFFLED, achieved, closed_form, hiding
 from tests.contracts.accountants import response
 
 

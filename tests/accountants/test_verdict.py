@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accountants.bound import Bound, Side
-from accountants.claim import Claim
-from accountants.errors import InputError
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from accountants.sizes import Sizes
-from accountants.verdict import Verdict, judge, refutes
+from fedrec_auditor.accountants.bound import Bound, Side
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.sizes import Sizes
+from fedrec_auditor.accountants.verdict import Verdict, judge, refutes
 
 ROUND = Scope(
     unit=Unit.USER, adjacency=Adjacency.ANY_PAIR, vantage=Vantage.SERVER, horizon=Horizon.ROUND

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from accountants.scope import Vantage
-from targets.components import Dense, RankOne, Reports
-from targets.transcript import Public, Round, Transcript, Uploads, View
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.targets.components import Dense, RankOne, Reports
+from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attacks._bits import evidence
-from attacks.base import Background
-from attacks.bit_decoding import BitDecoding, best_f1_sets
-from auditor.metrics import set_f1
+from fedrec_auditor.attacks._bits import evidence
+from fedrec_auditor.attacks.base import Background
+from fedrec_auditor.attacks.bit_decoding import BitDecoding, best_f1_sets
+from fedrec_auditor.auditor.metrics import set_f1
 
 Maker = Callable[..., Any]
 P1, Q1 = np.e / (1 + np.e), 1 / (1 + np.e)  # symmetric flipping at epsilon 1
@@ -85,5 +85,5 @@ def test_best_f1_sets_against_all_sets(row: list[float]) -> None:
 def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     posterior = np.random.default_rng(0).random((11, 30))
     whole = best_f1_sets(posterior)
-    monkeypatch.setattr("attacks.bit_decoding._BLOCK", 70)
+    monkeypatch.setattr("fedrec_auditor.attacks.bit_decoding._BLOCK", 70)
     np.testing.assert_array_equal(best_f1_sets(posterior), whole)

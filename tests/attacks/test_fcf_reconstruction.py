@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from accountants.errors import InputError
-from attacks._rank_one import directions
-from attacks.base import Background
-from attacks.fcf_reconstruction import FcfReconstruction
-from auditor.metrics import set_f1
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.attacks._rank_one import directions
+from fedrec_auditor.attacks.base import Background
+from fedrec_auditor.attacks.fcf_reconstruction import FcfReconstruction
+from fedrec_auditor.auditor.metrics import set_f1
 
 Maker = Callable[..., tuple[Any, np.ndarray]]
 

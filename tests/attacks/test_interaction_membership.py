@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accountants.errors import InputError
-from attacks._reports import _typical
-from attacks.base import Background
-from attacks.interaction_membership import InteractionMembership
-from auditor.metrics import auc, roc
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.attacks._reports import _typical
+from fedrec_auditor.attacks.base import Background
+from fedrec_auditor.attacks.interaction_membership import InteractionMembership
+from fedrec_auditor.auditor.metrics import auc, roc
 
 Maker = Callable[..., Any]
 

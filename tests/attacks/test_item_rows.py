@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accountants.scope import Vantage
-from attacks._item_rows import scores
-from attacks.base import Background
-from attacks.interaction_membership import InteractionMembership
-from auditor.families import FAMILIES
-from auditor.metrics import auc
-from targets.components import Randomized
-from targets.compute import Compute
-from targets.datasets.synthetic import Synthetic
-from targets.features import user_features
-from targets.learners.base import Catalogue, Clients, LocalTraining
-from targets.streams import Streams
-from targets.transcript import Public, Round, Transcript, Uploads, View
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.attacks._item_rows import scores
+from fedrec_auditor.attacks.base import Background
+from fedrec_auditor.attacks.interaction_membership import InteractionMembership
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.metrics import auc
+from fedrec_auditor.targets.components import Randomized
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.features import user_features
+from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 
 DATA = Synthetic(n_users=60, n_items=120, profile=15).load()
 

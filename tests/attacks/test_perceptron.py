@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.neural_network import MLPClassifier
 
-from attacks._perceptron import Perceptron
+from fedrec_auditor.attacks._perceptron import Perceptron
 
 
 def problem(classes: int, rows: int = 300) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from auditor.__main__ import main
+from fedrec_auditor.auditor.command_line import main
 
 
 @pytest.fixture

@@ -8,15 +8,20 @@ from typing import Any
 import pytest
 from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
 
-from accountants.bound import Bound, Side
-from accountants.claim import Claim
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from accountants.verdict import ALARM_CONFIDENCE, Verdict
-from auditor.accounting import all_accountants, answer, exact_bounds, least_upper_bound
-from targets.mechanisms.bit_flip import BitFlip
-from targets.mechanisms.repeated import Repeated
-from targets.systems.base import Population, Question
-from targets.systems.dplcf_ap import DplcfAp
+from fedrec_auditor.accountants.bound import Bound, Side
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
+from fedrec_auditor.auditor.accounting import (
+    all_accountants,
+    answer,
+    exact_bounds,
+    least_upper_bound,
+)
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.systems.base import Population, Question
+from fedrec_auditor.targets.systems.dplcf_ap import DplcfAp
 
 REPORT = Scope(
     unit=Unit.REPORT,

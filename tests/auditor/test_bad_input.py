@@ -43,7 +43,7 @@ BROKEN = {
     "relative module": (("verify", ".math:sin", "--epsilon", "1"), ".math:sin"),
     "one input twice": (("verify", "math:sin", "--epsilon", "1", "--inputs", "[2, 2]"), "got 1 in"),
     "mechanism's class": (
-        ("verify", "targets.mechanisms.bit_flip:BitFlip", "--epsilon", "1"),
+        ("verify", "fedrec_auditor.targets.mechanisms.bit_flip:BitFlip", "--epsilon", "1"),
         "class BitFlip",
     ),
 }

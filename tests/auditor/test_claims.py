@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from accountants.verdict import Verdict
-from auditor import claims, pieces
-from auditor.claims import Shown
-from auditor.demonstrations._one_bit import one_bit
-from auditor.demonstrations.base import Contest, Transcript
-from auditor.plan import Plan
-from reports.record import DemonstrationRow
-from targets.systems.dplcf_ap import DplcfAp
-from targets.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor import claims, pieces
+from fedrec_auditor.auditor.claims import Shown
+from fedrec_auditor.auditor.demonstrations._one_bit import one_bit
+from fedrec_auditor.auditor.demonstrations.base import Contest, Transcript
+from fedrec_auditor.auditor.plan import Plan
+from fedrec_auditor.reports.record import DemonstrationRow
+from fedrec_auditor.targets.systems.dplcf_ap import DplcfAp
+from fedrec_auditor.targets.systems.dplcf_sp import DplcfSp
 from tests.specimens.demonstrations import transcript
 
 

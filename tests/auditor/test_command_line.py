@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from accountants.errors import InputError
-from accountants.verdict import Verdict
-from auditor.commands.run import FailOn, exit_code
-from reports import store
-from reports.record import Record
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.commands.run import FailOn, exit_code
+from fedrec_auditor.reports import store
+from fedrec_auditor.reports.record import Record
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -38,7 +38,10 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (out / "plan.toml").write_text(PLAN)
     words = ["run", "--plan", str(out / "plan.toml"), "--jobs", "2", "--out", str(out)]
     finished = subprocess.run(
-        [sys.executable, "-m", "auditor", *words], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "fedrec_auditor", *words],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     (out / "stdout").write_text(finished.stdout)
     (out / "stderr").write_text(finished.stderr)
@@ -135,8 +138,8 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
     done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One job, interrupted after five pieces, resumed: equal but for timing and machine."""
-    from auditor import pieces, runner
-    from auditor.plan import make_resources, read_plan
+    from fedrec_auditor.auditor import pieces, runner
+    from fedrec_auditor.auditor.plan import make_resources, read_plan
 
     plan = read_plan(done / "plan.toml")
     ran: list[str] = []
@@ -169,7 +172,7 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
 def test_an_interrupt_is_one_line_and_exit_code_3(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from auditor import pieces
+    from fedrec_auditor.auditor import pieces
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -186,7 +189,7 @@ def test_an_interrupt_is_one_line_and_exit_code_3(
 def test_a_fault_in_one_piece_loses_no_other(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from auditor import pieces
+    from fedrec_auditor.auditor import pieces
 
     real = pieces.run
 
@@ -210,7 +213,7 @@ def test_a_target_that_refuses_its_data_is_named_and_loses_no_other(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With nothing else to audit it is bad input; beside others their findings are kept."""
-    from auditor import pieces
+    from fedrec_auditor.auditor import pieces
 
     real = pieces.run
 
@@ -300,7 +303,7 @@ def test_account_needs_no_data(cli: Cli) -> None:
 
 def test_verify_confirms_and_accuses(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "homemade.py").write_text(
-        "from targets.mechanisms.bit_flip import BitFlip\n"
+        "from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip\n"
         "tight = BitFlip.symmetric(1.0)\n"
         "def sloppy(x, rng, size):\n"
         "    return rng.random(size) < (0.9 if x else 0.2)\n"
@@ -331,13 +334,16 @@ def test_doctor(cli: Cli) -> None:
 
 def test_help_lists_every_command() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "auditor", "--help"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "fedrec_auditor", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     for command in ("run", "list", "account", "verify", "report", "doctor"):
         assert f" {command} " in done.stdout
 
 
-ACCOUNT = [sys.executable, "-m", "auditor", "account", "dplcf-sp"]
+ACCOUNT = [sys.executable, "-m", "fedrec_auditor", "account", "dplcf-sp"]
 
 
 def test_a_terminal_without_unicode_is_spoken_to_in_ascii() -> None:

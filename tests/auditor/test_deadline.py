@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from accountants.errors import AuditError, IncompleteError, InputError
-from auditor.deadline import answer_within
+from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
+from fedrec_auditor.auditor.deadline import answer_within
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
 
@@ -106,7 +106,7 @@ def test_a_bad_timeout_is_refused(seconds: float) -> None:
 def test_its_prints_go_to_standard_error_and_it_cannot_ask() -> None:
     code = (
         "import os, sys\n"
-        "from auditor.deadline import answer_within\n"
+        "from fedrec_auditor.auditor.deadline import answer_within\n"
         "def work():\n"
         "    print('printed'); os.system('echo echoed')\n"
         "    return 0, repr(sys.stdin.readline())\n"
@@ -123,7 +123,7 @@ def test_its_prints_go_to_standard_error_and_it_cannot_ask() -> None:
 def test_without_forks_a_watchdog_ends_the_process() -> None:
     code = (
         "import os; del os.fork\n"
-        "from auditor.deadline import answer_within\n"
+        "from fedrec_auditor.auditor.deadline import answer_within\n"
         "print(answer_within(60, lambda: (1, 'in time'))[1], flush=True)\n"
         "def spin():\n"
         "    while True: pass\n"

@@ -13,24 +13,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accountants.bound import Side
-from accountants.errors import InputError
-from accountants.methods.pld import Pld
-from accountants.methods.shuffle import Shuffle
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from auditor import exact
-from auditor.exact import delta_at, exact_lower_bound
-from targets.mechanisms.base import Critical, Mechanism
-from targets.mechanisms.bit_flip import BitFlip
-from targets.mechanisms.gaussian import Gaussian
-from targets.mechanisms.identity import Identity
-from targets.mechanisms.k_ary import KAry
-from targets.mechanisms.laplace import Laplace
-from targets.mechanisms.one_coordinate import OneCoordinate
-from targets.mechanisms.post_processed import PostProcessed
-from targets.mechanisms.product import Product
-from targets.mechanisms.repeated import Repeated
-from targets.mechanisms.shuffled import Shuffled
+from fedrec_auditor.accountants.bound import Side
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.accountants.methods.shuffle import Shuffle
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor import exact
+from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
+from fedrec_auditor.targets.mechanisms.base import Critical, Mechanism
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.mechanisms.k_ary import KAry
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.post_processed import PostProcessed
+from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
 from tests.contracts.accountants import response
 
 SCOPE = Scope(

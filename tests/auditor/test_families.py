@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from accountants.errors import InputError
-from auditor.families import FAMILIES
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.families import FAMILIES
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
@@ -35,9 +35,9 @@ def test_no_near_name_lists_all() -> None:
         FAMILIES["targets"].member("zzzzzz")
 
 
-@pytest.mark.parametrize("statement", ["import auditor", "import auditor.__main__"])
-def test_importing_the_auditor_imports_nothing_heavy(statement: str) -> None:
+@pytest.mark.parametrize("module", ["fedrec_auditor", "fedrec_auditor.auditor.command_line"])
+def test_importing_the_auditor_imports_nothing_heavy(module: str) -> None:
     heavy = ("torch", "sklearn", "scipy", "dp_accounting", "matplotlib")
-    code = f"import sys; {statement}; print([m for m in {heavy!r} if m in sys.modules])"
+    code = f"import sys, {module}; print([m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from accountants.errors import InputError
-from accountants.scope import Horizon, Unit, Vantage, any_pair
-from accountants.verdict import Verdict
-from auditor.families import FAMILIES
-from auditor.ledger import entries, find, judge, judge_entry
-from reports.ledger import Arithmetic, LedgerRow
-from targets.ledger.entry import Entry
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.ledger import entries, find, judge, judge_entry
+from fedrec_auditor.reports.ledger import Arithmetic, LedgerRow
+from fedrec_auditor.targets.ledger.entry import Entry
 
 V, U = Verdict.VIOLATED, Verdict.UNSUBSTANTIATED
 C, N = Verdict.CONSISTENT, Verdict.INCOMPARABLE

@@ -8,8 +8,8 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 from sklearn import metrics as reference
 
-from accountants.errors import InputError
-from auditor import metrics
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor import metrics
 
 
 def covered(hits: int, trials: int) -> bool:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from accountants.errors import InputError
-from auditor.overrides import overridden
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.overrides import overridden
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from accountants.errors import InputError
-from auditor.plan import Plan, amend, make_plan, make_resources, make_target, read_plan
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.plan import (
+    Plan,
+    amend,
+    make_plan,
+    make_resources,
+    make_target,
+    read_plan,
+)
 
 
 def written(folder: Path, text: str) -> Path:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from accountants.errors import InputError
-from auditor.sources import load_data
-from targets.datasets._filters import Filter
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.sources import load_data
+from fedrec_auditor.targets.datasets._filters import Filter
 
 
 def test_a_name_loads_its_data_set() -> None:

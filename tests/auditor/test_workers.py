@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from accountants.errors import IncompleteError
-from auditor import workers
+from fedrec_auditor.accountants.errors import IncompleteError
+from fedrec_auditor.auditor import workers
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -53,7 +53,7 @@ def test_an_audit_that_is_ended_leaves_no_report_and_no_process(
     words = ["run", "--data", "synthetic", "--jobs", "2", "--out", str(tmp_path / "out")]
     with (tmp_path / "err").open("w") as err:
         running = subprocess.Popen(
-            [sys.executable, "-m", "auditor", *words],
+            [sys.executable, "-m", "fedrec_auditor", *words],
             stdout=subprocess.DEVNULL,
             stderr=err,
             start_new_session=True,

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from auditor.estimators.base import Estimator
-from auditor.families import FAMILIES
+from fedrec_auditor.auditor.estimators.base import Estimator
+from fedrec_auditor.auditor.families import FAMILIES
 from tests.contracts.estimators import WORLDS, estimates, response
 
 pytestmark = pytest.mark.calibration

@@ -18,11 +18,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from auditor.estimators.clopper_pearson import clopper_pearson_lower, clopper_pearson_upper
-from auditor.verification.sampled.lower_bound import sampled_lower_bound
-from auditor.verification.sampled.measure import measured
-from auditor.verification.subject import Subject
-from auditor.verification.verification import ONE_REPORT
+from fedrec_auditor.auditor.estimators.clopper_pearson import (
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+)
+from fedrec_auditor.auditor.verification.sampled.lower_bound import sampled_lower_bound
+from fedrec_auditor.auditor.verification.sampled.measure import measured
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT
 from tests.contracts.estimators import gaussian
 
 pytestmark = pytest.mark.calibration

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import numpy as np
 
-from accountants.errors import InputError
-from targets.datasets.base import Dataset, Interactions
-from targets.datasets.frappe import Frappe
-from targets.datasets.libimseti import Libimseti
-from targets.datasets.ml_1m import Ml1m
-from targets.datasets.ml_10m import Ml10m
-from targets.datasets.ml_20m import Ml20m
-from targets.datasets.ml_25m import Ml25m
-from targets.datasets.ml_100k import HEADERS, Ml100k
-from targets.datasets.synthetic import Synthetic
-from targets.datasets.table import Table
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.base import Dataset, Interactions
+from fedrec_auditor.targets.datasets.frappe import Frappe
+from fedrec_auditor.targets.datasets.libimseti import Libimseti
+from fedrec_auditor.targets.datasets.ml_1m import Ml1m
+from fedrec_auditor.targets.datasets.ml_10m import Ml10m
+from fedrec_auditor.targets.datasets.ml_20m import Ml20m
+from fedrec_auditor.targets.datasets.ml_25m import Ml25m
+from fedrec_auditor.targets.datasets.ml_100k import HEADERS, Ml100k
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.datasets.table import Table
 
 # What the audit infers (Table I of the FedRec paper), with the categories every member shares.
 AGE_GROUPS = ("under 35", "35 to 45", "over 45")

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from accountants.bound import Side
-from accountants.verdict import refutes
-from auditor import ledger
-from auditor.demonstrations.base import Contest, Demonstration, Transcript
-from auditor.families import FAMILIES
+from fedrec_auditor.accountants.bound import Side
+from fedrec_auditor.accountants.verdict import refutes
+from fedrec_auditor.auditor import ledger
+from fedrec_auditor.auditor.demonstrations.base import Contest, Demonstration, Transcript
+from fedrec_auditor.auditor.families import FAMILIES
 
 RUNS = 24
 Either = Contest | Transcript

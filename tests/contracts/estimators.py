@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from accountants.bound import Bound, Side
-from accountants.errors import InputError
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from auditor.estimators.base import Estimator
+from fedrec_auditor.accountants.bound import Bound, Side
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.estimators.base import Estimator
 
 SCOPE = Scope(
     unit=Unit.REPORT,

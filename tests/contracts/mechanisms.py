@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from auditor.testing.mechanisms import (
+from fedrec_auditor.auditor.testing.mechanisms import (
     CHECKS,
     Case,
     check_curve,
@@ -22,35 +22,35 @@ from auditor.testing.mechanisms import (
     check_frequencies,
     check_mechanism,
 )
-from auditor.verification.verification import ONE_REPORT as SCOPE
-from targets.mechanisms.bit_flip import BitFlip
-from targets.mechanisms.clipped import Clipped
-from targets.mechanisms.component_laplace import Component, ComponentLaplace
-from targets.mechanisms.discrete_gaussian import DiscreteGaussian
-from targets.mechanisms.discrete_laplace import DiscreteLaplace
-from targets.mechanisms.duchi import Duchi
-from targets.mechanisms.embedding_gaussian import EmbeddingGaussian
-from targets.mechanisms.gaussian import Gaussian
-from targets.mechanisms.hybrid import Hybrid
-from targets.mechanisms.identity import Identity
-from targets.mechanisms.k_ary import KAry
-from targets.mechanisms.laplace import Laplace
-from targets.mechanisms.noise_replacement import NoiseReplacement
-from targets.mechanisms.objective_perturbation import ObjectivePerturbation
-from targets.mechanisms.one_coordinate import OneCoordinate
-from targets.mechanisms.optimal_unary import OptimalUnary
-from targets.mechanisms.piecewise import Piecewise
-from targets.mechanisms.post_processed import PostProcessed
-from targets.mechanisms.private_average import PrivateAverage
-from targets.mechanisms.product import Product
-from targets.mechanisms.repeated import Repeated
-from targets.mechanisms.revealed_gaussian import RevealedGaussian
-from targets.mechanisms.sampled_gaussian import SampledGaussian
-from targets.mechanisms.shuffled import Shuffled
-from targets.mechanisms.shuffled_reports import ShuffledReports
-from targets.mechanisms.snapped_laplace import SnappedLaplace
-from targets.mechanisms.symmetric_unary import SymmetricUnary
-from targets.mechanisms.vector_gaussian import VectorGaussian
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT as SCOPE
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.clipped import Clipped
+from fedrec_auditor.targets.mechanisms.component_laplace import Component, ComponentLaplace
+from fedrec_auditor.targets.mechanisms.discrete_gaussian import DiscreteGaussian
+from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
+from fedrec_auditor.targets.mechanisms.duchi import Duchi
+from fedrec_auditor.targets.mechanisms.embedding_gaussian import EmbeddingGaussian
+from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.mechanisms.hybrid import Hybrid
+from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.mechanisms.k_ary import KAry
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
+from fedrec_auditor.targets.mechanisms.objective_perturbation import ObjectivePerturbation
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.optimal_unary import OptimalUnary
+from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
+from fedrec_auditor.targets.mechanisms.post_processed import PostProcessed
+from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
+from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
+from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
+from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
+from fedrec_auditor.targets.mechanisms.shuffled_reports import ShuffledReports
+from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
+from fedrec_auditor.targets.mechanisms.symmetric_unary import SymmetricUnary
+from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
 
 __all__ = [
     "CASES",

@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 from dp_accounting import ComposedDpEvent, SelfComposedDpEvent
 
-from accountants.errors import InputError
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from attacks.likelihood_ratio import LikelihoodRatio
-from auditor.accounting import all_accountants, exact_bounds, least_upper_bound
-from auditor.estimators.clopper_pearson import ClopperPearson
-from auditor.exact import exact_lower_bound
-from auditor.games import local
-from targets.components import Component
-from targets.compute import Compute
-from targets.datasets.base import Attribute, Interactions
-from targets.datasets.synthetic import Synthetic
-from targets.systems.base import Population, Run, Target
-from targets.transcript import Broadcast, Glimpse, Uploads
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.attacks.likelihood_ratio import LikelihoodRatio
+from fedrec_auditor.auditor.accounting import all_accountants, exact_bounds, least_upper_bound
+from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.games import local
+from fedrec_auditor.targets.components import Component
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.systems.base import Population, Run, Target
+from fedrec_auditor.targets.transcript import Broadcast, Glimpse, Uploads
 
 USERS, ITEMS = 30, 20
 POPULATION = Population(n_users=USERS, n_items=ITEMS)

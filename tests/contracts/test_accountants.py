@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from accountants.methods.base import Accountant
-from auditor.families import FAMILIES
+from fedrec_auditor.accountants.methods.base import Accountant
+from fedrec_auditor.auditor.families import FAMILIES
 from tests.contracts.accountants import CHECKS
 
 

@@ -17,16 +17,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from accountants.scope import Vantage
-from attacks.base import Attack, Background, Family
-from auditor.families import FAMILIES
-from auditor.games import attribute, membership, reconstruction
-from targets.components import Component, Dense
-from targets.datasets.base import Interactions
-from targets.datasets.synthetic import Synthetic
-from targets.mechanisms.bit_flip import BitFlip
-from targets.systems.base import Target
-from targets.transcript import Uploads, View
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.attacks.base import Attack, Background, Family
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.games import attribute, membership, reconstruction
+from fedrec_auditor.targets.components import Component, Dense
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.transcript import Uploads, View
 from tests.contracts.targets import brief
 
 GAMES = {

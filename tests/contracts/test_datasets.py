@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.families import FAMILIES
+from fedrec_auditor.auditor.families import FAMILIES
 from tests.contracts.datasets import CASES, CHECKS, Case
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from auditor import ledger
-from auditor.demonstrations.base import Demonstration
-from auditor.families import FAMILIES
+from fedrec_auditor.auditor import ledger
+from fedrec_auditor.auditor.demonstrations.base import Demonstration
+from fedrec_auditor.auditor.families import FAMILIES
 from tests.contracts.demonstrations import CHECKS, check_demonstration
 from tests.specimens.demonstrations import BROKEN_DEMONSTRATIONS, Sound
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from auditor.estimators.base import Estimator
-from auditor.families import FAMILIES
+from fedrec_auditor.auditor.estimators.base import Estimator
+from fedrec_auditor.auditor.families import FAMILIES
 from tests.contracts.estimators import CHECKS
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from auditor.families import FAMILIES
-from targets.components import Component, Rows
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.learners.base import Catalogue, Clients, Learner, LocalTraining
-from targets.streams import Streams
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.targets.components import Component, Rows
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.learners.base import Catalogue, Clients, Learner, LocalTraining
+from fedrec_auditor.targets.streams import Streams
 
 USERS, ITEMS, FEATURES = 8, 25, 5
 CATALOGUE = Catalogue(n_items=ITEMS, n_user_features=FEATURES, n_item_features=3)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from auditor.families import FAMILIES
+from fedrec_auditor.auditor.families import FAMILIES
 from tests.contracts.mechanisms import CASES, CHECKS, Case
 
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from accountants.scope import Horizon, Unit, Vantage, any_pair
-from auditor.accounting import all_accountants
-from auditor.exact import exact_lower_bound
-from auditor.families import FAMILIES
-from targets.components import Component, Dense, Rows
-from targets.datasets.base import Interactions
-from targets.learners.base import Clients, LocalTraining
-from targets.protections.base import Protection
-from targets.streams import Streams
+from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.auditor.accounting import all_accountants
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.targets.components import Component, Dense, Rows
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.learners.base import Clients, LocalTraining
+from fedrec_auditor.targets.protections.base import Protection
+from fedrec_auditor.targets.streams import Streams
 
 CLIENTS, ITEMS = 6, 5
 GROUPS = ("user", "item", "mlp1", "mlp2")

@@ -7,11 +7,11 @@ import math
 import pytest
 from dp_accounting import LaplaceDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
 
-from accountants.events import PureDpEvent
-from accountants.scope import Horizon, Unit, Vantage, any_pair
-from auditor.accounting import all_accountants
-from auditor.families import FAMILIES
-from targets.routes.base import Route
+from fedrec_auditor.accountants.events import PureDpEvent
+from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.auditor.accounting import all_accountants
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.targets.routes.base import Route
 
 
 @pytest.fixture(params=FAMILIES["routes"].names())

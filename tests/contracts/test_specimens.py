@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accountants.methods.base import Accountant
-from auditor.estimators.base import Estimator
-from targets.datasets.base import Dataset
-from targets.mechanisms.bit_flip import BitFlip
-from targets.systems.base import Target
+from fedrec_auditor.accountants.methods.base import Accountant
+from fedrec_auditor.auditor.estimators.base import Estimator
+from fedrec_auditor.targets.datasets.base import Dataset
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.systems.base import Target
 from tests.contracts import accountants, datasets, estimators, mechanisms, targets
 from tests.specimens.accountants import (
     BROKEN_ACCOUNTANTS,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from auditor.families import FAMILIES
-from targets.systems.base import Target
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.targets.systems.base import Target
 from tests.contracts.targets import CHECKS
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from auditor.families import FAMILIES
-from auditor.plan import CORE, make_target, read_plan
-from targets.learners.ncf import Ncf
-from targets.protections.laplace import Laplace
-from targets.routes.shuffler import Shuffler
-from targets.systems.fedncf import FedNcf
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan import CORE, make_target, read_plan
+from fedrec_auditor.targets.learners.ncf import Ncf
+from fedrec_auditor.targets.protections.laplace import Laplace
+from fedrec_auditor.targets.routes.shuffler import Shuffler
+from fedrec_auditor.targets.systems.fedncf import FedNcf
 
 PAGE = Path(__file__).parents[2] / "docs" / "auditing-systems.md"
 

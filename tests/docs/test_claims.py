@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from accountants.verdict import Verdict
-from auditor.ledger import entries, judge, tables
-from reports.ledger import LedgerRow
-from reports.ledger_markdown import render, table_line
-from targets.ledger._privrec_tables import PRINTED
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.ledger import entries, judge, tables
+from fedrec_auditor.reports.ledger import LedgerRow
+from fedrec_auditor.reports.ledger_markdown import render, table_line
+from fedrec_auditor.targets.ledger._privrec_tables import PRINTED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
 

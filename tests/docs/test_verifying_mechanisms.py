@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from auditor.verification import verify_ldp
-from targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.auditor.verification import verify_ldp
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 
 PAGE = Path(__file__).parents[2] / "docs" / "verifying-mechanisms.md"
 FILES = re.compile(r"^```python (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CONSOLE = re.compile(r"^```console\n\$ (.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SESSION = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-MODULES = {"pytest": "pytest", "auditor": "auditor"}
+MODULES = {"pytest": "pytest", "auditor": "fedrec_auditor"}
 
 
 def _output(command: str, folder: Path) -> str:

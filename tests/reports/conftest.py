@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from accountants.bound import Bound, Side, Witness
-from accountants.claim import Claim
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from accountants.verdict import judge
-from reports.record import (
+from fedrec_auditor.accountants.bound import Bound, Side, Witness
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.verdict import judge
+from fedrec_auditor.reports.record import (
     AttackRow,
     ClaimRow,
     DataRow,

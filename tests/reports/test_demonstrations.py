@@ -8,12 +8,12 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
-from accountants.bound import Bound, Side
-from accountants.claim import Claim
-from accountants.scope import Horizon, Unit, Vantage, any_pair
-from reports import demonstrations as shown
-from reports import html, markdown, terminal
-from reports.record import ClaimRow, DemonstrationRow, MeasuredRow, Record, TrialRow
+from fedrec_auditor.accountants.bound import Bound, Side
+from fedrec_auditor.accountants.claim import Claim
+from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.reports import demonstrations as shown
+from fedrec_auditor.reports import html, markdown, terminal
+from fedrec_auditor.reports.record import ClaimRow, DemonstrationRow, MeasuredRow, Record, TrialRow
 
 SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 EVIL = "a|b\n<b>*x*</b> `c` \x1b[31m\x00]]> [bold red]"

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-import reports
-from accountants.verdict import Verdict
-from reports import html, plots, words
-from reports.record import Record
+from fedrec_auditor import reports
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports import html, plots, words
+from fedrec_auditor.reports.record import Record
 
 VOID = {"meta", "br", "img", "input", "hr", "link"}
 EVIL = '<script>alert("x")</script>&\'"><img src=x onerror=alert(1)>$x_1$'

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from accountants.verdict import Verdict
-from reports import ledger_markdown, ledger_terminal
-from reports.ledger import Arithmetic, Figure, LedgerRow, TableRow
-from reports.ledger_words import between, command, settings_words, short
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports import ledger_markdown, ledger_terminal
+from fedrec_auditor.reports.ledger import Arithmetic, Figure, LedgerRow, TableRow
+from fedrec_auditor.reports.ledger_words import between, command, settings_words, short
 
 
 def row(**changes: Any) -> LedgerRow:

@@ -14,11 +14,11 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from accountants.scope import Adjacency
-from accountants.verdict import Verdict
-from reports import junit, markdown, terminal, words
-from reports.record import Finding, Record
-from reports.section import sections
+from fedrec_auditor.accountants.scope import Adjacency
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports import junit, markdown, terminal, words
+from fedrec_auditor.reports.record import Finding, Record
+from fedrec_auditor.reports.section import sections
 
 EVIL = "a|b\n<b>*x*</b> `c` [l](http://x) \x1b[31m\x00]]> [bold red]"
 
@@ -213,7 +213,7 @@ def test_a_claim_is_not_said_to_be_silent_on_its_own_words(record: Record) -> No
 
 def test_the_schema_imports_no_renderer() -> None:
     code = (
-        "import sys, reports.record, reports.store, reports.terminal;"
+        "import sys; from fedrec_auditor.reports import record, store, terminal;"
         "print({'matplotlib', 'jinja2', 'rich', 'torch', 'sklearn'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from accountants.errors import IncompleteError, InputError
-from reports import html, junit, markdown, store, terminal
-from reports.record import Record
+from fedrec_auditor.accountants.errors import IncompleteError, InputError
+from fedrec_auditor.reports import html, junit, markdown, store, terminal
+from fedrec_auditor.reports.record import Record
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

@@ -7,11 +7,11 @@ from enum import StrEnum
 
 import pytest
 
-from accountants.bound import Bound, Side, Witness
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from accountants.verdict import Verdict
-from reports import words
-from reports.record import MeasuredRow
+from fedrec_auditor.accountants.bound import Bound, Side, Witness
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports import words
+from fedrec_auditor.reports.record import MeasuredRow
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from dp_accounting import (
 )
 from dp_accounting.pld import PLDAccountant
 
-from accountants.bound import Bound, Side, check_delta
-from accountants.errors import InputError
-from accountants.events import leaves
-from accountants.methods.pure import Pure
-from accountants.scope import Scope
+from fedrec_auditor.accountants.bound import Bound, Side, check_delta
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import leaves
+from fedrec_auditor.accountants.methods.pure import Pure
+from fedrec_auditor.accountants.scope import Scope
 from tests.contracts.accountants import SCOPE
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from targets.datasets.base import Attribute, Interactions
-from targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.bound import Bound, Side, Witness
-from accountants.scope import Horizon, Unit, Vantage, any_pair
-from auditor.demonstrations._one_bit import one_bit
-from auditor.demonstrations.base import Contest, Transcript
-from targets.systems.dplcf_ap import DplcfAp
-from targets.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.accountants.bound import Bound, Side, Witness
+from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.auditor.demonstrations._one_bit import one_bit
+from fedrec_auditor.auditor.demonstrations.base import Contest, Transcript
+from fedrec_auditor.targets.systems.dplcf_ap import DplcfAp
+from fedrec_auditor.targets.systems.dplcf_sp import DplcfSp
 
 
 @dataclass(frozen=True)

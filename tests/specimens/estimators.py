@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from accountants.bound import Bound, Side
-from auditor.estimators.clopper_pearson import ClopperPearson, event_epsilon
+from fedrec_auditor.accountants.bound import Bound, Side
+from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson, event_epsilon
 
 
 class _Held(ClopperPearson):

@@ -11,8 +11,8 @@ from dp_accounting import (
 )
 from numpy.typing import ArrayLike, NDArray
 
-from targets.mechanisms.base import Critical
-from targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.base import Critical
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 
 Size = tuple[int, ...] | None
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import targets
-from targets.compiled import FUSED, REORDERED, compiled
+from fedrec_auditor import targets
+from fedrec_auditor.targets.compiled import FUSED, REORDERED, compiled
 
 SOURCE = """
 def total(values):

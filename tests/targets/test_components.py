@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from targets.components import Dense, Randomized, Rows
-from targets.streams import Streams
+from fedrec_auditor.targets.components import Dense, Randomized, Rows
+from fedrec_auditor.targets.streams import Streams
 
 
 def rows(seed: int, whole: bool, clients: int = 4, count: int = 6) -> tuple[Rows, np.ndarray]:

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.datasets.base import Attribute, Interactions
-from targets.datasets.synthetic import Synthetic
-from targets.features import count_user_features, item_features, user_features
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.features import count_user_features, item_features, user_features
 
 STARS = [0.5 * half for half in range(11)]
 ATTRIBUTES = {

@@ -7,9 +7,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from accountants.errors import InputError
-from targets import settings
-from targets.settings import RANGES, Rule, check_choice, check_settings, numbers, usual
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets import settings
+from fedrec_auditor.targets.settings import (
+    RANGES,
+    Rule,
+    check_choice,
+    check_settings,
+    numbers,
+    usual,
+)
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.components import Dense, RankOne, Rows
-from targets.compute import Compute
-from targets.spill import Spill
-from targets.transcript import Round, Uploads
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Dense, RankOne, Rows
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.transcript import Round, Uploads
 
 BIG = 1 << 18  # float64 numbers: 2 MiB
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from targets.streams import Streams
+from fedrec_auditor.targets.streams import Streams
 
 LEVEL = 1e-7  # of every test of a law below
 
@@ -82,7 +82,7 @@ def test_neighbours_in_a_stream_children_and_streams_are_uncorrelated() -> None:
 
 def test_uniforms_exclude_both_ends() -> None:
     ends = np.array([0, 2**64 - 1], dtype=np.uint64)
-    from targets.streams import _laplace, _uniform
+    from fedrec_auditor.targets.streams import _laplace, _uniform
 
     low, high = _uniform(ends)
     assert 0 < low < high < 1

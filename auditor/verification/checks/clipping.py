@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
-from auditor.verification.checks.evidence import failed, not_run, passed, words
-from auditor.verification.subject import Subject
-from auditor.verification.verification import Check
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.verification.checks.evidence import failed, not_run, passed, words
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import Check
 
 NAME = "clipping"
 _REMEDY = "Clip to a bound that is fixed beforehand, and scale the noise to that."

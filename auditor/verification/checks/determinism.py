@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from auditor.verification.checks.evidence import (
+from fedrec_auditor.auditor.verification.checks.evidence import (
     FALSE_ALARM,
     Claim,
     failed,
@@ -17,8 +17,8 @@ from auditor.verification.checks.evidence import (
     passed,
     words,
 )
-from auditor.verification.subject import Subject
-from auditor.verification.verification import Check
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import Check
 
 NAME = "determinism"
 

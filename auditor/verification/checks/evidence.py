@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
-from auditor.estimators.clopper_pearson import clopper_pearson_lower, event_epsilon
-from auditor.verification.verification import Check, Status
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.estimators.clopper_pearson import clopper_pearson_lower, event_epsilon
+from fedrec_auditor.auditor.verification.verification import Check, Status
 
 FALSE_ALARM = 1e-6
 """The largest chance that one check accuses a mechanism that keeps its claim."""

@@ -10,16 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.verification.checks.evidence import Claim, failed, not_run, passed, stacked, words
-from auditor.verification.checks.one_uniform import BITS, OneUniform
-from auditor.verification.subject import Subject
-from auditor.verification.verification import Check
+from fedrec_auditor.auditor.verification.checks.evidence import (
+    Claim,
+    failed,
+    not_run,
+    passed,
+    stacked,
+    words,
+)
+from fedrec_auditor.auditor.verification.checks.one_uniform import BITS, OneUniform
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import Check
 
 NAME = "floating point"
 _REMEDY = (
     "Round the output (the sum, not the noise) to a grid much coarser than the noise's own steps, "
     "or use a discrete or snapped mechanism: DiscreteLaplace, DiscreteGaussian, SnappedLaplace of "
-    "targets.mechanisms."
+    "fedrec_auditor.targets.mechanisms."
 )
 # Least draws, numbers and ordered pairs for the exact answer; fewer if a call gives one output.
 _INVERTED = (96, 624, 4)

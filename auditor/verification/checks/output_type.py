@@ -9,9 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from auditor.verification.checks.evidence import Claim, failed, not_run, passed, words
-from auditor.verification.subject import Subject
-from auditor.verification.verification import Check
+from fedrec_auditor.auditor.verification.checks.evidence import (
+    Claim,
+    failed,
+    not_run,
+    passed,
+    words,
+)
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import Check
 
 NAME = "output type"
 _LOOKS = 48

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
-from auditor.verification.checks import (
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.verification.checks import (
     clipping,
     determinism,
     floating_point,
@@ -18,10 +18,10 @@ from auditor.verification.checks import (
     shared_noise,
     support,
 )
-from auditor.verification.checks.evidence import not_run
-from auditor.verification.exact.law import Law
-from auditor.verification.subject import Subject
-from auditor.verification.verification import Check
+from fedrec_auditor.auditor.verification.checks.evidence import not_run
+from fedrec_auditor.auditor.verification.exact.law import Law
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import Check
 
 MOST_INPUTS = 8
 # Numbers drawn for all inputs together: what bounds time and memory.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.verification.checks.evidence import (
+from fedrec_auditor.auditor.verification.checks.evidence import (
     FALSE_ALARM,
     Claim,
     failed,
@@ -20,8 +20,8 @@ from auditor.verification.checks.evidence import (
     stacked,
     words,
 )
-from auditor.verification.subject import Subject
-from auditor.verification.verification import Check
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import Check
 
 NAME = "shared noise"
 _CALLS = 16

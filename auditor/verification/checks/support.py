@@ -10,10 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.verification.checks.evidence import Claim, failed, not_run, passed, stacked, words
-from auditor.verification.exact.law import Law
-from auditor.verification.exact.rounding import unlost
-from auditor.verification.verification import Check
+from fedrec_auditor.auditor.verification.checks.evidence import (
+    Claim,
+    failed,
+    not_run,
+    passed,
+    stacked,
+    words,
+)
+from fedrec_auditor.auditor.verification.exact.law import Law
+from fedrec_auditor.auditor.verification.exact.rounding import unlost
+from fedrec_auditor.auditor.verification.verification import Check
 
 NAME = "support"
 _REMEDY = "Give every output a positive probability under every input; clip before the noise."

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.bound import Bound
-from accountants.errors import InputError
-from accountants.scope import Scope
-from auditor.verification.exact.integral import AGREEMENT, edges_around, integrate
-from auditor.verification.exact.law import Law
-from auditor.verification.exact.outputs import Outputs, sums_to_one
-from auditor.verification.exact.rounding import unlost
-from auditor.verification.exact.table import Table
-from auditor.verification.words import in_words
+from fedrec_auditor.accountants.bound import Bound
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.auditor.verification.exact.integral import AGREEMENT, edges_around, integrate
+from fedrec_auditor.auditor.verification.exact.law import Law
+from fedrec_auditor.auditor.verification.exact.outputs import Outputs, sums_to_one
+from fedrec_auditor.auditor.verification.exact.rounding import unlost
+from fedrec_auditor.auditor.verification.exact.table import Table
+from fedrec_auditor.auditor.verification.words import in_words
 
 _DRAWS, _FINE = 2048, 1025
 # More than the log-mass of a cell on which a density that is above 0 leaves the doubles.

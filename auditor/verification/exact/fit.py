@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from accountants.errors import InputError
-from auditor.verification.exact.integral import edges_around, integrate
-from auditor.verification.exact.law import Law
-from auditor.verification.exact.outputs import step_of
-from auditor.verification.subject import Subject
-from auditor.verification.verification import Check, Status
-from auditor.verification.words import in_words
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.verification.exact.integral import edges_around, integrate
+from fedrec_auditor.auditor.verification.exact.law import Law
+from fedrec_auditor.auditor.verification.exact.outputs import step_of
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import Check, Status
+from fedrec_auditor.auditor.verification.words import in_words
 
 NAME = "fit to the claimed law"
 LEVEL = 1e-6

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
-from auditor.verification.exact.rounding import in_singles
-from auditor.verification.subject import Subject
-from auditor.verification.words import in_words
-from targets.mechanisms.base import Critical, Divergent, Domain
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.verification.exact.rounding import in_singles
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.words import in_words
+from fedrec_auditor.targets.mechanisms.base import Critical, Divergent, Domain
 
 if TYPE_CHECKING:
-    from targets.mechanisms.base import Mechanism
+    from fedrec_auditor.targets.mechanisms.base import Mechanism
 
 # Entries of an input or output beyond which the adding up of copies is taken on trust.
 _LARGEST = 1 << 24

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.verification.exact.law import Law
+from fedrec_auditor.auditor.verification.exact.law import Law
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

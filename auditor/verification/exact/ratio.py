@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.bound import Witness
-from auditor.verification.exact.law import Law
-from auditor.verification.exact.outputs import Outputs, by_simplicity, sums_to_one
-from auditor.verification.exact.rounding import DEEPEST, in_singles, unlost
-from auditor.verification.words import in_words
+from fedrec_auditor.accountants.bound import Witness
+from fedrec_auditor.auditor.verification.exact.law import Law
+from fedrec_auditor.auditor.verification.exact.outputs import Outputs, by_simplicity, sums_to_one
+from fedrec_auditor.auditor.verification.exact.rounding import DEEPEST, in_singles, unlost
+from fedrec_auditor.auditor.verification.words import in_words
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.bound import Bound, Side, Witness
-from accountants.scope import Scope
-from accountants.verdict import exceeds
-from auditor.exact import exact_lower_bound
-from auditor.verification.exact.divergence import Divergence
-from auditor.verification.exact.law import Law, identity
-from auditor.verification.exact.outputs import WHOLE, Outputs
-from auditor.verification.exact.ratio import Found, Ratio
-from auditor.verification.exact.rounding import in_singles, unlost
-from auditor.verification.exact.space import Space
-from auditor.verification.exact.steering import simplest, worst
-from auditor.verification.exact.table import Table
-from auditor.verification.words import in_words
+from fedrec_auditor.accountants.bound import Bound, Side, Witness
+from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.accountants.verdict import exceeds
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.verification.exact.divergence import Divergence
+from fedrec_auditor.auditor.verification.exact.law import Law, identity
+from fedrec_auditor.auditor.verification.exact.outputs import WHOLE, Outputs
+from fedrec_auditor.auditor.verification.exact.ratio import Found, Ratio
+from fedrec_auditor.auditor.verification.exact.rounding import in_singles, unlost
+from fedrec_auditor.auditor.verification.exact.space import Space
+from fedrec_auditor.auditor.verification.exact.steering import simplest, worst
+from fedrec_auditor.auditor.verification.exact.table import Table
+from fedrec_auditor.auditor.verification.words import in_words
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

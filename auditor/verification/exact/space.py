@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accountants.errors import InputError
-from auditor.verification.exact.law import Law, identity
-from auditor.verification.exact.steering import worst
-from auditor.verification.strategies import inputs_of, plain
-from auditor.verification.words import in_words
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.verification.exact.law import Law, identity
+from fedrec_auditor.auditor.verification.exact.steering import worst
+from fedrec_auditor.auditor.verification.strategies import inputs_of, plain
+from fedrec_auditor.auditor.verification.words import in_words
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-    from targets.mechanisms.base import Domain
+    from fedrec_auditor.targets.mechanisms.base import Domain
 
 _MOST_LISTED = 4096
 _SHOWN = 16

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from accountants.errors import AuditError
+from fedrec_auditor.accountants.errors import AuditError
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

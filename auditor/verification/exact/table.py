@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.bound import Bound
-from accountants.scope import Scope
-from auditor.exact import exact_lower_bound
-from targets.mechanisms.base import Critical
+from fedrec_auditor.accountants.bound import Bound
+from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.mechanisms.base import Critical
 
 if TYPE_CHECKING:
-    from targets.mechanisms.base import Mechanism
+    from fedrec_auditor.targets.mechanisms.base import Mechanism
 
 
 @dataclass(frozen=True, slots=True)

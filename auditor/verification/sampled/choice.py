@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.verification.sampled.guess import (
+from fedrec_auditor.auditor.verification.sampled.guess import (
     FIRST,
     NEITHER,
     SECOND,
@@ -21,8 +21,8 @@ from auditor.verification.sampled.guess import (
     cuts_between,
     histogram,
 )
-from auditor.verification.sampled.smooth import smoothed
-from auditor.verification.sampled.statistic import as_floats
+from fedrec_auditor.auditor.verification.sampled.smooth import smoothed
+from fedrec_auditor.auditor.verification.sampled.statistic import as_floats
 
 Counts = NDArray[np.float64]
 Table = NDArray[np.int8]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from auditor.verification.sampled.guesses import foreseen_epsilon, revealable
+from fedrec_auditor.auditor.verification.sampled.guesses import foreseen_epsilon, revealable
 
 FIRST, NEITHER, SECOND = 1, 0, -1
 # Statistics of more different values than this are cut at quantiles, not between the values.

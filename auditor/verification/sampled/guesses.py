@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
 
-from auditor.estimators.clopper_pearson import clopper_pearson_lower
+from fedrec_auditor.auditor.estimators.clopper_pearson import clopper_pearson_lower
 
 # Share of the error that pays for outputs which delta permits to tell all.
 _REVEALED = 0.1

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.bound import Bound, Side, Witness, check_confidence
-from accountants.errors import InputError
-from accountants.scope import Scope
-from auditor.verification.sampled.guess import FIRST, SECOND, Guess, Stake
-from auditor.verification.sampled.guesses import Guesses
-from auditor.verification.sampled.pilot import Pilot
-from auditor.verification.subject import Subject
-from auditor.verification.words import in_words
+from fedrec_auditor.accountants.bound import Bound, Side, Witness, check_confidence
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.auditor.verification.sampled.guess import FIRST, SECOND, Guess, Stake
+from fedrec_auditor.auditor.verification.sampled.guesses import Guesses
+from fedrec_auditor.auditor.verification.sampled.pilot import Pilot
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.words import in_words
 
 
 def sampled_lower_bound(

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from accountants.bound import Bound
-from accountants.verdict import exceeds
-from auditor.verification.sampled.lower_bound import sampled_lower_bound
-from auditor.verification.subject import Subject, UnevenOutputs
-from auditor.verification.verification import ONE_REPORT
+from fedrec_auditor.accountants.bound import Bound
+from fedrec_auditor.accountants.verdict import exceeds
+from fedrec_auditor.auditor.verification.sampled.lower_bound import sampled_lower_bound
+from fedrec_auditor.auditor.verification.subject import Subject, UnevenOutputs
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT
 
 
 def measured(

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accountants.errors import InputError
-from accountants.verdict import exceeds
-from auditor.verification.exact.law import identity
-from auditor.verification.exact.steering import simplest, worst
-from auditor.verification.sampled.lower_bound import sampled_lower_bound
-from auditor.verification.subject import Subject
-from auditor.verification.verification import ONE_REPORT
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import exceeds
+from fedrec_auditor.auditor.verification.exact.law import identity
+from fedrec_auditor.auditor.verification.exact.steering import simplest, worst
+from fedrec_auditor.auditor.verification.sampled.lower_bound import sampled_lower_bound
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

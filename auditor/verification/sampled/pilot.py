@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
-from auditor.verification.sampled.choice import SIMPLER, best_guess, promise
-from auditor.verification.sampled.guess import (
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.verification.sampled.choice import SIMPLER, best_guess, promise
+from fedrec_auditor.auditor.verification.sampled.guess import (
     Foreseen,
     Guess,
     Stake,
@@ -21,8 +21,8 @@ from auditor.verification.sampled.guess import (
     cuts_between,
     histogram,
 )
-from auditor.verification.sampled.score import learnt_scores
-from auditor.verification.sampled.statistic import (
+from fedrec_auditor.auditor.verification.sampled.score import learnt_scores
+from fedrec_auditor.auditor.verification.sampled.statistic import (
     Entry,
     Outcome,
     as_floats,
@@ -30,7 +30,7 @@ from auditor.verification.sampled.statistic import (
     plain_name,
     plain_numbers,
 )
-from auditor.verification.subject import Subject, UnevenOutputs
+from fedrec_auditor.auditor.verification.subject import Subject, UnevenOutputs
 
 LARGEST_PILOT = 200_000
 """Most outputs kept of each input."""

@@ -10,8 +10,13 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.verification.sampled.log_odds import fitted
-from auditor.verification.sampled.statistic import Number, as_floats, plain_name, show_interval
+from fedrec_auditor.auditor.verification.sampled.log_odds import fitted
+from fedrec_auditor.auditor.verification.sampled.statistic import (
+    Number,
+    as_floats,
+    plain_name,
+    show_interval,
+)
 
 Matrix = NDArray[np.float64]
 # What learning may cost: outputs of each input, entries of an output.

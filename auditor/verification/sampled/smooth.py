@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from auditor.verification.sampled.log_odds import fitted, likelihood
+from fedrec_auditor.auditor.verification.sampled.log_odds import fitted, likelihood
 
 Array = NDArray[np.float64]
 # A tail whose counts are so many deviations off refutes the law.

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.verification.exact.outputs import step_of
-from auditor.verification.sampled.guess import cuts_between
+from fedrec_auditor.auditor.verification.exact.outputs import step_of
+from fedrec_auditor.auditor.verification.sampled.guess import cuts_between
 
 Values = NDArray[Any]
 # So few whole numbers are told apart by comparing with each.

@@ -9,9 +9,9 @@ from dp_accounting import ComposedDpEvent, DpEvent, SelfComposedDpEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accountants.events import PureDpEvent
-from accountants.methods.advanced import Advanced
-from accountants.methods.optimal import Optimal
+from fedrec_auditor.accountants.events import PureDpEvent
+from fedrec_auditor.accountants.methods.advanced import Advanced
+from fedrec_auditor.accountants.methods.optimal import Optimal
 from tests.contracts.accountants import SCOPE
 
 OLD = Advanced(form="dwork-rothblum-vadhan-2010")

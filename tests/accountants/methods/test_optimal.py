@@ -9,10 +9,10 @@ from dp_accounting import ComposedDpEvent, DpEvent, LaplaceDpEvent, SelfComposed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accountants.events import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
-from accountants.methods.optimal import Optimal
-from accountants.methods.pld import Pld
-from accountants.methods.pure import Pure
+from fedrec_auditor.accountants.events import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
+from fedrec_auditor.accountants.methods.optimal import Optimal
+from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.accountants.methods.pure import Pure
 from tests.contracts.accountants import SCOPE, response, response_event
 
 

@@ -22,14 +22,14 @@ from dp_accounting import (
 from dp_accounting.pld import PLDAccountant
 from scipy import stats
 
-from accountants.errors import InputError
-from accountants.events import BitFlipDpEvent, PureDpEvent, RevealedSamplingDpEvent
-from accountants.methods.pld import Pld, _pair
-from accountants.methods.pure import Pure
-from accountants.methods.rdp import Rdp
-from accountants.sampled_pairs import Poisson
-from accountants.scope import Adjacency
-from accountants.ternary import Ternary
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import BitFlipDpEvent, PureDpEvent, RevealedSamplingDpEvent
+from fedrec_auditor.accountants.methods.pld import Pld, _pair
+from fedrec_auditor.accountants.methods.pure import Pure
+from fedrec_auditor.accountants.methods.rdp import Rdp
+from fedrec_auditor.accountants.sampled_pairs import Poisson
+from fedrec_auditor.accountants.scope import Adjacency
+from fedrec_auditor.accountants.ternary import Ternary
 from tests.contracts.accountants import SCOPE, gaussian, response, response_event
 
 

@@ -13,12 +13,12 @@ from dp_accounting import (
     SampledWithoutReplacementDpEvent,
 )
 
-from accountants.methods import rdp
-from accountants.methods.rdp import Rdp
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from auditor.exact import exact_lower_bound
-from auditor.verification.verification import ONE_REPORT
-from targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.accountants.methods import rdp
+from fedrec_auditor.accountants.methods.rdp import Rdp
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-9, 1e-8, 1e-4, 0.5, 5.0, 36.0])

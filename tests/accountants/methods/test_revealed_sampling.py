@@ -18,11 +18,11 @@ from dp_accounting import (
 )
 from scipy import optimize, stats
 
-from accountants.errors import InputError
-from accountants.events import BitFlipDpEvent, PureDpEvent, RevealedSamplingDpEvent
-from accountants.methods.pld import Pld
-from accountants.methods.rdp import Rdp
-from accountants.scope import Adjacency
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import BitFlipDpEvent, PureDpEvent, RevealedSamplingDpEvent
+from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.accountants.methods.rdp import Rdp
+from fedrec_auditor.accountants.scope import Adjacency
 from tests.contracts.accountants import SCOPE
 
 DELTA = 1e-5

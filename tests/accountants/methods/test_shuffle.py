@@ -13,11 +13,11 @@ from dp_accounting import ComposedDpEvent, SelfComposedDpEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accountants.events import ShuffledDpEvent
-from accountants.loss import on_grid
-from accountants.methods import shuffle as shuffle_accountant
-from accountants.methods.pld import Pld
-from accountants.methods.shuffle import Shuffle, clone_pair
+from fedrec_auditor.accountants.events import ShuffledDpEvent
+from fedrec_auditor.accountants.loss import on_grid
+from fedrec_auditor.accountants.methods import shuffle as shuffle_accountant
+from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.accountants.methods.shuffle import Shuffle, clone_pair
 from tests.contracts.accountants import SCOPE, response, response_event
 
 Law = dict[tuple, float]

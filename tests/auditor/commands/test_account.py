@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from auditor import ledger
+from fedrec_auditor.auditor import ledger
 
 Cli = Callable[..., tuple[int, str, str]]
 

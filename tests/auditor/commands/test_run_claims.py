@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from accountants.verdict import Verdict
-from auditor import pieces, runner
-from auditor.plan import make_plan, make_resources
-from auditor.runner import audit
-from reports import store
-from reports.record import Record
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor import pieces, runner
+from fedrec_auditor.auditor.plan import make_plan, make_resources
+from fedrec_auditor.auditor.runner import audit
+from fedrec_auditor.reports import store
+from fedrec_auditor.reports.record import Record
 
 Cli = Callable[..., tuple[int, str, str]]
 NAMES = ["dplcf-ap-zeros", "dplcf-sufficient", "lcf-ap-zeros"]
@@ -31,7 +31,10 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("claims")
     words = ["run", "dplcf-ap", "lcf-ap", "--only", "claims", "--jobs", "2", "--out", str(out)]
     finished = subprocess.run(
-        [sys.executable, "-m", "auditor", *words], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "fedrec_auditor", *words],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     (out / "stdout").write_text(finished.stdout)
     (out / "stderr").write_text(finished.stderr)

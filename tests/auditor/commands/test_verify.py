@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from auditor.verification import Check, Status
+from fedrec_auditor.auditor.verification import Check, Status
 
 Cli = Callable[..., tuple[int, str, str]]
 
 HOMEMADE = """
 import numpy as np
-from targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 
 tight = BitFlip.symmetric(1.0)
 certain = BitFlip.asymmetric(1.0)
@@ -116,7 +116,7 @@ def test_a_failed_check_exits_with_1_unless_it_is_waived(
 ) -> None:
     import dataclasses
 
-    from auditor import verification
+    from fedrec_auditor.auditor import verification
 
     real = verification.verify_ldp
     failed = Check(name="a name", status=Status.FAILED, reason="Seen. Mend it.")
@@ -185,7 +185,7 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
 def test_warnings_of_the_callable_do_not_crowd_the_refusal(tmp_path: Path) -> None:
     words = ["verify", "homemade:warns", "--epsilon", "1"]
     done = subprocess.run(
-        [sys.executable, "-m", "auditor", *words],
+        [sys.executable, "-m", "fedrec_auditor", *words],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -199,7 +199,7 @@ def test_warnings_of_the_callable_do_not_crowd_the_refusal(tmp_path: Path) -> No
 def test_an_interrupt_ends_it_and_what_it_runs(tmp_path: Path) -> None:
     words = ["verify", "homemade:hangs", "--epsilon", "1"]
     with subprocess.Popen(
-        [sys.executable, "-m", "auditor", *words],
+        [sys.executable, "-m", "fedrec_auditor", *words],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -217,12 +217,13 @@ def test_an_interrupt_ends_it_and_what_it_runs(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_in_the_working_folder(tmp_path: Path) -> None:
-    where = "targets.mechanisms.laplace:Laplace"
+    where = "fedrec_auditor.targets.mechanisms.laplace:Laplace"
     (tmp_path / "noise.py").write_text(
-        "from targets.mechanisms.laplace import Laplace\nnoise = Laplace(scale=1, low=0, high=1)\n"
+        "from fedrec_auditor.targets.mechanisms.laplace import Laplace\n"
+        "noise = Laplace(scale=1, low=0, high=1)\n"
     )
     for target, code in (("noise:noise", 1), (where, 2)):
-        command = (sys.executable, "-B", "-m", "auditor", "verify", target, "--epsilon", "1")
+        command = (sys.executable, "-B", "-m", "fedrec_auditor", "verify", target, "--epsilon", "1")
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
         assert done.returncode == code, done.stderr
     assert [path.name for path in tmp_path.iterdir() if path.name != "homemade.py"] == ["noise.py"]

@@ -10,11 +10,11 @@ import math
 import numpy as np
 import pytest
 
-from auditor.demonstrations.base import Contest
-from auditor.demonstrations.dplcf_ap_zeros import DplcfApZeros
-from auditor.demonstrations.dplcf_sufficient import DplcfSufficient
-from auditor.demonstrations.lcf_ap_zeros import LcfApZeros
-from auditor.games import neighbours
+from fedrec_auditor.auditor.demonstrations.base import Contest
+from fedrec_auditor.auditor.demonstrations.dplcf_ap_zeros import DplcfApZeros
+from fedrec_auditor.auditor.demonstrations.dplcf_sufficient import DplcfSufficient
+from fedrec_auditor.auditor.demonstrations.lcf_ap_zeros import LcfApZeros
+from fedrec_auditor.auditor.games import neighbours
 
 RUNS = 40_000
 KEPT = math.e / (1 + math.e)

@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 
-from auditor.demonstrations._privrec_steps import dense, following, small
-from auditor.demonstrations.dp_privrec_step import DpPrivRecStep
-from targets.datasets.base import Interactions
-from targets.systems.dp_privrec import BIT, CLIP
+from fedrec_auditor.auditor.demonstrations._privrec_steps import dense, following, small
+from fedrec_auditor.auditor.demonstrations.dp_privrec_step import DpPrivRecStep
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.dp_privrec import BIT, CLIP
 
 RUNS = 10_000
 

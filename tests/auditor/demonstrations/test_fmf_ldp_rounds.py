@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from auditor.demonstrations.fmf_ldp_rounds import FmfLdpRounds
+from fedrec_auditor.auditor.demonstrations.fmf_ldp_rounds import FmfLdpRounds
 
 RUNS = 20_000
 

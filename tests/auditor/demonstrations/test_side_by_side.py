@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accountants.scope import Vantage
-from auditor.demonstrations import _side_by_side
-from auditor.demonstrations._side_by_side import SideBySide
-from targets.datasets.base import Interactions
-from targets.systems._sgd_mf import rate_at, start
-from targets.systems.hfl_sgdmf import HflSgdmf
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.auditor.demonstrations import _side_by_side
+from fedrec_auditor.auditor.demonstrations._side_by_side import SideBySide
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems._sgd_mf import rate_at, start
+from fedrec_auditor.targets.systems.hfl_sgdmf import HflSgdmf
 
 SYSTEM = HflSgdmf(factors=2, rounds=3, local_steps=2, parties=1, tuning=0, rate=0.2)
 SLOW = replace(SYSTEM, learning_rate=1e-6, rate=1.0)

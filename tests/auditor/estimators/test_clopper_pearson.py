@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from accountants.errors import InputError
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from auditor.estimators import clopper_pearson
-from auditor.estimators.clopper_pearson import (
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.estimators import clopper_pearson
+from fedrec_auditor.auditor.estimators.clopper_pearson import (
     ClopperPearson,
     Event,
     choose,

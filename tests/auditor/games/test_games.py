@@ -8,13 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accountants.scope import Vantage
-from attacks.base import Background, Family, Inference, Labels, Reconstruction, Scores
-from auditor.games import attribute, membership, reconstruction
-from targets.components import Dense
-from targets.datasets.base import Interactions
-from targets.datasets.synthetic import Synthetic
-from targets.transcript import Public, Round, Transcript, Uploads, View
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.attacks.base import (
+    Background,
+    Family,
+    Inference,
+    Labels,
+    Reconstruction,
+    Scores,
+)
+from fedrec_auditor.auditor.games import attribute, membership, reconstruction
+from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 
 DATA = Synthetic(n_users=80, n_items=60, profile=12, seed=3).load()
 

@@ -10,10 +10,10 @@ import re
 import numpy as np
 import pytest
 
-from accountants.errors import InputError
-from auditor.testing import assert_ldp, ldp
-from auditor.verification import Check, Status, Verification, verify_ldp
-from targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.testing import assert_ldp, ldp
+from fedrec_auditor.auditor.verification import Check, Status, Verification, verify_ldp
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 
 
 def response(x: int, rng: np.random.Generator, size: int) -> np.ndarray:
@@ -34,7 +34,7 @@ def test_a_violation_says_the_pair_the_event_and_how_to_repeat_it() -> None:
     assert said.startswith("response\nVIOLATED: epsilon 1 at delta 0")
     for label in ("bound", "how", "inputs", "event", "chances", "ratio"):
         assert re.search(rf"^  {label} +\S", said, re.MULTILINE)
-    again = said.splitlines()[-1].removeprefix("Again: auditor.")
+    again = said.splitlines()[-1].removeprefix("Again: fedrec_auditor.")
     call = ast.parse(again, mode="eval").body
     assert isinstance(call, ast.Call)
     assert [ast.unparse(part) for part in (call.func, *call.args)] == ["verify_ldp", "response"]

@@ -51,18 +51,21 @@ def test_an_option_that_is_no_number_is_refused(pytester: pytest.Pytester) -> No
 
 def test_it_is_installed_once_and_imports_nothing_heavy() -> None:
     named = [each.value for each in entry_points(group="pytest11") if "auditor" in each.value]
-    assert set(named) == {"auditor.testing.plugin"}
-    code = "import sys, pytest; before = set(sys.modules); import auditor.testing.plugin\n"
+    assert set(named) == {"fedrec_auditor.auditor.testing.plugin"}
+    code = "import sys, pytest; before = set(sys.modules)\n"
+    code += "import fedrec_auditor.auditor.testing.plugin\n"
     code += "print(*sorted(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["auditor", "auditor.testing", "auditor.testing.plugin"]
+    root = "fedrec_auditor"
+    folder = f"{root}.auditor.testing"
+    assert done.stdout.split() == [root, f"{root}.auditor", folder, f"{folder}.plugin"]
 
 
 def test_a_broken_contract_says_what_was_compared(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import numpy as np
-        from auditor.testing import Case, check_mechanism
-        from targets.mechanisms.bit_flip import BitFlip
+        from fedrec_auditor.auditor.testing import Case, check_mechanism
+        from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 
         class NoSize(BitFlip):
             def randomize(self, value, rng, size=None):

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accountants.errors import InputError
-from auditor.utility import evaluate, hold_out
-from auditor.utility.held import blocks
-from targets.datasets.base import Interactions
-from targets.systems.base import Evaluation, Model, Split
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.utility import evaluate, hold_out
+from fedrec_auditor.auditor.utility.held import blocks
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
 
 DATA = Interactions.of(np.random.default_rng(0).integers(0, 6, (20, 12)).astype(np.float32))
 
@@ -86,6 +86,6 @@ def test_users_scored_in_blocks_have_the_figures_of_all_at_once(
         return evaluate(target, Model(), held, confidence=0.95, rng=rng)
 
     whole = rows()
-    monkeypatch.setattr("auditor.utility.held._NUMBERS", 3 * DATA.n_items + 1)
+    monkeypatch.setattr("fedrec_auditor.auditor.utility.held._NUMBERS", 3 * DATA.n_items + 1)
     assert rows() == whole
     assert len(list(blocks(np.arange(20), DATA.n_items))) == 7

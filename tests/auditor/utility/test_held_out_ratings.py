@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accountants.errors import InputError
-from auditor.utility.held_out_ratings import PROTOCOL, evaluate, hold_out
-from targets.datasets.base import Interactions
-from targets.systems.base import Model, Reported
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.utility.held_out_ratings import PROTOCOL, evaluate, hold_out
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Model, Reported
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accountants.errors import InputError
-from auditor.utility.held_out_users import HeldUsers, evaluate, hold_out, places_among
-from targets.datasets.base import Attribute, Interactions
-from targets.systems.base import Evaluation, Model, Split
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.utility.held_out_users import (
+    HeldUsers,
+    evaluate,
+    hold_out,
+    places_among,
+)
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
 
 
 @dataclass(frozen=True)

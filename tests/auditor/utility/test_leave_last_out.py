@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from accountants.errors import InputError
-from auditor.utility.leave_last_out import evaluate, gains, hold_out
-from targets.datasets.base import Interactions
-from targets.systems.base import Evaluation, Model
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.utility.leave_last_out import evaluate, gains, hold_out
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Evaluation, Model
 
 
 def interactions(dense: np.ndarray, times: np.ndarray | None = None) -> Interactions:

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from scipy import special
 
-from accountants.verdict import Verdict
 from benchmarks.others import diffprivlib
 from benchmarks.others.case import Case
+from fedrec_auditor.accountants.verdict import Verdict
 
 ABSENT = "is not installed: pip install '.[peers]'"
 

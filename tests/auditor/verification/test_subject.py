@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accountants.errors import InputError
-from auditor.verification.subject import Subject
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.verification.subject import Subject
 
 
 def drawn(call: Any, value: Any, seed: int) -> list[str]:

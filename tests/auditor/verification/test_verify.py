@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accountants.errors import InputError
-from accountants.verdict import Verdict
-from auditor.verification.verify import verify_ldp
-from targets.mechanisms.bit_flip import BitFlip
-from targets.mechanisms.laplace import Laplace
-from targets.mechanisms.one_coordinate import OneCoordinate
-from targets.mechanisms.product import Product
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.verification.verify import verify_ldp
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.product import Product
 
 TRUTH = math.e / (1 + math.e)
 

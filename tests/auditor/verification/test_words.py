@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accountants.bound import Bound, Side, Witness
-from accountants.errors import InputError
-from auditor.verification import Check, Status, Verification, verify_ldp
-from auditor.verification.verification import ONE_REPORT
-from auditor.verification.waiver import unwaived
-from auditor.verification.words import describe
-from targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.accountants.bound import Bound, Side, Witness
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.verification import Check, Status, Verification, verify_ldp
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT
+from fedrec_auditor.auditor.verification.waiver import unwaived
+from fedrec_auditor.auditor.verification.words import describe
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 
 CHECKS = (
     Check(name="determinism", status=Status.PASSED, reason="Different seeds differ."),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from accountants.errors import InputError
-from targets.datasets._cache import cache, cached, keep
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets._cache import cache, cached, keep
 
 FILES = {"u.data": b"1", "u.item": b"2"}
 

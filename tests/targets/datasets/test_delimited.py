@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from accountants.errors import InputError
-from targets.datasets import _delimited
-from targets.datasets._delimited import Delimited
-from targets.datasets._lines import Column
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets import _delimited
+from fedrec_auditor.targets.datasets._delimited import Delimited
+from fedrec_auditor.targets.datasets._lines import Column
 
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 WHOLE = Column(what="user id")

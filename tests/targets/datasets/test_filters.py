@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accountants.errors import InputError
-from targets.datasets._filters import Filter
-from targets.datasets.base import Attribute, Interactions
-from targets.datasets.synthetic import Synthetic
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets._filters import Filter
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
 
 
 def interactions(table: np.ndarray) -> Interactions:

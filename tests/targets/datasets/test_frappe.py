@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accountants.errors import InputError
-from targets.datasets.frappe import CONTEXT, Frappe
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.frappe import CONTEXT, Frappe
 
 Row = tuple[int, int, int, str, str, str]
 HEADER = "\t".join(["user", "item", "cnt", *CONTEXT])

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from targets.datasets._identifiers import Identifiers
-from targets.datasets._unique import narrow, unique
+from fedrec_auditor.targets.datasets._identifiers import Identifiers
+from fedrec_auditor.targets.datasets._unique import narrow, unique
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 20)
 BATCHES = st.lists(

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accountants.errors import InputError
-from targets.datasets.libimseti import Libimseti
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.libimseti import Libimseti
 
 GENDERS = st.dictionaries(st.integers(1, 300_000), st.sampled_from("FMU"), min_size=1, max_size=8)
 

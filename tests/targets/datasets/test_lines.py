@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from accountants.errors import InputError
-from targets.datasets._lines import Column, Lines
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets._lines import Column, Lines
 
 COLUMNS = (
     Column(what="user id"),

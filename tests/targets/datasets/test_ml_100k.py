@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from accountants.errors import IncompleteError, InputError
-from targets.datasets import ml_100k
-from targets.datasets._cache import cached
-from targets.datasets.base import Attribute, Interactions
-from targets.datasets.ml_100k import GENRE_NAMES, HEADERS, OCCUPATIONS, Ml100k
+from fedrec_auditor.accountants.errors import IncompleteError, InputError
+from fedrec_auditor.targets.datasets import ml_100k
+from fedrec_auditor.targets.datasets._cache import cached
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.ml_100k import GENRE_NAMES, HEADERS, OCCUPATIONS, Ml100k
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
 def test_the_first_load_fetches_and_says_the_terms(
     index: Index, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING, "targets.datasets"):
+    with caplog.at_level(logging.WARNING, "fedrec_auditor.targets.datasets"):
         first = Ml100k().load()
         assert len(caplog.records) == 1
         for term in ("research", "Harper and Konstan", "pass them on", "commercially"):

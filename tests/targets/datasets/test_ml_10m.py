@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from accountants.errors import InputError
-from targets.datasets.ml_10m import Ml10m
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.ml_10m import Ml10m
 from tests.targets.datasets.large import SMALL, Movies, Pairs, oracle, rows
 
 

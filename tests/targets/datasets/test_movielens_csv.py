@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from accountants.errors import InputError
-from targets.datasets.ml_20m import Ml20m
-from targets.datasets.ml_25m import Ml25m
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.ml_20m import Ml20m
+from fedrec_auditor.targets.datasets.ml_25m import Ml25m
 from tests.targets.datasets.large import SMALL, Movies, Pairs, oracle, rows
 
 

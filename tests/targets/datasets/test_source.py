@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from accountants.errors import InputError
-from targets.datasets import _source
-from targets.datasets._source import Source
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets import _source
+from fedrec_auditor.targets.datasets._source import Source
 
 LAYOUTS = (("a.data", "a.item"), ("b.data",))
 

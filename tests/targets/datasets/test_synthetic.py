@@ -10,9 +10,9 @@ from scipy import stats
 from sklearn.model_selection import cross_val_predict
 from sklearn.naive_bayes import BernoulliNB
 
-from accountants.errors import InputError
-from targets.datasets.base import Interactions
-from targets.datasets.synthetic import PULL, SHARES, Synthetic
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import PULL, SHARES, Synthetic
 
 
 def law(model: Synthetic) -> NDArray[np.float64]:

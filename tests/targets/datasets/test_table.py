@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accountants.errors import InputError
-from targets.datasets import _source
-from targets.datasets.table import Table
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets import _source
+from fedrec_auditor.targets.datasets.table import Table
 
 TEXTS = st.sampled_from(["7", "07", "a", "é,ü", 'q"q', " x", "-1", "z" * 40])
 NUMBERS = st.integers(0, 6) | st.integers(0, 10**15)

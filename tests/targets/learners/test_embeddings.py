@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from accountants.errors import InputError
-from auditor.families import FAMILIES
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.learners import _embeddings
-from targets.learners.base import Catalogue, Clients, Learner, LocalTraining
-from targets.learners.gcn import Gcn
-from targets.streams import Streams
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.learners import _embeddings
+from fedrec_auditor.targets.learners.base import Catalogue, Clients, Learner, LocalTraining
+from fedrec_auditor.targets.learners.gcn import Gcn
+from fedrec_auditor.targets.streams import Streams
 from tests.targets.learners.oracle import LOGITS
 
 CATALOGUE = Catalogue(n_items=30, n_user_features=4)

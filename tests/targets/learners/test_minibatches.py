@@ -7,17 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from targets.datasets.base import Interactions
-from targets.learners import _minibatches
-from targets.learners._minibatches import (
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.learners import _minibatches
+from fedrec_auditor.targets.learners._minibatches import (
     Examples,
     draw_examples,
     draw_order,
     draw_tilt,
     draw_tilt_rows,
 )
-from targets.learners.base import LocalTraining
-from targets.streams import Streams
+from fedrec_auditor.targets.learners.base import LocalTraining
+from fedrec_auditor.targets.streams import Streams
 
 RARE = 1e-9
 

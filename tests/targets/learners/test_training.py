@@ -11,14 +11,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from accountants.errors import InputError
-from auditor.families import FAMILIES
-from targets.components import Component, Dense, Rows
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.learners import _batched, _training
-from targets.learners.base import Catalogue, Clients, Learner, LocalTraining
-from targets.streams import Streams
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.targets.components import Component, Dense, Rows
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.learners import _batched, _training
+from fedrec_auditor.targets.learners.base import Catalogue, Clients, Learner, LocalTraining
+from fedrec_auditor.targets.streams import Streams
 from tests.targets.learners.oracle import LOGITS, train_one
 
 TOLERANCE = 2e-5

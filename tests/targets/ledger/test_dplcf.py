@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from targets.ledger import dplcf
-from targets.ledger.entry import Computed
-from targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.ledger import dplcf
+from fedrec_auditor.targets.ledger.entry import Computed
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 
 
 def of(number: str) -> tuple[Computed, ...]:

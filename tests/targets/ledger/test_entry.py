@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from targets.ledger.entry import Computed
+from fedrec_auditor.targets.ledger.entry import Computed
 
 
 @pytest.mark.parametrize(

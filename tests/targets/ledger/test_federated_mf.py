@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, signal, special, stats
 
-from accountants.bound import Bound, Side
-from accountants.conversions import convert
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from accountants.verdict import Verdict
-from auditor.ledger import judge
-from reports.ledger import Arithmetic, LedgerRow
-from targets.ledger import _federated_mf_numbers as numbers
-from targets.ledger import federated_mf
-from targets.ledger._gradients import largest, nearest, turned, unclipped
-from targets.ledger.entry import Computed
-from targets.mechanisms.embedding_gaussian import clip_embedding
+from fedrec_auditor.accountants.bound import Bound, Side
+from fedrec_auditor.accountants.conversions import convert
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.ledger import judge
+from fedrec_auditor.reports.ledger import Arithmetic, LedgerRow
+from fedrec_auditor.targets.ledger import _federated_mf_numbers as numbers
+from fedrec_auditor.targets.ledger import federated_mf
+from fedrec_auditor.targets.ledger._gradients import largest, nearest, turned, unclipped
+from fedrec_auditor.targets.ledger.entry import Computed
+from fedrec_auditor.targets.mechanisms.embedding_gaussian import clip_embedding
 
 V, U, C = Verdict.VIOLATED, Verdict.UNSUBSTANTIATED, Verdict.CONSISTENT
 N = Verdict.INCOMPARABLE

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from accountants.verdict import Verdict
-from auditor.ledger import judge
-from reports.ledger import Arithmetic
-from targets.ledger import fedrec
-from targets.ledger.entry import Computed
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.ledger import judge
+from fedrec_auditor.reports.ledger import Arithmetic
+from fedrec_auditor.targets.ledger import fedrec
+from fedrec_auditor.targets.ledger.entry import Computed
 
 C, N = Verdict.CONSISTENT, Verdict.INCOMPARABLE
 WRONG, RIGHT = Arithmetic.WRONG, Arithmetic.RIGHT

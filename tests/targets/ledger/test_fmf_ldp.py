@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from targets.ledger import fmf_ldp
-from targets.ledger.entry import Computed
-from targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.ledger import fmf_ldp
+from fedrec_auditor.targets.ledger.entry import Computed
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 
 
 def of(number: str) -> tuple[Computed, ...]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from targets.datasets.base import Interactions
-from targets.ledger import privrec
-from targets.ledger._privrec_tables import PRINTED, counted, realisable, upper
-from targets.ledger.entry import Computed
-from targets.systems.dp_privrec import DpPrivRec
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.ledger import privrec
+from fedrec_auditor.targets.ledger._privrec_tables import PRINTED, counted, realisable, upper
+from fedrec_auditor.targets.ledger.entry import Computed
+from fedrec_auditor.targets.systems.dp_privrec import DpPrivRec
 
 
 def of(number: str) -> tuple[Computed, ...]:

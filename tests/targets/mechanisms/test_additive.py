@@ -12,20 +12,20 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 from scipy import integrate, stats
 
-from accountants.errors import InputError
-from accountants.methods.pld import Pld
-from auditor.exact import exact_lower_bound
-from auditor.verification.verification import ONE_REPORT as SCOPE
-from targets.mechanisms._additive import gaussian_divergence
-from targets.mechanisms.base import Divergent
-from targets.mechanisms.clipped import Clipped
-from targets.mechanisms.component_laplace import Component, ComponentLaplace
-from targets.mechanisms.embedding_gaussian import EmbeddingGaussian
-from targets.mechanisms.gaussian import Gaussian
-from targets.mechanisms.laplace import Laplace
-from targets.mechanisms.product import Product
-from targets.mechanisms.repeated import Repeated
-from targets.mechanisms.vector_gaussian import VectorGaussian
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT as SCOPE
+from fedrec_auditor.targets.mechanisms._additive import gaussian_divergence
+from fedrec_auditor.targets.mechanisms.base import Divergent
+from fedrec_auditor.targets.mechanisms.clipped import Clipped
+from fedrec_auditor.targets.mechanisms.component_laplace import Component, ComponentLaplace
+from fedrec_auditor.targets.mechanisms.embedding_gaussian import EmbeddingGaussian
+from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
 from tests.contracts.mechanisms import CASES, Case, check_curve, check_density, check_frequencies
 
 SOUND = CASES["vector-gaussian"][0]

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from accountants.errors import InputError
-from accountants.events import BitFlipDpEvent
-from accountants.methods.pure import Pure
-from auditor.verification.verification import ONE_REPORT as SCOPE
-from targets.mechanisms.bit_flip import BitFlip
-from targets.streams import Streams
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import BitFlipDpEvent
+from fedrec_auditor.accountants.methods.pure import Pure
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT as SCOPE
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.streams import Streams
 
 RATES = st.floats(0, 1, allow_subnormal=False)
 

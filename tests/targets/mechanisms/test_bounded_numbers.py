@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
-from accountants.errors import InputError
-from auditor.exact import exact_lower_bound
-from targets.mechanisms import piecewise
-from targets.mechanisms.duchi import Duchi
-from targets.mechanisms.hybrid import THRESHOLD, Hybrid
-from targets.mechanisms.one_coordinate import OneCoordinate
-from targets.mechanisms.piecewise import Piecewise
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.mechanisms import piecewise
+from fedrec_auditor.targets.mechanisms.duchi import Duchi
+from fedrec_auditor.targets.mechanisms.hybrid import THRESHOLD, Hybrid
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
 from tests.contracts.mechanisms import SCOPE
 
 Numeric = Duchi | Piecewise | Hybrid

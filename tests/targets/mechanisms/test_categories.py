@@ -13,16 +13,16 @@ from dp_accounting import RandomizedResponseDpEvent, SelfComposedDpEvent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accountants.errors import InputError
-from accountants.events import PureDpEvent
-from accountants.methods.pure import Pure
-from auditor.exact import delta_at, exact_lower_bound
-from targets.mechanisms._rates import share_of_noise
-from targets.mechanisms.bit_flip import BitFlip
-from targets.mechanisms.k_ary import KAry
-from targets.mechanisms.optimal_unary import OptimalUnary
-from targets.mechanisms.product import Product
-from targets.mechanisms.symmetric_unary import SymmetricUnary
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import PureDpEvent
+from fedrec_auditor.accountants.methods.pure import Pure
+from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
+from fedrec_auditor.targets.mechanisms._rates import share_of_noise
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.k_ary import KAry
+from fedrec_auditor.targets.mechanisms.optimal_unary import OptimalUnary
+from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.mechanisms.symmetric_unary import SymmetricUnary
 from tests.contracts.mechanisms import SCOPE
 
 UNARY = (SymmetricUnary, OptimalUnary)

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accountants.errors import InputError
-from auditor.exact import delta_at, exact_lower_bound, has_curve
-from targets.mechanisms.base import Divergent
-from targets.mechanisms.bit_flip import BitFlip
-from targets.mechanisms.clipped import Clipped
-from targets.mechanisms.gaussian import Gaussian
-from targets.mechanisms.laplace import Laplace
-from targets.mechanisms.one_coordinate import OneCoordinate
-from targets.mechanisms.product import Product
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
+from fedrec_auditor.targets.mechanisms.base import Divergent
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.clipped import Clipped
+from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.product import Product
 from tests.contracts.mechanisms import SCOPE
 
 LAPLACE = Laplace(scale=0.5, low=-0.5, high=0.5)

@@ -12,9 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from accountants.errors import InputError
-from targets.mechanisms._coins import bernoulli, discrete_laplace, exponential_coin, geometric
-from targets.mechanisms._rates import check_rate_epsilon, flip_rate, share_of_noise
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms._coins import (
+    bernoulli,
+    discrete_laplace,
+    exponential_coin,
+    geometric,
+)
+from fedrec_auditor.targets.mechanisms._rates import check_rate_epsilon, flip_rate, share_of_noise
 
 P_VALUE = 1e-9
 

@@ -12,22 +12,22 @@ from dp_accounting import NonPrivateDpEvent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accountants.errors import InputError
-from accountants.events import ShuffledDpEvent
-from accountants.methods.shuffle import Shuffle
-from auditor.exact import delta_at, exact_lower_bound
-from targets.mechanisms._finite import which
-from targets.mechanisms.bit_flip import BitFlip
-from targets.mechanisms.gaussian import Gaussian
-from targets.mechanisms.k_ary import KAry
-from targets.mechanisms.laplace import Laplace
-from targets.mechanisms.one_coordinate import OneCoordinate
-from targets.mechanisms.post_processed import PostProcessed
-from targets.mechanisms.product import Product
-from targets.mechanisms.repeated import Repeated
-from targets.mechanisms.shuffled import Shuffled
-from targets.mechanisms.shuffled_reports import ShuffledReports
-from targets.mechanisms.symmetric_unary import SymmetricUnary
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import ShuffledDpEvent
+from fedrec_auditor.accountants.methods.shuffle import Shuffle
+from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
+from fedrec_auditor.targets.mechanisms._finite import which
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.mechanisms.k_ary import KAry
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.post_processed import PostProcessed
+from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
+from fedrec_auditor.targets.mechanisms.shuffled_reports import ShuffledReports
+from fedrec_auditor.targets.mechanisms.symmetric_unary import SymmetricUnary
 from tests.contracts.mechanisms import SCOPE
 
 

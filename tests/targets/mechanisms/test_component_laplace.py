@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from dp_accounting import ComposedDpEvent, LaplaceDpEvent, SelfComposedDpEvent
 
-from accountants.errors import InputError
-from accountants.methods.pure import Pure
-from auditor.exact import exact_lower_bound
-from targets.mechanisms.component_laplace import Component, ComponentLaplace
-from targets.mechanisms.laplace import Laplace
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.methods.pure import Pure
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.mechanisms.component_laplace import Component, ComponentLaplace
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from tests.contracts.mechanisms import SCOPE
 
 SMALL = ComponentLaplace((Component("user", 1, 0.3), Component("item", 3, 0.6)), clip=0.5)

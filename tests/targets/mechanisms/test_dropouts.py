@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from accountants.errors import InputError
-from accountants.methods.pld import Pld
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from accountants.secure_aggregation import NoiseShares
-from auditor.exact import exact_lower_bound
-from targets.mechanisms._additive import gaussian_divergence
-from targets.mechanisms._dropouts import Dropouts
-from targets.mechanisms.base import Divergent
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.secure_aggregation import NoiseShares
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.mechanisms._additive import gaussian_divergence
+from fedrec_auditor.targets.mechanisms._dropouts import Dropouts
+from fedrec_auditor.targets.mechanisms.base import Divergent
 
 SCOPE = Scope(
     unit=Unit.USER,

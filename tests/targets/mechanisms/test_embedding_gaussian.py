@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from accountants.errors import InputError
-from targets.mechanisms.embedding_gaussian import EmbeddingGaussian, clip_embedding
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms.embedding_gaussian import EmbeddingGaussian, clip_embedding
 
 R = 5.0
 EMBEDDINGS = arrays(np.float64, 3, elements=st.floats(-20, 20))

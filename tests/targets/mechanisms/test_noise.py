@@ -9,14 +9,14 @@ import pytest
 from dp_accounting import GaussianDpEvent, LaplaceDpEvent, SelfComposedDpEvent
 from scipy import stats
 
-from accountants.errors import InputError
-from targets.mechanisms.bit_flip import BitFlip
-from targets.mechanisms.gaussian import Gaussian
-from targets.mechanisms.identity import Identity
-from targets.mechanisms.laplace import Laplace
-from targets.mechanisms.one_coordinate import OneCoordinate
-from targets.mechanisms.product import Product
-from targets.mechanisms.repeated import Repeated
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
 
 
 def test_densities_are_scipys() -> None:

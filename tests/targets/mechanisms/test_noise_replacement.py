@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import brentq
 
-from accountants.errors import InputError
-from targets.mechanisms._additive import gaussian_divergence
-from targets.mechanisms.noise_replacement import NoiseReplacement
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms._additive import gaussian_divergence
+from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
 
 
 def build(

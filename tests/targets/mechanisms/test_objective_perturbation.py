@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import optimize
 
-from accountants.errors import InputError
-from auditor.exact import exact_lower_bound
-from targets.mechanisms.objective_perturbation import ObjectivePerturbation
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.mechanisms.objective_perturbation import ObjectivePerturbation
 from tests.contracts.mechanisms import SCOPE
 
 RECORDS = arrays(np.float64, 3, elements=st.floats(-1, 1))

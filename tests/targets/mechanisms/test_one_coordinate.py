@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accountants.errors import InputError
-from targets.mechanisms.one_coordinate import LARGEST, OneCoordinate
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms.one_coordinate import LARGEST, OneCoordinate
 
 
 def printed(value: float, epsilon: float) -> float:

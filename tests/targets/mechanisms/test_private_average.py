@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from accountants.errors import InputError
-from targets.mechanisms.private_average import PrivateAverage
-from targets.mechanisms.vector_gaussian import VectorGaussian
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
+from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
 
 S, M = 2.0, 5
 UPDATES = arrays(np.float64, 3, elements=st.floats(-10, 10))

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from accountants.errors import InputError
-from accountants.methods.pld import Pld
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from auditor.exact import exact_lower_bound
-from targets.mechanisms.gaussian import gaussian_divergence
-from targets.mechanisms.revealed_gaussian import RevealedGaussian
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.mechanisms.gaussian import gaussian_divergence
+from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
 
 RATING = Scope(
     unit=Unit.RATING,

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from accountants.errors import InputError
-from targets.mechanisms._at_least import AtLeast
-from targets.mechanisms.gaussian import gaussian_divergence
-from targets.mechanisms.laplace import Laplace
-from targets.mechanisms.repeated import Repeated
-from targets.mechanisms.revealed_gaussian import RevealedGaussian
-from targets.mechanisms.sampled_gaussian import SampledGaussian
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms._at_least import AtLeast
+from fedrec_auditor.targets.mechanisms.gaussian import gaussian_divergence
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
+from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
 
 
 def made(

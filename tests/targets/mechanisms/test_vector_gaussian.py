@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import integrate, stats
 
-from accountants.errors import InputError
-from targets.mechanisms._additive import clip_norm
-from targets.mechanisms.gaussian import Gaussian, gaussian_mu
-from targets.mechanisms.vector_gaussian import VectorGaussian
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms._additive import clip_norm
+from fedrec_auditor.targets.mechanisms.gaussian import Gaussian, gaussian_mu
+from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
 
 VECTORS = arrays(np.float64, 3, elements=st.floats(-1e308, 1e308))
 GOALS = [(0.0, 1e-3), (0.1, 1e-6), (1.0, 1e-5), (4.0, 1e-5), (20.0, 1e-5), (50.0, 0.1)]

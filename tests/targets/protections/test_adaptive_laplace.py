@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accountants.errors import InputError
-from accountants.scope import Horizon, Unit, Vantage, any_pair
-from auditor.exact import exact_lower_bound
-from targets.protections.adaptive_laplace import AdaptiveLaplace
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
 
 GROUPS = ("user", "item", "mlp1", "mlp2")
 SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)

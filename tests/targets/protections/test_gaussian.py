@@ -6,12 +6,12 @@ import math
 
 import pytest
 
-from accountants.errors import InputError
-from accountants.scope import Horizon, Unit, Vantage, any_pair
-from auditor.exact import exact_lower_bound
-from targets.mechanisms.gaussian import gaussian_divergence
-from targets.protections.gaussian import Gaussian
-from targets.protections.laplace import Laplace
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.mechanisms.gaussian import gaussian_divergence
+from fedrec_auditor.targets.protections.gaussian import Gaussian
+from fedrec_auditor.targets.protections.laplace import Laplace
 
 SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 

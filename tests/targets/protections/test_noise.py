@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from accountants.errors import InputError
-from targets.components import Dense, Randomized, Rows
-from targets.protections import _noise
-from targets.protections._noise import ClippedNoise, clipped_laplace
-from targets.protections.laplace import Laplace
-from targets.streams import Streams
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Dense, Randomized, Rows
+from fedrec_auditor.targets.protections import _noise
+from fedrec_auditor.targets.protections._noise import ClippedNoise, clipped_laplace
+from fedrec_auditor.targets.protections.laplace import Laplace
+from fedrec_auditor.targets.streams import Streams
 
 LEVEL = 1e-9  # a correct sampler fails one test here once in a billion seeds; seeds are fixed
 
@@ -87,8 +87,8 @@ def test_rows_that_nothing_touched_carry_noise_too() -> None:
 
 
 def test_components_of_one_message_have_noise_of_their_own() -> None:
-    from targets.datasets.base import Interactions
-    from targets.learners.base import Clients
+    from fedrec_auditor.targets.datasets.base import Interactions
+    from fedrec_auditor.targets.learners.base import Clients
 
     clients = Clients(
         interactions=Interactions.of(np.ones((3, 2))),

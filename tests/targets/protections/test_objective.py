@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from accountants.errors import InputError
-from accountants.scope import Unit
-from targets.datasets.base import Interactions
-from targets.learners.base import Clients, LocalTraining
-from targets.mechanisms.objective_perturbation import ObjectivePerturbation
-from targets.mechanisms.piecewise import Piecewise
-from targets.protections.objective import Objective, perturbed
-from targets.streams import Streams
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Unit
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.learners.base import Clients, LocalTraining
+from fedrec_auditor.targets.mechanisms.objective_perturbation import ObjectivePerturbation
+from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
+from fedrec_auditor.targets.protections.objective import Objective, perturbed
+from fedrec_auditor.targets.streams import Streams
 
 LEVEL = 1e-9
 SHAPES = {"user.E": (8, 44), "item": (30, 8), "mlp1.weight": (8, 16)}

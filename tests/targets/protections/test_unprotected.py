@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from targets.components import Dense
-from targets.datasets.base import Interactions
-from targets.learners.base import Clients
-from targets.protections.unprotected import Unprotected
-from targets.streams import Streams
+from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.learners.base import Clients
+from fedrec_auditor.targets.protections.unprotected import Unprotected
+from fedrec_auditor.targets.streams import Streams
 
 
 def test_what_is_trained_is_sent() -> None:

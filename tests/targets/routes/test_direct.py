@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from accountants.events import PureDpEvent
-from accountants.scope import Vantage
-from targets.routes.direct import Direct
+from fedrec_auditor.accountants.events import PureDpEvent
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.targets.routes.direct import Direct
 
 
 def test_the_way_is_worth_nothing() -> None:

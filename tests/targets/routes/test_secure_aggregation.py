@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from accountants.events import PureDpEvent
-from accountants.scope import Vantage
-from targets.routes.secure_aggregation import SecureAggregation
+from fedrec_auditor.accountants.events import PureDpEvent
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.targets.routes.secure_aggregation import SecureAggregation
 
 
 def test_a_sum_is_charged_as_its_terms() -> None:

@@ -6,10 +6,10 @@ import math
 
 from dp_accounting import NonPrivateDpEvent
 
-from accountants.events import PureDpEvent, ShuffledDpEvent
-from accountants.methods.shuffle import Shuffle
-from accountants.scope import Horizon, Unit, Vantage, any_pair
-from targets.routes.shuffler import Shuffler
+from fedrec_auditor.accountants.events import PureDpEvent, ShuffledDpEvent
+from fedrec_auditor.accountants.methods.shuffle import Shuffle
+from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.targets.routes.shuffler import Shuffler
 
 SCOPE = any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.ROUND)
 

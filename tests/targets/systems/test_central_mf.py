@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from accountants.errors import InputError
-from accountants.scope import Vantage
-from auditor.exact import exact_lower_bound
-from targets.components import Dense
-from targets.datasets.base import Interactions
-from targets.systems import _central_mf
-from targets.systems._central_mf import CentralMf, visit
-from targets.systems.base import Population
-from targets.systems.bpr_mf import BprMf
-from targets.systems.dplcf_sp import DplcfSp
-from targets.systems.gmf import Gmf
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems import _central_mf
+from fedrec_auditor.targets.systems._central_mf import CentralMf, visit
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.bpr_mf import BprMf
+from fedrec_auditor.targets.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.targets.systems.gmf import Gmf
 
 KINDS = [BprMf, Gmf]
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.systems import _closed_form
-from targets.systems._closed_form import Kernel, item_gradients, user_vectors
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.systems import _closed_form
+from fedrec_auditor.targets.systems._closed_form import Kernel, item_gradients, user_vectors
 
 KERNELS: tuple[Kernel, ...] = ("numpy", "numba", "torch")
 

@@ -11,26 +11,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from accountants.errors import InputError
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
-from auditor.exact import delta_at, exact_lower_bound
-from targets.datasets.base import Interactions
-from targets.mechanisms.identity import Identity
-from targets.mechanisms.product import Product
-from targets.systems import _collected_bits
-from targets.systems._collected_bits import CUTOFFS, CollectedBits, flipper
-from targets.systems.base import Population
-from targets.systems.dplcf_ap import DplcfAp
-from targets.systems.dplcf_sp import DplcfSp
-from targets.systems.fcf import Fcf
-from targets.systems.fedrec import FedRec
-from targets.systems.fmf_hfl import FmfHfl
-from targets.systems.fmf_ldp import FmfLdp
-from targets.systems.fmf_lfl import FmfLfl
-from targets.systems.gd_dr import GdDr
-from targets.systems.lcf_ap import LcfAp
-from targets.systems.lcf_sp import LcfSp
-from targets.systems.lcf_ub import LcfUb
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.systems import _collected_bits
+from fedrec_auditor.targets.systems._collected_bits import CUTOFFS, CollectedBits, flipper
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.dplcf_ap import DplcfAp
+from fedrec_auditor.targets.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.targets.systems.fcf import Fcf
+from fedrec_auditor.targets.systems.fedrec import FedRec
+from fedrec_auditor.targets.systems.fmf_hfl import FmfHfl
+from fedrec_auditor.targets.systems.fmf_ldp import FmfLdp
+from fedrec_auditor.targets.systems.fmf_lfl import FmfLfl
+from fedrec_auditor.targets.systems.gd_dr import GdDr
+from fedrec_auditor.targets.systems.lcf_ap import LcfAp
+from fedrec_auditor.targets.systems.lcf_sp import LcfSp
+from fedrec_auditor.targets.systems.lcf_ub import LcfUb
 
 # A correct sampler fails one of the tests below once in a billion seeds; the seeds are fixed.
 LEVEL = 1e-9

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse, stats
 
-from accountants.errors import InputError
-from targets.systems._descent import (
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.systems._descent import (
     Clipping,
     Descent,
     EmbeddingClipping,
@@ -20,8 +20,8 @@ from targets.systems._descent import (
     GradientClipping,
     Unclipped,
 )
-from targets.systems._party_coins import PartyCoins
-from targets.systems._sgd_mf import Batch, rate_at
+from fedrec_auditor.targets.systems._party_coins import PartyCoins
+from fedrec_auditor.targets.systems._sgd_mf import Batch, rate_at
 
 SEEDS = st.integers(0, 2**32 - 1)
 N, OWNED = 5, np.array([0, 4, 7])  # two parties with four and three items

@@ -19,18 +19,18 @@ from dp_accounting import (
 )
 from dp_accounting.rdp import RdpAccountant
 
-from accountants.errors import InputError
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from auditor.exact import exact_lower_bound
-from targets.components import Dense
-from targets.datasets.base import Interactions
-from targets.datasets.synthetic import Synthetic
-from targets.mechanisms._additive import gaussian_divergence
-from targets.systems._privrec_message import norms as lengths
-from targets.systems.base import Population
-from targets.systems.dp_privrec import BIT, CLIP, DpPrivRec
-from targets.systems.privrec import PrivRec
-from targets.transcript import Uploads
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.mechanisms._additive import gaussian_divergence
+from fedrec_auditor.targets.systems._privrec_message import norms as lengths
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.dp_privrec import BIT, CLIP, DpPrivRec
+from fedrec_auditor.targets.systems.privrec import PrivRec
+from fedrec_auditor.targets.transcript import Uploads
 
 SMALL = DpPrivRec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16)
 PEERS = Scope(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accountants.errors import InputError
-from targets.datasets.base import Interactions
-from targets.systems.dp_sgd_mf import DpSgdMf
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.dp_sgd_mf import DpSgdMf
 
 
 def test_a_central_system_has_one_party() -> None:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from dp_accounting import SelfComposedDpEvent
 
-from accountants.errors import InputError
-from accountants.methods.pld import Pld
-from auditor.accounting import all_accountants, least_upper_bound
-from targets.datasets.base import Interactions
-from targets.systems._sgd_mf import accounted
-from targets.systems.base import Population
-from targets.systems.dp_sgld import DpSgld
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems._sgd_mf import accounted
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.dp_sgld import DpSgld
 
 SOME = Population(n_users=6000, n_items=1000)
 

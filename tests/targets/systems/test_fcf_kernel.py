@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.systems import _fcf_kernel
-from targets.systems._fcf_kernel import TOLERANCE, solve
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.systems import _fcf_kernel
+from fedrec_auditor.targets.systems._fcf_kernel import TOLERANCE, solve
 
 # Beyond the tolerance of the steps: rounding of the rows, of the sums and of the last products.
 ROUNDING = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
@@ -123,7 +123,7 @@ def test_an_item_out_of_range_is_refused(item: int) -> None:
 def test_a_small_job_never_loads_the_compiler() -> None:
     program = (
         "import sys, numpy as np; from scipy import sparse;"
-        "from targets.systems._closed_form import item_gradients;"
+        "from fedrec_auditor.targets.systems._closed_form import item_gradients;"
         "item_gradients(np.ones((3, 2)), sparse.csr_array(np.eye(3)), alpha=1.0,"
         " regularization=0.1);"
         "sys.exit('numba' in sys.modules)"

@@ -11,39 +11,44 @@ from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accountants.errors import InputError
-from accountants.events import PureDpEvent, ShuffledDpEvent
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
-from attacks.likelihood_ratio import LikelihoodRatio
-from auditor.accounting import all_accountants, answer, exact_bounds, least_upper_bound
-from auditor.estimators.clopper_pearson import ClopperPearson
-from auditor.exact import exact_lower_bound
-from auditor.games import local
-from auditor.plan import make_plan, make_target
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.datasets.synthetic import Synthetic
-from targets.learners.base import Learner
-from targets.learners.gcn import Gcn
-from targets.learners.light_gcn import LightGcn
-from targets.learners.mf import Mf
-from targets.learners.ncf import Ncf
-from targets.mechanisms.bit_flip import BitFlip
-from targets.protections.adaptive_laplace import AdaptiveLaplace
-from targets.protections.base import Protection
-from targets.protections.gaussian import Gaussian
-from targets.protections.laplace import Laplace
-from targets.protections.objective import Objective
-from targets.routes.secure_aggregation import SecureAggregation
-from targets.routes.shuffler import Shuffler
-from targets.systems._federated import Federated
-from targets.systems._federated_claims import sizes
-from targets.systems._federated_games import Regions
-from targets.systems.base import Challenge, Population
-from targets.systems.f_gerai import FGerai
-from targets.systems.fedrec import FedRec
-from targets.systems.fedrec_apm import FedRecApm
-from targets.transcript import Uploads
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import PureDpEvent, ShuffledDpEvent
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.attacks.likelihood_ratio import LikelihoodRatio
+from fedrec_auditor.auditor.accounting import (
+    all_accountants,
+    answer,
+    exact_bounds,
+    least_upper_bound,
+)
+from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.games import local
+from fedrec_auditor.auditor.plan import make_plan, make_target
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.learners.base import Learner
+from fedrec_auditor.targets.learners.gcn import Gcn
+from fedrec_auditor.targets.learners.light_gcn import LightGcn
+from fedrec_auditor.targets.learners.mf import Mf
+from fedrec_auditor.targets.learners.ncf import Ncf
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
+from fedrec_auditor.targets.protections.base import Protection
+from fedrec_auditor.targets.protections.gaussian import Gaussian
+from fedrec_auditor.targets.protections.laplace import Laplace
+from fedrec_auditor.targets.protections.objective import Objective
+from fedrec_auditor.targets.routes.secure_aggregation import SecureAggregation
+from fedrec_auditor.targets.routes.shuffler import Shuffler
+from fedrec_auditor.targets.systems._federated import Federated
+from fedrec_auditor.targets.systems._federated_claims import sizes
+from fedrec_auditor.targets.systems._federated_games import Regions
+from fedrec_auditor.targets.systems.base import Challenge, Population
+from fedrec_auditor.targets.systems.f_gerai import FGerai
+from fedrec_auditor.targets.systems.fedrec import FedRec
+from fedrec_auditor.targets.systems.fedrec_apm import FedRecApm
+from fedrec_auditor.targets.transcript import Uploads
 
 ML_100K = Population(n_users=943, n_items=1682)
 LEARNERS = (Gcn, Ncf, Mf, LightGcn)

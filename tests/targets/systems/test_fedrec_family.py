@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.families import FAMILIES
-from targets.learners.gcn import Gcn
-from targets.learners.light_gcn import LightGcn
-from targets.learners.mf import Mf
-from targets.learners.ncf import Ncf
-from targets.protections.adaptive_laplace import AdaptiveLaplace
-from targets.protections.gaussian import Gaussian
-from targets.protections.laplace import Laplace
-from targets.protections.objective import Objective
-from targets.protections.unprotected import Unprotected
-from targets.routes.direct import Direct
-from targets.systems._federated import Federated
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.targets.learners.gcn import Gcn
+from fedrec_auditor.targets.learners.light_gcn import LightGcn
+from fedrec_auditor.targets.learners.mf import Mf
+from fedrec_auditor.targets.learners.ncf import Ncf
+from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
+from fedrec_auditor.targets.protections.gaussian import Gaussian
+from fedrec_auditor.targets.protections.laplace import Laplace
+from fedrec_auditor.targets.protections.objective import Objective
+from fedrec_auditor.targets.protections.unprotected import Unprotected
+from fedrec_auditor.targets.routes.direct import Direct
+from fedrec_auditor.targets.systems._federated import Federated
 
 NONE, FIXED, APM = Unprotected(), Laplace(epsilon=40.0), AdaptiveLaplace()
 # learner, protection, Hit@20 on ML-100K (Tables III and VI), None where none is printed

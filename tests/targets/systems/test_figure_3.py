@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from targets.datasets.base import Interactions
-from targets.systems._parties import deal
-from targets.systems._sgd_mf import start
-from targets.systems.fmf_hfl import FmfHfl
-from targets.systems.fmf_vfl import FmfVfl
-from targets.systems.hfl_sgdmf import HflSgdmf
-from targets.systems.hfl_synsgd import HflSynsgd
-from targets.systems.vfl_sgdmf import VflSgdmf
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems._parties import deal
+from fedrec_auditor.targets.systems._sgd_mf import start
+from fedrec_auditor.targets.systems.fmf_hfl import FmfHfl
+from fedrec_auditor.targets.systems.fmf_vfl import FmfVfl
+from fedrec_auditor.targets.systems.hfl_sgdmf import HflSgdmf
+from fedrec_auditor.targets.systems.hfl_synsgd import HflSynsgd
+from fedrec_auditor.targets.systems.vfl_sgdmf import VflSgdmf
 
 N, M, P, ROUNDS, RATE = 15, 11, 3, 3, 0.05
 NOISELESS = {"noise_multiplier": 0.0, "tuning": 2}

@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from accountants.errors import InputError
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from auditor.exact import exact_lower_bound
-from targets.components import Reports
-from targets.datasets.base import Interactions
-from targets.mechanisms.one_coordinate import OneCoordinate
-from targets.mechanisms.repeated import Repeated
-from targets.mechanisms.shuffled import Shuffled
-from targets.systems import fmf_ldp
-from targets.systems._closed_form import item_gradients
-from targets.systems.base import Population
-from targets.systems.fmf_ldp import FmfLdp, ReportLaw
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.components import Reports
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
+from fedrec_auditor.targets.systems import fmf_ldp
+from fedrec_auditor.targets.systems._closed_form import item_gradients
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.fmf_ldp import FmfLdp, ReportLaw
 
 # A correct sampler fails one of the tests below once in a billion seeds; the seeds are fixed.
 LEVEL = 1e-9

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accountants.errors import InputError
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.systems._sgd_mf import start
-from targets.systems.fmf_vfl import FmfVfl
-from targets.systems.vfl_sgdmf import VflSgdmf
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems._sgd_mf import start
+from fedrec_auditor.targets.systems.fmf_vfl import FmfVfl
+from fedrec_auditor.targets.systems.vfl_sgdmf import VflSgdmf
 
 
 def data(seed: int = 0, users: int = 30, items: int = 20, share: float = 0.4) -> Interactions:

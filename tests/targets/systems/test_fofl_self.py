@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from targets.datasets.synthetic import Synthetic
-from targets.systems.fofl_self import FoflSelf
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.systems.fofl_self import FoflSelf
 
 
 def test_no_side_feature_is_read() -> None:

@@ -12,18 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse, stats
 
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from auditor.accounting import all_accountants, answer, exact_bounds
-from auditor.exact import exact_lower_bound
-from targets.components import Floats
-from targets.mechanisms._at_least import AtLeast
-from targets.mechanisms.sampled_gaussian import SampledGaussian
-from targets.systems import _horizontal_laws as laws
-from targets.systems._horizontal_laws import Training, drawn_shares, party_sizes, rotated
-from targets.systems._sgd_mf import rate_at
-from targets.systems._user_fit import fit_users
-from targets.systems.base import Population
-from targets.systems.hfl_sgdmf import HflSgdmf
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.accounting import all_accountants, answer, exact_bounds
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.mechanisms._at_least import AtLeast
+from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
+from fedrec_auditor.targets.systems import _horizontal_laws as laws
+from fedrec_auditor.targets.systems._horizontal_laws import (
+    Training,
+    drawn_shares,
+    party_sizes,
+    rotated,
+)
+from fedrec_auditor.targets.systems._sgd_mf import rate_at
+from fedrec_auditor.targets.systems._user_fit import fit_users
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.hfl_sgdmf import HflSgdmf
 
 ONE = 2 * 5**1.5
 ITEMS, USERS = 40, 4

@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, PoissonSampledDpEvent
 
-from accountants.errors import InputError
-from accountants.events import RevealedSamplingDpEvent
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from accountants.verdict import Verdict
-from auditor.accounting import all_accountants, answer
-from targets.components import Randomized
-from targets.datasets.base import Interactions
-from targets.systems._horizontal_mf import HorizontalMf
-from targets.systems._noisy_horizontal import NoisyHorizontal
-from targets.systems._sgd_mf import accounted
-from targets.systems.base import Population, Reported
-from targets.systems.fmf_hfl import FmfHfl
-from targets.systems.hfl_sgdmf import HflSgdmf
-from targets.systems.hfl_synsgd import HflSynsgd
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import RevealedSamplingDpEvent
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.accounting import all_accountants, answer
+from fedrec_auditor.targets.components import Randomized
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems._horizontal_mf import HorizontalMf
+from fedrec_auditor.targets.systems._noisy_horizontal import NoisyHorizontal
+from fedrec_auditor.targets.systems._sgd_mf import accounted
+from fedrec_auditor.targets.systems.base import Population, Reported
+from fedrec_auditor.targets.systems.fmf_hfl import FmfHfl
+from fedrec_auditor.targets.systems.hfl_sgdmf import HflSgdmf
+from fedrec_auditor.targets.systems.hfl_synsgd import HflSynsgd
 
 LARGE = Population(n_users=70_000, n_items=10_000)
 ONE = 2 * 5**1.5

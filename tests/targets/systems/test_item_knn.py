@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accountants.errors import InputError
-from accountants.scope import Vantage
-from targets.compute import Compute
-from targets.datasets.base import Interactions
-from targets.systems._item_knn import ItemKnn
-from targets.systems._jaccard import estimate_jaccard, pair_counts
-from targets.systems.dplcf_ap import DplcfAp
-from targets.systems.dplcf_sp import DplcfSp
-from targets.systems.lcf_ap import LcfAp
-from targets.systems.lcf_sp import LcfSp
-from targets.systems.lcf_ub import LcfUb
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems._item_knn import ItemKnn
+from fedrec_auditor.targets.systems._jaccard import estimate_jaccard, pair_counts
+from fedrec_auditor.targets.systems.dplcf_ap import DplcfAp
+from fedrec_auditor.targets.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.targets.systems.lcf_ap import LcfAp
+from fedrec_auditor.targets.systems.lcf_sp import LcfSp
+from fedrec_auditor.targets.systems.lcf_ub import LcfUb
 
 SYSTEMS = [DplcfSp(), DplcfAp(), LcfSp(), LcfAp(), LcfUb()]
 

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from targets.components import Dense
-from targets.systems import _jaccard
-from targets.systems._jaccard import (
+from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.targets.systems import _jaccard
+from fedrec_auditor.targets.systems._jaccard import (
     estimate_jaccard,
     inverse_transition,
     neighbourhoods,
     pair_counts,
     transition,
 )
-from targets.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.targets.systems.dplcf_sp import DplcfSp
 
 flips = st.tuples(st.floats(0.51, 1.0), st.floats(0.01, 0.49))
 

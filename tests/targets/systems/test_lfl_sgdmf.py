@@ -10,15 +10,15 @@ import pytest
 from dp_accounting import NonPrivateDpEvent, get_epsilon_gaussian
 from scipy import stats
 
-from accountants.errors import InputError
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from accountants.verdict import Verdict
-from auditor.accounting import all_accountants, answer, exact_bounds
-from targets.components import Randomized
-from targets.datasets.base import Interactions
-from targets.mechanisms._dropouts import Dropouts
-from targets.systems.base import Population
-from targets.systems.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.accounting import all_accountants, answer, exact_bounds
+from fedrec_auditor.targets.components import Randomized
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms._dropouts import Dropouts
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.lfl_sgdmf import LflSgdmf
 
 POPULATION = Population(n_users=1000, n_items=500)
 

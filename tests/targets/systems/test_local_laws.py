@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from accountants.verdict import Verdict
-from auditor.accounting import all_accountants, answer, exact_bounds
-from targets.datasets.base import Interactions
-from targets.systems._local_laws import rating_distance
-from targets.systems.base import Population
-from targets.systems.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.accounting import all_accountants, answer, exact_bounds
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems._local_laws import rating_distance
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.lfl_sgdmf import LflSgdmf
 
 ONE = 2 * 5**1.5
 SUM = Scope(

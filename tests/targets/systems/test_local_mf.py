@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accountants.errors import InputError
-from accountants.scope import Unit, Vantage
-from accountants.verdict import Verdict
-from auditor.accounting import all_accountants, answer, exact_bounds
-from targets.components import Reports, Rows
-from targets.datasets.base import Interactions
-from targets.systems._user_fit import neutral
-from targets.systems.base import Population
-from targets.systems.fmf_lfl import FmfLfl
-from targets.systems.gd_dr import GdDr
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Unit, Vantage
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.accounting import all_accountants, answer, exact_bounds
+from fedrec_auditor.targets.components import Reports, Rows
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems._user_fit import neutral
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.fmf_lfl import FmfLfl
+from fedrec_auditor.targets.systems.gd_dr import GdDr
 
 POPULATION = Population(n_users=2000, n_items=300)
 

@@ -10,16 +10,16 @@ import pytest
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 from scipy import sparse
 
-from accountants.errors import InputError
-from accountants.events import RevealedSamplingDpEvent
-from accountants.scope import Adjacency, Unit
-from targets.datasets.base import Interactions
-from targets.systems._noisy_parties import scope_of
-from targets.systems._sgd_mf import Batch, accounted
-from targets.systems.base import Population
-from targets.systems.dp_sgd_mf import DpSgdMf
-from targets.systems.local_only import LocalOnly
-from targets.systems.vfl_sgdmf import VflSgdmf
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import RevealedSamplingDpEvent
+from fedrec_auditor.accountants.scope import Adjacency, Unit
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems._noisy_parties import scope_of
+from fedrec_auditor.targets.systems._sgd_mf import Batch, accounted
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.dp_sgd_mf import DpSgdMf
+from fedrec_auditor.targets.systems.local_only import LocalOnly
+from fedrec_auditor.targets.systems.vfl_sgdmf import VflSgdmf
 
 SOME = Population(n_users=900, n_items=100)
 

@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from accountants.errors import InputError
-from accountants.scope import Vantage
-from targets.datasets.base import Interactions
-from targets.systems.base import Population
-from targets.systems.fcf import Fcf
-from targets.systems.mf_np import MfNp
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.fcf import Fcf
+from fedrec_auditor.targets.systems.mf_np import MfNp
 
 
 def interactions(users: int = 60, items: int = 40, seed: int = 0) -> Interactions:

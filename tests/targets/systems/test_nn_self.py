@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from targets.datasets.base import Interactions
-from targets.datasets.synthetic import Synthetic
-from targets.systems.nn_self import NnSelf
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.systems.nn_self import NnSelf
 
 SMALL = NnSelf(rounds=2, clients=4, embedding=4, width=64)
 

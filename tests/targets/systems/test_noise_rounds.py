@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from targets.components import Dense, Randomized
-from targets.mechanisms.noise_replacement import NoiseReplacement
-from targets.streams import Streams
-from targets.systems._noise_rounds import Masked, Replacement, result
+from fedrec_auditor.targets.components import Dense, Randomized
+from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._noise_rounds import Masked, Replacement, result
 
 OMEGA, USERS, COUNT = 0.3, 10, 40_000
 BEFORE, AFTER = 1 / math.sqrt((1 - OMEGA) * USERS), 1 / math.sqrt(USERS)

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse, stats
 
-from accountants.errors import InputError
-from accountants.events import PureDpEvent
-from accountants.scope import Adjacency, Vantage
-from targets.datasets.base import Interactions
-from targets.systems._noisy_parties import scope_of
-from targets.systems.base import Population
-from targets.systems.obj_pertb import ObjPertb, _least_squares
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import PureDpEvent
+from fedrec_auditor.accountants.scope import Adjacency, Vantage
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems._noisy_parties import scope_of
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.obj_pertb import ObjPertb, _least_squares
 
 SOME = Population(n_users=30, n_items=20)
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from targets.streams import Streams
-from targets.systems._party_coins import Coins, PartyCoins, StreamCoins
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._party_coins import Coins, PartyCoins, StreamCoins
 
 ROWS, ITEMS = 400, 6
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.streams import Streams
-from targets.systems._party_steps import Drawn, PartySteps
-from targets.systems._sgd_mf import start
-from targets.systems._table_noise import table_normals
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._party_steps import Drawn, PartySteps
+from fedrec_auditor.targets.systems._sgd_mf import start
+from fedrec_auditor.targets.systems._table_noise import table_normals
 
 STEPS = PartySteps(learning_rate=0.2, steps=10, rate=0.4, sigma=0.7, weight=0.5, bound=5.0)
 

@@ -8,17 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accountants.errors import InputError
-from accountants.scope import Vantage
-from targets.components import Rows
-from targets.datasets.base import Interactions
-from targets.datasets.synthetic import Synthetic
-from targets.streams import Streams
-from targets.systems._privrec import _LANES
-from targets.systems._privrec_device import LANES
-from targets.systems._privrec_examples import Examples
-from targets.systems.base import Population
-from targets.systems.privrec import PrivRec
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.targets.components import Rows
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._privrec import _LANES
+from fedrec_auditor.targets.systems._privrec_device import LANES
+from fedrec_auditor.targets.systems._privrec_examples import Examples
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.privrec import PrivRec
 
 SMALL = PrivRec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16)
 

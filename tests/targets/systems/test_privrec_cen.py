@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from accountants.scope import Vantage
-from targets.datasets.synthetic import Synthetic
-from targets.systems.base import Population
-from targets.systems.privrec import PrivRec
-from targets.systems.privrec_cen import PrivRecCen
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.privrec import PrivRec
+from fedrec_auditor.targets.systems.privrec_cen import PrivRecCen
 
 
 def test_it_learns_what_privrec_learns_and_shows_the_result_only() -> None:

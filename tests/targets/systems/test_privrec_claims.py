@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import comb
 
-from targets.systems._privrec_claims import amplified, printed_epsilon
+from fedrec_auditor.targets.systems._privrec_claims import amplified, printed_epsilon
 
 # Tables 3 (N = 4800) and 4 (N = 760): M, and epsilon at delta 1e-8, 1e-6, 1e-4
 TABLES = {

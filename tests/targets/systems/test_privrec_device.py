@@ -10,18 +10,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from targets.datasets.base import Attribute, Interactions
-from targets.streams import Streams
-from targets.systems._privrec_device import (
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._privrec_device import (
     Devices,
     LocalTraining,
     all_scores,
     maml,
     reptile,
 )
-from targets.systems._privrec_examples import Examples
-from targets.systems._privrec_loss import Weights
-from targets.systems._privrec_network import Network, genre_shares
+from fedrec_auditor.targets.systems._privrec_examples import Examples
+from fedrec_auditor.targets.systems._privrec_loss import Weights
+from fedrec_auditor.targets.systems._privrec_network import Network, genre_shares
 
 Model = dict[str, torch.Tensor]
 

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from targets.datasets.base import Interactions
-from targets.streams import Streams
-from targets.systems._privrec_examples import Examples
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._privrec_examples import Examples
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 12), st.integers(1, 6))

@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from targets.components import Component, Dense, Rows
-from targets.datasets.base import Attribute, Interactions
-from targets.streams import Streams
-from targets.systems._privrec_examples import Examples
-from targets.systems._privrec_message import joined, messages, norms, scaled
+from fedrec_auditor.targets.components import Component, Dense, Rows
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._privrec_examples import Examples
+from fedrec_auditor.targets.systems._privrec_message import joined, messages, norms, scaled
 
 MODEL = {
     "user.age": np.zeros((3, 2)),

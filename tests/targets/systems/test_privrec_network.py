@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accountants.errors import InputError
-from targets.datasets.base import Attribute, Interactions
-from targets.systems._privrec_network import Network, genre_shares
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.systems._privrec_network import Network, genre_shares
 
 DATA = Interactions.of(
     np.ones((3, 4)),

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from accountants.scope import Vantage
-from auditor.accounting import all_accountants, least_upper_bound
-from targets.datasets.base import Interactions
-from targets.systems.base import Population
-from targets.systems.random import Random
+from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.random import Random
 
 
 def test_scores_are_uniform_fixed_and_the_users_own() -> None:

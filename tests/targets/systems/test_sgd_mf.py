@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from accountants.errors import InputError
-from targets.datasets.base import Interactions
-from targets.streams import Streams
-from targets.systems._sgd_mf import (
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems._sgd_mf import (
     Batch,
     accounted,
     batch_size,
@@ -26,16 +26,16 @@ from targets.systems._sgd_mf import (
     start,
     trim,
 )
-from targets.systems.dp_sgd_mf import DpSgdMf
-from targets.systems.dp_sgld import DpSgld
-from targets.systems.fmf_lfl import FmfLfl
-from targets.systems.fmf_vfl import FmfVfl
-from targets.systems.gd_dr import GdDr
-from targets.systems.hfl_sgdmf import HflSgdmf
-from targets.systems.hfl_synsgd import HflSynsgd
-from targets.systems.lfl_sgdmf import LflSgdmf
-from targets.systems.obj_pertb import ObjPertb
-from targets.systems.vfl_sgdmf import VflSgdmf
+from fedrec_auditor.targets.systems.dp_sgd_mf import DpSgdMf
+from fedrec_auditor.targets.systems.dp_sgld import DpSgld
+from fedrec_auditor.targets.systems.fmf_lfl import FmfLfl
+from fedrec_auditor.targets.systems.fmf_vfl import FmfVfl
+from fedrec_auditor.targets.systems.gd_dr import GdDr
+from fedrec_auditor.targets.systems.hfl_sgdmf import HflSgdmf
+from fedrec_auditor.targets.systems.hfl_synsgd import HflSynsgd
+from fedrec_auditor.targets.systems.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.systems.obj_pertb import ObjPertb
+from fedrec_auditor.targets.systems.vfl_sgdmf import VflSgdmf
 
 SEEDS = st.integers(0, 2**32 - 1)
 

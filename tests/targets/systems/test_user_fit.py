@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse
 
-from targets.systems._sgd_mf import start
-from targets.systems._user_fit import fit_users, neutral
+from fedrec_auditor.targets.systems._sgd_mf import start
+from fedrec_auditor.targets.systems._user_fit import fit_users, neutral
 
 
 def table(users: int = 9, items: int = 12, seed: int = 0) -> sparse.csr_array:

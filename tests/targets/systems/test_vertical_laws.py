@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from auditor.accounting import all_accountants, answer, exact_bounds
-from auditor.exact import exact_lower_bound
-from targets.datasets.base import Interactions
-from targets.mechanisms._at_least import AtLeast
-from targets.mechanisms.revealed_gaussian import RevealedGaussian
-from targets.streams import Streams
-from targets.systems.base import Population
-from targets.systems.vfl_sgdmf import VflSgdmf
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.accounting import all_accountants, answer, exact_bounds
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms._at_least import AtLeast
+from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.vfl_sgdmf import VflSgdmf
 
 LARGE = Population(n_users=1000, n_items=1682)
 ITEMS = 400

@@ -14,13 +14,13 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 
-from accountants.events import RevealedSamplingDpEvent
-from accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from auditor.accounting import all_accountants, least_upper_bound
-from targets.datasets.base import Interactions
-from targets.systems._sgd_mf import accounted
-from targets.systems.base import Population
-from targets.systems.vfl_sgdmf import VflSgdmf
+from fedrec_auditor.accountants.events import RevealedSamplingDpEvent
+from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems._sgd_mf import accounted
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.vfl_sgdmf import VflSgdmf
 
 LARGE = Population(n_users=70_000, n_items=10_000)
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accountants.errors import InputError
-from auditor.verification.checks.clipping import clipping
-from auditor.verification.subject import Subject
-from auditor.verification.verification import Check, Status
-from targets.mechanisms.laplace import Laplace
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.verification.checks.clipping import clipping
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import Check, Status
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
 
 Rng = np.random.Generator
 NUMBERS = (0.0, 1.0)

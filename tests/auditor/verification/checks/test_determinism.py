@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auditor.verification.checks.determinism import _log_chance, determinism
-from auditor.verification.subject import Subject
-from auditor.verification.verification import Check, Status
+from fedrec_auditor.auditor.verification.checks.determinism import _log_chance, determinism
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import Check, Status
 
 Rng = np.random.Generator
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accountants.errors import InputError
-from auditor.verification.checks.evidence import FALSE_ALARM, Claim, stacked, words
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.verification.checks.evidence import FALSE_ALARM, Claim, stacked, words
 
 
 @given(st.integers(1, 50), st.integers(20, 10_000))

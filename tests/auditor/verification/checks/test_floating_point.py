@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auditor.verification.checks.floating_point import floating_point
-from auditor.verification.subject import Subject
-from auditor.verification.verification import Check, Status
-from targets.mechanisms.discrete_laplace import DiscreteLaplace
-from targets.mechanisms.laplace import Laplace
-from targets.mechanisms.snapped_laplace import SnappedLaplace
+from fedrec_auditor.auditor.verification.checks.floating_point import floating_point
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import Check, Status
+from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
 
 Rng = np.random.Generator
 PAIRS = [(0.0, 1.0), (1.0, 1.5), (0.1, 0.3)]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auditor.verification.checks.one_uniform import BITS, OneUniform
-from auditor.verification.subject import Subject
-from targets.mechanisms.laplace import Laplace
+from fedrec_auditor.auditor.verification.checks.one_uniform import BITS, OneUniform
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
 
 Rng = np.random.Generator
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auditor.verification.checks.output_type import output_type
-from auditor.verification.subject import Subject
-from auditor.verification.verification import Check, Status
+from fedrec_auditor.auditor.verification.checks.output_type import output_type
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import Check, Status
 
 Rng = np.random.Generator
 

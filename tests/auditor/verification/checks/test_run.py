@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auditor.verification.checks.run import run_checks
-from auditor.verification.subject import Subject
-from auditor.verification.verification import Check, Status
-from targets.mechanisms.bit_flip import BitFlip
-from targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.auditor.verification.checks.run import run_checks
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import Check, Status
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 
 Rng = np.random.Generator
 NAMES = ["determinism", "shared noise", "support", "output type", "clipping", "floating point"]

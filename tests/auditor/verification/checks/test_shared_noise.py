@@ -9,9 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auditor.verification.checks.shared_noise import _echelon, shared_in_call, shared_noise
-from auditor.verification.subject import Subject
-from auditor.verification.verification import Check, Status
+from fedrec_auditor.auditor.verification.checks.shared_noise import (
+    _echelon,
+    shared_in_call,
+    shared_noise,
+)
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import Check, Status
 
 Rng = np.random.Generator
 VECTORS = [[0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auditor.verification.checks.support import support
-from auditor.verification.exact.law import Density, Law
-from auditor.verification.verification import Check, Status
-from targets.mechanisms.bit_flip import BitFlip
-from targets.mechanisms.laplace import Laplace
+from fedrec_auditor.auditor.verification.checks.support import support
+from fedrec_auditor.auditor.verification.exact.law import Density, Law
+from fedrec_auditor.auditor.verification.verification import Check, Status
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
 
 Rng = np.random.Generator
 

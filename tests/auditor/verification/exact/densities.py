@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import special
 
-from accountants.bound import Bound
-from auditor.verification.exact.law import Density
-from auditor.verification.exact.search import exact_search
-from auditor.verification.verification import ONE_REPORT
-from targets.mechanisms.base import Domain
+from fedrec_auditor.accountants.bound import Bound
+from fedrec_auditor.auditor.verification.exact.law import Density
+from fedrec_auditor.auditor.verification.exact.search import exact_search
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT
+from fedrec_auditor.targets.mechanisms.base import Domain
 
 FEW = settings(max_examples=25, deadline=None, database=None, derandomize=True)
 UNIT = Domain(low=0, high=1)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from targets.mechanisms.gaussian import Gaussian, gaussian_divergence
+from fedrec_auditor.targets.mechanisms.gaussian import Gaussian, gaussian_divergence
 from tests.auditor.verification.exact.densities import (
     FEW,
     OnIntegers,

@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import auditor.verification.exact.fit as fit
-from accountants.errors import InputError
-from auditor.verification.exact.fit import check_fit
-from auditor.verification.exact.law import Density, Law
-from auditor.verification.subject import Subject
-from auditor.verification.verification import Check, Status
-from targets.mechanisms.bit_flip import BitFlip
-from targets.mechanisms.discrete_laplace import DiscreteLaplace
-from targets.mechanisms.gaussian import Gaussian
-from targets.mechanisms.laplace import Laplace
-from targets.mechanisms.one_coordinate import OneCoordinate
-from targets.mechanisms.product import Product
-from targets.mechanisms.shuffled import Shuffled
-from targets.mechanisms.snapped_laplace import SnappedLaplace
+import fedrec_auditor.auditor.verification.exact.fit as fit
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.verification.exact.fit import check_fit
+from fedrec_auditor.auditor.verification.exact.law import Density, Law
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import Check, Status
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
+from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
+from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
 
 NUMBERS = [0.0, 0.3, 1.0]
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from accountants.verdict import exceeds
-from auditor.verification.checks.support import support
-from auditor.verification.exact.law import Density, Law
-from auditor.verification.exact.rounding import DEEPEST, in_singles, unlost
-from auditor.verification.exact.search import exact_search
-from auditor.verification.verification import ONE_REPORT, Status
+from fedrec_auditor.accountants.verdict import exceeds
+from fedrec_auditor.auditor.verification.checks.support import support
+from fedrec_auditor.auditor.verification.exact.law import Density, Law
+from fedrec_auditor.auditor.verification.exact.rounding import DEEPEST, in_singles, unlost
+from fedrec_auditor.auditor.verification.exact.search import exact_search
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT, Status
 
 
 def refuted(thing: Any, epsilon: float, inputs: list[Any]) -> bool:

@@ -14,21 +14,21 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from accountants.errors import InputError
-from accountants.verdict import exceeds
-from auditor.exact import exact_lower_bound
-from auditor.verification.exact.law import Density
-from auditor.verification.verification import ONE_REPORT
-from targets.mechanisms.base import Critical, Domain
-from targets.mechanisms.bit_flip import BitFlip
-from targets.mechanisms.clipped import Clipped
-from targets.mechanisms.discrete_gaussian import DiscreteGaussian
-from targets.mechanisms.gaussian import Gaussian
-from targets.mechanisms.laplace import Laplace
-from targets.mechanisms.one_coordinate import OneCoordinate
-from targets.mechanisms.product import Product
-from targets.mechanisms.repeated import Repeated
-from targets.mechanisms.shuffled import Shuffled
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import exceeds
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.verification.exact.law import Density
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT
+from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.clipped import Clipped
+from fedrec_auditor.targets.mechanisms.discrete_gaussian import DiscreteGaussian
+from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
 from tests.auditor.verification.exact.densities import (
     FEW,
     OnIntegers,

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auditor.verification.sampled.choice import best_guess, by_ratio
-from auditor.verification.sampled.guess import FIRST, NEITHER, SECOND, Stake
-from auditor.verification.sampled.lower_bound import sampled_lower_bound
-from auditor.verification.sampled.statistic import Number
-from auditor.verification.subject import Subject
-from auditor.verification.verification import ONE_REPORT
+from fedrec_auditor.auditor.verification.sampled.choice import best_guess, by_ratio
+from fedrec_auditor.auditor.verification.sampled.guess import FIRST, NEITHER, SECOND, Stake
+from fedrec_auditor.auditor.verification.sampled.lower_bound import sampled_lower_bound
+from fedrec_auditor.auditor.verification.sampled.statistic import Number
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT
 
 SIZE = 40_000
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from auditor.verification.sampled.guesses import (
+from fedrec_auditor.auditor.verification.sampled.guesses import (
     Guesses,
     foreseen_epsilon,
     guess_epsilon,

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from accountants.bound import Bound
-from accountants.errors import InputError
-from auditor.verification.sampled.guess import (
+from benchmarks.tightness import CASES, Case
+from fedrec_auditor.accountants.bound import Bound
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.verification.sampled.guess import (
     FIRST,
     NEITHER,
     SECOND,
@@ -26,13 +27,12 @@ from auditor.verification.sampled.guess import (
     cuts_between,
     histogram,
 )
-from auditor.verification.sampled.guesses import Guesses
-from auditor.verification.sampled.lower_bound import sampled_lower_bound
-from auditor.verification.sampled.pilot import Pilot
-from auditor.verification.sampled.statistic import Number, Outcome
-from auditor.verification.subject import BLOCK, Subject
-from auditor.verification.verification import ONE_REPORT
-from benchmarks.tightness import CASES, Case
+from fedrec_auditor.auditor.verification.sampled.guesses import Guesses
+from fedrec_auditor.auditor.verification.sampled.lower_bound import sampled_lower_bound
+from fedrec_auditor.auditor.verification.sampled.pilot import Pilot
+from fedrec_auditor.auditor.verification.sampled.statistic import Number, Outcome
+from fedrec_auditor.auditor.verification.subject import BLOCK, Subject
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT
 
 Randomizer = Callable[..., Any]
 

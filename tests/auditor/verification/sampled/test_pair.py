@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from accountants.errors import InputError
-from auditor.verification.sampled.pair import pair_from
-from auditor.verification.subject import Subject
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.verification.sampled.pair import pair_from
+from fedrec_auditor.auditor.verification.subject import Subject
 
 
 def pair(randomizer: Any, strategy: Any, epsilon: float = 1.0, delta: float = 0.0) -> list[Any]:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import auditor
-from auditor.verification.sampled.statistic import place_in_period, show_interval
+import fedrec_auditor
+from fedrec_auditor.auditor.verification.sampled.statistic import place_in_period, show_interval
 
 Rng = np.random.Generator
 
@@ -48,10 +48,10 @@ PERIODIC = [parity, last_digit, grid_parity, after_the_point]
 @pytest.mark.parametrize("randomizer", [*PERIODIC, rare_atom])
 def test_low_digits_and_atoms_are_looked_at(randomizer: Callable[..., Any]) -> None:
     """The truth is 2, which no bound passes, and a claim of 1 is refuted."""
-    found = auditor.verify_ldp(randomizer, epsilon=1.0, samples=200_000)
+    found = fedrec_auditor.verify_ldp(randomizer, epsilon=1.0, samples=200_000)
     assert found.verdict == "VIOLATED"
     assert 1.5 < found.epsilon_lower <= 2.0
-    honest = auditor.verify_ldp(
+    honest = fedrec_auditor.verify_ldp(
         lambda x, rng, size: randomizer(x, rng, size, 1.0), epsilon=1.0, samples=200_000
     )
     assert honest.verdict == "CONSISTENT"
@@ -64,7 +64,9 @@ def test_a_weak_leak_is_measured_though_the_pilot_sees_none() -> None:
     Two pilots see its sign with chance 0.97: more than 4 misses of 20 have chance 3e-4.
     """
     found = [
-        auditor.verify_ldp(lambda x, rng, size: kept(x, rng, size, 0.01), epsilon=1e-3, seed=seed)
+        fedrec_auditor.verify_ldp(
+            lambda x, rng, size: kept(x, rng, size, 0.01), epsilon=1e-3, seed=seed
+        )
         for seed in range(20)
     ]
     assert sum(each.verdict == "VIOLATED" for each in found) >= 16
@@ -76,7 +78,7 @@ def test_a_witness_names_an_event_that_the_rule_guesses_on() -> None:
         return rng.integers(0, 1000, size)
 
     for seed in range(8):
-        witness = auditor.verify_ldp(none, epsilon=0.1, samples=5000, seed=seed).witness
+        witness = fedrec_auditor.verify_ldp(none, epsilon=0.1, samples=5000, seed=seed).witness
         assert witness is None or witness.output
 
 
@@ -117,6 +119,6 @@ def test_infinite_outputs_are_counted() -> None:
         return np.where(rng.random(size) < 0.1, np.inf, np.rint(8 * (rng.laplace(size=size) + x)))
 
     for randomizer in (ends, some):
-        found = auditor.verify_ldp(randomizer, epsilon=1.0, samples=20_000)
+        found = fedrec_auditor.verify_ldp(randomizer, epsilon=1.0, samples=20_000)
         assert 0.8 < found.epsilon_lower < 1.0
         assert not found.faults

@@ -1,4 +1,4 @@
-"""The ``auditor`` command, also ``python -m auditor``.
+"""The ``auditor`` command, also ``python -m fedrec_auditor``.
 
 Exit codes: 0 nothing at the --fail-on level; 1 a finding at that level; 2 wrong usage or bad
 input; 3 the audit could not be completed, or a finding is UNSOUND. 141, as shells say it, if the
@@ -19,14 +19,14 @@ from contextlib import suppress
 
 import typer
 
-from accountants.errors import AuditError, InputError
-from auditor.commands import account, doctor, listing, report, run, verify
+from fedrec_auditor.accountants.errors import AuditError, InputError
+from fedrec_auditor.auditor.commands import account, doctor, listing, report, run, verify
 
 BAD_INPUT = 2
 INCOMPLETE = 3
 CLOSED_PIPE = 141
 _TYPER_INTERRUPTED = 130
-_SPELLED = "auditor.spelled"
+_SPELLED = "fedrec_auditor.auditor.spelled"
 _SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "−": "-", "‼": "!!", "✗": "x", "é": "e"}
 
 app = typer.Typer(
@@ -110,6 +110,3 @@ def _given(names: Sequence[str]) -> str | None:
 
 
 codecs.register_error(_SPELLED, _spell)
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,40 @@
+"""Is the epsilon true? Audits of federated recommenders and tests of local randomizers.
+
+``audit`` runs a whole audit and returns its record; ``verify_ldp`` tests one mechanism. Importing
+this package imports neither torch nor scikit-learn; they come with the first call.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedrec_auditor.accountants.errors import InputError
+    from fedrec_auditor.auditor.runner import audit
+    from fedrec_auditor.auditor.verification import Verification, verify_ldp
+
+    __version__: str
+
+__all__ = ["InputError", "Verification", "__version__", "audit", "verify_ldp"]
+
+_PLACES = {
+    "InputError": "fedrec_auditor.accountants.errors",
+    "Verification": "fedrec_auditor.auditor.verification",
+    "audit": "fedrec_auditor.auditor.runner",
+    "verify_ldp": "fedrec_auditor.auditor.verification",
+}
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("fedrec-auditor")
+    if name not in _PLACES:
+        raise AttributeError(f"module 'fedrec_auditor' has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)
