@@ -14,11 +14,11 @@ from dp_accounting import (
     get_epsilon_gaussian,
 )
 
-from fedrec_auditor.accountants._pure import pure_epsilon, pure_kinds
-from fedrec_auditor.accountants._responses import least_epsilon_of
-from fedrec_auditor.accountants.bound import Bound, check_delta
 from fedrec_auditor.accountants.errors import AuditError
-from fedrec_auditor.accountants.events import BitFlipDpEvent, PureDpEvent, leaves
+from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent, leaves
+from fedrec_auditor.accountants.losses.pure import pure_epsilon, pure_kinds
+from fedrec_auditor.accountants.losses.responses import least_epsilon_of
+from fedrec_auditor.accountants.statements.bound import Bound, check_delta
 
 # Uses and kinds of responses up to which the second route takes 10 ms.
 _MOST_USES, _MOST_KINDS = 10**6, 3

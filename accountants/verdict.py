@@ -11,12 +11,12 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from fedrec_auditor.accountants.bound import Bound, Side, check_delta, guess_probability
-from fedrec_auditor.accountants.claim import Claim
-from fedrec_auditor.accountants.conversions import convert
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.scope import Scope
-from fedrec_auditor.accountants.sizes import Sizes, UnknownSize
+from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta, guess_probability
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.accountants.statements.sizes import Sizes, UnknownSize
+from fedrec_auditor.accountants.theorems.conversions import convert
 
 # A claim is vacuous if, even where it holds, one bit can be guessed this often (epsilon 6.9).
 VACUOUS_GUESS = 0.999

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedrec_auditor.accountants.scope import Vantage
-from fedrec_auditor.attacks._perceptron import Perceptron
-from fedrec_auditor.attacks._supervised import carries_uploads, learn, seed
+from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Background, Family, Labels
+from fedrec_auditor.attacks.parts.perceptron import Perceptron
+from fedrec_auditor.attacks.parts.supervised import carries_uploads, learn, seed
 from fedrec_auditor.targets.transcript import View
 
 

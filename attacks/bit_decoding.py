@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.scope import Vantage
-from fedrec_auditor.attacks._bits import carries_bits, evidence
+from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Background, Family, Reconstruction
+from fedrec_auditor.attacks.parts.bits import carries_bits, evidence
 from fedrec_auditor.targets.transcript import View
 
 # Numbers of one block of posteriors: 8 MiB in float64.

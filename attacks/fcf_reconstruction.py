@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedrec_auditor.accountants.scope import Vantage
-from fedrec_auditor.attacks._rank_one import decide, fit
-from fedrec_auditor.attacks._uploads import blocks, last, seen
+from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Background, Family, Reconstruction
+from fedrec_auditor.attacks.parts.rank_one import decide, fit
+from fedrec_auditor.attacks.parts.uploads import blocks, last, seen
 from fedrec_auditor.targets.transcript import View
 
 

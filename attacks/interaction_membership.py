@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.scope import Vantage
-from fedrec_auditor.attacks._bits import carries_bits, evidence
-from fedrec_auditor.attacks._item_rows import carries_item_rows, scores
-from fedrec_auditor.attacks._rank_one import fit
-from fedrec_auditor.attacks._reports import posterior_odds
-from fedrec_auditor.attacks._uploads import blocks, last, seen
+from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Background, Family, Scores
+from fedrec_auditor.attacks.parts.bits import carries_bits, evidence
+from fedrec_auditor.attacks.parts.item_rows import carries_item_rows, scores
+from fedrec_auditor.attacks.parts.rank_one import fit
+from fedrec_auditor.attacks.parts.reports import posterior_odds
+from fedrec_auditor.attacks.parts.uploads import blocks, last, seen
 from fedrec_auditor.targets.transcript import View
 
 _CERTAIN = 8.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Background, Family, Scores
 from fedrec_auditor.targets.transcript import View
 

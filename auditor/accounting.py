@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from fedrec_auditor.accountants.bound import Bound
 from fedrec_auditor.accountants.crosscheck import cross_check
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.infinite import why_infinite
+from fedrec_auditor.accountants.losses.infinite import why_infinite
 from fedrec_auditor.accountants.methods.base import Accountant
-from fedrec_auditor.accountants.scope import Scope, Vantage
-from fedrec_auditor.accountants.sizes import Sizes
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements.scope import Scope, Vantage
+from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.verdict import Verdict, exceeds, judge, refutes
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
 from fedrec_auditor.auditor.families import FAMILIES

@@ -9,10 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from fedrec_auditor.accountants.bound import Bound, Side, Witness, check_delta, check_epsilon
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.loss import least_epsilon
-from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.accountants.losses.grid import least_epsilon
+from fedrec_auditor.accountants.statements.bound import (
+    Bound,
+    Side,
+    Witness,
+    check_delta,
+    check_epsilon,
+)
+from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.targets.mechanisms.base import Critical, Divergent, Mechanism
 
 Law = NDArray[np.float64]

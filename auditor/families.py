@@ -1,8 +1,9 @@
 """Finding the members of a family by name, without importing them.
 
-A family is a package with a ``base.py``; every other public module in it holds one member, and
-its file name (underscores as hyphens) is the member's name. Third parties add members through
-entry points of the group ``fedrec_auditor.<family>``.
+A family is a package with a ``base.py``; every other module in it holds one member, and its file
+name (underscores as hyphens) is the member's name. Members that belong together may have a room, a
+package of their own inside it; what members share is in a package called ``parts``. Third parties
+add members through entry points of the group ``fedrec_auditor.<family>``.
 """
 
 from __future__ import annotations
@@ -75,12 +76,7 @@ class Family:
         return f"fedrec_auditor.{self.kind}"
 
     def _modules(self) -> dict[str, str]:
-        package = importlib.import_module(self.package)
-        return {
-            info.name.replace("_", "-"): f"{self.package}.{info.name}"
-            for info in pkgutil.iter_modules(package.__path__)
-            if info.name != "base" and not info.name.startswith("_")
-        }
+        return _members(self.package)
 
     def _plugins(self) -> dict[str, EntryPoint]:
         return {point.name: point for point in entry_points(group=self._group)}
@@ -90,6 +86,20 @@ class Family:
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(names)}."
         return f"Expected a name from `auditor list {self.kind}`, got {name!r}. {hint}"
+
+
+def _members(package: str) -> dict[str, str]:
+    """The modules of members below ``package``, by name; folders of other families left out."""
+    found: dict[str, str] = {}
+    inside = list(pkgutil.iter_modules(importlib.import_module(package).__path__))
+    for info in inside:
+        where = f"{package}.{info.name}"
+        if not info.ispkg:
+            found[info.name.replace("_", "-")] = where
+        elif info.name != "parts":
+            found |= _members(where)
+    found.pop("base", None)
+    return found
 
 
 FAMILIES = {

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from fedrec_auditor.accountants.bound import check_confidence
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import check_confidence
 
 REPLICATES = 1000
 # Numbers of one block of replicates: 32 MiB in float64.

@@ -13,7 +13,8 @@ import numpy as np
 from pydantic import Field
 
 from fedrec_auditor.attacks.base import Attack, Family
-from fedrec_auditor.auditor import accounting, claims, utility
+from fedrec_auditor.auditor import accounting, utility
+from fedrec_auditor.auditor.demonstrations.parts import play as claims
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, local, membership, reconstruction
 from fedrec_auditor.auditor.plan import Plan, make_target

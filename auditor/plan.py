@@ -104,7 +104,7 @@ class Plan(BaseModel):
 
     def _demonstrated(self) -> Plan:
         """The plan with the targets that have a demonstration, among those named."""
-        from fedrec_auditor.auditor import claims
+        from fedrec_auditor.auditor.demonstrations.parts import play as claims
 
         _check("targets", self.targets, "targets")
         if self.settings:

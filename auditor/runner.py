@@ -39,8 +39,8 @@ from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import DataRow, Provenance, Record
 from fedrec_auditor.targets.compute import Compute
-from fedrec_auditor.targets.datasets._filters import Filter
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.parts.filters import Filter
 
 logger = logging.getLogger(__name__)
 

@@ -29,8 +29,12 @@ from dp_accounting.rdp import RdpAccountant
 from threadpoolctl import threadpool_limits
 
 from benchmarks import Row, best_of
-from fedrec_auditor.accountants.events import PureDpEvent, RevealedSamplingDpEvent, ShuffledDpEvent
-from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.events.leaves import (
+    PureDpEvent,
+    RevealedSamplingDpEvent,
+    ShuffledDpEvent,
+)
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.families import FAMILIES
 
 DELTA = 1e-6

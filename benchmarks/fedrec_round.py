@@ -32,9 +32,9 @@ from benchmarks.fcf_round import interactions
 from fedrec_auditor.targets.components import Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.learners._minibatches import draw_examples, draw_order
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
 from fedrec_auditor.targets.learners.gcn import Gcn
+from fedrec_auditor.targets.learners.parts.minibatches import draw_examples, draw_order
 from fedrec_auditor.targets.streams import Streams
 
 FEATURES, LOCAL, LEARNER = 44, LocalTraining(), Gcn(init_scale=0.1)

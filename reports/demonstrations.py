@@ -54,7 +54,7 @@ def brief_control(trial: TrialRow) -> str:
 
 
 def title(row: DemonstrationRow) -> str:
-    """Name, and the entries of the ledger it shows."""
+    """Name, and the entries of the catalogue it shows."""
     return f"{row.name} (claims {', '.join(row.entries)})"
 
 

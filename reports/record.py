@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
-from fedrec_auditor.accountants.bound import Bound, Side, Witness, guess_probability
-from fedrec_auditor.accountants.claim import Claim
-from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness, guess_probability
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge, refutes
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -340,7 +340,7 @@ class TrialRow(Row):
 class DemonstrationRow(Row):
     """A violated claim shown on the target itself, beside a control that must stay below its own.
 
-    ``entries`` are the numbers of the ledger's entries that it shows. ``shown`` if the violation
+    ``entries`` are the numbers of the catalogue's entries that it shows. ``shown`` if the violation
     exceeds its claim, on fresh draws too where it was sampled, and the control does not.
     """
 

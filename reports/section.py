@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
-from fedrec_auditor.accountants.bound import guess_probability
+from fedrec_auditor.accountants.statements.bound import guess_probability
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.record import (
     AttackRow,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import re
 
-from fedrec_auditor.accountants.bound import guess_probability
-from fedrec_auditor.accountants.scope import Adjacency, Horizon, Unit, Vantage
+from fedrec_auditor.accountants.statements.bound import guess_probability
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.record import (
     AccountedRow,

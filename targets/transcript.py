@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.components import Component, Ints, Reports
 
 Broadcast = Mapping[str, NDArray[Any]]

@@ -18,10 +18,7 @@ from dp_accounting import (
 from scipy import stats
 from scipy.special import ndtri
 
-from fedrec_auditor.accountants._gaussian import gaussian_epsilon
-from fedrec_auditor.accountants.bound import Bound, Side, check_delta, check_epsilon
-from fedrec_auditor.accountants.composition import epsilon_above
-from fedrec_auditor.accountants.events import (
+from fedrec_auditor.accountants.events.leaves import (
     BitFlipDpEvent,
     PureDpEvent,
     RevealedSamplingDpEvent,
@@ -29,13 +26,22 @@ from fedrec_auditor.accountants.events import (
     private_leaves,
     readable,
 )
-from fedrec_auditor.accountants.loss import least_epsilon
-from fedrec_auditor.accountants.pairs import AtomicPair, GaussianPair, LaplacePair, Pair, Reversed
-from fedrec_auditor.accountants.sampled_pairs import FixedSize, Poisson, Revealed
-from fedrec_auditor.accountants.ternary import Ternary
+from fedrec_auditor.accountants.losses.composition import epsilon_above
+from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.losses.grid import least_epsilon
+from fedrec_auditor.accountants.losses.pairs import (
+    AtomicPair,
+    GaussianPair,
+    LaplacePair,
+    Pair,
+    Reversed,
+)
+from fedrec_auditor.accountants.losses.sampled_pairs import FixedSize, Poisson, Revealed
+from fedrec_auditor.accountants.losses.three_point import Ternary
+from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta, check_epsilon
 
 if TYPE_CHECKING:
-    from fedrec_auditor.accountants.scope import Scope
+    from fedrec_auditor.accountants.statements.scope import Scope
 
 _BITS = (RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent)
 _READS = (*_BITS, LaplaceDpEvent, GaussianDpEvent)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from dp_accounting import DpEvent
 
-from fedrec_auditor.accountants._pure import PURE_EVENTS, pure_epsilon
-from fedrec_auditor.accountants.bound import Bound, Side, check_delta
-from fedrec_auditor.accountants.events import private_leaves, readable
+from fedrec_auditor.accountants.events.leaves import private_leaves, readable
+from fedrec_auditor.accountants.losses.pure import PURE_EVENTS, pure_epsilon
+from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta
 
 if TYPE_CHECKING:
-    from fedrec_auditor.accountants.scope import Scope
+    from fedrec_auditor.accountants.statements.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)

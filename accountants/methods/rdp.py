@@ -20,8 +20,7 @@ from dp_accounting import (
 from dp_accounting.rdp import compute_epsilon
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.bound import Bound, Side, check_delta
-from fedrec_auditor.accountants.events import (
+from fedrec_auditor.accountants.events.leaves import (
     BitFlipDpEvent,
     PureDpEvent,
     RevealedSamplingDpEvent,
@@ -29,16 +28,17 @@ from fedrec_auditor.accountants.events import (
     private_leaves,
     readable,
 )
-from fedrec_auditor.accountants.sampled_curves import (
+from fedrec_auditor.accountants.losses.renyi_curves import (
     fixed_size,
     fixed_size_gaussian,
     gaussian,
     poisson_gaussian,
 )
-from fedrec_auditor.accountants.ternary import Ternary
+from fedrec_auditor.accountants.losses.three_point import Ternary
+from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta
 
 if TYPE_CHECKING:
-    from fedrec_auditor.accountants.scope import Scope
+    from fedrec_auditor.accountants.statements.scope import Scope
 
 _BITS = (RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent)
 _READS = (

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import logsumexp
 
-from fedrec_auditor.accountants.bound import Bound, Side, check_delta, check_epsilon
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.events import ShuffledDpEvent, private_leaves, readable
-from fedrec_auditor.accountants.loss import least_epsilon, on_grid
+from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent, private_leaves, readable
+from fedrec_auditor.accountants.losses.grid import least_epsilon, on_grid
 from fedrec_auditor.accountants.methods.pld import ROUNDING
+from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta, check_epsilon
 
 if TYPE_CHECKING:
-    from fedrec_auditor.accountants.scope import Scope
+    from fedrec_auditor.accountants.statements.scope import Scope
 
 _READS = (ShuffledDpEvent,)
 _TAIL = 1e-17
@@ -64,7 +64,7 @@ class Shuffle:
     permutation) of k shuffles of one report a user each, so they may be charged as k shuffles.
     It assumes that the proxy is honest, that all n users report in every shuffle, and that none of
     them tells the adversary what it sent: whoever does is no clone, and n counts the others
-    (``accountants.shuffling``). Where the proxy colludes the sum of the local epsilons is left.
+    (``theorems.shuffling``). Where the proxy colludes the sum of the local epsilons is left.
     """
 
     @property

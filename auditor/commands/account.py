@@ -22,13 +22,15 @@ def command(
     target: Annotated[
         str | None,
         typer.Argument(
-            help="A target (see `auditor list targets`), or a number of the ledger, such as 22.",
+            help="A target (see `auditor list targets`), or a number of the catalogue, such as 22.",
             show_default=False,
         ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="The whole ledger of claims.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="The whole catalogue of claims.")
+    ] = False,
     entry: Annotated[
-        str | None, typer.Option(help="One entry of the ledger in full, such as 22 or 2b.")
+        str | None, typer.Option(help="One entry of the catalogue in full, such as 22 or 2b.")
     ] = None,
     given: Annotated[
         list[str] | None,
@@ -45,7 +47,7 @@ def command(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the ledger as the page docs/claims.md.")
+        bool, typer.Option("--markdown", help="Print the catalogue as the page docs/claims.md.")
     ] = False,
     jobs: Annotated[
         int | None, typer.Option(help="Worker processes for --all; one is quick enough.")
@@ -54,8 +56,8 @@ def command(
     """Judge claims by what can be proved and exactly computed alone.
 
     Of one target in every scope, with any settings (sizes are those of MovieLens 100K unless
-    given); of one entry of the ledger, with its derivation; or of the whole ledger. No data are
-    read and nothing is simulated.
+    given); of one entry of the catalogue, with its derivation; or of the whole catalogue. No data
+    are read and nothing is simulated.
     """
     if jobs is not None and jobs < 1:
         raise InputError(f"Expected jobs of at least 1, got jobs={jobs}. Leave it out.")
@@ -75,7 +77,7 @@ def command(
         return
     if asked != 1:
         raise InputError(
-            f"Expected one of a target, a number of the ledger and --all, got {asked} of them. "
+            f"Expected one of a target, a number of the catalogue and --all, got {asked} of them. "
             "For example `auditor account fmf-ldp`, `auditor account 22`."
         )
     if target is None and (given or users is not None or items is not None):
@@ -83,7 +85,7 @@ def command(
     if markdown and (not everything or as_json):
         raise InputError("Expected --markdown with --all and without --json. Drop the others.")
     if target is None:
-        _ledger(number, as_json, markdown, jobs)
+        _catalogue(number, as_json, markdown, jobs)
     else:
         _account(target, given or [], users, items, as_json)
 
@@ -91,12 +93,13 @@ def command(
 def _account(
     name: str, given: list[str], users: int | None, items: int | None, as_json: bool
 ) -> None:
-    """A target's questions, then its entries in the ledger where its settings are its own."""
+    """A target's questions, then its entries in the catalogue where its settings are its own."""
     from rich.console import Console
 
-    from fedrec_auditor.auditor import ledger
+    from fedrec_auditor.auditor import catalogue as catalogue
     from fedrec_auditor.auditor.overrides import overridden
-    from fedrec_auditor.reports import ledger_terminal, terminal
+    from fedrec_auditor.reports import catalogue_terminal as catalogue_terminal
+    from fedrec_auditor.reports import terminal
     from fedrec_auditor.targets.systems.base import Population
 
     n_users, n_items = 943 if users is None else users, 1682 if items is None else items
@@ -117,10 +120,10 @@ def _account(
         return
     console = Console()
     terminal.render_findings(findings, console)
-    mine = [entry for entry in ledger.entries() if entry.target == name]
+    mine = [entry for entry in catalogue.entries() if entry.target == name]
     if mine and not given and users is None and items is None:
         print()
-        ledger_terminal.render_ledger(ledger.judge(mine), console)
+        catalogue_terminal.render_catalogue(catalogue.judge(mine), console)
 
 
 def _findings(system: Target, population: Population) -> tuple[Finding, ...]:
@@ -135,42 +138,43 @@ def _findings(system: Target, population: Population) -> tuple[Finding, ...]:
     )
 
 
-def _ledger(number: str | None, as_json: bool, markdown: bool, jobs: int | None) -> None:
-    """The ledger, or some of its entries in full."""
+def _catalogue(number: str | None, as_json: bool, markdown: bool, jobs: int | None) -> None:
+    """The catalogue, or some of its entries in full."""
     from rich.console import Console
 
-    from fedrec_auditor.auditor import ledger
+    from fedrec_auditor.auditor import catalogue as catalogue
     from fedrec_auditor.auditor.plan import make_resources
-    from fedrec_auditor.reports import ledger_markdown, ledger_terminal
+    from fedrec_auditor.reports import catalogue_markdown as catalogue_markdown
+    from fedrec_auditor.reports import catalogue_terminal as catalogue_terminal
 
     workers = make_resources(1 if jobs is None else jobs).jobs
-    chosen = ledger.entries() if number is None else ledger.find(number)
-    rows = ledger.judge(chosen, jobs=workers)
+    chosen = catalogue.entries() if number is None else catalogue.find(number)
+    rows = catalogue.judge(chosen, jobs=workers)
     if as_json:
         print(_json(rows))
     elif markdown:
-        cells = ledger.tables(jobs=make_resources(jobs).jobs)
-        print(ledger_markdown.render(rows, cells), end="")
+        cells = catalogue.tables(jobs=make_resources(jobs).jobs)
+        print(catalogue_markdown.render(rows, cells), end="")
     elif number is None:
-        ledger_terminal.render_ledger(rows, Console())
+        catalogue_terminal.render_catalogue(rows, Console())
     else:
         for row in rows:
-            ledger_terminal.render_entry(row, Console())
+            catalogue_terminal.render_entry(row, Console())
 
 
 def _tables(as_json: bool, jobs: int | None) -> None:
     """PrivRec's Tables 3 and 4."""
     from rich.console import Console
 
-    from fedrec_auditor.auditor import ledger
+    from fedrec_auditor.auditor import catalogue as catalogue
     from fedrec_auditor.auditor.plan import make_resources
-    from fedrec_auditor.reports import ledger_terminal
+    from fedrec_auditor.reports import catalogue_terminal as catalogue_terminal
 
-    cells = ledger.tables(jobs=make_resources(jobs).jobs)
+    cells = catalogue.tables(jobs=make_resources(jobs).jobs)
     if as_json:
         print(_json(cells))
     else:
-        ledger_terminal.render_tables(cells, Console())
+        catalogue_terminal.render_tables(cells, Console())
 
 
 def _json(rows: Sequence[Row]) -> str:

@@ -26,7 +26,7 @@ _NEVER_CACHED = ("synthetic", "table")
 def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Show versions, cores, memory, the torch device and the data caches."""
     from fedrec_auditor.auditor.families import FAMILIES
-    from fedrec_auditor.targets.datasets import _cache
+    from fedrec_auditor.targets.datasets.parts import cache as _cache
 
     kept = [name for name in FAMILIES["datasets"].names() if name not in _NEVER_CACHED]
     facts = {

@@ -9,9 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.bound import Bound
-from fedrec_auditor.accountants.claim import Claim
-from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.targets.systems.base import Population, Target
 
 
@@ -58,7 +58,7 @@ class Transcript:
 class Demonstration(Protocol):
     """A claim judged VIOLATED, shown on the target itself.
 
-    ``entries`` are the numbers of the ledger's entries that it shows, ``target`` the name of the
+    ``entries`` are the numbers of the catalogue's entries that it shows, ``target`` the name of the
     system. Settings may be shrunk; both methods are cheap, and only ``sample`` takes time.
     """
 
@@ -69,7 +69,7 @@ class Demonstration(Protocol):
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """Numbers of the ledger's entries, such as "22"."""
+        """Numbers of the catalogue's entries, such as "22"."""
         ...
 
     def violation(self) -> Contest | Transcript:

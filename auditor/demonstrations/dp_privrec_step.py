@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.demonstrations._asked import claim_in
-from fedrec_auditor.auditor.demonstrations._privrec_steps import dense, following, small
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.demonstrations.base import Contest
+from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
+from fedrec_auditor.auditor.demonstrations.parts.privrec_steps import dense, following, small
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
-from fedrec_auditor.targets.systems.dp_privrec import BIT, DpPrivRec
+from fedrec_auditor.targets.systems.privrec.dp_privrec import BIT, DpPrivRec
 from fedrec_auditor.targets.transcript import Broadcast
 
 _ITEMS = 4

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedrec_auditor.auditor.demonstrations._one_bit import one_bit
 from fedrec_auditor.auditor.demonstrations.base import Contest
-from fedrec_auditor.targets.systems.dplcf_ap import DplcfAp
-from fedrec_auditor.targets.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.auditor.demonstrations.parts.one_bit import one_bit
+from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
+from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.demonstrations._asked import claim_in
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.demonstrations.base import Contest
+from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
 from fedrec_auditor.targets.components import Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
-from fedrec_auditor.targets.systems.fmf_ldp import FmfLdp
+from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import FmfLdp
 
 _BLOCK = 1 << 18  # messages made at once
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.demonstrations._asked import claim_in
-from fedrec_auditor.auditor.demonstrations._beyond import Beyond
-from fedrec_auditor.auditor.demonstrations._side_by_side import SideBySide
 from fedrec_auditor.auditor.demonstrations.base import Contest
-from fedrec_auditor.targets.systems._noisy_horizontal import presence
-from fedrec_auditor.targets.systems._sgd_mf import start
+from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
+from fedrec_auditor.auditor.demonstrations.parts.beyond import Beyond
+from fedrec_auditor.auditor.demonstrations.parts.side_by_side import SideBySide
 from fedrec_auditor.targets.systems.base import Population
-from fedrec_auditor.targets.systems.hfl_sgdmf import HflSgdmf
+from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
+from fedrec_auditor.targets.systems.federated_mf.parts.noisy_horizontal import presence
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 
 _SCOPE, _DELTA = presence("user"), 1e-5
 

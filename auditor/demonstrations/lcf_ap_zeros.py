@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedrec_auditor.auditor.demonstrations._one_bit import one_bit
 from fedrec_auditor.auditor.demonstrations.base import Contest
-from fedrec_auditor.targets.systems.lcf_ap import LcfAp
-from fedrec_auditor.targets.systems.lcf_sp import LcfSp
+from fedrec_auditor.auditor.demonstrations.parts.one_bit import one_bit
+from fedrec_auditor.targets.systems.dplcf.lcf_ap import LcfAp
+from fedrec_auditor.targets.systems.dplcf.lcf_sp import LcfSp
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.demonstrations._asked import claim_in
-from fedrec_auditor.auditor.demonstrations._beyond import Beyond
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.demonstrations.base import Contest
+from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
+from fedrec_auditor.auditor.demonstrations.parts.beyond import Beyond
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems._sgd_mf import start
 from fedrec_auditor.targets.systems.base import Population
-from fedrec_auditor.targets.systems.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 
 _SCOPE = Scope(
     unit=Unit.RATING,

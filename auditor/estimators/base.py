@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.bound import Bound
-from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements.scope import Scope
 
 
 class Estimator(Protocol):

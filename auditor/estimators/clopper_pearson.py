@@ -9,9 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from fedrec_auditor.accountants.bound import Bound, Side, Witness, check_confidence, check_delta
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.accountants.statements.bound import (
+    Bound,
+    Side,
+    Witness,
+    check_confidence,
+    check_delta,
+)
+from fedrec_auditor.accountants.statements.scope import Scope
 
 
 def clopper_pearson_lower(

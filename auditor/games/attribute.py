@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks._uploads import senders, summary
 from fedrec_auditor.attacks.base import Attack, Background, Labels
+from fedrec_auditor.attacks.parts.uploads import senders, summary
 from fedrec_auditor.auditor import metrics
 from fedrec_auditor.reports.record import AttackRow
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions

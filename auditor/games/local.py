@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.bound import Bound
-from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE
 from fedrec_auditor.attacks.base import Attack, Background, Scores
 from fedrec_auditor.auditor.estimators.base import Estimator

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks._uploads import senders
 from fedrec_auditor.attacks.base import Attack, Background, Scores
+from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor import metrics
 from fedrec_auditor.reports.record import AttackRow
 from fedrec_auditor.targets.datasets.base import Interactions

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.bound import Bound
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, refutes
 from fedrec_auditor.auditor.estimators.clopper_pearson import Event, certified, choose
 

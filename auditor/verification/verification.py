@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NoReturn
 
-from fedrec_auditor.accountants.bound import Bound, Witness
-from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements.bound import Bound, Witness
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Verdict, exceeds
 
 ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from fedrec_auditor.accountants.bound import Bound, check_confidence, check_delta, check_epsilon
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import (
+    Bound,
+    check_confidence,
+    check_delta,
+    check_epsilon,
+)
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.exact.divergence import NoCurve
 from fedrec_auditor.auditor.verification.exact.fit import check_fit

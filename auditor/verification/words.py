@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.accountants.bound import Witness
+from fedrec_auditor.accountants.statements.bound import Witness
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.verification.verification import Status, Verification
 from fedrec_auditor.auditor.verification.waiver import unwaived

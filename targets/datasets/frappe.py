@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets._cache import cache, cached
-from fedrec_auditor.targets.datasets._delimited import Block, Delimited
-from fedrec_auditor.targets.datasets._lines import Column, broken
-from fedrec_auditor.targets.datasets._ratings import columns
-from fedrec_auditor.targets.datasets._source import Source
-from fedrec_auditor.targets.datasets._unique import unique
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.parts.cache import cache, cached
+from fedrec_auditor.targets.datasets.parts.delimited import Block, Delimited
+from fedrec_auditor.targets.datasets.parts.lines import Column, broken
+from fedrec_auditor.targets.datasets.parts.ratings import columns
+from fedrec_auditor.targets.datasets.parts.source import Source
+from fedrec_auditor.targets.datasets.parts.unique import unique
 
 FILES = ("frappe.csv",)
 USER, ITEM, COUNT = Column(what="user id"), Column(what="item id"), Column(what="count", low=1)

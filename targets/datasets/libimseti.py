@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets._cache import cache, cached
-from fedrec_auditor.targets.datasets._delimited import Block, Delimited
-from fedrec_auditor.targets.datasets._lines import broken
-from fedrec_auditor.targets.datasets._movielens import GENDERS, Movies, Users, assemble
-from fedrec_auditor.targets.datasets._ratings import USER, columns, pairs
-from fedrec_auditor.targets.datasets._source import Source
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.parts.cache import cache, cached
+from fedrec_auditor.targets.datasets.parts.delimited import Block, Delimited
+from fedrec_auditor.targets.datasets.parts.lines import broken
+from fedrec_auditor.targets.datasets.parts.movielens import GENDERS, Movies, Users, assemble
+from fedrec_auditor.targets.datasets.parts.ratings import USER, columns, pairs
+from fedrec_auditor.targets.datasets.parts.source import Source
 
 FILES = ("ratings.dat", "gender.dat")
 SCALE = (1.0, 10.0, 1.0)

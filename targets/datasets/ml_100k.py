@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from fedrec_auditor.accountants.errors import IncompleteError
-from fedrec_auditor.targets.datasets._cache import cache, cached, keep
-from fedrec_auditor.targets.datasets._lines import Column, Lines
-from fedrec_auditor.targets.datasets._movielens import (
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.parts.cache import cache, cached, keep
+from fedrec_auditor.targets.datasets.parts.lines import Column, Lines
+from fedrec_auditor.targets.datasets.parts.movielens import (
     AGE_GROUPS,
     GENDERS,
     GENRES,
@@ -30,8 +31,7 @@ from fedrec_auditor.targets.datasets._movielens import (
     rated,
     whole,
 )
-from fedrec_auditor.targets.datasets._source import Source
-from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.parts.source import Source
 
 OFFICIAL = ("u.data", "u.user", "u.item")
 RECBOLE = ("ml-100k.inter", "ml-100k.user", "ml-100k.item")

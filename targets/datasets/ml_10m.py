@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedrec_auditor.targets.datasets._cache import cached
-from fedrec_auditor.targets.datasets._delimited import Delimited
-from fedrec_auditor.targets.datasets._lines import Lines
-from fedrec_auditor.targets.datasets._movielens import assemble, fetch, large_movies
-from fedrec_auditor.targets.datasets._ratings import HALF_STARS, pairs
-from fedrec_auditor.targets.datasets._source import Source
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.parts.cache import cached
+from fedrec_auditor.targets.datasets.parts.delimited import Delimited
+from fedrec_auditor.targets.datasets.parts.lines import Lines
+from fedrec_auditor.targets.datasets.parts.movielens import assemble, fetch, large_movies
+from fedrec_auditor.targets.datasets.parts.ratings import HALF_STARS, pairs
+from fedrec_auditor.targets.datasets.parts.source import Source
 
 FILES = ("ratings.dat", "movies.dat")
 FOLDER = "ml-10M100K"

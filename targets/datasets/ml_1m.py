@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets._cache import cache, cached
-from fedrec_auditor.targets.datasets._lines import Lines, broken
-from fedrec_auditor.targets.datasets._movielens import (
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.parts.cache import cache, cached
+from fedrec_auditor.targets.datasets.parts.lines import Lines, broken
+from fedrec_auditor.targets.datasets.parts.movielens import (
     AGE_GROUPS,
     GENDERS,
     GENRES,
@@ -25,8 +26,7 @@ from fedrec_auditor.targets.datasets._movielens import (
     identifiers,
     rated,
 )
-from fedrec_auditor.targets.datasets._source import Source
-from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.parts.source import Source
 
 OFFICIAL = ("ratings.dat", "users.dat", "movies.dat")
 PAIRS_ONLY = ("interactions.parquet", "users.dat", "movies.dat")

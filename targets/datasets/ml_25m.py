@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedrec_auditor.targets.datasets._movielens_csv import MovielensCsv
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.parts.movielens_csv import MovielensCsv
 
 LAYOUT = MovielensCsv("ml-25m")
 

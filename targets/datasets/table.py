@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets._delimited import Delimited
-from fedrec_auditor.targets.datasets._identifiers import Identifiers
-from fedrec_auditor.targets.datasets._parquet import Parquet
-from fedrec_auditor.targets.datasets._source import blocks
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.parts.delimited import Delimited
+from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers
+from fedrec_auditor.targets.datasets.parts.parquet import Parquet
+from fedrec_auditor.targets.datasets.parts.source import blocks
 
 ROLES = ("user", "item", "rating", "timestamp")
 USUAL = {

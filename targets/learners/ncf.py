@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedrec_auditor.targets.learners._embeddings import Embeddings, Neighbours
+from fedrec_auditor.targets.learners.parts.embeddings import Embeddings, Neighbours
 
 
 @dataclass(frozen=True, kw_only=True)

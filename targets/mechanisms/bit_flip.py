@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from fedrec_auditor.accountants.bound import check_epsilon
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms._coins import unit
+from fedrec_auditor.accountants.statements.bound import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.parts.coins import unit
 from fedrec_auditor.targets.streams import Streams
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class BitFlip:
         """
         from dp_accounting import RandomizedResponseDpEvent
 
-        from fedrec_auditor.accountants.events import BitFlipDpEvent
+        from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent
 
         if math.fsum((self.p, self.q, -1.0)) == 0.0:
             return RandomizedResponseDpEvent(2.0 * min(self.p, self.q), 2)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.bound import check_epsilon
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms._additive import (
+from fedrec_auditor.accountants.statements.bound import check_epsilon
+from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.parts.additive import (
     Laplacian,
     check_count,
     check_positive,
     check_range,
 )
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.mechanisms._coins import discrete_laplace, exponential_coin
-from fedrec_auditor.targets.mechanisms._grid import OnGrid
+from fedrec_auditor.targets.mechanisms.parts.coins import discrete_laplace, exponential_coin
+from fedrec_auditor.targets.mechanisms.parts.grid import OnGrid
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.mechanisms._coins import discrete_laplace
-from fedrec_auditor.targets.mechanisms._grid import OnGrid
-from fedrec_auditor.targets.mechanisms._rates import at_least, check_rate_epsilon
 from fedrec_auditor.targets.mechanisms.base import Critical
+from fedrec_auditor.targets.mechanisms.parts.coins import discrete_laplace
+from fedrec_auditor.targets.mechanisms.parts.grid import OnGrid
+from fedrec_auditor.targets.mechanisms.parts.rates import at_least, check_rate_epsilon
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -70,7 +70,7 @@ class DiscreteLaplace(OnGrid):
 
     def event(self) -> DpEvent:
         """Any mechanism of this epsilon."""
-        from fedrec_auditor.accountants.events import PureDpEvent
+        from fedrec_auditor.accountants.events.leaves import PureDpEvent
 
         return PureDpEvent(self.epsilon)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms._coins import bernoulli
-from fedrec_auditor.targets.mechanisms._rates import check_rate_epsilon, flip_rate
 from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.parts.coins import bernoulli
+from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, flip_rate
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms._additive import (
+from fedrec_auditor.targets.mechanisms.base import Domain
+from fedrec_auditor.targets.mechanisms.parts.additive import (
     Normal,
     check_count,
     check_mu,
     check_positive,
     clip_norm,
 )
-from fedrec_auditor.targets.mechanisms.base import Domain
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -7,7 +7,8 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.mechanisms._additive import (
+from fedrec_auditor.targets.mechanisms.base import Domain
+from fedrec_auditor.targets.mechanisms.parts.additive import (
     Normal,
     check_mu,
     check_positive,
@@ -15,7 +16,6 @@ from fedrec_auditor.targets.mechanisms._additive import (
     gaussian_divergence,
     gaussian_mu,
 )
-from fedrec_auditor.targets.mechanisms.base import Domain
 
 __all__ = ["Gaussian", "gaussian_divergence", "gaussian_mu"]
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms._coins import bernoulli
-from fedrec_auditor.targets.mechanisms._rates import check_rate_epsilon, ratio_of_flip
 from fedrec_auditor.targets.mechanisms.base import Critical, Domain
 from fedrec_auditor.targets.mechanisms.duchi import Duchi
+from fedrec_auditor.targets.mechanisms.parts.coins import bernoulli
+from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, ratio_of_flip
 from fedrec_auditor.targets.mechanisms.piecewise import LEAST, MOST, Piecewise
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Hybrid:
 
     def event(self) -> DpEvent:
         """Any mechanism of this epsilon."""
-        from fedrec_auditor.accountants.events import PureDpEvent
+        from fedrec_auditor.accountants.events.leaves import PureDpEvent
 
         return PureDpEvent(self.epsilon)
 

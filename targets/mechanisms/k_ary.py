@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms._categories import (
+from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.parts.categories import (
     categories_domain,
     check_categories,
     one_hot,
 )
-from fedrec_auditor.targets.mechanisms._coins import bernoulli
-from fedrec_auditor.targets.mechanisms._rates import check_rate_epsilon, share_of_noise
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.parts.coins import bernoulli
+from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, share_of_noise
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.mechanisms._additive import Laplacian, check_positive, check_range
 from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.parts.additive import Laplacian, check_positive, check_range
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.secure_aggregation import NoiseShares
-from fedrec_auditor.targets.mechanisms._additive import NormalCurve, check_mu, check_positive
 from fedrec_auditor.targets.mechanisms.base import Domain
+from fedrec_auditor.targets.mechanisms.parts.additive import NormalCurve, check_mu, check_positive
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

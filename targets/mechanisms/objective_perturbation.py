@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.mechanisms._additive import Laplacian, check_count, check_positive
 from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.parts.additive import Laplacian, check_count, check_positive
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -103,7 +103,7 @@ class ObjectivePerturbation(Laplacian):
 
     def event(self) -> DpEvent:
         """A pure epsilon."""
-        from fedrec_auditor.accountants.events import PureDpEvent
+        from fedrec_auditor.accountants.events.leaves import PureDpEvent
 
         return PureDpEvent(self.epsilon)
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from fedrec_auditor.accountants.bound import check_epsilon
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Critical, Domain
 
 if TYPE_CHECKING:

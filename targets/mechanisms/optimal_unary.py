@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedrec_auditor.targets.mechanisms._rates import flip_rate
-from fedrec_auditor.targets.mechanisms._unary import Unary
+from fedrec_auditor.targets.mechanisms.parts.rates import flip_rate
+from fedrec_auditor.targets.mechanisms.parts.unary import Unary
 
 
 @dataclass(frozen=True, slots=True)

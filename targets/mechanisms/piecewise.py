@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms._coins import bernoulli
-from fedrec_auditor.targets.mechanisms._rates import check_rate_epsilon, share_of_noise
 from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.parts.coins import bernoulli
+from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, share_of_noise
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -105,7 +105,7 @@ class Piecewise:
 
     def event(self) -> DpEvent:
         """Any mechanism of this epsilon."""
-        from fedrec_auditor.accountants.events import PureDpEvent
+        from fedrec_auditor.accountants.events.leaves import PureDpEvent
 
         return PureDpEvent(self.epsilon)
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms._finite import every_input, every_output, which
 from fedrec_auditor.targets.mechanisms.base import Critical, Domain, Mechanism
+from fedrec_auditor.targets.mechanisms.parts.finite import every_input, every_output, which
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

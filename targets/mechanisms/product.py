@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms._additive import NormalCurve
 from fedrec_auditor.targets.mechanisms.base import Critical, Domain, Mechanism
+from fedrec_auditor.targets.mechanisms.parts.additive import NormalCurve
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

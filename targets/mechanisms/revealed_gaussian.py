@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms._additive import (
+from fedrec_auditor.targets.mechanisms.base import Domain
+from fedrec_auditor.targets.mechanisms.parts.additive import (
     check_count,
     check_mu,
     check_positive,
     gaussian_divergence,
 )
-from fedrec_auditor.targets.mechanisms.base import Domain
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -102,7 +102,7 @@ class RevealedGaussian:
         """Gaussians of which the adversary knows whether they happen."""
         from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 
-        from fedrec_auditor.accountants.events import RevealedSamplingDpEvent
+        from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent
 
         one = GaussianDpEvent(self.noise_multiplier)
         return SelfComposedDpEvent(

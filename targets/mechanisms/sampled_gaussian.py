@@ -13,13 +13,13 @@ from scipy import signal, stats
 from scipy.special import ndtr
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms._additive import (
+from fedrec_auditor.targets.mechanisms.base import Domain
+from fedrec_auditor.targets.mechanisms.parts.additive import (
     _LOG_ROOT_TAU,
     check_count,
     check_mu,
     check_positive,
 )
-from fedrec_auditor.targets.mechanisms.base import Domain
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -117,7 +117,7 @@ class SampledGaussian:
         """Every step's Gaussian, as if it were told which the unit is in: more than is seen."""
         from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 
-        from fedrec_auditor.accountants.events import RevealedSamplingDpEvent
+        from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent
 
         one = GaussianDpEvent(self.noise_multiplier / (1.0 + self.opposite))
         steps = self.rounds * self.local_steps

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import expit
 
-from fedrec_auditor.accountants.bound import check_epsilon
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Critical, Domain
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 
@@ -92,7 +92,7 @@ class Shuffled:
 
     def event(self) -> DpEvent:
         """One shuffle of a binary report a user."""
-        from fedrec_auditor.accountants.events import ShuffledDpEvent
+        from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
 
         return ShuffledDpEvent(self.epsilon, self.n_users, binary=True)
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms._finite import every_input, every_output, which
 from fedrec_auditor.targets.mechanisms.base import Critical, Domain, Mechanism
+from fedrec_auditor.targets.mechanisms.parts.finite import every_input, every_output, which
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -112,7 +112,7 @@ class ShuffledReports:
         """One shuffle of reports of the epsilon that the inner law has."""
         from dp_accounting import NonPrivateDpEvent
 
-        from fedrec_auditor.accountants.events import ShuffledDpEvent
+        from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
 
         inputs = every_input(self.mechanism)
         law = self.mechanism.log_prob(self.reports[None], inputs[:, None])

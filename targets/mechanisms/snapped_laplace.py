@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms._coins import exponential_coin, geometric
 from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.parts.coins import exponential_coin, geometric
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -127,7 +127,7 @@ class SnappedLaplace:
 
     def event(self) -> DpEvent:
         """Any mechanism of this epsilon."""
-        from fedrec_auditor.accountants.events import PureDpEvent
+        from fedrec_auditor.accountants.events.leaves import PureDpEvent
 
         return PureDpEvent(self.epsilon)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.targets.mechanisms._rates import flip_rate
-from fedrec_auditor.targets.mechanisms._unary import Unary
+from fedrec_auditor.targets.mechanisms.parts.rates import flip_rate
+from fedrec_auditor.targets.mechanisms.parts.unary import Unary
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

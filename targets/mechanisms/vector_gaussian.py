@@ -9,7 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.mechanisms._additive import (
+from fedrec_auditor.targets.mechanisms.base import Domain
+from fedrec_auditor.targets.mechanisms.parts.additive import (
     Normal,
     check_count,
     check_mu,
@@ -17,7 +18,6 @@ from fedrec_auditor.targets.mechanisms._additive import (
     clip_norm,
     gaussian_mu,
 )
-from fedrec_auditor.targets.mechanisms.base import Domain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Self
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.scope import Unit
+from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace
-from fedrec_auditor.targets.protections._noise import (
+from fedrec_auditor.targets.protections.base import Promise
+from fedrec_auditor.targets.protections.parts.noise import (
     ClippedNoise,
     Noisy,
     clipped_laplace,
     laplace_upload,
 )
-from fedrec_auditor.targets.protections.base import Promise
 from fedrec_auditor.targets.settings import check_settings, positive
 
 _GROUPS = ("user", "item", "mlp1", "mlp2")

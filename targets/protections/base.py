@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from fedrec_auditor.accountants.scope import Unit
+from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.mechanisms.base import Mechanism

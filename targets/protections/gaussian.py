@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fedrec_auditor.accountants.scope import Unit
+from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.mechanisms import gaussian
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.product import Product
-from fedrec_auditor.targets.protections._noise import ClippedNoise, Noisy
 from fedrec_auditor.targets.protections.base import Promise
+from fedrec_auditor.targets.protections.parts.noise import ClippedNoise, Noisy
 from fedrec_auditor.targets.settings import check_settings, positive
 
 _DELTA = 1e-5

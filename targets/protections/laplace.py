@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fedrec_auditor.accountants.scope import Unit
+from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace
-from fedrec_auditor.targets.protections._noise import (
+from fedrec_auditor.targets.protections.base import Promise
+from fedrec_auditor.targets.protections.parts.noise import (
     ClippedNoise,
     Noisy,
     clipped_laplace,
     laplace_upload,
 )
-from fedrec_auditor.targets.protections.base import Promise
 from fedrec_auditor.targets.settings import check_settings, positive
 
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.scope import Unit
+from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.features import LEVELS
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
-from fedrec_auditor.targets.protections._kept import Kept
 from fedrec_auditor.targets.protections.base import Promise
+from fedrec_auditor.targets.protections.parts.kept import Kept
 from fedrec_auditor.targets.settings import check_settings, positive
 from fedrec_auditor.targets.streams import Streams
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fedrec_auditor.accountants.scope import Unit
-from fedrec_auditor.targets.protections._kept import Kept
+from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.protections.base import Promise
+from fedrec_auditor.targets.protections.parts.kept import Kept
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.accountants.statements.scope import Vantage
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.accountants.statements.scope import Vantage
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -26,6 +26,6 @@ class Shuffler:
 
     def event(self, local: DpEvent, epsilon: float, n_senders: int) -> DpEvent:
         """One shuffle of ``n_senders`` uploads; without a finite epsilon, the local event."""
-        from fedrec_auditor.accountants.events import ShuffledDpEvent
+        from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
 
         return ShuffledDpEvent(epsilon, n_senders) if math.isfinite(epsilon) else local

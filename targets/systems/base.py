@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.claim import Claim
-from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import DEFAULT as DEFAULT
 from fedrec_auditor.targets.compute import Compute as Compute

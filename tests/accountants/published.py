@@ -19,7 +19,7 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 
-from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.accountants.statements.scope import Scope
 from tests.contracts.accounted import PRESENCE, SCOPE
 
 

@@ -18,16 +18,16 @@ from dp_accounting import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.bound import Bound, Side
 from fedrec_auditor.accountants.crosscheck import cross_check, floor
 from fedrec_auditor.accountants.errors import AuditError
-from fedrec_auditor.accountants.events import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
+from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
 from fedrec_auditor.accountants.methods.advanced import Advanced
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.methods.optimal import Optimal
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.methods.rdp import Rdp
+from fedrec_auditor.accountants.statements.bound import Bound, Side
 from tests.contracts.accountants import SCOPE, gaussian, response, response_event
 from tests.contracts.accounted import MILLIONS
 

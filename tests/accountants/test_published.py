@@ -20,8 +20,8 @@ from dp_accounting import (
 from numpy.typing import NDArray
 from scipy import integrate, special, stats
 
-from fedrec_auditor.accountants._gaussian import gaussian_epsilon
-from fedrec_auditor.accountants.events import PureDpEvent, ShuffledDpEvent
+from fedrec_auditor.accountants.events.leaves import PureDpEvent, ShuffledDpEvent
+from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.methods.advanced import Advanced
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.methods.optimal import Optimal
@@ -29,7 +29,7 @@ from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.methods.rdp import Rdp
 from fedrec_auditor.accountants.methods.shuffle import Shuffle
-from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.accountants.statements.scope import Scope
 from tests.accountants.published import (
     DWORK_ROTH,
     GAUSSIANS,

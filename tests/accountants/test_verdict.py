@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.bound import Bound, Side
-from fedrec_auditor.accountants.claim import Claim
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.accountants.sizes import Sizes
+from fedrec_auditor.accountants.statements.bound import Bound, Side
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.verdict import Verdict, judge, refutes
 
 ROUND = Scope(

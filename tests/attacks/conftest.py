@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.components import Dense, RankOne, Reports
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 

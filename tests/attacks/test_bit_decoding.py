@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.attacks._bits import evidence
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.bit_decoding import BitDecoding, best_f1_sets
+from fedrec_auditor.attacks.parts.bits import evidence
 from fedrec_auditor.auditor.metrics import set_f1
 
 Maker = Callable[..., Any]

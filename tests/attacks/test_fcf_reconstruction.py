@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks._rank_one import directions
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.fcf_reconstruction import FcfReconstruction
+from fedrec_auditor.attacks.parts.rank_one import directions
 from fedrec_auditor.auditor.metrics import set_f1
 
 Maker = Callable[..., tuple[Any, np.ndarray]]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
 
-from fedrec_auditor.accountants.bound import Bound, Side
-from fedrec_auditor.accountants.claim import Claim
-from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.bound import Bound, Side
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
 from fedrec_auditor.auditor.accounting import (
     all_accountants,
@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.accounting import (
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.systems.base import Population, Question
-from fedrec_auditor.targets.systems.dplcf_ap import DplcfAp
+from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
 
 REPORT = Scope(
     unit=Unit.REPORT,
@@ -132,7 +132,7 @@ def test_a_weaker_vantage_inherits_the_proof_of_a_stronger_one() -> None:
 
 
 def test_a_violation_says_at_which_delta_the_claim_would_hold() -> None:
-    """The asymmetric flip at epsilon 1: delta = 1 - 1/e, the ledger's 0.632."""
+    """The asymmetric flip at epsilon 1: delta = 1 - 1/e, the catalogue's 0.632."""
     target: Any = DplcfAp(epsilon=1.0)
     found = answer(
         target,

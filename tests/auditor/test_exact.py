@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.bound import Side
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.shuffle import Shuffle
-from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.bound import Side
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor import exact
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
 from fedrec_auditor.targets.mechanisms.base import Critical, Mechanism
@@ -342,7 +342,7 @@ def test_more_than_two_ratios_in_copies_have_no_exact_delta() -> None:
         delta_at(Table(law, copies=3), 1.0)
 
 
-def test_a_shuffle_is_bracketed_where_the_claims_ledger_says() -> None:
+def test_a_shuffle_is_bracketed_where_the_claims_catalogue_says() -> None:
     """2000 shuffles at epsilon 2.5, delta 1e-6: provable 4.18 for 50,000 users, 47.7 for 1,000."""
     for n_users, low, high in ((50_000, 2.85, 4.19), (1_000, 20.5, 47.7)):
         mechanism = Repeated(Shuffled(2.5, n_users), 2000)

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.scope import Horizon, Unit
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit
 from fedrec_auditor.auditor import pieces
 from fedrec_auditor.auditor.plan import Plan
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import DEFAULT, Run
-from fedrec_auditor.targets.systems.dplcf_sp import DplcfSp
-from fedrec_auditor.targets.systems.fcf import Fcf
-from fedrec_auditor.targets.systems.fedrec_apm import FedRecApm
-from fedrec_auditor.targets.systems.fmf_lfl import FmfLfl
+from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
+from fedrec_auditor.targets.systems.federated_mf.fmf_lfl import FmfLfl
+from fedrec_auditor.targets.systems.fedrec.fedrec_apm import FedRecApm
+from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
 
 
 def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None:

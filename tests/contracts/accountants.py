@@ -22,10 +22,10 @@ from dp_accounting import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.bound import Side
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.methods.base import Accountant
-from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.accountants.statements.bound import Side
+from fedrec_auditor.accountants.statements.scope import Scope
 from tests.contracts.accounted import (
     DELTAS,
     LADDERS,

@@ -25,13 +25,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from fedrec_auditor.accountants.events import (
+from fedrec_auditor.accountants.events.leaves import (
     BitFlipDpEvent,
     PureDpEvent,
     RevealedSamplingDpEvent,
     ShuffledDpEvent,
 )
-from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 
 SCOPE = Scope(
     unit=Unit.USER,

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedrec_auditor.accountants.bound import Side
+from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.verdict import refutes
-from fedrec_auditor.auditor import ledger
+from fedrec_auditor.auditor import catalogue as catalogue
 from fedrec_auditor.auditor.demonstrations.base import Contest, Demonstration, Transcript
 from fedrec_auditor.auditor.families import FAMILIES
 
@@ -33,7 +33,7 @@ def contests(demonstration: Demonstration) -> list[tuple[str, Contest]]:
 
 def check_statement(demonstration: Demonstration) -> None:
     """It says which claims of which target it is about, finitely, in words."""
-    assert demonstration.entries, "no entry of the ledger is named"
+    assert demonstration.entries, "no entry of the catalogue is named"
     assert all(entry and entry[0].isdigit() for entry in demonstration.entries)
     assert demonstration.target in FAMILIES["targets"].names(), demonstration.target
     assert demonstration.violation().system.name == demonstration.target, "another system is run"
@@ -116,10 +116,10 @@ def check_blocks(demonstration: Demonstration) -> None:
 
 
 def check_entries(demonstration: Demonstration) -> None:
-    """The ledger has these entries."""
-    known = {entry.number for entry in ledger.entries()}
+    """The catalogue has these entries."""
+    known = {entry.number for entry in catalogue.entries()}
     missing = [number for number in demonstration.entries if number not in known]
-    assert not missing, f"no entries {', '.join(missing)} in the ledger"
+    assert not missing, f"no entries {', '.join(missing)} in the catalogue"
 
 
 CHECKS: tuple[Callable[[Demonstration], None], ...] = (

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from fedrec_auditor.accountants.bound import Bound, Side
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.bound import Bound, Side
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.estimators.base import Estimator
 
 SCOPE = Scope(

@@ -16,7 +16,7 @@ import numpy as np
 from dp_accounting import ComposedDpEvent, SelfComposedDpEvent
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.attacks.likelihood_ratio import LikelihoodRatio
 from fedrec_auditor.auditor.accounting import all_accountants, exact_bounds, least_upper_bound
 from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Attack, Background, Family
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fedrec_auditor.auditor import ledger
+from fedrec_auditor.auditor import catalogue as catalogue
 from fedrec_auditor.auditor.demonstrations.base import Demonstration
 from fedrec_auditor.auditor.families import FAMILIES
 from tests.contracts.demonstrations import CHECKS, check_demonstration
@@ -31,8 +31,8 @@ def test_the_demonstration_contract_passes_the_sound_one() -> None:
     check_demonstration(Sound())
 
 
-def test_the_ledger_names_demonstrations_that_say_so_themselves() -> None:
-    for entry in ledger.entries():
+def test_the_catalogue_names_demonstrations_that_say_so_themselves() -> None:
+    for entry in catalogue.entries():
         if entry.demonstration is not None:
             member = FAMILIES["demonstrations"].member(entry.demonstration)()
             assert entry.number in member.entries, f"{entry.demonstration} is not about it"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.accounting import all_accountants
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.families import FAMILIES

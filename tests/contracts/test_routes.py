@@ -7,8 +7,8 @@ import math
 import pytest
 from dp_accounting import LaplaceDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
 
-from fedrec_auditor.accountants.events import PureDpEvent
-from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.events.leaves import PureDpEvent
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.accounting import all_accountants
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.targets.routes.base import Route

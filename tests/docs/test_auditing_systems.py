@@ -10,7 +10,7 @@ from fedrec_auditor.auditor.plan import CORE, make_target, read_plan
 from fedrec_auditor.targets.learners.ncf import Ncf
 from fedrec_auditor.targets.protections.laplace import Laplace
 from fedrec_auditor.targets.routes.shuffler import Shuffler
-from fedrec_auditor.targets.systems.fedncf import FedNcf
+from fedrec_auditor.targets.systems.fedrec.fedncf import FedNcf
 
 PAGE = Path(__file__).parents[2] / "docs" / "auditing-systems.md"
 

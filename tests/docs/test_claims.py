@@ -10,26 +10,26 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.ledger import entries, judge, tables
-from fedrec_auditor.reports.ledger import LedgerRow
-from fedrec_auditor.reports.ledger_markdown import render, table_line
-from fedrec_auditor.targets.ledger._privrec_tables import PRINTED
+from fedrec_auditor.auditor.catalogue import entries, judge, tables
+from fedrec_auditor.reports.catalogue import CatalogueRow
+from fedrec_auditor.reports.catalogue_markdown import render, table_line
+from fedrec_auditor.targets.catalogue.parts.privrec_tables import PRINTED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def rows() -> tuple[LedgerRow, ...]:
+def rows() -> tuple[CatalogueRow, ...]:
     return judge(entries())
 
 
-def test_the_ledger_of_the_page_is_made_by_the_code(rows: tuple[LedgerRow, ...]) -> None:
+def test_the_catalogue_of_the_page_is_made_by_the_code(rows: tuple[CatalogueRow, ...]) -> None:
     made = render(rows, ())
     assert PAGE[: len(made)] == made
 
 
 def test_every_heading_with_a_violation_is_demonstrated_and_none_of_ours_is_unsound(
-    rows: tuple[LedgerRow, ...],
+    rows: tuple[CatalogueRow, ...],
 ) -> None:
     assert Verdict.UNSOUND not in {row.verdict for row in rows}
     shown = {row.heading for row in rows if row.demonstration is not None}

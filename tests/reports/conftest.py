@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.bound import Bound, Side, Witness
-from fedrec_auditor.accountants.claim import Claim
-from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import judge
 from fedrec_auditor.reports.record import (
     AttackRow,

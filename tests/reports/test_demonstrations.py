@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
-from fedrec_auditor.accountants.bound import Bound, Side
-from fedrec_auditor.accountants.claim import Claim
-from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements.bound import Bound, Side
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.reports import demonstrations as shown
 from fedrec_auditor.reports import html, markdown, terminal
 from fedrec_auditor.reports.record import ClaimRow, DemonstrationRow, MeasuredRow, Record, TrialRow

@@ -14,7 +14,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from fedrec_auditor.accountants.scope import Adjacency
+from fedrec_auditor.accountants.statements.scope import Adjacency
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import junit, markdown, terminal, words
 from fedrec_auditor.reports.record import Finding, Record

@@ -7,8 +7,8 @@ from enum import StrEnum
 
 import pytest
 
-from fedrec_auditor.accountants.bound import Bound, Side, Witness
-from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import words
 from fedrec_auditor.reports.record import MeasuredRow

@@ -14,11 +14,11 @@ from dp_accounting import (
 )
 from dp_accounting.pld import PLDAccountant
 
-from fedrec_auditor.accountants.bound import Bound, Side, check_delta
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.events import leaves
+from fedrec_auditor.accountants.events.leaves import leaves
 from fedrec_auditor.accountants.methods.pure import Pure
-from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta
+from fedrec_auditor.accountants.statements.scope import Scope
 from tests.contracts.accountants import SCOPE
 
 

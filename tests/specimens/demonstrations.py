@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.bound import Bound, Side, Witness
-from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.demonstrations._one_bit import one_bit
+from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.demonstrations.base import Contest, Transcript
-from fedrec_auditor.targets.systems.dplcf_ap import DplcfAp
-from fedrec_auditor.targets.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.auditor.demonstrations.parts.one_bit import one_bit
+from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
+from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ def sound() -> Contest:
 
 @dataclass(frozen=True)
 class Silent(Sound):
-    """Names no entry of the ledger."""
+    """Names no entry of the catalogue."""
 
     entries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Unheard(Sound):
-    """Names an entry that the ledger does not have."""
+    """Names an entry that the catalogue does not have."""
 
     entries: tuple[str, ...] = ("99",)
 

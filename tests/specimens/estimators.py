@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.accountants.bound import Bound, Side
+from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson, event_epsilon
 
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.accountants.scope import Adjacency, Scope, Unit
+from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
 from fedrec_auditor.targets.components import Dense, Floats
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.systems.base import DEFAULT, Model, Population, Progress, Question, Run
-from fedrec_auditor.targets.systems.fcf import Fcf
-from fedrec_auditor.targets.systems.lcf_ub import LcfUb
+from fedrec_auditor.targets.systems.dplcf.lcf_ub import LcfUb
+from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 

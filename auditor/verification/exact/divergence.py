@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.bound import Bound
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.verification.exact.integral import AGREEMENT, edges_around, integrate
 from fedrec_auditor.auditor.verification.exact.law import Law
 from fedrec_auditor.auditor.verification.exact.outputs import Outputs, sums_to_one

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.bound import Witness
+from fedrec_auditor.accountants.statements.bound import Witness
 from fedrec_auditor.auditor.verification.exact.law import Law
 from fedrec_auditor.auditor.verification.exact.outputs import Outputs, by_simplicity, sums_to_one
 from fedrec_auditor.auditor.verification.exact.rounding import DEEPEST, in_singles, unlost

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.bound import Bound, Side, Witness
-from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
+from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.verification.exact.divergence import Divergence

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.bound import Bound
-from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.mechanisms.base import Critical
 

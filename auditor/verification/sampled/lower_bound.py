@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.bound import Bound, Side, Witness, check_confidence
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.scope import Scope
+from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness, check_confidence
+from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.verification.sampled.guess import FIRST, SECOND, Guess, Stake
 from fedrec_auditor.auditor.verification.sampled.guesses import Guesses
 from fedrec_auditor.auditor.verification.sampled.pilot import Pilot

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.accountants.bound import Bound
+from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.verification.sampled.lower_bound import sampled_lower_bound
 from fedrec_auditor.auditor.verification.subject import Subject, UnevenOutputs

@@ -9,7 +9,7 @@ from dp_accounting import ComposedDpEvent, DpEvent, SelfComposedDpEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.events import PureDpEvent
+from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.methods.advanced import Advanced
 from fedrec_auditor.accountants.methods.optimal import Optimal
 from tests.contracts.accountants import SCOPE

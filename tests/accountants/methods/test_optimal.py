@@ -9,7 +9,7 @@ from dp_accounting import ComposedDpEvent, DpEvent, LaplaceDpEvent, SelfComposed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.events import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
+from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
 from fedrec_auditor.accountants.methods.optimal import Optimal
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.pure import Pure

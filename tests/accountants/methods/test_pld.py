@@ -23,13 +23,17 @@ from dp_accounting.pld import PLDAccountant
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.events import BitFlipDpEvent, PureDpEvent, RevealedSamplingDpEvent
+from fedrec_auditor.accountants.events.leaves import (
+    BitFlipDpEvent,
+    PureDpEvent,
+    RevealedSamplingDpEvent,
+)
+from fedrec_auditor.accountants.losses.sampled_pairs import Poisson
+from fedrec_auditor.accountants.losses.three_point import Ternary
 from fedrec_auditor.accountants.methods.pld import Pld, _pair
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.methods.rdp import Rdp
-from fedrec_auditor.accountants.sampled_pairs import Poisson
-from fedrec_auditor.accountants.scope import Adjacency
-from fedrec_auditor.accountants.ternary import Ternary
+from fedrec_auditor.accountants.statements.scope import Adjacency
 from tests.contracts.accountants import SCOPE, gaussian, response, response_event
 
 

@@ -19,10 +19,14 @@ from dp_accounting import (
 from scipy import optimize, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.events import BitFlipDpEvent, PureDpEvent, RevealedSamplingDpEvent
+from fedrec_auditor.accountants.events.leaves import (
+    BitFlipDpEvent,
+    PureDpEvent,
+    RevealedSamplingDpEvent,
+)
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.rdp import Rdp
-from fedrec_auditor.accountants.scope import Adjacency
+from fedrec_auditor.accountants.statements.scope import Adjacency
 from tests.contracts.accountants import SCOPE
 
 DELTA = 1e-5

@@ -13,8 +13,8 @@ from dp_accounting import ComposedDpEvent, SelfComposedDpEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.events import ShuffledDpEvent
-from fedrec_auditor.accountants.loss import on_grid
+from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
+from fedrec_auditor.accountants.losses.grid import on_grid
 from fedrec_auditor.accountants.methods import shuffle as shuffle_accountant
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.shuffle import Shuffle, clone_pair

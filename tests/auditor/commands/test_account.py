@@ -1,4 +1,4 @@
-"""`auditor account`: one target at any settings, one entry in full, the whole ledger."""
+"""`auditor account`: one target at any settings, one entry in full, the whole catalogue."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from fedrec_auditor.auditor import ledger
+from fedrec_auditor.auditor import catalogue as catalogue
 
 Cli = Callable[..., tuple[int, str, str]]
 
 
 def test_theorem_5_of_lfl_at_any_parameters(cli: Cli) -> None:
-    """Entry 22 of the ledger: at sigma/Delta = 5, omega 0.6 claimed 2.59, true 3.14."""
+    """Entry 22 of the catalogue: at sigma/Delta = 5, omega 0.6 claimed 2.59, true 3.14."""
     given = [w for s in ("sigma=5", "omega=0.6", "T=10", "delta=1e-5") for w in ("--set", s)]
     code, out, _ = cli("account", "lfl-sgdmf", *given, "--json")
     assert code == 0
@@ -70,8 +70,8 @@ def test_the_printed_tables_stand_beside_what_holds(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One row of the 36, so that it is quick; all of them are in docs/claims.md."""
-    few = tuple(cell for cell in ledger.PRINTED if cell.clients == 30 and cell.delta == 1e-6)
-    monkeypatch.setattr(ledger, "PRINTED", few)
+    few = tuple(cell for cell in catalogue.PRINTED if cell.clients == 30 and cell.delta == 1e-6)
+    monkeypatch.setattr(catalogue, "PRINTED", few)
     code, out, _ = cli("account", "dp-privrec", "--tables", "--jobs", "1")
     assert code == 0
     assert (
@@ -117,7 +117,7 @@ def test_what_makes_no_sense_is_one_line(cli: Cli, words: tuple[str, ...], said:
     assert said in err
 
 
-def test_the_ledger_needs_no_torch(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_catalogue_needs_no_torch(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "torch"]:
         monkeypatch.delitem(sys.modules, name)
     assert cli("account", "10")[0] == 0

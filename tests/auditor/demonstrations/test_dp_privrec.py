@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 
-from fedrec_auditor.auditor.demonstrations._privrec_steps import dense, following, small
 from fedrec_auditor.auditor.demonstrations.dp_privrec_step import DpPrivRecStep
+from fedrec_auditor.auditor.demonstrations.parts.privrec_steps import dense, following, small
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.dp_privrec import BIT, CLIP
+from fedrec_auditor.targets.systems.privrec.dp_privrec import BIT, CLIP
 
 RUNS = 10_000
 

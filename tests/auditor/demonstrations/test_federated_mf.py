@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.verdict import refutes
-from fedrec_auditor.auditor.demonstrations._beyond import Beyond
 from fedrec_auditor.auditor.demonstrations.base import Contest
 from fedrec_auditor.auditor.demonstrations.hfl_counted_steps import HflCountedSteps
 from fedrec_auditor.auditor.demonstrations.hfl_divisor import HflDivisor
@@ -20,6 +19,7 @@ from fedrec_auditor.auditor.demonstrations.hfl_drawn_rows import HflDrawnRows
 from fedrec_auditor.auditor.demonstrations.hfl_fitted_embeddings import HflFittedEmbeddings
 from fedrec_auditor.auditor.demonstrations.lfl_replaced_noise import LflReplacedNoise
 from fedrec_auditor.auditor.demonstrations.lfl_turned_gradient import LflTurnedGradient
+from fedrec_auditor.auditor.demonstrations.parts.beyond import Beyond
 from fedrec_auditor.auditor.games.neighbours import play
 from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
 from fedrec_auditor.targets.streams import Streams

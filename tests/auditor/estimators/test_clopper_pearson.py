@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.estimators import clopper_pearson
 from fedrec_auditor.auditor.estimators.clopper_pearson import (
     ClopperPearson,

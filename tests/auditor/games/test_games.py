@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import (
     Background,
     Family,

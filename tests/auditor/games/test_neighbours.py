@@ -11,13 +11,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from fedrec_auditor.accountants.claim import Claim
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE
 from fedrec_auditor.auditor.demonstrations.base import Contest
 from fedrec_auditor.auditor.games import neighbours
-from fedrec_auditor.targets.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
 
 SCOPE = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
 RUNS = 200

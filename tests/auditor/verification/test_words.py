@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.auditor.verification import Check, Status, Verification, verify_ldp
 from fedrec_auditor.auditor.verification.verification import ONE_REPORT
 from fedrec_auditor.auditor.verification.waiver import unwaived

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy import sparse
 
-from fedrec_auditor.targets.datasets._movielens import LARGE_GENRES
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.parts.movielens import LARGE_GENRES
 
 Movies = dict[int, tuple[str, list[str]]]
 Pairs = dict[tuple[int, int], tuple[float, int]]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets._movielens import GENRES
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.ml_1m import AGES, OCCUPATIONS, Ml1m
+from fedrec_auditor.targets.datasets.parts.movielens import GENRES
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "ml-1m"
 Users = dict[int, tuple[str, str, int]]

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets import _source
+from fedrec_auditor.targets.datasets.parts import source as _source
 from fedrec_auditor.targets.datasets.table import Table
 
 TEXTS = st.sampled_from(["7", "07", "a", "é,ü", 'q"q', " x", "-1", "z" * 40])

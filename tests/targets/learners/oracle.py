@@ -10,14 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from fedrec_auditor.targets.learners._minibatches import (
+from fedrec_auditor.targets.learners.base import Clients, LocalTraining
+from fedrec_auditor.targets.learners.parts.minibatches import (
     Examples,
     draw_examples,
     draw_order,
     draw_tilt,
     draw_tilt_rows,
 )
-from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 
 Parameters = dict[str, torch.Tensor]
 

@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.events import ShuffledDpEvent
+from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
 from fedrec_auditor.accountants.methods.shuffle import Shuffle
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
-from fedrec_auditor.targets.mechanisms._finite import which
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 from fedrec_auditor.targets.mechanisms.k_ary import KAry
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.parts.finite import which
 from fedrec_auditor.targets.mechanisms.post_processed import PostProcessed
 from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.mechanisms.repeated import Repeated

@@ -13,8 +13,8 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms._additive import gaussian_divergence
 from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
+from fedrec_auditor.targets.mechanisms.parts.additive import gaussian_divergence
 
 
 def build(
@@ -62,10 +62,10 @@ def test_the_variance_left_is_what_the_covariance_leaves(run: NoiseReplacement) 
 
 
 @given(runs())
-def test_the_variance_is_the_ledgers_formula(run: NoiseReplacement) -> None:
+def test_the_variance_is_the_catalogues_formula(run: NoiseReplacement) -> None:
     a, b, omega = run.masked / run.n_users, run.replaced / run.masked, run.omega
-    ledger = a * (b / (1 - omega + a) + (1 - b) / (1 - omega))
-    assert replace(run, repaired=False).variance == pytest.approx(ledger)
+    catalogue = a * (b / (1 - omega + a) + (1 - b) / (1 - omega))
+    assert replace(run, repaired=False).variance == pytest.approx(catalogue)
     assert replace(run, repaired=True).variance == pytest.approx(run.claimed_variance)
     assert run.claimed_variance >= 1 - 1e-12
 

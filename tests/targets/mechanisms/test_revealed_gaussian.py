@@ -12,7 +12,7 @@ from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.methods.pld import Pld
-from fedrec_auditor.accountants.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.mechanisms.gaussian import gaussian_divergence
 from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
@@ -65,7 +65,7 @@ def test_the_accountant_finds_the_same_epsilon(
 
 
 def test_claimed_one_is_14_45_where_a_thousand_rows_in_a_hundred_are_drawn() -> None:
-    """The figure of the claims ledger; z is that of Poisson-sampled steps of epsilon 1."""
+    """The figure of the catalogue of claims; z is that of Poisson-sampled steps of epsilon 1."""
     found = exact_lower_bound(made(1.4144, 0.01, 1000), RATING, 1e-5)
     assert found.epsilon == pytest.approx(14.45, abs=0.005)
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms._at_least import AtLeast
 from fedrec_auditor.targets.mechanisms.gaussian import gaussian_divergence
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
 from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
+from fedrec_auditor.targets.systems.federated_mf.parts.at_least import AtLeast
 
 
 def made(

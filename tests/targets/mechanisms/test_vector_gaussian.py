@@ -14,8 +14,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import integrate, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms._additive import clip_norm
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian, gaussian_mu
+from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
 from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
 
 VECTORS = arrays(np.float64, 3, elements=st.floats(-1e308, 1e308))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
 
@@ -35,7 +35,7 @@ def test_an_entry_spends_its_groups_budget_exactly(group: str) -> None:
 
 
 def test_an_upload_spends_the_sum_over_all_entries() -> None:
-    """W1, W2 and b alone cost 247,680 (entry 17 of the ledger)."""
+    """W1, W2 and b alone cost 247,680 (entry 17 of the catalogue)."""
     protection = AdaptiveLaplace()
     assert protection.spent({"user": 64 * 64 * 2 + 64}) == pytest.approx(247_680)
     sizes = {"user": 5, "item": 7, "mlp1": 2, "mlp2": 1}

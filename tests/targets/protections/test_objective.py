@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.scope import Unit
+from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.mechanisms.objective_perturbation import ObjectivePerturbation

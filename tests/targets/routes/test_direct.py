@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fedrec_auditor.accountants.events import PureDpEvent
-from fedrec_auditor.accountants.scope import Vantage
+from fedrec_auditor.accountants.events.leaves import PureDpEvent
+from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.routes.direct import Direct
 
 

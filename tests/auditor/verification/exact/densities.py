@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import special
 
-from fedrec_auditor.accountants.bound import Bound
+from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.auditor.verification.exact.law import Density
 from fedrec_auditor.auditor.verification.exact.search import exact_search
 from fedrec_auditor.auditor.verification.verification import ONE_REPORT

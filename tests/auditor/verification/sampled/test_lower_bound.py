@@ -16,8 +16,8 @@ import pytest
 from scipy import stats
 
 from benchmarks.tightness import CASES, Case
-from fedrec_auditor.accountants.bound import Bound
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.auditor.verification.sampled.guess import (
     FIRST,
     NEITHER,

@@ -1,0 +1,190 @@
+"""Reading event trees, and the leaves of ours for what dp-accounting has no word for."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from types import MappingProxyType
+
+import attr
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    NonPrivateDpEvent,
+    NoOpDpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events.parameters import check_parameters
+from fedrec_auditor.accountants.statements.scope import Adjacency, Scope
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class BitFlipDpEvent(DpEvent):  # type: ignore[misc]
+    """One bit flipped with rates of its own: P(1 | 1) = p, P(1 | 0) = q; any pair of bits."""
+
+    p: float
+    q: float
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class PureDpEvent(DpEvent):  # type: ignore[misc]
+    """Any mechanism of pure ``epsilon``, of which nothing else is known or used.
+
+    Randomized response of that epsilon dominates it at every delta and in every composition
+    (Kairouz, Oh and Viswanath 2015, Theorem 3.3), so accountants charge it as that.
+    """
+
+    epsilon: float
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class ShuffledDpEvent(DpEvent):  # type: ignore[misc]
+    """One shuffle of one report from each of ``n_users``, every report ``epsilon``-LDP.
+
+    ``epsilon`` is pure and local; the adversary sees the reports permuted uniformly, without
+    their senders. The neighbours differ in the input of one user. ``binary`` says more of the
+    report: it is a coordinate drawn uniformly, whatever the input, and a bit whose probability is
+    affine in that entry of the input, within [1, e^eps]/(e^eps + 1). Randomized response on a bit
+    and the one-coordinate mechanism are; it makes for more clones.
+    """
+
+    epsilon: float
+    n_users: int
+    binary: bool = False
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
+    """With ``sampling_probability`` ``event`` happens, else nothing, and the adversary knows which.
+
+    What happens is drawn apart from the data and seen, so the law of the loss is a mixture: that
+    of ``event``, or nothing at all. It does not amplify: n uses of a Gaussian are K of them,
+    K ~ Binomial(n, q). So a rating fares whose row is sampled, when other ratings of the row show
+    it. Any adjacency that ``event`` knows.
+    """
+
+    sampling_probability: float
+    event: DpEvent
+
+    def __attrs_post_init__(self) -> None:
+        if not 0 <= self.sampling_probability <= 1:
+            raise InputError(
+                f"Expected sampling_probability in [0, 1], got {self.sampling_probability!r}. "
+                "Give the share of uses in which the event happens."
+            )
+
+
+# Sampling amplifies under one adjacency; whoever asks in another must not be given its figure.
+_SAMPLING: dict[type[DpEvent], tuple[Adjacency, ...]] = {
+    PoissonSampledDpEvent: (Adjacency.ADD_REMOVE,),
+    SampledWithoutReplacementDpEvent: (Adjacency.REPLACE,),
+    RevealedSamplingDpEvent: tuple(Adjacency),
+}
+Sampled = Mapping[type[DpEvent], tuple[type[DpEvent], ...]]
+"""For each sampling leaf that is read, the kinds of events that it may sample."""
+
+
+def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
+    """The leaves under all compositions, each with how often it is used in all.
+
+    Counts of nested compositions multiply, equal leaves are merged, and no-ops left out.
+    InputError for a count that is not a positive integer.
+    """
+    found: dict[Hashable, tuple[DpEvent, int]] = {}
+    _walk(event, 1, found)
+    return list(found.values())
+
+
+def readable(
+    event: DpEvent,
+    kinds: tuple[type[DpEvent], ...],
+    *,
+    sampled: Sampled = MappingProxyType({}),
+) -> bool:
+    """Whether every leaf is of one of these kinds, or plainly not private.
+
+    A sampling leaf is read if ``sampled`` lists it, with the kind of what it samples.
+    """
+    return all(
+        isinstance(getattr(leaf, "event", None), sampled.get(type(leaf), ()))
+        if type(leaf) in _SAMPLING
+        else isinstance(leaf, (NonPrivateDpEvent, *kinds))
+        for leaf, _ in leaves(event)
+    )
+
+
+def assumed(event: DpEvent) -> tuple[str, ...]:
+    """What a proof for ``event`` takes for granted of the adversary, beyond the scope."""
+    hidden = (PoissonSampledDpEvent, SampledWithoutReplacementDpEvent)
+    drawn = any(isinstance(leaf, hidden) for leaf, _ in leaves(event))
+    return ("the adversary does not learn who was drawn",) if drawn else ()
+
+
+def private_leaves(
+    event: DpEvent,
+    kinds: tuple[type[DpEvent], ...],
+    *,
+    scope: Scope,
+    reader: str,
+    sampled: Sampled = MappingProxyType({}),
+) -> list[tuple[DpEvent, int]] | None:
+    """The leaves with their counts; None if one of them is not private at all.
+
+    InputError names a leaf that is of none of ``kinds``, or samples what ``sampled`` does not list
+    for it, or is of an adjacency that is not the scope's: it is refused, never skipped.
+    """
+    found = leaves(event)
+    for leaf, _ in found:
+        if not isinstance(leaf, (NonPrivateDpEvent, *kinds, *sampled)):
+            known = ", ".join(kind.__name__ for kind in (*kinds, *sampled))
+            raise InputError(
+                f"Expected an event that {reader} can read, got {type(leaf).__name__}. "
+                f"It reads {known}; ask another accountant."
+            )
+        check_parameters(leaf)
+        inner, drawn = sampled.get(type(leaf)), getattr(leaf, "event", None)
+        if inner is not None and not isinstance(drawn, inner):
+            raise InputError(
+                f"Expected {type(leaf).__name__} to sample what {reader} can read, got "
+                f"{type(drawn).__name__}. It reads a sampled "
+                f"{', '.join(kind.__name__ for kind in inner)}; ask another accountant."
+            )
+        allowed = _SAMPLING.get(type(leaf))
+        if allowed is not None and scope.adjacency not in allowed:
+            raise InputError(
+                f"Expected {allowed[0]} adjacency for {type(leaf).__name__}, got a scope of "
+                f"{scope.adjacency} adjacency. Account the sampling that this scope is about."
+            )
+    if any(isinstance(leaf, NonPrivateDpEvent) for leaf, _ in found):
+        return None
+    return found
+
+
+def _walk(event: DpEvent, times: int, found: dict[Hashable, tuple[DpEvent, int]]) -> None:
+    if isinstance(event, NoOpDpEvent):
+        return
+    if isinstance(event, SelfComposedDpEvent):
+        if event.count != int(event.count) or event.count < 1:
+            raise InputError(
+                f"Expected a count >= 1 in SelfComposedDpEvent, got count={event.count!r}."
+            )
+        _walk(event.event, times * int(event.count), found)
+    elif isinstance(event, ComposedDpEvent):
+        for part in event.events:
+            _walk(part, times, found)
+    else:
+        key = _key(event)
+        _, before = found.get(key, (event, 0))
+        found[key] = (event, before + times)
+
+
+def _key(event: DpEvent) -> Hashable:
+    """Equal for equal leaves of one kind; some events hold lists, and are known by their text."""
+    try:
+        hash(event)
+    except TypeError:
+        return type(event), repr(event)
+    return type(event), event

@@ -1,0 +1,1 @@
+"""Privacy loss distributions: pairs of distributions, their composition, their curves."""

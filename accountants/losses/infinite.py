@@ -1,0 +1,79 @@
+"""Why no finite epsilon can be had for an event, in one sentence."""
+
+from __future__ import annotations
+
+import math
+
+from dp_accounting import (
+    DpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    NonPrivateDpEvent,
+    RandomizedResponseDpEvent,
+    SampledWithoutReplacementDpEvent,
+    ZCDpEvent,
+)
+
+from fedrec_auditor.accountants.events.leaves import (
+    BitFlipDpEvent,
+    PureDpEvent,
+    ShuffledDpEvent,
+    leaves,
+)
+from fedrec_auditor.accountants.events.parameters import check_parameters
+from fedrec_auditor.accountants.losses.three_point import Ternary
+from fedrec_auditor.accountants.statements.bound import check_delta
+
+
+def why_infinite(event: DpEvent, delta: float) -> str:
+    """The first reason why no epsilon holds for ``event`` at ``delta``; "" if none is found.
+
+    It names the part of the event, and what would help. InputError for a senseless event or delta.
+    """
+    check_delta(delta)
+    for leaf, count in leaves(event):
+        check_parameters(leaf)
+        reason = _reason(leaf, count, delta)
+        if reason:
+            return reason
+    return ""
+
+
+def _reason(leaf: DpEvent, count: int, delta: float, rate: float = 1.0) -> str:
+    """Of a leaf that happens with probability ``rate``, ``count`` times."""
+    drawn = getattr(leaf, "event", None)
+    if isinstance(drawn, DpEvent):
+        return _reason(drawn, count, delta, _rate(leaf)) if _rate(leaf) > 0 else ""
+    if _shown(1.0, rate, count) > delta:
+        if isinstance(leaf, NonPrivateDpEvent):
+            return "A part of it is sent in the clear, or nothing bounds what it tells."
+        if isinstance(leaf, (PureDpEvent, ShuffledDpEvent)) and math.isinf(leaf.epsilon):
+            return "Nothing bounds the epsilon of a part of it."
+        if isinstance(leaf, (GaussianDpEvent, LaplaceDpEvent)) and leaf.noise_multiplier == 0:
+            return f"There is no noise in {leaf}."
+    if isinstance(leaf, (BitFlipDpEvent, RandomizedResponseDpEvent)):
+        pair = Ternary.of(leaf)
+        shown = _shown(pair.high, rate, count)
+        if math.isinf(pair.loss) and shown > delta:
+            return (
+                f"An output of {leaf} is possible under one input only, and rules the other "
+                f"out when it is seen: with probability {shown:.4g}, above delta."
+            )
+    if delta == 0.0 and isinstance(leaf, (GaussianDpEvent, ZCDpEvent)):
+        return (
+            f"The log-ratio of {leaf} has no bound, so no epsilon holds at delta 0; "
+            "ask at a delta above 0."
+        )
+    return ""
+
+
+def _rate(leaf: DpEvent) -> float:
+    if isinstance(leaf, SampledWithoutReplacementDpEvent):
+        return float(leaf.sample_size / leaf.source_dataset_size)
+    return float(getattr(leaf, "sampling_probability", 1.0))
+
+
+def _shown(mass: float, rate: float, count: int) -> float:
+    """The probability that what happens with ``rate`` and then tells all with ``mass`` does so."""
+    mass *= rate
+    return 1.0 if mass >= 1.0 else -math.expm1(count * math.log1p(-mass))

@@ -1,0 +1,140 @@
+"""What sampling makes of a dominating pair, by who knows of it and which change is hidden."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedrec_auditor.accountants.losses.pairs import Array, Pair, _add
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson:
+    """(1 - q) Q + q P against Q: a record that is sampled with probability q, present or absent.
+
+    It dominates the direction from present to absent, and ``Reversed`` the other, whenever the
+    pair dominates either (Zhu, Dong, Wang 2022, Theorem 11). The loss is ln(1 - q + q e^l) where
+    that of the pair is l.
+
+    The pairs here are symmetric: what is impossible under P is as likely under Q as the converse,
+    and has a loss of ln(1 - q) once (1 - q) Q is added.
+    """
+
+    pair: Pair
+    rate: float
+
+    @property
+    def infinite(self) -> float:
+        """P-mass of what is impossible under Q."""
+        return self.rate * self.pair.infinite
+
+    def between(self, edges: Array) -> tuple[Array, Array]:
+        """Log-masses of the intervals, from those of the pair."""
+        log_p, log_q = self.pair.between(self._inner(edges))
+        other = log_q + math.log1p(-self.rate) if self.rate < 1 else np.full_like(log_q, -np.inf)
+        log_p = np.logaddexp(other, log_p + math.log(self.rate))
+        if self.pair.infinite > 0 and self.rate < 1:
+            told, least = math.log(self.pair.infinite), math.log1p(-self.rate)
+            _add(edges, least, least + told, told, log_p, log_q)
+        return log_p, log_q
+
+    def span(self, tail: float) -> tuple[float, float]:
+        """The image of the pair's: Q mirrors P, and both count above, P by its rate."""
+        low, high = self.pair.span(tail)
+        _, sampled = self.pair.span(min(tail / self.rate, 0.5))
+        least = -math.inf if self.pair.infinite > 0 and self.rate < 1 else -high
+        return self._outer(least), self._outer(max(-low, sampled))
+
+    def _outer(self, loss: float) -> float:
+        if self.rate == 1:
+            return loss
+        if loss > 30.0:
+            return loss + math.log(self.rate + (1.0 - self.rate) * math.exp(-loss))
+        return math.log1p(self.rate * math.expm1(loss))
+
+    def _inner(self, edges: Array) -> Array:
+        """ln(1 + (e^l - 1)/q); -inf where no loss of the pair goes so low."""
+        if self.rate == 1:
+            return edges
+        large = np.maximum(edges, 30.0)
+        above = large + np.log1p((self.rate - 1.0) * np.exp(-large)) - math.log(self.rate)
+        with np.errstate(divide="ignore"):
+            grown = np.maximum(np.expm1(np.minimum(edges, 30.0)) / self.rate, -1.0)
+            return np.where(edges > 30.0, above, np.log1p(grown))
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSize:
+    """A sample of fixed size without replacement, one record of n replaced; q = size/n.
+
+    Upper bound. Balle, Barthe and Gaboardi 2018, Theorem 9: if delta_M is the curve of M on the
+    sample under replacement, that of the sampled M is at most H(x) = q delta_M(ln(1 + (x - 1)/q))
+    at x = e^eps >= 1. It binds both directions, (D, D') and (D', D). Below 1 the divergence of one
+    direction is that of the other mirrored, D_x(P||Q) = 1 - x + x D_{1/x}(Q||P), so that H(x) =
+    1 - x + x H(1/x) binds it there.
+
+    This H is the curve of a pair, which is what is computed. With (P, Q) the pair of M and
+    (P1, Q) = ((1 - q) Q + q P, Q): for x >= 1, q (P - y Q)+ with y = 1 + (x - 1)/q is (P1 - x Q)+,
+    so the positive losses are those of (P1, Q), where that of (P, Q) is positive. The negative
+    ones are the same mirrored, with the laws exchanged. What is left has loss 0, and a mass of
+    1 - P1(l > 0) - Q(l > 0) = (1 - q)(1 - 2b) + q (1 - a - b) under both laws, a = P(l > 0) and
+    b = Q(l > 0). It is not negative: b <= a, and a + b <= 1 as P(l < 0) = b for a symmetric pair,
+    which is asked for. So the masses are laws, H is convex, and the pair dominates all neighbours
+    at every x, hence any adaptive composition of such samples (Zhu, Dong, Wang 2022, Theorem 10).
+    """
+
+    pair: Pair
+    rate: float
+
+    @property
+    def infinite(self) -> float:
+        """P-mass of what is impossible under Q."""
+        return self.rate * self.pair.infinite
+
+    def between(self, edges: Array) -> tuple[Array, Array]:
+        """Log-masses of the intervals."""
+        sampled = Poisson(self.pair, self.rate)
+        up_p, up_q = sampled.between(np.maximum(edges, 0.0))
+        down_q, down_p = sampled.between(np.maximum(-edges[::-1], 0.0))
+        log_p, log_q = np.logaddexp(up_p, down_p[::-1]), np.logaddexp(up_q, down_q[::-1])
+        told_p, told_q = (float(np.exp(part[0])) for part in sampled.between(_POSITIVE))
+        rest = 1.0 - told_p - told_q - self.infinite
+        if rest > 0:
+            _add(edges, 0.0, math.log(rest), math.log(rest), log_p, log_q)
+        return log_p, log_q
+
+    def span(self, tail: float) -> tuple[float, float]:
+        """Mirrored."""
+        _, high = Poisson(self.pair, self.rate).span(tail)
+        return -high, high
+
+
+@dataclass(frozen=True, slots=True)
+class Revealed:
+    """The pair with probability q, else nothing, and it is seen which."""
+
+    pair: Pair
+    rate: float
+
+    @property
+    def infinite(self) -> float:
+        """P-mass of what is impossible under Q."""
+        return self.rate * self.pair.infinite
+
+    def between(self, edges: Array) -> tuple[Array, Array]:
+        """Log-masses of the intervals."""
+        log_p, log_q = (part + math.log(self.rate) for part in self.pair.between(edges))
+        if self.rate < 1:
+            nothing = math.log1p(-self.rate)
+            _add(edges, 0.0, nothing, nothing, log_p, log_q)
+        return log_p, log_q
+
+    def span(self, tail: float) -> tuple[float, float]:
+        """That of the pair, and 0."""
+        low, high = self.pair.span(tail)
+        return min(low, 0.0), max(high, 0.0)
+
+
+_POSITIVE = np.array([0.0, np.inf])

@@ -1,0 +1,1 @@
+"""What is said of privacy: bounds and claims, each with its scope."""

@@ -1,0 +1,99 @@
+"""One statement about privacy: epsilon is at most, or at least, so much at this delta."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Scope
+
+
+class Side(StrEnum):
+    """Whether epsilon is bounded from above (a promise, a proof) or below (a leak shown)."""
+
+    UPPER = "upper"
+    LOWER = "lower"
+
+
+def check_epsilon(epsilon: float) -> float:
+    """Return ``epsilon`` if it is a number in [0, inf]; InputError otherwise."""
+    if not epsilon >= 0:
+        raise InputError(
+            f"Expected epsilon in [0, inf], got epsilon={epsilon!r}. "
+            "Give a number that is not negative."
+        )
+    return float(epsilon)
+
+
+def check_delta(delta: float) -> float:
+    """Return ``delta`` if it is a number in [0, 1); InputError otherwise."""
+    if not 0 <= delta < 1:
+        raise InputError(
+            f"Expected delta in [0, 1), got delta={delta!r}. Give 0 for pure differential privacy."
+        )
+    return float(delta)
+
+
+def check_confidence(confidence: float) -> float:
+    """Return ``confidence`` if it is a number in (0, 1); InputError otherwise."""
+    if not 0 < confidence < 1:
+        raise InputError(
+            f"Expected confidence in (0, 1), got confidence={confidence!r}. Give 0.95, say."
+        )
+    return float(confidence)
+
+
+def guess_probability(epsilon: float, delta: float = 0.0) -> float:
+    """Best success rate of an adversary who guesses one fair bit under (epsilon, delta)-DP.
+
+    (e^eps + delta) / (1 + e^eps), after Kairouz, Oh and Viswanath 2015, Theorem 2.1: the point of
+    the (eps, delta) trade-off region where both kinds of error are equal.
+    """
+    return 1.0 - (1.0 - delta) / (1.0 + math.exp(epsilon)) if epsilon < 700 else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """The pair of inputs and the output (or event) that show a lower bound.
+
+    ``probability_a`` and ``probability_b`` are the probabilities (or densities; for a measured
+    bound the confidence limits or the shares seen, as ``note`` says) of ``output`` on either input.
+    ``copies`` is the number of independent reports or coordinates that take this pair at once: the
+    log-ratio adds up over them.
+    """
+
+    input_a: str
+    input_b: str
+    output: str
+    probability_a: float
+    probability_b: float
+    copies: int = 1
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """An upper or a lower bound on epsilon, with everything that makes it a statement.
+
+    ``confidence`` is 1 for a proof or an exact calculation. ``source`` says who says so: a paper
+    and place, a theorem, or an estimator. ``samples`` is the number of simulated uploads behind a
+    measured bound, None for a proof.
+    """
+
+    epsilon: float
+    side: Side
+    scope: Scope
+    source: str
+    delta: float = 0.0
+    confidence: float = 1.0
+    assumptions: tuple[str, ...] = ()
+    samples: int | None = None
+    witness: Witness | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_delta(self.delta)
+        if self.confidence != 1.0:
+            check_confidence(self.confidence)

@@ -1,0 +1,27 @@
+"""What the authors of a system say of its privacy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedrec_auditor.accountants.statements.bound import check_delta, check_epsilon
+from fedrec_auditor.accountants.statements.scope import Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """An upper bound said by authors, in our words, with where it stands.
+
+    An infinite ``epsilon`` means that no epsilon is promised. ``statement`` is ours, never the
+    paper's sentence; ``source`` names paper, section and equation.
+    """
+
+    epsilon: float
+    scope: Scope
+    statement: str
+    source: str
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_delta(self.delta)

@@ -1,0 +1,1 @@
+"""What theorems say of other scopes: conversions, sampling, shuffling."""

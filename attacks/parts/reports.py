@@ -1,0 +1,110 @@
+"""What one-coordinate reports tell of one interaction, by the client's own public law.
+
+An FMF-LDP client holds the FCF gradient G = (s - V x) x^T clipped to [-1, 1] (see ``_rank_one``)
+and reports random coordinates (i, f) as one sign, + with probability (1 + kappa G_if) / 2,
+kappa = tanh(epsilon / 2). One user's few reports do not show x, all users' reports together show a
+typical one:
+
+1. the mean estimate over users is H = E[s_i x] - V E[x x^T]; what V cannot explain of it,
+   (I - V V^+) H, is close to rank one, E[s_i] x^T: its right singular vector is the direction of
+   the typical x, and E[s_i] >= 0, large for few items, fixes its sign;
+2. for each length t of x the model predicts g1 at touched and g0 at untouched items, and
+   H_i = pi_i g1_i + (1 - pi_i) g0_i gives the share pi_i of users who touched item i: the length
+   with the least squared error is taken;
+3. a user's reports on item i then have a log-likelihood ratio of touched against untouched, to
+   which the log-odds of pi_i are added.
+
+If the singular value of step 1 is within the noise, nothing can be learned this way and every pair
+scores 0. x differs between users and the broadcast between rounds; their means stand for them,
+which makes the score weaker than the best one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.attacks.parts.uploads import blocks
+from fedrec_auditor.targets.components import Component
+from fedrec_auditor.targets.transcript import Uploads, View
+
+REPORTS = "reports"
+_LENGTHS = np.geomspace(0.05, 20.0, 40)
+
+
+def posterior_odds(view: View) -> NDArray[np.float64]:
+    """Approximate log-odds of every (user, item) interaction: (n_users, n_items)."""
+    settings = view.public.settings
+    kappa = float(np.tanh(settings["epsilon"] / 2))
+    alpha = float(settings.get("alpha", 1.0))
+    rounds = view.component(REPORTS)
+    items = np.mean(
+        [
+            np.asarray(g.broadcast["items"], dtype=np.float64)
+            for g in view.rounds
+            if g.broadcast is not None and g.uploads is not None
+        ],
+        axis=0,
+    )
+    if kappa == 0:
+        return np.zeros((view.public.n_users, view.public.n_items))
+    senders = sum(len(uploads.users) for uploads, _ in rounds)
+    mean = sum(component.total() for _, component in rounds) / senders
+    unit = items.size / kappa / settings["reports"]
+    noise = 1.0 / (kappa**2 * senders * settings["reports"] / items.size)
+    found = _typical(np.asarray(mean), items, alpha, noise)
+    if found is None:
+        return np.zeros((view.public.n_users, view.public.n_items))
+    touched, untouched, share = found
+    plus = np.log1p(kappa * touched) - np.log1p(kappa * untouched)
+    minus = np.log1p(-kappa * touched) - np.log1p(-kappa * untouched)
+    odds = np.tile(np.log(share) - np.log1p(-share), (view.public.n_users, 1))
+    for uploads, component in rounds:
+        for users, signs in _signs(uploads, component, unit):
+            odds[users] += np.einsum("nmf,mf->nm", signs, (plus - minus) / 2)
+            odds[users] += np.einsum("nmf,mf->nm", np.abs(signs), (plus + minus) / 2)
+    return odds
+
+
+def _signs(
+    uploads: Uploads, component: Component, unit: float
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """Net number of plus signs that each user reported of each coordinate, block by block."""
+    for rows, estimates in blocks(component):
+        yield np.asarray(uploads.users[rows], dtype=np.int64), np.rint(estimates / unit)
+
+
+def _gradients(
+    vector: NDArray[np.float64], items: NDArray[np.float64], alpha: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The clipped gradient of a user ``vector`` (F,) if all items were touched, if none: (M, F)."""
+    prediction = items @ vector
+    touched = np.outer((1 + alpha) * (1 - prediction), vector)
+    return touched.clip(-1, 1), np.outer(-prediction, vector).clip(-1, 1)
+
+
+def _typical(
+    mean: NDArray[np.float64], items: NDArray[np.float64], alpha: float, noise: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None:
+    """Typical gradients at touched and untouched items (M, F) and the items' shares (M,)."""
+    rest = mean - items @ np.linalg.lstsq(items, mean, rcond=None)[0]
+    _, values, right = np.linalg.svd(rest, full_matrices=False)
+    edge = np.sqrt(noise) * (np.sqrt(items.shape[0]) + np.sqrt(items.shape[1]))
+    if values[0] <= 1.1 * edge:
+        return None
+    direction = right[0] * np.sign(np.sum((rest @ right[0]) ** 3))
+    best, least = None, np.inf
+    for length in _LENGTHS:
+        touched, untouched = _gradients(length * direction, items, alpha)
+        gap = touched - untouched
+        weight = np.maximum(np.sum(gap * gap, axis=1), 1e-12)
+        share = (np.sum((mean - untouched) * gap, axis=1) / weight).clip(0, 1)
+        error = float(np.sum((mean - untouched - share[:, None] * gap) ** 2))
+        if error < least:
+            # A tenth of the average share: no item is impossible, none is certain.
+            least, best = error, (touched, untouched, 0.9 * share + 0.1 * share.mean())
+    if best is None or not 0 < best[2].mean() < 1:
+        return None
+    return best

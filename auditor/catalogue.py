@@ -1,0 +1,231 @@
+"""The catalogue of claims, judged: targets are made, questions asked, numbers computed.
+
+No verdict is stated in the catalogue's data: claims come from the target, verdicts from
+``accountants.verdict`` over the accountants' upper and the exact lower bounds.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.accounting import all_accountants, answer, exact_bounds
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan import Plan, make_target
+from fedrec_auditor.auditor.workers import results
+from fedrec_auditor.reports.catalogue import Arithmetic, CatalogueRow, Figure, TableRow
+from fedrec_auditor.reports.record import Finding, ScopeRow
+from fedrec_auditor.targets import catalogue
+from fedrec_auditor.targets.catalogue.entry import Computed, Entry
+from fedrec_auditor.targets.catalogue.parts.privrec_tables import (
+    PRINTED,
+    Table,
+    counted,
+    realisable,
+    upper,
+)
+from fedrec_auditor.targets.systems.base import Population, Question
+
+_MOVIELENS = Population(n_users=943, n_items=1682)
+_SIZES = ("n_users", "n_items")
+
+
+@functools.cache
+def entries() -> tuple[Entry, ...]:
+    """All entries of the catalogue, by heading and part; InputError if two have one number."""
+    found: dict[str, Entry] = {}
+    package = catalogue
+    for module in pkgutil.iter_modules(package.__path__):
+        if module.name in ("entry", "parts"):
+            continue
+        for entry in importlib.import_module(f"{package.__name__}.{module.name}").ENTRIES:
+            if entry.number in found:
+                raise InputError(
+                    f"Expected one catalogue entry {entry.number}, got two, of "
+                    f"{found[entry.number].target} and {entry.target}. Give one another part."
+                )
+            found[entry.number] = entry
+    return tuple(sorted(found.values(), key=lambda entry: (entry.heading, entry.part)))
+
+
+def find(number: str) -> tuple[Entry, ...]:
+    """The entry of this number; for a heading, such as "2", all its parts. InputError if none."""
+    text = number.strip().lower()
+    found = tuple(e for e in entries() if text in (e.number, str(e.heading)))
+    if not found:
+        last = max((entry.heading for entry in entries()), default=0)
+        raise InputError(
+            f"Expected a number of the catalogue, 1 to {last} with or without a part such as 2b, "
+            f"got {number!r}. `auditor account --all` lists them."
+        )
+    return found
+
+
+def judge(chosen: Sequence[Entry], *, jobs: int = 1) -> tuple[CatalogueRow, ...]:
+    """The rows of ``chosen``, in their order, by ``jobs`` worker processes.
+
+    Entries on the same target and settings are judged by the same worker, one after the other.
+    """
+    alike: dict[str, list[str]] = defaultdict(list)
+    for entry in chosen:
+        alike[f"{entry.target} {sorted(entry.settings.items(), key=str)}"].append(entry.number)
+    tasks = [(tuple(numbers),) for numbers in alike.values()]
+    made = {row.number: row for rows in results(_judge_all, tasks, jobs=jobs) for row in rows}
+    return tuple(made[entry.number] for entry in chosen)
+
+
+def judge_entry(entry: Entry) -> CatalogueRow:
+    """One entry judged; InputError that names it if its target, question or repair is not there."""
+    try:
+        return _judge(entry)
+    except InputError as error:
+        raise InputError(f"Catalogue entry {entry.number} ({entry.target}): {error}") from error
+
+
+def _judge_all(numbers: tuple[str, ...]) -> tuple[CatalogueRow, ...]:
+    known = {entry.number: entry for entry in entries()}
+    return tuple(judge_entry(known[number]) for number in numbers)
+
+
+def _judge(entry: Entry) -> CatalogueRow:
+    finding = _ask(entry, entry.settings)
+    repaired = None
+    if entry.repaired is not None:
+        repaired = _ask(entry, {**entry.settings, **entry.repaired})
+        if repaired is not None and repaired.verdict in (Verdict.VIOLATED, Verdict.UNSOUND):
+            raise InputError(
+                f"Expected the repaired variant ({dict(entry.repaired)}) not to be "
+                f"{repaired.verdict}, got: {repaired.reason} Mend the repair."
+            )
+    computed = () if entry.computed is None else entry.computed()
+    if finding is None and not computed:
+        raise InputError("Expected a scope or computed numbers, got neither. Give one of them.")
+    accounted = None if finding is None else finding.accounted
+    settings, population = _split(entry.settings)
+    return CatalogueRow(
+        number=entry.number,
+        heading=entry.heading,
+        target=entry.target,
+        settings=settings,
+        n_users=population.n_users,
+        n_items=population.n_items,
+        statement=entry.statement,
+        source=entry.source,
+        scope=None if entry.scope is None else ScopeRow.of(entry.scope),
+        delta=None if finding is None else finding.delta,
+        claimed=entry.claimed,
+        claimed_epsilon=None if finding is None else finding.claim.epsilon,
+        provable=entry.provable,
+        proved_epsilon=None if accounted is None else accounted.epsilon,
+        proof="" if accounted is None else accounted.source,
+        exact_lower_epsilon=None
+        if finding is None or finding.measured is None
+        else finding.measured.epsilon,
+        verdict=None if finding is None else finding.verdict,
+        arithmetic=_arithmetic(computed),
+        reason=entry.reason,
+        finding=finding,
+        figures=tuple(_figure(number) for number in computed),
+        repaired_settings=None if entry.repaired is None else dict(entry.repaired),
+        repaired=repaired,
+        demonstration=entry.demonstration,
+        demonstration_target=_shown_on(entry),
+    )
+
+
+def _ask(entry: Entry, settings: Mapping[str, Any]) -> Finding | None:
+    """The entry's question put to its target with these settings; None if it has no scope."""
+    own, population = _split(settings)
+    target = make_target(entry.target, Plan(settings={entry.target: own}))
+    if entry.scope is None:
+        return None
+    asked = target.questions(population)
+    matching = [question for question in asked if _matches(entry, question)]
+    if len(matching) != 1:
+        there = "; ".join(
+            f"[{q.scope}] at delta {q.delta:g} of {q.claim.source!r}"
+            for q in matching or [q for q in asked if q.scope == entry.scope] or asked
+        )
+        raise InputError(
+            f"Expected one question in [{entry.scope}] at delta {entry.delta} of a claim in "
+            f"{entry.place!r}, got {len(matching)}; there are {there}. Say which."
+        )
+    (question,) = matching
+    return answer(
+        target,
+        question,
+        population,
+        exact=exact_bounds(target, population, question),
+        accountants=all_accountants(),
+    )
+
+
+def _matches(entry: Entry, question: Question) -> bool:
+    return (
+        question.scope == entry.scope
+        and entry.delta in (None, question.delta)
+        and entry.place in question.claim.source
+    )
+
+
+def _shown_on(entry: Entry) -> str | None:
+    """The system that the entry's demonstration runs on, if it is another than the entry's."""
+    if entry.demonstration is None:
+        return None
+    target = str(FAMILIES["demonstrations"].member(entry.demonstration).target)
+    return None if target == entry.target else target
+
+
+def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Population]:
+    """The target's own settings, and the population."""
+    own = {name: value for name, value in settings.items() if name not in _SIZES}
+    return own, Population(
+        n_users=settings.get("n_users", _MOVIELENS.n_users),
+        n_items=settings.get("n_items", _MOVIELENS.n_items),
+    )
+
+
+def _figure(number: Computed) -> Figure:
+    return Figure(
+        what=number.what,
+        claimed=number.claimed,
+        right=number.right,
+        below=number.below,
+        holds=number.holds,
+        how=number.how,
+    )
+
+
+def _arithmetic(computed: Sequence[Computed]) -> Arithmetic | None:
+    if not computed:
+        return None
+    return Arithmetic.RIGHT if all(number.holds for number in computed) else Arithmetic.WRONG
+
+
+def tables(chosen: Sequence[Table] | None = None, *, jobs: int = 1) -> tuple[TableRow, ...]:
+    """PrivRec's Tables 3 and 4, every entry (or the ``chosen``) beside its counting and the truth.
+
+    All 36 take about 20 seconds of one core.
+    """
+    cells = PRINTED if chosen is None else chosen
+    made = {row: key for key, row in results(_table_row, enumerate(cells), jobs=jobs)}
+    return tuple(sorted(made, key=made.__getitem__))
+
+
+def _table_row(place: int, cell: Table) -> tuple[int, TableRow]:
+    asked = {"clients": cell.clients, "n_users": cell.n_users}
+    return place, TableRow(
+        table=cell.number,
+        **asked,
+        delta=cell.delta,
+        printed=cell.printed,
+        counted=counted(cell),
+        lower=realisable(**asked, delta=cell.delta),
+        upper=upper(**asked, delta=cell.delta),
+    )

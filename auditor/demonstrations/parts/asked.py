@@ -1,0 +1,26 @@
+"""The claim that a system makes of a scope, as its questions have it."""
+
+from __future__ import annotations
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.targets.systems.base import Population, Target
+
+
+def claim_in(
+    system: Target, population: Population, scope: Scope, delta: float = 0.0, place: str = ""
+) -> Claim:
+    """The first claim that speaks of ``scope`` at ``delta``; InputError if none does.
+
+    Where several do, ``place`` is a piece of the source of the one that is meant.
+    """
+    for question in system.questions(population):
+        claim = question.claim
+        if claim.scope.covers(scope) and claim.delta <= delta and place in claim.source:
+            return claim
+    said = f" in {place!r}" if place else ""
+    raise InputError(
+        f"Expected a claim of {system.name}{said} that covers [{scope}] at delta={delta}, got "
+        "none. Ask in a scope of which it speaks."
+    )

@@ -1,0 +1,75 @@
+"""One statement of a paper about privacy: where it stands, what it claims, and what holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fedrec_auditor.accountants.statements.scope import Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computed:
+    """A number that a paper states or relies on, beside the one computed here.
+
+    ``what`` names it; ``claimed`` and ``right`` are equal, to ``tolerance`` relative, if the paper
+    is right; where it says only that the number is ``below`` the claimed one, it must be that.
+    ``how`` says in a sentence how the right one was found.
+    """
+
+    what: str
+    claimed: float
+    right: float
+    how: str
+    tolerance: float = 1e-9
+    below: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether the two agree; infinities agree with themselves."""
+        if self.below:
+            return self.right < self.claimed
+        if self.claimed == self.right:
+            return True
+        close = self.tolerance * max(1.0, abs(self.right))
+        return math.isfinite(self.right) and abs(self.claimed - self.right) <= close
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One claim of the catalogue, on the target that it is made of.
+
+    ``heading`` (1 to 28) and ``part`` ("", "b", "c") number it. ``settings`` are the target's where
+    they differ from its defaults: the least that shows what the claim is worth. ``n_users`` and
+    ``n_items`` among them are the population, by default MovieLens 100K's. A statement about
+    epsilon has a ``scope`` and is judged like any question: ``place`` is a piece of the ``source``
+    of the target's claim that it is, where several claims share the scope. Any other statement has
+    ``computed``, numbers that are held against those computed here; an entry may have both.
+
+    ``claimed`` and ``provable`` are formulas in plain text, ``reason`` one sentence on why they
+    differ or agree. ``repaired`` are the settings with which the finding goes away, None where
+    nothing has to be or can be repaired by a switch. ``demonstration`` is a member of that family.
+    """
+
+    heading: int
+    part: str = ""
+    target: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    statement: str
+    source: str
+    claimed: str
+    provable: str
+    reason: str
+    scope: Scope | None = None
+    delta: float | None = None
+    place: str = ""
+    computed: Callable[[], tuple[Computed, ...]] | None = None
+    repaired: Mapping[str, Any] | None = None
+    demonstration: str | None = None
+
+    @property
+    def number(self) -> str:
+        """Heading and part, as it is printed and asked for: "7", "22b"."""
+        return f"{self.heading}{self.part}"

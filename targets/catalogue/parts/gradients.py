@@ -1,0 +1,100 @@
+"""What gradients of the federated-MF paper are at most, found by trying, with the systems' code.
+
+Embeddings of two entries are enough: a user's and an item's span a plane.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.mechanisms.embedding_gaussian import clip_embedding
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import Batch, project
+from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
+
+_LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7), 6
+
+
+def largest(bound: float, *, ratings: int, joint: bool) -> float:
+    """Longest sum of gradients of a user's ``ratings``, in U and V or in V alone, over a grid.
+
+    All u and v of equation 6 on the grid, the same v and the same rating in [0, R] for each item of
+    the user; the corners are on the grid.
+    """
+    root = math.sqrt(bound)
+    u_length, v_length, u_angle, v_angle, rating = (
+        axis.ravel()
+        for axis in np.meshgrid(
+            _LENGTHS,
+            _LENGTHS,
+            _ANGLES,
+            _ANGLES,
+            np.linspace(0.0, bound, _RATINGS + 1)[1:],
+            indexing="ij",
+        )
+    )
+
+    def rows(length: NDArray[np.float64], angle: NDArray[np.float64]) -> Floats:
+        turn = np.stack([np.cos(np.pi * angle), np.sin(np.pi * angle)], axis=1)
+        return project(root * length[:, None] * turn, bound)
+
+    users, items = rows(u_length, u_angle), np.repeat(rows(v_length, v_angle), ratings, axis=0)
+    return float(_lengths(np.repeat(rating, ratings), users, items, ratings, joint).max())
+
+
+def unclipped(bound: float, *, length: float) -> float:
+    """The gradient in V of one rating R: u has norm sqrt(R), the item ``length`` times that."""
+    users = math.sqrt(bound) * np.array([[1.0, 0.0]])
+    return float(_lengths(np.array([bound]), users, length * users, 1, joint=False)[0])
+
+
+def turned(bound: float, *, ratings: int, fitting: int) -> float:
+    """How far one more rating moves a step's gradients in V, through a pre-trained user embedding.
+
+    The user has R for ``ratings`` items. The first V is faint in entry 1 for these and long in
+    entry 0 for one other item, which the user may rate R, too, or not; then V is 0, where
+    another broadcast may put it.
+    """
+    first = np.zeros((ratings + 1, 2))
+    first[:ratings, 1], first[ratings, 0] = 1e-4 * math.sqrt(bound) / ratings, math.sqrt(bound)
+    table = np.full((2, ratings + 1), bound)
+    table[1, ratings] = 0.0
+    ratings_of = sparse.csr_array(table)
+    users = fit_users(ratings_of, first, bound=bound, steps=fitting).astype(np.float64)
+    items = np.zeros_like(first)
+    sums = []
+    for world in range(2):
+        batch = Batch.of(ratings_of, np.array([world]))
+        sums.append(batch.gradients(batch.errors(users, items), users, items)[1])
+    return float(np.linalg.norm(sums[0] - sums[1]))
+
+
+def nearest(bound: float) -> float:
+    """How much farther the two steps of the projection end, at most, than the best point of a grid.
+
+    Of points around the set of equation 6; at most 0 if they lead to the nearest point.
+    """
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-2.0, 2.0, (60, 2)) * math.sqrt(bound)
+    length, angle = np.meshgrid(np.linspace(0, 1, 81), np.linspace(0, math.pi / 2, 81))
+    grid = math.sqrt(bound) * np.stack([length * np.cos(angle), length * np.sin(angle)], axis=-1)
+    best = np.linalg.norm(points[:, None] - grid.reshape(-1, 2), axis=-1).min(axis=1)
+    return float((np.linalg.norm(points - clip_embedding(points, bound), axis=-1) - best).max())
+
+
+def _lengths(
+    ratings: NDArray[np.float64], users: Floats, items: Floats, count: int, joint: bool
+) -> NDArray[np.float64]:
+    """Of n users with ``count`` items each, which are their own: (n,)."""
+    n, m = len(users), len(items)
+    table = sparse.csr_array((ratings, np.arange(m), count * np.arange(n + 1)), shape=(n, m))
+    batch = Batch(np.arange(n), table)
+    of_users, of_items = batch.gradients(batch.errors(users, items), users, items)
+    squares = np.square(of_items).sum(axis=1).reshape(n, count).sum(axis=1)
+    if joint:
+        squares = squares + np.square(of_users).sum(axis=1)
+    return np.asarray(np.sqrt(squares))

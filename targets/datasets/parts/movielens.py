@@ -1,0 +1,259 @@
+"""What the MovieLens data sets share: attributes, genres, and the way to ``Interactions``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.parts.cache import cache
+from fedrec_auditor.targets.datasets.parts.lines import Column, Lines
+from fedrec_auditor.targets.datasets.parts.unique import unique
+
+LICENCE = (
+    "MovieLens data are for research. Acknowledge them in publications (Harper and Konstan 2015, "
+    "The MovieLens Datasets: History and Context, ACM TiiS 5(4), doi:10.1145/2827872); do not pass "
+    "them on without permission; do not use them commercially without permission of GroupLens; "
+    "do not suggest that the University of Minnesota endorses you."
+)
+GENDERS = ("F", "M")
+AGE_GROUPS = ("under 35", "35 to 45", "over 45")
+GENRES = (
+    "Action",
+    "Adventure",
+    "Animation",
+    "Children's",
+    "Comedy",
+    "Crime",
+    "Documentary",
+    "Drama",
+    "Fantasy",
+    "Film-Noir",
+    "Horror",
+    "Musical",
+    "Mystery",
+    "Romance",
+    "Sci-Fi",
+    "Thriller",
+    "War",
+    "Western",
+)
+LARGE_GENRES = (*(g.replace("Children's", "Children") for g in GENRES[:11]), "IMAX", *GENRES[11:])
+"""Genres of the data sets from 10M on."""
+OTHER_WORDS = {"Children's": "Children", "(no genres listed)": None}
+"""What stands where a genre should, and what is meant."""
+_WHOLE = re.compile(r"[0-9]{1,16}")
+ID = Column(what="identifier")
+RATINGS = (
+    Column(what="user id"),
+    Column(what="item id"),
+    Column(what="rating", low=1, high=5),
+    Column(what="timestamp"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Users:
+    """The users' file: identifiers as they stand there, and one code an attribute."""
+
+    place: str
+    ids: NDArray[np.int64]
+    attributes: dict[str, Attribute]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Movies:
+    """The movies' file: identifiers as they stand there, titles and genre flags."""
+
+    place: str
+    ids: NDArray[np.int64]
+    titles: Sequence[str]
+    genres: NDArray[np.bool_]
+    genre_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairs:
+    """The ratings' file: who rated what; ``where`` names the place of a row in errors."""
+
+    users: NDArray[np.integer[Any]]
+    items: NDArray[np.integer[Any]]
+    ratings: NDArray[np.float32]
+    timestamps: NDArray[np.int64] | None
+    where: Callable[[int], str]
+
+
+def age_group(age: int) -> int:
+    """Code in ``AGE_GROUPS``: 35 and 45 both belong to the middle (FedRec paper, Table I).
+
+    The table prints the outer groups as "under 45" and "over 35", which overlap; the groups that
+    do not are under 35 and over 45.
+    """
+    return (age >= 35) + (age > 45)
+
+
+def codes(table: Lines, column: int, categories: Sequence[str], what: str) -> NDArray[np.int64]:
+    """Codes of one column of names; InputError with the line of the first unknown one."""
+    known = {name: code for code, name in enumerate(categories)}
+    result = []
+    for row, fields in enumerate(table.rows()):
+        if fields[column] not in known:
+            raise table.error(row, f"{what}, one of {', '.join(categories)},", fields[column])
+        result.append(known[fields[column]])
+    return np.array(result)
+
+
+def whole(table: Lines, row: int, field: str, column: Column) -> int:
+    """One field as a whole number of its column's range; InputError with its line."""
+    if not (_WHOLE.fullmatch(field) and column.low <= int(field) <= column.high):
+        raise table.error(row, str(column), field)
+    return int(field)
+
+
+def identifiers(table: Lines) -> NDArray[np.int64]:
+    """The first column, whose entries must differ; InputError with the line of the first repeat."""
+    seen: dict[int, int] = {}
+    for row, fields in enumerate(table.rows()):
+        key = whole(table, row, fields[0], ID)
+        if key in seen:
+            raise table.error(row, f"an identifier not yet on {table.line(seen[key])},", fields[0])
+        seen[key] = row
+    return np.array(list(seen))
+
+
+def genre_flags(
+    table: Lines,
+    column: int,
+    names: tuple[str, ...],
+    separator: str,
+    others: Mapping[str, str | None] | None = None,
+) -> NDArray[np.bool_]:
+    """Flags (n, len(names)) of one column of genre words, in any order; none is allowed.
+
+    ``others`` are words that mean a genre of another name, or none.
+    """
+    flags = np.zeros((len(rows := table.rows()), len(names)), dtype=bool)
+    places: dict[str, int | None] = {name: at for at, name in enumerate(names)}
+    places |= {word: names.index(name) if name else None for word, name in (others or {}).items()}
+    for row, fields in enumerate(rows):
+        for word in filter(None, fields[column].split(separator)):
+            if word not in places:
+                raise table.error(row, f"genres among {', '.join(names)},", word)
+            if (at := places[word]) is not None:
+                flags[row, at] = True
+    return flags
+
+
+def large_movies(table: Lines) -> Movies:
+    """The columns identifier, title, genre words of the data sets from 10M on."""
+    return Movies(
+        place=table.place,
+        ids=identifiers(table),
+        titles=[fields[1] for fields in table.rows()],
+        genres=genre_flags(table, 2, LARGE_GENRES, "|", OTHER_WORDS),
+        genre_names=LARGE_GENRES,
+    )
+
+
+def fetch(name: str) -> InputError:
+    """The error for a data set that is not in the cache: where to get it, and the licence."""
+    return InputError(
+        f"Expected MovieLens {name[3:].upper()} in the cache, got nothing at {cache() / name} or "
+        f"{cache() / name}.zip. Fetch {name}.zip from "
+        f"https://grouplens.org/datasets/movielens/{name[3:]}/ and put it there, or give its path. "
+        + LICENCE
+    )
+
+
+def rated(table: Lines) -> Pairs:
+    """The four columns user, item, rating, timestamp of a ratings' file."""
+    numbers = table.numbers(RATINGS)
+    return Pairs(
+        users=numbers[:, 0],
+        items=numbers[:, 1],
+        ratings=numbers[:, 2].astype(np.float32),
+        timestamps=numbers[:, 3],
+        where=table.line,
+    )
+
+
+def assemble(
+    name: str, users: Users | None, movies: Movies | None, pairs: Pairs, *, item: str = "movie"
+) -> Interactions:
+    """Join the files: rows are the users who rated, columns the movies that were rated.
+
+    A pair may stand once only, and both its ends must be known where there is a file of them;
+    InputError says where it does not. Memory: about 25 bytes a pair beside pairs and result, if
+    they are in the order of users and movies, as the official files are; else about 45.
+    """
+    row_ids, row_at, row = _index(pairs.users, users, "user", pairs.where)
+    item_ids, item_at, column = _index(pairs.items, movies, item, pairs.where)
+    order = _order(row, column, len(item_ids), pairs, item)
+    counts = np.bincount(row, minlength=len(row_ids))
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return Interactions(
+        name=name,
+        users=row_ids,
+        items=item_ids,
+        ratings=sparse.csr_array(
+            (pairs.ratings[order], column[order], indptr), shape=(len(row_ids), len(item_ids))
+        ),
+        timestamps=None if pairs.timestamps is None else pairs.timestamps[order],
+        attributes={
+            key: Attribute(codes=attribute.codes[row_at], categories=attribute.categories)
+            for key, attribute in (users.attributes if users else {}).items()
+        },
+        genres=movies.genres[item_at] if movies else None,
+        genre_names=movies.genre_names if movies else (),
+        titles=tuple(movies.titles[at] for at in item_at) if movies and movies.titles else (),
+    )
+
+
+def _order(
+    row: NDArray[np.int32], column: NDArray[np.int32], n_items: int, pairs: Pairs, item: str
+) -> NDArray[np.int64] | slice:
+    """What puts the pairs in the order of rows, then columns; InputError if one stands twice."""
+    ahead = np.diff(row)
+    if ((ahead > 0) | ((ahead == 0) & (np.diff(column) > 0))).all():
+        return slice(None)
+    key = row * np.int64(n_items) + column
+    order = np.argsort(key, kind="stable")
+    again = np.flatnonzero(np.diff(key[order]) == 0)
+    if again.size:
+        at = again[np.argmin(order[again + 1])]
+        first, second = int(order[at]), int(order[at + 1])
+        user, thing = pairs.users[second], f"{item} {pairs.items[second]}"
+        raise InputError(
+            f"Expected each pair of user and {item} once, got user {user} and {thing} "
+            f"in {pairs.where(second)}, and before in {pairs.where(first)}. Keep one of them."
+        )
+    return order
+
+
+def _index(
+    ids: NDArray[np.integer[Any]],
+    known: Users | Movies | None,
+    what: str,
+    where: Callable[[int], str],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    """The ids that occur, ascending; where each stands in ``known``; and ``ids`` as indices."""
+    present, inverse = unique(ids)
+    if known is None:
+        return present, np.arange(len(present)), inverse
+    order = np.argsort(known.ids)
+    at = order[np.minimum(np.searchsorted(known.ids, present, sorter=order), len(known.ids) - 1)]
+    strange = np.flatnonzero(known.ids[at] != present)
+    if strange.size:
+        row = int(np.argmax(np.isin(inverse, strange)))
+        raise InputError(
+            f"Expected a {what} of {known.place} in {where(row)}, got {what} {ids[row]}. "
+            f"Give the {what} a line there, or take this one out."
+        )
+    return present, at, inverse

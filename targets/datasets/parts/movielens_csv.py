@@ -1,0 +1,74 @@
+"""The layout of the MovieLens sets since 20M: ratings.csv and movies.csv, with headers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.parts.cache import cached
+from fedrec_auditor.targets.datasets.parts.delimited import Delimited
+from fedrec_auditor.targets.datasets.parts.lines import Lines, broken
+from fedrec_auditor.targets.datasets.parts.movielens import assemble, fetch, large_movies
+from fedrec_auditor.targets.datasets.parts.ratings import HALF_STARS, pairs
+from fedrec_auditor.targets.datasets.parts.source import Source
+
+FILES = ("ratings.csv", "movies.csv")
+RATINGS = ("userId", "movieId", "rating", "timestamp")
+MOVIES = ("movieId", "title", "genres")
+COUNTS = {20_000_263: "ml-20m", 25_000_095: "ml-25m"}
+_SAYS = re.compile(rb"\((ml-[a-z0-9-]{1,30})\)")
+_CALLED = re.compile(r"(?<![a-z0-9])ml-(latest-small|latest|[0-9]+m)(?![a-z0-9])")
+
+
+@dataclass(frozen=True, slots=True)
+class MovielensCsv:
+    """One data set of this layout, by the name of its folder and archive."""
+
+    name: str
+
+    def holds(self, path: Path) -> bool:
+        """Whether the files of the layout are there, by name."""
+        return Source(path, self.name).holds((FILES,))
+
+    def called(self, path: Path) -> str | None:
+        """The name that README.txt gives the data set, else the path; None if neither does."""
+        source = Source(path, self.name)
+        if "README.txt" in source.names():
+            start = next(source.blocks("README.txt"), b"")[:4096]
+            if said := _SAYS.search(start):
+                return said[1].decode()
+        if path.is_dir() and not (path / FILES[0]).is_file():
+            return self.name  # the files are in the folder that bears its name
+        found = _CALLED.search(path.name.lower())
+        return found[0] if found else None
+
+    def load(self, path: Path | None) -> Interactions:
+        """Load from ``path``, else from the cache; InputError says where to get the files."""
+        place = path or cached(self.name)
+        if place is None:
+            raise fetch(self.name)
+        source = Source(place, self.name)
+        movies = large_movies(
+            Lines(
+                place=source.place("movies.csv"),
+                data=source.pick((("movies.csv",),))["movies.csv"],
+                separator=",",
+                width=3,
+                header=",".join(MOVIES),
+                quotes=True,
+            )
+        )
+        ratings = Delimited(
+            place=source.place("ratings.csv"),
+            read=lambda: source.blocks("ratings.csv"),
+            separator=b",",
+            header=True,
+        )
+        if ratings.names() != RATINGS:
+            got = ",".join(ratings.names())
+            raise broken(f"{ratings.place}, line 1", f"the header {','.join(RATINGS)}", got)
+        table = pairs(ratings, scale=HALF_STARS, timed=True)
+        name = self.called(place) or COUNTS.get(len(table.users), "MovieLens of unknown size")
+        return assemble(name, None, movies, table)

@@ -1,0 +1,159 @@
+"""Embeddings of users and items, combined by an MLP or a dot product: what the learners share.
+
+A device holds z_u = E_U x_u and the item table, aggregates its own items' rows or not
+(``Neighbours``), and scores an item by a two-layer MLP on both embeddings or by their product. It
+minimises the summed binary cross-entropy by minibatch SGD.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Component, Floats
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
+from fedrec_auditor.targets.settings import check_settings, positive, whole
+from fedrec_auditor.targets.transcript import Broadcast
+
+_BLOCK = 1 << 24  # numbers at once when scoring
+
+
+class Neighbours(IntEnum):
+    """What a user's embedding takes from the items that the device holds."""
+
+    IGNORED = 0  # u = z_u
+    ADDED = 1  # u = z_u + mean z_v
+    CONVOLVED = 2  # u = ReLU(W2 (z_u + W1 mean z_v) + b)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embeddings(ABC):
+    """A learner with embeddings of ``dimension`` d; every first parameter is N(0, init_scale^2).
+
+    The paper's ``init_scale`` is 1 (section 5.4). With it, and its learning rate of 0.001, the GCN
+    has logits of some 3,000 on MovieLens-100K and is not finite after one round (and learns
+    nothing at rate 0.001 / 32, where the loss would be a mean); hence 0.1, with which it trains.
+
+    The MLP has one hidden layer of width d with ReLU: r = mlp2 ReLU(mlp1 (u (+) z_v)). The loss of
+    a minibatch is the sum over its examples (equation 8 of the FedRec paper is a sum), the last
+    batch of an epoch holds what is left over; a linear term (``LocalTraining.tilt``) is shared
+    equally by all examples, so that an epoch adds it up once.
+    """
+
+    dimension: int = 64
+    init_scale: float = 0.1
+
+    neighbours: ClassVar[Neighbours]
+    deep: ClassVar[bool]
+
+    def __post_init__(self) -> None:
+        check_settings(self, dimension=whole, init_scale=positive)
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name on the command line."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Groups of components in order."""
+        return ("user", "item", "mlp1", "mlp2") if self.deep else ("user", "item")
+
+    def shapes(self, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
+        """Shape of every component."""
+        d = self.dimension
+        shapes: dict[str, tuple[int, ...]] = {"user.E": (d, catalogue.n_user_features)}
+        if self.neighbours is Neighbours.CONVOLVED:
+            shapes |= {"user.W1": (d, d), "user.W2": (d, d), "user.b": (d,)}
+        shapes["item"] = (catalogue.n_items, d)
+        if self.deep:
+            shapes |= {"mlp1.weight": (d, 2 * d), "mlp1.bias": (d,)}
+            shapes |= {"mlp2.weight": (1, d), "mlp2.bias": (1,)}
+        return shapes
+
+    def initial(self, catalogue: Catalogue, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+        """Every entry from N(0, init_scale^2), float32, component by component."""
+        scale = np.float32(self.init_scale)
+        return {
+            name: scale * rng.standard_normal(shape, dtype=np.float32)
+            for name, shape in self.shapes(catalogue).items()
+        }
+
+    def train(
+        self, broadcast: Broadcast, clients: Clients, local: LocalTraining, compute: Compute
+    ) -> dict[str, Component]:
+        """Every device's model after local training: ``Dense``, and ``Rows`` over the broadcast.
+
+        In float32. Fused (numba) and batched (torch) training consume the same draws and agree to
+        rounding; the fused result of a device is the same to the bit whatever the batch, the
+        batched one to rounding. InputError if the broadcast does not fit, or a tilt names what is
+        not there.
+        """
+        from fedrec_auditor.targets.learners.parts.training import train
+
+        model = self._received(broadcast, clients)
+        unknown = sorted(set(local.tilt) - set(model))
+        if unknown:
+            raise InputError(
+                f"Expected tilts of {', '.join(model)}, got one of {', '.join(unknown)}. "
+                "Name components of the model."
+            )
+        return train(self, model, clients, local, compute)
+
+    def score(self, model: Broadcast, clients: Clients) -> Floats:
+        """Logits of all items, (n, n_items) float32: the same order as their sigmoid, without ties.
+
+        Memory: 64 MiB beside the result where there is an MLP.
+        """
+        model = self._received(model, clients)
+        items = model["item"]
+        user = clients.features.astype(np.float32) @ model["user.E"].T
+        if self.neighbours is not Neighbours.IGNORED:
+            mean = neighbour_mean(clients.interactions.ratings, items)
+            if self.neighbours is Neighbours.ADDED:
+                user = user + mean
+            else:
+                user = (user + mean @ model["user.W1"].T) @ model["user.W2"].T + model["user.b"]
+                np.maximum(user, 0, out=user)
+        if not self.deep:
+            return np.asarray(user @ items.T)
+        d, weight = self.dimension, model["mlp1.weight"]
+        from_user = user @ weight[:, :d].T + model["mlp1.bias"]
+        from_item = items @ weight[:, d:].T
+        out = np.empty((len(user), len(items)), dtype=np.float32)
+        step = max(1, _BLOCK // max(1, from_item.size))
+        for start in range(0, len(user), step):
+            hidden = from_user[start : start + step, None] + from_item
+            np.maximum(hidden, 0, out=hidden)
+            out[start : start + step] = hidden @ model["mlp2.weight"][0] + model["mlp2.bias"]
+        return out
+
+    def _received(self, broadcast: Broadcast, clients: Clients) -> dict[str, NDArray[np.float32]]:
+        """The model as the device computes with it; InputError unless it fits."""
+        catalogue = Catalogue(
+            n_items=clients.interactions.n_items, n_user_features=clients.features.shape[1]
+        )
+        expected = self.shapes(catalogue)
+        got = {name: np.shape(array) for name, array in broadcast.items()}
+        if got != expected:
+            raise InputError(
+                f"Expected a model with {expected}, got {got}. "
+                "Send one made for these items and features."
+            )
+        return {name: np.asarray(broadcast[name], dtype=np.float32) for name in expected}
+
+
+def neighbour_mean(ratings: sparse.csr_array, items: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Mean row of the items that each device holds, (n, d); zeros where it holds none."""
+    sizes = np.diff(ratings.indptr)
+    weights = np.repeat(1.0 / np.maximum(sizes, 1), sizes).astype(np.float32)
+    pick = sparse.csr_array((weights, ratings.indices, ratings.indptr), shape=ratings.shape)
+    return np.asarray(pick @ items)

@@ -1,0 +1,195 @@
+"""Local training of many devices: which way it is computed, and in which blocks of devices."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Component, Dense, Rows
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.learners.base import Clients, LocalTraining
+from fedrec_auditor.targets.learners.parts.minibatches import (
+    Examples,
+    draw_examples,
+    draw_order,
+    draw_tilt,
+    draw_tilt_rows,
+)
+from fedrec_auditor.targets.streams import Streams
+
+if TYPE_CHECKING:
+    from fedrec_auditor.targets.learners.parts.embeddings import Embeddings
+
+_WORTH = 3e8
+"""Visits of an example times d^2 from which compiled code is used: about 0.3 s in torch.
+
+Loading it takes half a second from numba's cache, compiling it ten once a machine.
+"""
+_ORDERED = 1 << 18
+"""Places in the orders of a block of devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """All devices of one call: what they train on, and their parameters, trained in place.
+
+    ``theta`` (n, P) has all but the item rows, a component after the other; ``rows`` (nnz, d) the
+    touched item rows. ``tilt`` and ``tilt_rows`` have the same shapes, or no rows.
+    """
+
+    learner: Embeddings
+    local: LocalTraining
+    streams: Streams
+    features: NDArray[np.float32]
+    examples: Examples
+    theta: NDArray[np.float32]
+    rows: NDArray[np.float32]
+    tilt: NDArray[np.float32]
+    tilt_rows: NDArray[np.float32]
+
+    def blocks(self, bound: int) -> Iterator[NDArray[np.int64]]:
+        """Devices with examples, of like size, as many as keep devices x size under ``bound``."""
+        sizes = self.examples.sizes
+        order = np.argsort(sizes, kind="stable")[::-1]
+        order = order[sizes[order] > 0]
+        while len(order):
+            count = max(1, bound // int(sizes[order[0]]))
+            yield np.sort(order[:count])
+            order = order[count:]
+
+
+def train(
+    learner: Embeddings,
+    model: dict[str, NDArray[np.float32]],
+    clients: Clients,
+    local: LocalTraining,
+    compute: Compute,
+) -> dict[str, Component]:
+    """Every device's model: touched rows of "item", all of the rest.
+
+    Memory: the result (twice with a tilt), and what one block of devices needs.
+    """
+    shapes = {name: array.shape for name, array in model.items()}
+    streams = clients.streams
+    examples = draw_examples(clients.interactions, streams, local.negatives)
+    dense = [name for name in model if name != "item"]
+    nothing = np.zeros((0, learner.dimension), dtype=np.float32)
+    first = np.concatenate([model[name].ravel() for name in dense])
+    work = Work(
+        learner=learner,
+        local=local,
+        streams=streams,
+        features=np.ascontiguousarray(clients.features, dtype=np.float32),
+        examples=examples,
+        theta=np.repeat(first[None], len(clients), axis=0),
+        rows=model["item"][examples.ids],
+        tilt=_tilt(streams, local, shapes, dense),
+        tilt_rows=draw_tilt_rows(streams, local, shapes, examples)
+        if "item" in local.tilt
+        else nothing,
+    )
+    if _kernel(work, compute) == "numba":
+        _train_fused(work, compute)
+    else:
+        from fedrec_auditor.targets.learners.parts.batched import train_batched
+
+        train_batched(work, compute)
+    out: dict[str, Component] = {
+        name: Dense(values) for name, values in named(work.theta, shapes).items()
+    }
+    out["item"] = Rows(
+        indptr=examples.indptr,
+        ids=examples.ids,
+        values=work.rows,
+        count=len(model["item"]),
+        rest=model["item"],
+    )
+    return {name: out[name] for name in model}
+
+
+def named(theta: Any, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
+    """Views of ``theta`` (n, P), array or tensor, by component."""
+    out, start = {}, 0
+    for name, shape in shapes.items():
+        if name != "item":
+            end = start + int(np.prod(shape))
+            out[name] = theta[:, start:end].reshape(len(theta), *shape)
+            start = end
+    return out
+
+
+def _tilt(
+    streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], dense: list[str]
+) -> NDArray[np.float32]:
+    if not set(local.tilt) & set(dense):
+        return np.zeros((0, 0), dtype=np.float32)
+    parts = [
+        draw_tilt(streams, local, shapes, name).reshape(len(streams), -1)
+        if name in local.tilt
+        else np.zeros((len(streams), int(np.prod(shapes[name]))), dtype=np.float32)
+        for name in dense
+    ]
+    return np.concatenate(parts, axis=1)
+
+
+def _kernel(work: Work, compute: Compute) -> str:
+    """The way named, or the faster one: it depends on device and amount of work only."""
+    on_cpu = compute.device == "cpu"
+    if compute.kernel == "numba" and not on_cpu:
+        raise InputError(
+            f'Expected device="cpu" for kernel="numba", got device={compute.device!r}. '
+            'Choose kernel="torch".'
+        )
+    if compute.kernel != "auto":
+        return compute.kernel
+    if not on_cpu or importlib.util.find_spec("numba") is None:
+        return "torch"
+    visits = float(work.local.epochs) * len(work.examples.ids)
+    return "numba" if visits * work.learner.dimension**2 > _WORTH else "torch"
+
+
+def _train_fused(work: Work, compute: Compute) -> None:
+    from fedrec_auditor.targets.learners.parts.fused import train_fused
+
+    local, examples = work.local, work.examples
+
+    def run(block: NDArray[np.int64]) -> None:
+        sizes, streams = examples.sizes[block], work.streams.take(block)
+        order = np.empty((local.epochs, len(block), int(sizes.max())), dtype=np.int32)
+        for epoch in range(local.epochs):
+            order[epoch] = draw_order(streams, sizes, epoch)
+        train_fused(
+            block,
+            examples.indptr[block],
+            sizes,
+            order,
+            examples.positive,
+            work.features,
+            work.theta,
+            work.rows,
+            work.tilt,
+            work.tilt_rows,
+            int(work.learner.neighbours),
+            work.learner.deep,
+            np.float32(local.learning_rate),
+            local.batch,
+        )
+
+    blocks = work.blocks(_ORDERED // max(1, local.epochs) // compute.threads)
+    # compiled products are those of scipy's BLAS, which must be loaded to be held at one thread
+    importlib.import_module("scipy.linalg.cython_blas")
+    with threadpool_limits(1, user_api="blas"):
+        if compute.threads == 1:
+            for block in blocks:
+                run(block)
+            return
+        with ThreadPoolExecutor(compute.threads) as pool:
+            list(pool.map(run, blocks))

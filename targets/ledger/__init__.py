@@ -1,1 +1,0 @@
-"""The claims ledger: what five papers say of privacy, statement by statement, as data."""

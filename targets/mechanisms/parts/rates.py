@@ -1,0 +1,57 @@
+"""Rates of a wanted epsilon, rounded to the side that costs no privacy."""
+
+from __future__ import annotations
+
+import math
+from decimal import Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import check_epsilon
+
+LARGEST = 700.0
+"""Largest epsilon: e^-epsilon is still a normal double, so that no output becomes impossible."""
+
+_DIGITS = Context(prec=60)
+
+
+def check_rate_epsilon(epsilon: float, least: float = 0.0, most: float = LARGEST) -> float:
+    """Return ``epsilon`` if it lies in [least, most]; InputError otherwise."""
+    if not least <= check_epsilon(epsilon) <= most:
+        raise InputError(
+            f"Expected epsilon in [{least:g}, {most:g}], got epsilon={epsilon!r}. Outside, doubles "
+            "do not hold the rates and scales: choose another."
+        )
+    return float(epsilon)
+
+
+@lru_cache(maxsize=256)
+def share_of_noise(epsilon: float, outputs: int, favoured: int = 1) -> float:
+    """The rate a of a uniform draw over all ``outputs`` that makes the largest ratio e^epsilon.
+
+    With probability 1 - a the draw is uniform over the ``favoured`` ones, so a favoured output is
+    1 + (1 - a) outputs/(a favoured) times as likely as another, and a = 1/(1 + (e^epsilon - 1)
+    favoured/outputs). The least double above that: the ratio of the double is never above
+    e^epsilon.
+    """
+    growth = _DIGITS.subtract(_DIGITS.exp(Decimal(epsilon)), Decimal(1))
+    exact = 1 / (1 + Fraction(growth) * Fraction(favoured, outputs))
+    return at_least(exact)
+
+
+@lru_cache(maxsize=256)
+def flip_rate(epsilon: float) -> float:
+    """1/(e^epsilon + 1), rounded up: randomized response of at most ``epsilon``."""
+    return at_least(1 / (1 + Fraction(_DIGITS.exp(Decimal(epsilon)))))
+
+
+def ratio_of_flip(rate: float) -> float:
+    """ln((1 - rate)/rate), the epsilon of a coin that lies at ``rate``."""
+    return math.log1p(-rate) - math.log(rate)
+
+
+def at_least(exact: Fraction) -> float:
+    """The least double that is not below ``exact``."""
+    near = float(exact)
+    return near if Fraction(near) >= exact else math.nextafter(near, math.inf)

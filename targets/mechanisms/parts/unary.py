@@ -1,0 +1,107 @@
+"""A category as k bits, of which one is 1, every bit flipped by itself."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.parts.categories import (
+    categories_domain,
+    check_categories,
+    one_hot,
+)
+from fedrec_auditor.targets.mechanisms.parts.coins import bernoulli
+from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(ABC):
+    """P(1 | 1) = 1 - ``missed`` and P(1 | 0) = ``invented``; two inputs differ in two bits.
+
+    Inputs are whole numbers 0 ... k - 1, outputs (*size, k) bools. The rates are stored as those
+    of what is rare, and drawn exactly.
+    """
+
+    epsilon: float
+    categories: int
+
+    def __post_init__(self) -> None:
+        check_rate_epsilon(self.epsilon)
+        check_categories(self.categories)
+
+    @property
+    @abstractmethod
+    def missed(self) -> float:
+        """P(0 | 1)."""
+
+    @property
+    @abstractmethod
+    def invented(self) -> float:
+        """P(1 | 0)."""
+
+    @property
+    def domain(self) -> Domain:
+        """One category."""
+        return categories_domain(self.categories)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """A bit a category."""
+        return (self.categories,)
+
+    def randomize(
+        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
+    ) -> NDArray[Any]:
+        """Draw reports, bool of shape (*size, k), exactly by the law."""
+        values = self.domain.spread(value, size)
+        out = bernoulli(self.invented, rng, (*values.shape, self.categories))
+        kept = ~bernoulli(self.missed, rng, values.shape)
+        np.put_along_axis(out, values.astype(np.int64)[..., None], kept[..., None], axis=-1)
+        return out
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        """ln P(bits | value), broadcast; -inf for what are no bits."""
+        out, truth = np.asarray(output), one_hot(self.domain.check(value), self.categories)
+        one = np.where(truth, math.log1p(-self.missed), math.log(self.invented))
+        zero = np.where(truth, math.log(self.missed), math.log1p(-self.invented))
+        each = np.where(out == 1, one, np.where(out == 0, zero, -np.inf))
+        return np.asarray(each.sum(axis=-1))
+
+    def estimate(self, output: ArrayLike) -> NDArray[np.float64]:
+        """What a report adds to the estimated count of every category, (..., k): unbiased.
+
+        The mean over a report's law is 1 at the true category and 0 elsewhere. Infinite at
+        epsilon 0, where a report says nothing.
+        """
+        with np.errstate(divide="ignore"):
+            return np.asarray(
+                (np.asarray(output, dtype=np.float64) - self.invented)
+                / np.float64(1.0 - self.missed - self.invented)
+            )
+
+    def critical(self) -> Critical:
+        """Two categories and their two bits: the others say nothing, and all pairs are alike."""
+        return Critical(
+            inputs=np.array([0, 1]),
+            outputs=np.array(list(itertools.product([False, True], repeat=2))),
+            part=None if self.categories == 2 else replace(self, categories=2),
+            exhaustive=True,
+            name_input="true category {}".format,
+            name_output=lambda bits: f"bits {bits[0]:d}, {bits[1]:d} of categories 0 and 1",
+        )
+
+    def event(self) -> DpEvent:
+        """Any mechanism of this epsilon."""
+        from fedrec_auditor.accountants.events.leaves import PureDpEvent
+
+        return PureDpEvent(self.epsilon)

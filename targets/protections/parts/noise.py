@@ -1,0 +1,108 @@
+"""Elementwise clipping and noise on every entry of every component: what LDP uploads share."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from fedrec_auditor.targets.components import Component, Randomized
+from fedrec_auditor.targets.learners.base import Clients
+from fedrec_auditor.targets.mechanisms.clipped import Clipped
+from fedrec_auditor.targets.mechanisms.component_laplace import Component as Part
+from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.protections.parts.kept import Kept
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.transcript import Broadcast
+
+_BLOCK = 1 << 14  # numbers at once: what fits a core's own cache
+
+
+@dataclass(frozen=True, slots=True)
+class ClippedNoise:
+    """Every entry clipped to [-clip, clip], plus Laplace or normal noise of ``scale``.
+
+    A ``Randomizer``. The noise of an entry is the draw at its position in its client's stream, so
+    a block of any size draws the same. Memory beside the result is a few blocks.
+    """
+
+    clip: float
+    scale: float
+    normal: bool = False
+
+    def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
+        """Messages (n, *shape) as they are sent, of the type of ``values``."""
+        size = math.prod(values.shape[1:])
+        flat = np.ascontiguousarray(values).reshape(len(values), size)
+        out = np.empty_like(flat)
+        if self.normal:
+            self._add_normal(flat, streams, out)
+        else:
+            from fedrec_auditor.targets.protections.parts.noise_kernel import laplace
+
+            laplace(flat, streams.seeds, self.clip, self.scale, out)
+        return out.reshape(values.shape)
+
+    def _add_normal(self, flat: NDArray[Any], streams: Streams, out: NDArray[Any]) -> None:
+        size = flat.shape[1]
+        clients = max(1, _BLOCK // max(1, size))
+        for first in range(0, len(flat), clients):
+            theirs = streams.take(np.arange(first, min(first + clients, len(flat))))
+            for start in range(0, size, _BLOCK):
+                part = np.s_[first : first + clients, start : start + _BLOCK]
+                noise = theirs.normal(flat[part].shape[1], start)
+                noise *= self.scale
+                noise += np.clip(flat[part], -self.clip, self.clip)
+                out[part] = noise
+
+    def beyond(self, threshold: float, value: NDArray[np.float64]) -> NDArray[np.float64]:
+        """P(an entry clipped to ``value`` is sent above ``threshold``)."""
+        z = (threshold - value) / self.scale
+        if self.normal:
+            return np.asarray(ndtr(-z))
+        tail = 0.5 * np.exp(-np.abs(z))
+        return np.where(z >= 0, tail, 1.0 - tail)
+
+
+class Noisy(Kept, ABC):
+    """A protection that sends every component through a ``ClippedNoise`` of its group."""
+
+    @abstractmethod
+    def noise(self, group: str) -> ClippedNoise:
+        """What an entry of ``group`` goes through."""
+
+    def protect(
+        self, upload: Mapping[str, Component], broadcast: Broadcast, clients: Clients
+    ) -> dict[str, Component]:
+        """Every component randomized, all entries of it: also rows that nothing touched.
+
+        Components draw from streams of their own, by name.
+        """
+        return {
+            name: Randomized(
+                component,
+                self.noise(name.partition(".")[0]),
+                clients.streams.child(zlib.crc32(name.encode())),
+            )
+            for name, component in upload.items()
+        }
+
+
+def clipped_laplace(epsilon: float, clip: float) -> Clipped:
+    """The law of an entry that may spend ``epsilon``."""
+    return Clipped(Laplace(scale=2.0 * clip / epsilon, low=-clip, high=clip))
+
+
+def laplace_upload(parts: Mapping[str, tuple[int, float]], clip: float) -> ComponentLaplace:
+    """The law of an upload of groups of (entries, epsilon an entry)."""
+    return ComponentLaplace(
+        tuple(Part(name, size, epsilon) for name, (size, epsilon) in parts.items()), clip
+    )

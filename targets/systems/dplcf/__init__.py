@@ -1,0 +1,1 @@
+"""Gao et al., SIGIR 2020: flipped bits, item similarity, local recommendation."""

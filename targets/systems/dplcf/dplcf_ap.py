@@ -1,0 +1,54 @@
+"""DPLCF with asymmetric flipping: p = 1, q = e^-eps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.settings import check_settings, share
+from fedrec_auditor.targets.systems.dplcf.parts.collected_bits import Printed, flip_claim, tables
+from fedrec_auditor.targets.systems.dplcf.parts.item_knn import FlippedKnn
+
+
+@dataclass(frozen=True, kw_only=True)
+class DplcfAp(FlippedKnn):
+    """DPLCF-AP (section 3.2.2): claimed epsilon-private, but an uploaded 0 proves a 0.
+
+    p/q = e^eps bounds the ratio for an uploaded 1 only; for an uploaded 0 the ratio
+    (1-q)/(1-p) is infinite. What does hold is (eps, delta) with delta = 1 - e^-eps.
+
+    ``keep`` is p, with q = p e^-eps: the paper takes 1 and says that any value in [1/2, 1] would
+    do, since p/q <= e^eps suffices. Only p <= e^eps/(1+e^eps) does.
+    """
+
+    keep: float = 1.0
+
+    name = "dplcf-ap"
+    kind = "asymmetric"
+    estimated = True
+    reported = tables(
+        movielens=Printed(
+            hr=(0.3513, 0.4880, 0.5757, 0.6424, 0.6962),
+            ndcg=(0.3110, 0.3752, 0.4079, 0.4296, 0.4454),
+        ),
+        apps=Printed(
+            hr=(0.3448, 0.4517, 0.5184, 0.5621, 0.5943),
+            ndcg=(0.3088, 0.3596, 0.3844, 0.3987, 0.4081),
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_settings(self, keep=share)
+
+    @property
+    def claim(self) -> Claim:
+        """Section 3.2.1; where ``keep`` is not the paper's 1, by its sufficient condition."""
+        return flip_claim(self.kind, self.epsilon, self.keep)
+
+    @property
+    def randomizer(self) -> BitFlip:
+        """The law of one uploaded bit: p is ``keep``, q is p e^-eps."""
+        return BitFlip(self.keep, self.keep * math.exp(-self.epsilon))

@@ -1,0 +1,309 @@
+"""Interaction bits that are uploaded once, flipped or not (Gao et al., SIGIR 2020, section 3.2.1).
+
+Every system of that paper collects the same: each device flips every bit of its interaction vector
+(equation 3) and uploads the result. Systems differ in what the server makes of it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.targets.components import Dense, Floats
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import (
+    DEFAULT,
+    Challenge,
+    Evaluation,
+    Model,
+    Population,
+    Progress,
+    Question,
+    Reported,
+    Run,
+)
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+PAPER = "Gao, Huang, Lin, Jin, Li: DPLCF, SIGIR 2020"
+CUTOFFS = (2, 4, 6, 8, 10)
+_GAME_ITEMS = 8
+_BLOCK = 1 << 20  # bits flipped at once
+_NARROW = (Unit.BIT, Unit.INTERACTION, Unit.RATING)
+
+
+class CollectedBits(ABC):
+    """What is uploaded, and what is claimed and true of it; a system says what is learnt from it.
+
+    ``randomizer`` is the law of one uploaded bit, None where bits are sent as they are.
+    """
+
+    paper = PAPER
+    evaluation = Evaluation(cutoffs=CUTOFFS)
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name on the command line."""
+
+    @property
+    @abstractmethod
+    def reported(self) -> tuple[Reported, ...]:
+        """Tables 2 to 5."""
+
+    @property
+    @abstractmethod
+    def randomizer(self) -> BitFlip | None:
+        """The law of one uploaded bit; None where bits are sent as they are."""
+
+    @property
+    @abstractmethod
+    def claim(self) -> Claim:
+        """What is promised of the upload."""
+
+    @property
+    @abstractmethod
+    def settings(self) -> dict[str, float]:
+        """What everybody knows of this training."""
+
+    @abstractmethod
+    def learn(
+        self, uploads: Uploads, rng: np.random.Generator
+    ) -> tuple[dict[str, NDArray[Any]], Model]:
+        """What the server sends out, and what scoring needs, from the uploads alone."""
+
+    @abstractmethod
+    def score(
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
+    ) -> Floats:
+        """Scores of all items for these users."""
+
+    def questions(self, population: Population) -> tuple[Question, ...]:
+        """The claim for one interaction, and what a whole user has of it."""
+        own = Question(claim=self.claim, scope=self.claim.scope)
+        if self.randomizer is None:
+            return (own,)
+        return (
+            own,
+            Question(
+                claim=self.claim,
+                scope=any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING),
+                note=(
+                    f"A user uploads all {population.n_items} bits, so for the user as a whole "
+                    "the epsilons of the bits add up. A fresh upload of the same history adds "
+                    "the same again."
+                ),
+            ),
+        )
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """One flip for a bit or an interaction; all of a user's flips for the wider units.
+
+        None for what is not sent: a rating's value, an attribute.
+        """
+        unsent = scope.unit is Unit.ATTRIBUTE or scope.is_value
+        if scope.vantage is not Vantage.SERVER or unsent:
+            return None
+        if scope.is_presence:
+            return Identity()
+        return self._before_server(scope, population)
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """The server's event in the unit of ``scope``; weaker vantages are post-processing.
+
+        Who takes part is not hidden.
+        """
+        if scope.is_presence:
+            return Identity().event()
+        return self._before_server(scope, population).event()
+
+    def challenges(self) -> tuple[Challenge, ...]:
+        """Two users of a small catalogue who differ in the first item only."""
+        if self.randomizer is None:
+            return ()
+        profiles = np.zeros((2, _GAME_ITEMS))
+        profiles[:, 1] = 1.0
+        profiles[0, 0] = 1.0
+        return (
+            Challenge(
+                target=self,
+                profiles=Interactions.of(profiles, name="game"),
+                broadcast=None,
+                read=_first_bit,
+                values=(1.0, 0.0),
+                channel=self.randomizer,
+                scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
+                inputs=("item 0 in the history", "item 0 not in the history"),
+            ),
+        )
+
+    def run(
+        self,
+        interactions: Interactions,
+        rng: np.random.Generator,
+        progress: Progress | None = None,
+        compute: Compute = DEFAULT,
+    ) -> Run:
+        """One upload by every user; the server learns from it and sends out the result once."""
+        uploads = self.upload(interactions, None, rng, compute=compute)
+        only = Spill(compute).keep(Round(broadcast=None, uploads=uploads))
+        release, model = self.learn(only.uploads, rng)
+        transcript = Transcript(
+            public=Public(
+                algorithm=self.name,
+                n_users=interactions.n_users,
+                n_items=interactions.n_items,
+                settings=self.settings,
+                channel=self.randomizer,
+            ),
+            rounds=(only,),
+            release=release,
+        )
+        if progress is not None:
+            progress(1, 1)
+        return Run(transcript=transcript, model=model)
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        """Equation 3 on every bit of every profile, ``size`` times over. Nothing is broadcast.
+
+        Component "bits" (n size, M) bool, of which a byte a bit is all the memory; the flips are
+        drawn in blocks.
+        """
+        users = np.repeat(np.arange(profiles.n_users), size)
+        sent = np.empty((len(users), profiles.n_items), dtype=np.bool_)
+        flip = self.randomizer
+        streams = None if flip is None else Streams.spawn(rng, len(users))
+        step = max(1, _BLOCK // max(1, profiles.n_items))
+        for start in range(0, len(users), step):
+            block = slice(start, start + step)
+            first, last = users[block][[0, -1]]
+            true = profiles.ratings[first : last + 1].toarray() != 0
+            bits = true[users[block] - first]
+            if flip is None or streams is None:
+                sent[block] = bits
+            else:
+                sent[block] = flip.by_streams(bits, Streams(streams.seeds[block]))
+        return Uploads(users, {"bits": Dense(sent)})
+
+    def _before_server(self, scope: Scope, population: Population) -> Mechanism:
+        if self.randomizer is None:
+            return Identity()
+        if scope.unit in _NARROW:
+            return self.randomizer
+        return Product(self.randomizer, population.n_items)
+
+
+def flipper(kind: str, epsilon: float) -> BitFlip | None:
+    """The flip of this kind: "symmetric", "asymmetric", or None for "none".
+
+    InputError on another kind, and on an epsilon that leaves nothing or everything to tell.
+    """
+    makers = {"symmetric": BitFlip.symmetric, "asymmetric": BitFlip.asymmetric}
+    if kind != "none" and kind not in makers:
+        raise InputError(
+            f'Expected flip to be "symmetric", "asymmetric" or "none", got flip={kind!r}. '
+            "Name one of them."
+        )
+    if not 0 < epsilon < math.inf:
+        raise InputError(
+            f"Expected epsilon in (0, inf), got epsilon={epsilon!r}. The paper uses 0.5 to 1.0."
+        )
+    if kind == "none":
+        return None
+    flip = makers[kind](epsilon)
+    if not flip.p > flip.q:
+        raise InputError(
+            f"Expected epsilon large enough to tell bits apart, got epsilon={epsilon!r}: doubles "
+            "cannot hold the difference. The paper uses 0.5 to 1.0."
+        )
+    return flip
+
+
+def flip_claim(kind: str, epsilon: float, keep: float = 1.0) -> Claim:
+    """Section 3.2.1: epsilon for the existence of one interaction; nothing without a flip.
+
+    ``keep`` is p of the asymmetric flip. The paper sets it to 1; any other p rests on its condition
+    that p/q <= e^epsilon suffices.
+    """
+    if kind == "none":
+        return Claim(
+            epsilon=math.inf,
+            scope=any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING),
+            statement="No epsilon is promised: the interactions are uploaded as they are.",
+            source=f"{PAPER}, section 4.1.2 (baselines)",
+        )
+    if kind == "symmetric":
+        law = "symmetric flipping, p = 1 - q"
+    elif keep == 1.0:
+        law = "asymmetric flipping, q = p e^-epsilon, p = 1"
+    else:
+        law = "asymmetric flipping, the sufficient condition p/q <= e^epsilon"
+    return Claim(
+        epsilon=epsilon,
+        scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
+        statement=(
+            f"Whether a user has one given interaction stays {epsilon:g}-differentially "
+            "private against the server, since p/q = e^epsilon; the bits are sent once."
+        ),
+        source=(f"{PAPER}, section 3.2.1 (flip), equation 2 (criterion), section 3.2.2 ({law})"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Printed:
+    """HR@K and NDCG@K of one method on one data set, at K = 2, 4, 6, 8, 10."""
+
+    hr: tuple[float, ...]
+    ndcg: tuple[float, ...]
+
+
+def tables(*, apps: Printed, movielens: Printed | None = None) -> tuple[Reported, ...]:
+    """What is printed for MovieLens (Tables 4, 5) beside AppUsage (2, 3), or AppUsage alone."""
+    found = []
+    for metric in ("hr", "ndcg"):
+        small = getattr(apps, metric)
+        large = getattr(movielens, metric) if movielens is not None else (None,) * len(CUTOFFS)
+        for cutoff, other, value in zip(CUTOFFS, small, large, strict=True):
+            apps_data = "AppUsage, which has 871 users and 1,682 items"
+            note = (
+                f"{apps_data}; MovieLens was given up"
+                if value is None
+                else f"MovieLens-20M filtered to 74,529 users; {other:.4f} on {apps_data}"
+            )
+            found.append(
+                Reported(
+                    metric=f"{metric.upper()}@{cutoff}",
+                    protocol="99 sampled negatives",
+                    value=other if value is None else value,
+                    note=f"epsilon 1; {note}",
+                )
+            )
+    return tuple(found)
+
+
+def _first_bit(uploads: Uploads) -> NDArray[np.int64]:
+    return uploads.components["bits"].dense(np.arange(len(uploads.users)))[:, 0].astype(np.int64)

@@ -1,0 +1,26 @@
+"""Central matrix factorization by DP-SGD: gradients are clipped, not embeddings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedrec_auditor.targets.systems.federated_mf.local_only import LocalOnly
+from fedrec_auditor.targets.systems.federated_mf.parts.lone_parties import check_central
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpSgdMf(LocalOnly):
+    """DP-SGD (Abadi et al. 2016) on both tables, with one trusted party that publishes them.
+
+    The gradient clipping of Figure 4 (section 4.3): s = 1, C = 10, theta = 10 per user.
+    """
+
+    parties: int = 1
+    trim: int = 10
+    learning_rate: float = 0.03
+
+    name = "dp-sgd-mf"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_central(self)

@@ -1,0 +1,144 @@
+"""Horizontal federated matrix factorization: user embeddings first, then noisy item embeddings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.settings import check_settings, whole
+from fedrec_auditor.targets.systems.base import Population, Question
+from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_laws import (
+    Training,
+    rating_law,
+    user_law,
+)
+from fedrec_auditor.targets.systems.federated_mf.parts.noisy_horizontal import (
+    NoisyHorizontal,
+    presence,
+)
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import COUNTED, PAPER, accounted
+
+
+@dataclass(frozen=True, kw_only=True)
+class HflSgdmf(NoisyHorizontal):
+    """HFL-SGDMF (Figure 3c): Proposition 3 accounts for T' noisy steps where T T' are taken.
+
+    First a party fits its user embeddings to the first V (``fitting`` steps, no noise, no
+    trimming). Then only V^(k) moves, with embedding clipping and noise. Last, each party fine-tunes
+    both embeddings on all its ratings, without noise, and keeps them. ``noise_multiplier`` z = 1.7
+    makes epsilon about 1 over T T' steps by the paper's accountant; ``fitting`` and ``tuning``
+    are assumed.
+    """
+
+    learning_rate: float = 0.1
+    fitting: int = 20
+    tuning: int = 1000
+    tuning_rate: float = 0.1
+
+    name = "hfl-sgdmf"
+    reported = ()
+    joint = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_settings(self, fitting=whole)
+
+    @property
+    def pretrained(self) -> int:
+        """The first stage, unless repaired per rating."""
+        return self.fitting if self.adapted else 0
+
+    def questions(self, population: Population) -> tuple[Question, ...]:
+        """Proposition 3 as printed, and with all the steps that are taken."""
+        what = "One rating" if self.unit == "rating" else "A user"
+        printed, full = (
+            Claim(
+                epsilon=accounted(self.noise_multiplier, self.rate, steps, self.delta),
+                delta=self.delta,
+                scope=presence(self.unit),
+                statement=(
+                    f"{what}, present or not, is hidden in all that its party sends, by the "
+                    f"accountant's epsilon for {steps} noisy steps at z = "
+                    f"{self.noise_multiplier:g} (the paper prints no z)."
+                ),
+                source=f"{PAPER}, {place}",
+            )
+            for steps, place in (
+                (self.local_steps, "section 5.2, Proposition 3"),
+                (self.steps, "sections 5.2 and 5.3, with the steps counted as in Proposition 2"),
+            )
+        )
+        asked = [
+            Question(claim=full, scope=full.scope, delta=self.delta, note=self._why),
+            Question(
+                claim=full,
+                scope=presence(self.unit, Vantage.RELEASE),
+                delta=self.delta,
+                note="What the published item embeddings alone give away.",
+            ),
+        ]
+        if self.unit == "rating":
+            asked.append(
+                Question(
+                    claim=full,
+                    scope=presence("user"),
+                    delta=self.delta,
+                    note="All ratings of a user: per rating nothing is trimmed.",
+                )
+            )
+        if self.faithful:
+            note = (
+                f"Proposition 3 has T' = {self.local_steps} steps where {self.steps} are taken "
+                f"(section 5.3)."
+            )
+            asked.insert(
+                0, Question(claim=printed, scope=printed.scope, delta=self.delta, note=note)
+            )
+        return tuple(asked)
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """Every round's V in the rows of one user, at the server's choice of what it broadcasts.
+
+        From below, see ``_horizontal_laws``: a rating that turns its user's embedding, or a user
+        who comes and goes. None where repaired, for other changes, and from other vantages.
+        """
+        plain = self.faithful and self.noise_multiplier > 0 and scope.vantage is Vantage.SERVER
+        if not plain or scope.adjacency is not Adjacency.ADD_REMOVE:
+            return None
+        training = Training(
+            factors=self.factors,
+            bound=self.bound,
+            rounds=self.rounds,
+            local_steps=self.local_steps,
+            rate=self.rate,
+            learning_rate=self.learning_rate,
+            fitting=self.fitting,
+            sigma=self.sigma,
+        )
+        if scope.horizon is not Horizon.TRAINING:
+            training = replace(training, rounds=1)
+        n, m = population.n_users, population.n_items
+        if self.unit == "user":
+            present = scope.unit is Unit.USER
+            return user_law(training, n, m, self.parties, self.trim) if present else None
+        if scope.unit not in (Unit.RATING, Unit.INTERACTION):
+            return None
+        return rating_law(training, n, m, self.parties)
+
+    @property
+    def _why(self) -> str:
+        if not self.faithful:
+            return self.mended
+        if self.unit == "rating":
+            return (
+                "A pre-trained user embedding moves with every one of the user's ratings, without "
+                "noise, and with it the gradients of all of the user's items; and those show "
+                "whether the row was drawn, so that sampling does not amplify. "
+                f"{COUNTED}"
+            )
+        return (
+            "A fixed number of rows is drawn, for which the moments accountant of rows drawn by "
+            f"themselves proves nothing. {COUNTED}"
+        )

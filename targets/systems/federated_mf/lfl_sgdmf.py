@@ -1,0 +1,395 @@
+"""Local federated matrix factorization behind secure aggregation, with noise that is replaced."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.targets.components import Component, Floats, Randomized, Rows
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares, least_variance
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.settings import (
+    boolean,
+    check_settings,
+    not_negative,
+    positive,
+    proper_share,
+    share_or_none,
+)
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import Population, Question
+from fedrec_auditor.targets.systems.federated_mf.parts.dropouts import Dropouts
+from fedrec_auditor.targets.systems.federated_mf.parts.local_laws import rating_distance
+from fedrec_auditor.targets.systems.federated_mf.parts.local_mf import LocalMf
+from fedrec_auditor.targets.systems.federated_mf.parts.noise_rounds import (
+    Masked,
+    Replacement,
+    result,
+)
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
+    PAPER,
+    noisy_steps,
+    project,
+    rate_at,
+)
+from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
+from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+_RATING = 2  # purpose of a client's stream: which rating it sends
+
+
+@dataclass(frozen=True, kw_only=True)
+class LflSgdmf(LocalMf):
+    """LFL-SGDMF (Figure 3d): Theorem 5 forgets what the server saw before the noise was replaced.
+
+    User embeddings are fitted to the first V and stay so. In a round every device draws one of its
+    ratings and sends its gradient, on the whole table, with noise of variance sigma^2/((1 - omega)
+    n), through secure aggregation; the survivors then send their noise, negated, plus new noise of
+    variance sigma^2/|U1|, outside the masks. The server steps on the sum of everything. It halts a
+    round that at most (1 - omega) n devices survive, and has then learned nothing.
+
+    sigma is z 2 R^(3/2); ``noise_multiplier`` z = 12 makes the claim about 1 at T = 10 and
+    ``delta``, neither printed. ``omega`` is the tolerated share of dropouts, ``dropout`` their real
+    share in each of the two rounds; a dropped device is in the sum or not at all.
+    ``colluding`` is the share of users who tell the server their noise (they stay in both rounds),
+    ``overstated`` what a lying server says |U1| is, in units of the truth: devices believe it and
+    add as much less noise. The paper has neither.
+    ``faithful`` is the paper. Repaired, xi is made of two independent parts and the device sends
+    back one of them: the same messages and final noise, and nothing more to learn from an honest
+    server's number.
+
+    The paper forgets the projection of V, without which no gradient is bounded: the server
+    projects, and so does each device what it receives. A user without ratings sends noise.
+    """
+
+    learning_rate: float = 1.0
+    noise_multiplier: float = 12.0
+    delta: float = 1e-5
+    omega: float = 0.3
+    dropout: float = 0.0
+    colluding: float = 0.0
+    overstated: float = 1.0
+    faithful: bool = True
+
+    name = "lfl-sgdmf"
+    reported = ()
+    # The paper's symbols on the command line; sigma there is in units of the sensitivity.
+    aliases = MappingProxyType({"sigma": "noise_multiplier", "T": "rounds"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_settings(self, noise_multiplier=not_negative, delta=proper_share, omega=proper_share)
+        check_settings(self, dropout=share_or_none, colluding=share_or_none)
+        check_settings(self, overstated=positive, faithful=boolean)
+        if self.overstated < 1.0:
+            raise InputError(
+                f"Expected overstated >= 1, got overstated={self.overstated!r}. "
+                "A server that understates the survivors adds noise for nothing."
+            )
+
+    @property
+    def public(self) -> dict[str, Any]:
+        """Honest servers see the sum and what is sent outside the masks."""
+        return {"route": Vantage.AGGREGATE}
+
+    @property
+    def sensitivity(self) -> float:
+        """2 R^(3/2), of one rating's gradient."""
+        return 2.0 * self.bound * math.sqrt(self.bound)
+
+    @property
+    def sigma(self) -> float:
+        """sigma_v, the standard deviation of the noise that Theorem 5 accounts."""
+        return self.noise_multiplier * self.sensitivity
+
+    @property
+    def claimed(self) -> float:
+        """Theorem 5's epsilon: T Gaussians of noise multiplier z, exactly.
+
+        The theorem has an order with a constant that is none; this is the least epsilon it can
+        mean.
+        """
+        from dp_accounting import get_epsilon_gaussian
+
+        if self.noise_multiplier == 0:
+            return math.inf
+        deviation = self.noise_multiplier / math.sqrt(self.rounds)
+        return float(get_epsilon_gaussian(deviation, self.delta)) + 1e-9
+
+    def questions(self, population: Population) -> tuple[Question, ...]:
+        """Theorem 5 for a user and a rating, for the result alone, and without masks."""
+        user, rating = (
+            Claim(
+                epsilon=self.claimed,
+                delta=self.delta,
+                scope=_scope(unit, Vantage.AGGREGATE),
+                statement=(
+                    f"In {self.rounds} rounds the server learns of {what}, there or not, at most "
+                    f"epsilon {self.claimed:.4g} at delta {self.delta:g}, whoever drops out; at "
+                    f"z = {self.noise_multiplier:g} (the paper prints no z)."
+                ),
+                source=f"{PAPER}, section 6.2, Theorem 5",
+            )
+            for unit, what in ((Unit.USER, "a user's ratings"), (Unit.RATING, "one rating"))
+        )
+        seen = self._trust() + (
+            "Round 1 shows the sum with its first noise, and round 2 sends that noise, blurred, in "
+            "the clear: of sigma^2 the server does not know only 1/(2 - omega) without dropouts. "
+            "The bound has V at its worst in every round, as the theorem must."
+            if self.faithful
+            else "Repaired: given what is sent back, the sum tells no more than the result."
+        )
+        asked = (
+            (user, user.scope, seen),
+            (
+                rating,
+                rating.scope,
+                "As for a user; and a rating of a user who has others moves the fitted embedding, "
+                "and which rating is sent, so that one gradient is replaced by another.",
+            ),
+            (
+                user,
+                _scope(Unit.USER, Vantage.PEERS),
+                f"{self._trust()}What the broadcast models alone give away: the result.",
+            ),
+            (
+                user,
+                _scope(Unit.USER, Vantage.SERVER),
+                "Without secure aggregation: a device adds a small share of the noise only.",
+            ),
+        )
+        return tuple(
+            Question(claim=claim, scope=scope, delta=self.delta, note=note, beyond=self._beyond)
+            for claim, scope, note in asked
+        )
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """Sum and replacements of all rounds, of one honest user who sends or not.
+
+        At the worst V in every round, as Theorem 1 of the paper has it, too (the maximum over all
+        auxiliary input): attained by a user embedding of norm^2 R and an item at 0, where a server
+        that lies may put it, or where many other users' low ratings keep it; with few of them the
+        noise moves V, and a training says less. A rating of a user without others is the same, and
+        one of a user with another moves the message farther (``rating_distance``). None
+        where there is no noise, for replacements, and from other vantages. Where devices drop out
+        at random, the one asked about may, too: it is the law of who does as well.
+        """
+        units = (Unit.USER, Unit.RATING, Unit.INTERACTION)
+        plain = self.noise_multiplier > 0 and scope.unit in units
+        plain = plain and scope.adjacency is not Adjacency.REPLACE
+        if not plain or scope.vantage is not Vantage.AGGREGATE:
+            return None
+        n, count = population.n_users, self._count(scope.horizon)
+        distance = self.sensitivity
+        if scope.unit is not Unit.USER and population.n_items > 1:
+            distance = rating_distance(self.bound, self.factors, self.fitting)
+        if self.dropout == 0:
+            return Repeated(self._joint(n, distance), count)
+        return Dropouts(
+            sigma=self.sigma,
+            sensitivity=distance,
+            n_users=n,
+            omega=self.omega,
+            dropout=self.dropout,
+            count=count,
+            repaired=not self.faithful,
+            colluding=self._colluding(n),
+            overstated=self.overstated,
+        )
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """T Gaussians of what the vantage cannot know of the noise.
+
+        A user comes or goes: one gradient there or not. Any other change replaces one gradient by
+        another, at most twice as far. Behind secure aggregation the noise left is that of
+        ``NoiseShares``: with everybody there, or, where devices drop out, at the worst dropouts for
+        which the round goes on. Peers see the broadcast models only, made of the last sum. Without
+        secure aggregation, a device's own noise is left.
+        """
+        n = population.n_users
+        if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
+            before, after = self.shares(n, self._told(n))
+            left = after if not self.faithful else 1.0 / (1.0 / before + 1.0 / after)
+        else:
+            left = self._left(n, joint=scope.vantage is Vantage.AGGREGATE)
+        presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
+        z = self.noise_multiplier * math.sqrt(left) / (1.0 if presence else 2.0)
+        return noisy_steps(z, 1.0, self._count(scope.horizon), amplified=False)
+
+    def shares(self, n_users: int, survivors: int) -> tuple[float, float]:
+        """zeta1 and zeta2: variances of a device's noises in units of sigma^2."""
+        return 1.0 / ((1.0 - self.omega) * n_users), 1.0 / survivors
+
+    def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
+        """Fitted to the first V (step c1)."""
+        first = project(first, self.bound)
+        return fit_users(ratings, first, bound=self.bound, steps=self.fitting)
+
+    def send(
+        self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
+    ) -> tuple[dict[str, Component], Floats]:
+        """Components "update" (round 1) and "replacement" (round 2)."""
+        items = project(model["items"], self.bound)
+        counts = np.diff(ratings.indptr)
+        rated = np.flatnonzero(counts)
+        draw = streams.take(rated).child(_RATING).uniform(1)[:, 0]
+        place = ratings.indptr[rated] + (draw * counts[rated]).astype(np.int64)
+        j, u = ratings.indices[place], users[rated]
+        error = np.einsum("ij,ij->i", u, items[j]) - ratings.data[place]
+        gradient = Rows(
+            indptr=np.concatenate([[0], np.cumsum(counts > 0)]),
+            ids=j,
+            values=(2.0 * error[:, None] * u).astype(np.float32),
+            count=len(items),
+        )
+        nothing = Rows(
+            indptr=np.zeros(len(counts) + 1, np.int64),
+            ids=j[:0],
+            values=gradient.values[:0],
+            count=len(items),
+        )
+        shares = self.shares(int(model["users"]), int(model["survivors"]))
+        before, after = (self.sigma * math.sqrt(share) for share in shares)
+        replace = Replacement(before, after, not self.faithful)
+        return {
+            "update": Randomized(gradient, Masked(before), streams),
+            "replacement": Randomized(nothing, replace, streams),
+        }, users
+
+    def turn(
+        self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
+    ) -> tuple[Round, Floats]:
+        """Both rounds of messages, and the server's step with its projection."""
+        n, items = int(model["users"]), np.asarray(model["items"])
+        survived = rng.random((2, n)) >= self.dropout
+        masked = np.flatnonzero(survived[0])
+        replaced = np.flatnonzero(survived.all(axis=0))
+        halted = len(masked) <= (1.0 - self.omega) * n
+        if halted:
+            masked = replaced = masked[:0]
+        told = self._told(len(masked))
+        announced = {**model, "survivors": np.array(told)}
+        messages: dict[str, Any] = send({**announced, "survivors": np.array(max(1, told))})
+        update, clear = messages["update"].take(masked), messages["replacement"].take(replaced)
+        crossed = Round(
+            broadcast=announced,
+            uploads=Uploads(masked, {"update": update}),
+            clear=Uploads(replaced, {"replacement": clear}),
+        )
+        if halted:
+            return crossed, items
+        step = rate_at(number, self.rounds, self.learning_rate) / len(masked)
+        total = result(update, masked, clear, replaced)
+        return crossed, project((items - step * total).astype(np.float32), self.bound)
+
+    def received(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
+        """The broadcast, with the numbers of users and survivors; one each, if they are missing."""
+        sent = dict(super().received(broadcast, profiles))
+        for name in ("users", "survivors"):
+            value = sent.setdefault(name, np.array(1))
+            if not value >= 1:
+                raise InputError(
+                    f"Expected a broadcast number of {name} of at least 1, got {value!r}. "
+                    "Announce who takes part."
+                )
+        return sent
+
+    def _told(self, survivors: int) -> int:
+        """How many survivors the server announces."""
+        return round(self.overstated * survivors)
+
+    def _left(self, n_users: int, *, joint: bool) -> float:
+        """The variance that is left of sigma^2, in all messages or, if not ``joint``, the result.
+
+        With everybody there, or at the worst dropouts.
+        """
+        result = not joint or not self.faithful
+        if self.dropout == 0:
+            shares = self._shares(n_users)
+            return shares.result if result else shares.variance
+        return least_variance(
+            omega=self.omega,
+            colluding=self._colluding(n_users) / n_users,
+            announced=self.overstated,
+            repaired=result,
+        )
+
+    def _shares(self, n_users: int) -> NoiseShares:
+        return NoiseShares(
+            n_users=n_users,
+            omega=self.omega,
+            masked=n_users,
+            replaced=n_users,
+            colluding=self._colluding(n_users),
+            announced=self._told(n_users),
+            repaired=not self.faithful,
+        )
+
+    def _joint(self, n_users: int, distance: float) -> NoiseReplacement:
+        return NoiseReplacement(
+            sigma=self.sigma,
+            sensitivity=distance,
+            n_users=n_users,
+            omega=self.omega,
+            masked=n_users,
+            replaced=n_users,
+            repaired=not self.faithful,
+            colluding=self._colluding(n_users),
+            announced=self._told(n_users),
+        )
+
+    def _colluding(self, n_users: int) -> int:
+        """How many users collude, rounded up; the one asked about does not."""
+        return min(n_users - 1, math.ceil(self.colluding * n_users - 1e-9))
+
+    @property
+    def _beyond(self) -> str:
+        """Whom the paper does not speak of: it has devices that keep to the protocol."""
+        parts = ["users who tell the server what they sent"] if self.colluding else []
+        if self.overstated > 1.0:
+            parts.append("a server that lies about the survivors")
+        return " and ".join(parts)
+
+    def _trust(self) -> str:
+        """What is assumed of the server and of other users, for a note."""
+        parts = []
+        if self.colluding:
+            parts.append(
+                f"{self.colluding:.3g} of the users tell the server their noise, of which the "
+                "paper says nothing: its share is gone."
+            )
+        if self.overstated > 1.0:
+            parts.append(
+                f"The server announces {self.overstated:.4g} times the survivors, and devices, "
+                "which cannot check it, add as much less noise; it may announce any number, so no "
+                "epsilon holds against a server that lies."
+            )
+        if self.dropout:
+            parts.append(
+                "Proved for the worst dropouts for which a round goes on, as the paper claims it "
+                f"for all; the lower bound has every device drop out with chance {self.dropout:g} "
+                "in each of the two rounds, the one asked about, too."
+            )
+        return "".join(f"{part} " for part in parts)
+
+    def _count(self, horizon: Horizon) -> int:
+        return self.rounds if horizon is Horizon.TRAINING else 1
+
+
+def _scope(unit: Unit, vantage: Vantage) -> Scope:
+    return Scope(
+        unit=unit, adjacency=Adjacency.ADD_REMOVE, vantage=vantage, horizon=Horizon.TRAINING
+    )

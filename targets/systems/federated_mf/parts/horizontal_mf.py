@@ -1,0 +1,353 @@
+"""Horizontal federated matrix factorization: parties share item embeddings, keep those of users."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Component, Dense, Floats, Ints
+from fedrec_auditor.targets.compute import Compute, one_thread
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.settings import (
+    check_settings,
+    numbers,
+    positive,
+    scale,
+    share,
+    whole,
+    whole_or_none,
+)
+from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import (
+    DEFAULT,
+    Challenge,
+    Evaluation,
+    Model,
+    Progress,
+    Run,
+    Split,
+)
+from fedrec_auditor.targets.systems.federated_mf.parts.party_steps import PartySteps
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
+    PAPER,
+    explicit,
+    project,
+    start,
+    trim,
+)
+from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
+
+_NUMBERS = 1 << 22  # embeddings of parties of one user that are trained at once
+_TRIM, _START = 101, 102  # purposes of such a party's stream
+
+
+@dataclass(slots=True)
+class Party:
+    """What one party keeps: its users, their ratings (all, and trimmed), embeddings, its coins.
+
+    ``pace`` is one over the number of trimmed ratings of an average user: 1/(m tau).
+    """
+
+    members: Ints
+    full: sparse.csr_array
+    ratings: sparse.csr_array
+    users: Floats
+    rng: np.random.Generator
+    pace: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class HorizontalMf(ABC):
+    """T rounds of T' local steps, then V is the mean of all V^(k), weighted by n_k/n (Figure 3).
+
+    ``factors`` p, ``rounds`` T, ``local_steps`` T', ``rate`` (of the rows sampled in a step) and
+    ``parties`` s are the paper's (sections 4.3, 5.3); ``bound`` is R, the largest rating there can
+    be; ``learning_rate`` is g of ``_sgd_mf``. ``tuning`` is the number of local steps of the last
+    stage (0 in the vanilla paradigm) and ``tuning_rate`` their g, neither printed in the paper.
+    Users are dealt to parties at random, in shares of one size. A message is V^(k),
+    m x p in float32. User embeddings never leave a party; the last V is published.
+
+    A party divides sums by its number of ratings; this number is taken as public, as n_k is.
+    """
+
+    factors: int = 20
+    rounds: int = 100
+    local_steps: int = 10
+    rate: float = 0.01
+    parties: int = 10
+    bound: float = 5.0
+    learning_rate: float = 0.3
+    tuning: int = 0
+    tuning_rate: float = 0.5
+
+    paper = PAPER
+    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
+    component = "items"
+
+    def __post_init__(self) -> None:
+        check_settings(self, factors=whole, rounds=whole, local_steps=whole, parties=whole)
+        check_settings(self, rate=share, bound=scale, learning_rate=positive, tuning_rate=positive)
+        check_settings(self, tuning=whole_or_none)
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name on the command line."""
+
+    @abstractmethod
+    def local(self, weight: float) -> PartySteps:
+        """How a party of this share of all users, n_k/n, steps in the second stage."""
+
+    @property
+    @abstractmethod
+    def joint(self) -> bool:
+        """Whether user embeddings move in the second stage, too."""
+
+    @property
+    def trimmed(self) -> int | None:
+        """theta, the most ratings of a user that are looked at in the second stage."""
+        return None
+
+    @property
+    def pretrained(self) -> int:
+        """Steps in which user embeddings are fitted to the first V, in the first stage."""
+        return 0
+
+    @property
+    def steps(self) -> int:
+        """T T'."""
+        return self.rounds * self.local_steps
+
+    def pace(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
+        """One over the ratings of an average row, 1/(m tau), as the party's own data have it."""
+        return n_users / np.maximum(1, ratings)
+
+    def challenges(self) -> tuple[Challenge, ...]:
+        """None: normal noise promises nothing at delta 0, at which the games measure."""
+        return ()
+
+    def run(
+        self,
+        interactions: Interactions,
+        rng: np.random.Generator,
+        progress: Progress | None = None,
+        compute: Compute = DEFAULT,
+    ) -> Run:
+        """Train; every round's broadcast and all parties' messages are kept.
+
+        Memory beside the transcript is 2 s + 1 tables of item embeddings.
+        """
+        n, m = interactions.n_users, interactions.n_items
+        first = items = start(rng.random((m, self.factors)), self.bound)
+        parties = self.parted(interactions, items, rng)
+        weights = np.array([len(party.members) / n for party in parties])
+        spill, rounds = Spill(compute), []
+        with one_thread():
+            for number in range(self.rounds):
+                uploads = Uploads(
+                    np.arange(len(parties)), self.sent(parties, items, weights, number)
+                )
+                model = {"items": items, "first": first}
+                rounds.append(spill.keep(Round(broadcast=model, uploads=uploads)))
+                items = self.merge(items, uploads, parties, weights, number)
+                if progress is not None:
+                    progress(number + 1, self.rounds)
+            tuned = np.stack(
+                [self.tune(party, items, weights[k]) for k, party in enumerate(parties)]
+            )
+        users, home = np.empty((n, self.factors), np.float32), np.empty(n, np.int64)
+        for k, party in enumerate(parties):
+            users[party.members], home[party.members] = party.users, k
+        transcript = Transcript(
+            public=self.public(interactions, len(parties)),
+            rounds=tuple(rounds),
+            release={"items": items, "first": first},
+        )
+        return Run(
+            transcript=transcript,
+            model=Model(arrays={"users": users, "items": tuned, "home": home}),
+        )
+
+    def sent(
+        self, parties: list[Party], items: Floats, weights: NDArray[np.float64], number: int
+    ) -> dict[str, Any]:
+        """Every party's V^(k) after its local steps; user embeddings move with ``joint``."""
+        out = np.empty((len(parties), *items.shape), dtype=np.float32)
+        for k, party in enumerate(parties):
+            party.users, out[k] = self.local(float(weights[k])).train(
+                party.users,
+                items,
+                party.ratings,
+                party.rng,
+                pace=party.pace,
+                first=number * self.local_steps,
+                count=self.local_steps,
+            )
+        return {self.component: Dense(out)}
+
+    def merge(
+        self,
+        items: Floats,
+        uploads: Uploads,
+        parties: list[Party],
+        weights: NDArray[np.float64],
+        number: int,
+    ) -> Floats:
+        """The next V: the weighted mean of all V^(k)."""
+        component = uploads.components[self.component]
+        sent = component.dense(np.arange(len(component)))
+        return np.asarray(np.tensordot(weights, sent, 1), dtype=np.float32)
+
+    def tune(self, party: Party, items: Floats, weight: float) -> Floats:
+        """The party's own V after fine-tuning without noise; its user embeddings change, too.
+
+        On all of its ratings, untrimmed, in both embeddings with embedding clipping: user
+        embeddings are first fitted to V, then both take ``tuning`` steps.
+        """
+        if not self.tuning:
+            return items
+        steps = PartySteps(
+            learning_rate=self.tuning_rate,
+            steps=self.tuning,
+            rate=self.rate,
+            weight=1.0,
+            bound=self.bound,
+        )
+        users = fit_users(party.full, items, bound=self.bound, steps=self.pretrained or 20)
+        pace = party.full.shape[0] / max(1, party.full.nnz)
+        party.users, tuned = steps.train(
+            users, items, party.full, party.rng, pace=pace, first=0, count=self.tuning
+        )
+        return tuned
+
+    def score(
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
+    ) -> Floats:
+        """Predicted ratings u.v, (len(users), n_items): a user's party predicts with its own V."""
+        tables, home = model.arrays["items"], model.arrays["home"]
+        out = np.empty((len(users), tables.shape[1]), np.float32)
+        with one_thread():
+            for k in np.unique(home[users]):
+                at = home[users] == k
+                out[at] = model.arrays["users"][users[at]] @ tables[k].T
+        return out
+
+    def parted(
+        self, interactions: Interactions, items: Floats, rng: np.random.Generator
+    ) -> list[Party]:
+        """The parties: users dealt at random, their embeddings and coins from one seed each.
+
+        With fewer users than parties, as many parties as users.
+        """
+        table = explicit(interactions, self.bound)
+        dealt = rng.permutation(interactions.n_users)
+        made = []
+        for members in np.array_split(dealt, min(self.parties, interactions.n_users)):
+            own = np.random.Generator(np.random.SFC64(int(rng.integers(1 << 63))))
+            members = np.sort(members)
+            full = ratings = sparse.csr_array(table[members])
+            if self.trimmed is not None:
+                ratings = trim(full, self.trimmed, Streams.spawn(own, len(members)))
+            users = start(own.random((len(members), self.factors)), self.bound)
+            if self.pretrained:
+                users = fit_users(full, items, bound=self.bound, steps=self.pretrained)
+            pace = float(self.pace(len(members), interactions.n_items, ratings.nnz))
+            made.append(Party(members, full, ratings, users, own, pace))
+        return made
+
+    def public(self, interactions: Interactions, parties: int) -> Public:
+        """What everybody knows of a run."""
+        return Public(
+            algorithm=self.name,
+            n_users=interactions.n_users,
+            n_items=interactions.n_items,
+            settings=numbers(self),
+            parties=parties,
+        )
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        """First messages of parties that hold one user each, (m, p).
+
+        A party of several users adds up their gradients before the noise, so this is its message
+        if its other users had no ratings, but for the number of ratings it divides by.
+        """
+        items, first = self.received(broadcast, profiles)
+        owners = np.repeat(np.arange(profiles.n_users), size)
+        streams = Streams.spawn(rng, len(owners))
+        table = sparse.csr_array(explicit(profiles, self.bound)[owners])
+        return Uploads(owners, {self.component: self.alone(table, items, first, streams)})
+
+    def alone(
+        self, full: sparse.csr_array, items: Floats, first: Floats, streams: Streams
+    ) -> Component:
+        """Messages of n parties of one user each, (m, p), all coins from the party's stream.
+
+        They are trained together, as one problem in which each has items of its own; so many at
+        once as have four million embeddings.
+        """
+        (n, m), p = full.shape, self.factors
+        out, width = np.empty((n, m, p), np.float32), max(1, _NUMBERS // max(1, m * p))
+        for k in range(0, n, width):
+            block = np.arange(k, min(k + width, n))
+            some = sparse.csr_array(full[block])
+            out[block] = self._block(some, items, first, streams.take(block))
+        return Dense(out)
+
+    def _block(
+        self, full: sparse.csr_array, items: Floats, first: Floats, streams: Streams
+    ) -> Floats:
+        ratings, users = self._prepared(full, first, streams)
+        counts = np.diff(ratings.indptr)
+        return self.local(1.0).singles(
+            users,
+            items,
+            ratings,
+            streams,
+            pace=np.broadcast_to(self.pace(1, full.shape[1], counts), len(counts)),
+            count=self.local_steps,
+        )
+
+    def received(
+        self, broadcast: Broadcast | None, profiles: Interactions
+    ) -> tuple[Floats, Floats]:
+        """V as it is, and as it was first, to which user embeddings are pre-trained."""
+        sent = {} if broadcast is None else broadcast
+        expected = (profiles.n_items, self.factors)
+        items = sent.get("items")
+        first = sent.get("first", items)
+        for got in (items, first):
+            if got is None or got.shape != expected:
+                raise InputError(
+                    f'Expected broadcast item embeddings "items" (and "first") of shape '
+                    f"{expected}, got {None if got is None else got.shape}. Send one row an item."
+                )
+        assert items is not None
+        assert first is not None
+        items, first = (np.asarray(table, np.float32) for table in (items, first))
+        return project(items, self.bound), project(first, self.bound)
+
+    def _prepared(
+        self, full: sparse.csr_array, first: Floats, streams: Streams
+    ) -> tuple[sparse.csr_array, Floats]:
+        """Trimmed ratings and first user embeddings of parties of one user each."""
+        ratings = full
+        if self.trimmed is not None:
+            ratings = trim(full, self.trimmed, streams.child(_TRIM))
+        if self.pretrained:
+            return ratings, fit_users(full, first, bound=self.bound, steps=self.pretrained)
+        return ratings, start(streams.child(_START).uniform(self.factors), self.bound)

@@ -1,0 +1,101 @@
+"""Parties that train without each other and publish what they have: central systems with one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Dense, Rows
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import DEFAULT, Model, Progress, Run
+from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import NoisyParties
+from fedrec_auditor.targets.transcript import Broadcast, Round, Transcript, Uploads
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoneParties(NoisyParties):
+    """T T' local steps on both tables, then one message: U^(k) and V_k, published.
+
+    Section 4.3: local-only parties never communicate while they train; the central baselines are
+    the case of one party, s = 1. The message is "users" (n, p) and "items" (m, p), of which the
+    party's own rows are sent.
+    """
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """All steps are on both tables."""
+        return self.steps, 0
+
+    def run(
+        self,
+        interactions: Interactions,
+        rng: np.random.Generator,
+        progress: Progress | None = None,
+        compute: Compute = DEFAULT,
+    ) -> Run:
+        """Train every party; one round, in which all publish."""
+        parties = self.parted(interactions, rng)
+        n, m = interactions.n_users, interactions.n_items
+        stacked, own = self.descent(n).train(
+            self.first(parties, np.full(parties.count, n)),
+            self.first(parties, np.diff(parties.owned)),
+            parties.ratings,
+            parties.coins,
+            user_pace=parties.by_user(),
+            item_pace=parties.by_item(weighted=False),
+            count=self.steps,
+        )
+        versions = stacked.reshape(parties.count, n, self.factors)
+        uploads = Uploads(
+            np.arange(parties.count),
+            {
+                "users": Dense(versions),
+                "items": Rows(indptr=parties.owned, ids=parties.order, values=own, count=m),
+            },
+        )
+        if progress is not None:
+            progress(1, 1)
+        items, owner = np.empty((m, self.factors), dtype=np.float32), np.empty(m, dtype=np.int64)
+        items[parties.order] = own
+        owner[parties.order] = np.repeat(np.arange(parties.count), np.diff(parties.owned))
+        arrays = {"users": versions, "items": items, "owner": owner}
+        transcript = Transcript(
+            public=self.public(interactions, parties.count),
+            rounds=(Round(broadcast=None, uploads=uploads),),
+            release=arrays,
+        )
+        return Run(transcript=transcript, model=Model(arrays=arrays))
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        """What parties publish that hold one user and all items each: (1, p) and (m, p)."""
+        owners = np.repeat(np.arange(profiles.n_users), size)
+        streams = Streams.spawn(rng, len(owners))
+        users, items = self.alone(profiles.take(owners), None, streams, self.steps)
+        n, m = len(owners), profiles.n_items
+        rows = Rows(
+            indptr=m * np.arange(n + 1),
+            ids=np.tile(np.arange(m), n),
+            values=items.reshape(-1, self.factors),
+            count=m,
+        )
+        return Uploads(owners, {"users": Dense(users[:, None, :]), "items": rows})
+
+
+def check_central(settings: LoneParties) -> None:
+    """InputError unless there is one party."""
+    if settings.parties != 1:
+        raise InputError(
+            f"Expected parties=1, for {settings.name} is central, got parties="
+            f"{settings.parties!r}. Ask local-only for several."
+        )

@@ -1,0 +1,145 @@
+"""Gaussian noise on every gradient of a party: what it is, and what it owes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.targets.components import Floats, Ints
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.settings import boolean, check_settings, positive, proper_share
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, Descent
+from fedrec_auditor.targets.systems.federated_mf.parts.rating_parties import RatingParties
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import batch_size, noisy_steps
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+_ONE = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyParties(RatingParties):
+    """N(0, (z Delta)^2) on every entry of a step's sum of gradients, of all rows of both tables.
+
+    Delta is the sensitivity that the paper claims for the ``unit``; ``delta`` its delta.
+    ``faithful`` is the paper: rows are drawn, a fixed number of them, and the divisor counts the
+    party's own ratings. Sampling rows does not amplify for one rating, whose user's other ratings
+    show whether the row was drawn, and the moments accountant proves nothing of a fixed number of
+    rows when a user comes or goes. Repaired, every unit is drawn by itself (each rating, or each
+    user), as the moments accountant assumes, and the divisor takes ``density``, a public guess,
+    for tau.
+
+    ``event`` charges every noisy step, at the true sensitivity. It takes tau for public, as the
+    paper does; strictly, with ``faithful`` the scale of the noise tells how many ratings there are.
+    """
+
+    delta: float = 1e-5
+    density: float = 0.01
+    faithful: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_settings(self, delta=proper_share, density=positive)
+        check_settings(self, faithful=boolean)
+
+    @property
+    @abstractmethod
+    def clipping(self) -> Clipping:
+        """What bounds the gradients."""
+
+    @property
+    @abstractmethod
+    def lengths(self) -> tuple[int, int]:
+        """How many steps a party takes on both tables, and how many on items alone."""
+
+    @abstractmethod
+    def multiplier(self, n_users: int) -> float:
+        """z."""
+
+    @abstractmethod
+    def claimed(self, joint: bool) -> float:
+        """The paper's Delta of the ``unit``."""
+
+    def descent(self, n_users: int) -> Descent:
+        """Steps with noise z Delta."""
+        z = self.multiplier(n_users)
+        return Descent(
+            clipping=self.clipping,
+            learning_rate=self.learning_rate,
+            rate=self.rate,
+            steps=self.lengths[0],
+            unit=self.unit,
+            independent=not self.faithful,
+            sigma=z * self.claimed(joint=True),
+            tuning_sigma=z * self.claimed(joint=False),
+        )
+
+    def pace(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
+        """One over the ratings of an average row: the party's own count, or repaired the guess."""
+        if self.faithful:
+            return super().pace(n_users, n_items, ratings)
+        guess = max(1.0, self.density * n_items)
+        return 1.0 / (min(guess, self.trim) if self.unit == "user" else guess)
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """None, but where a system knows what is left after the projections."""
+        return None
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """Every noisy gradient of the parties that hold the unit, at its true sensitivity.
+
+        One rating is with one party. A user is with all parties, with ``trim`` ratings each if
+        the ``unit`` is the user, else with all items; replaced by another, it moves the sum twice
+        as far, and so does an interaction. Per user, so does a rating that comes or goes: another
+        takes its place in the trimming, and a clipped gradient may turn round. Any one round is
+        charged as the training, since parties keep their item embeddings. Where rows are drawn, a
+        fixed number n' of them, the rows of the user are in a share n'/n of all steps, whatever
+        their data, and it is charged as if it were seen in which. Of a user who comes or goes the
+        share is as large, and the sums are twice as far apart: it takes another one's place.
+        """
+        from dp_accounting import ComposedDpEvent, NonPrivateDpEvent
+
+        n, m = population.n_users, population.n_items
+        single = scope.unit in _ONE
+        parties = 1 if single else min(self.parties, m)
+        held = self.trim if self.unit == "user" else m
+        share = -(-m // min(self.parties, m)) if self.split == "random" else m
+        count = 1 if single else min(held, share)
+        presence = scope.adjacency is Adjacency.ADD_REMOVE
+        far = 1.0 if presence else self.clipping.replaced if scope.unit is Unit.RATING else 2.0
+        if single and self.unit == "user" and scope.adjacency is not Adjacency.REPLACE:
+            far = 2.0
+        amplified = not self.faithful and presence and single == (self.unit == "rating")
+        size = batch_size(n, self.rate)
+        often, revealed = size / n if self.faithful else self.rate, self.faithful
+        if self.faithful and scope.is_presence:
+            # Twice as far apart in a quarter of the steps is as much as in all of them.
+            revealed = often < 0.25 and batch_size(n - 1, self.rate) == size
+            far *= 2.0 if revealed else 1.0
+        one = partial(noisy_steps, amplified=amplified, revealed=revealed)
+        noise = self.descent(n)
+        charged: list[DpEvent] = []
+        for steps, joint, sigma in (
+            (self.lengths[0], True, noise.sigma),
+            (self.lengths[1], False, noise.tuning_sigma),
+        ):
+            if steps == 0:
+                continue
+            z = sigma / (far * self.clipping.sensitivity(count, joint))
+            if not z > 0:
+                return NonPrivateDpEvent()
+            charged.append(one(z, often, steps * parties))
+        return charged[0] if len(charged) == 1 else ComposedDpEvent(charged)
+
+
+def scope_of(
+    unit: str, vantage: Vantage = Vantage.SERVER, adjacency: Adjacency = Adjacency.ADD_REMOVE
+) -> Scope:
+    """A scope of the paper's claims: of a rating or a user, over the training."""
+    kind = Unit.USER if unit == "user" else Unit.RATING
+    return Scope(unit=kind, adjacency=adjacency, vantage=vantage, horizon=Horizon.TRAINING)

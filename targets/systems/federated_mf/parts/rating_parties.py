@@ -1,0 +1,230 @@
+"""Parties that hold some items' ratings each: what the vertical and the central systems share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Floats, Ints
+from fedrec_auditor.targets.compute import one_thread
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.settings import (
+    check_choice,
+    check_settings,
+    numbers,
+    positive,
+    scale,
+    share,
+    whole,
+)
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import Challenge, Evaluation, Model, Split
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import Descent
+from fedrec_auditor.targets.systems.federated_mf.parts.parties import SPLITS, Parties, deal
+from fedrec_auditor.targets.systems.federated_mf.parts.party_coins import PartyCoins, StreamCoins
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
+    PAPER,
+    UNITS,
+    explicit,
+    start,
+    trim,
+)
+from fedrec_auditor.targets.transcript import Broadcast, Public
+
+_NUMBERS = 1 << 22  # embeddings of parties of one user that are trained at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatingParties(ABC):
+    """Settings, split of the items, local training and prediction; members say what is sent.
+
+    ``rounds`` T, ``local_steps`` T', ``factors`` p, ``rate``, ``parties`` s, ``unit`` and ``trim``
+    (theta, used per user only) are the paper's (section 4.3: T = 100, T' = 10, p = 20, sampling
+    rate 0.01, theta 10 for s = 1, 5 for 2 to 10, 2 for 18). ``bound`` is R, the largest rating
+    there can be. ``learning_rate`` is g of ``_sgd_mf``; the paper tunes it for every privacy budget
+    and prints none, so the defaults of all members were picked by MSE on MovieLens-100K, on the
+    split that utility is reported on. Items are dealt to parties at random in shares of one size,
+    or with ``split`` "category" each to the category of its own that has the fewest items, one
+    party a category that has any (section 4.3). A party's ratings are trimmed once, before the
+    training.
+    """
+
+    rounds: int = 100
+    local_steps: int = 10
+    factors: int = 20
+    rate: float = 0.01
+    parties: int = 10
+    bound: float = 5.0
+    learning_rate: float = 0.05
+    unit: str = "rating"
+    trim: int = 5
+    split: str = "random"
+
+    paper = PAPER
+    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
+
+    def __post_init__(self) -> None:
+        check_settings(self, rounds=whole, local_steps=whole, factors=whole, rate=share)
+        check_settings(self, parties=whole, trim=whole)
+        check_settings(self, bound=scale, learning_rate=positive)
+        check_choice(self, "unit", UNITS)
+        check_choice(self, "split", SPLITS)
+
+    @property
+    def steps(self) -> int:
+        """T T'."""
+        return self.rounds * self.local_steps
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name on the command line."""
+
+    @abstractmethod
+    def descent(self, n_users: int) -> Descent:
+        """How a party of so many users steps."""
+
+    def challenges(self) -> tuple[Challenge, ...]:
+        """None: no local randomizer makes a claim by itself here; the noise is a party's."""
+        return ()
+
+    def score(
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
+    ) -> Floats:
+        """Predicted ratings u.v, (len(users), n_items).
+
+        Every item's party predicts with its version of the user embeddings, (s, n, p), where the
+        parties have one each.
+        """
+        items, versions = model.arrays["items"], model.arrays["users"]
+        with one_thread():
+            if versions.ndim == 2:
+                return np.asarray(versions[users] @ items.T)
+            out = np.empty((len(users), len(items)), dtype=items.dtype)
+            for party, version in enumerate(versions):
+                columns = np.flatnonzero(model.arrays["owner"] == party)
+                out[:, columns] = version[users] @ items[columns].T
+            return out
+
+    def pace(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
+        """One over the ratings of an average row, 1/(m_k tau), as the party's own data have it.
+
+        Of one rating at least: a row that is drawn has one, and steps would be too long.
+        """
+        return 1.0 / np.maximum(1.0, ratings / n_users)
+
+    def parted(self, interactions: Interactions, rng: np.random.Generator) -> Parties:
+        """The parties: items dealt to them, coins from one seed each.
+
+        With fewer items than parties, as many parties as items. InputError for a split by
+        categories of items that have none, or more or fewer categories than ``parties``.
+        """
+        table, n = explicit(interactions, self.bound).tocsc(), interactions.n_users
+        shares = deal(interactions, self.parties, self.split, rng)
+        generators, blocks, paces = [], [], []
+        for columns in shares:
+            own = np.random.Generator(np.random.SFC64(int(rng.integers(1 << 63))))
+            part = sparse.csr_array(table[:, columns])
+            if self.unit == "user":
+                part = trim(part, self.trim, Streams.spawn(own, n))
+            generators.append(own)
+            blocks.append(part)
+            paces.append(float(self.pace(n, len(columns), part.nnz)))
+        owned = np.concatenate([[0], np.cumsum([len(columns) for columns in shares])])
+        return Parties(
+            ratings=sparse.csr_array(sparse.block_diag(blocks, format="csr")),
+            order=np.concatenate(shares),
+            owned=owned,
+            pace=np.array(paces),
+            coins=PartyCoins(tuple(generators), n, owned),
+        )
+
+    def first(self, parties: Parties, counts: Ints) -> Floats:
+        """First embeddings, ``counts[k]`` rows of each party's own coins, stacked."""
+        drawn = zip(parties.coins.generators, counts, strict=True)
+        return np.concatenate(
+            [start(rng.random((count, self.factors)), self.bound) for rng, count in drawn]
+        )
+
+    def public(self, interactions: Interactions, parties: int) -> Public:
+        """What everybody knows of a run."""
+        return Public(
+            algorithm=self.name,
+            n_users=interactions.n_users,
+            n_items=interactions.n_items,
+            settings=numbers(self),
+            parties=parties,
+        )
+
+    def alone(
+        self, profiles: Interactions, users: Floats | None, streams: Streams, steps: int
+    ) -> tuple[Floats, Floats]:
+        """Parties that hold one user and all items each: (n, p) and (n, m, p) after ``steps``.
+
+        All coins come from the party's own stream. Parties are trained together, as one problem
+        in which each has items of its own, as many at once as memory for about four million
+        numbers allows. Without ``users`` their embeddings are drawn, too. A party of one user
+        draws it in every step, unless units are drawn by themselves.
+        """
+        ratings = explicit(profiles, self.bound)
+        if self.unit == "user":
+            ratings = trim(ratings, self.trim, streams.child(0).child(0))
+        n, m = ratings.shape
+        width = max(1, _NUMBERS // max(1, m * self.factors))
+        blocks = [np.arange(k, min(k + width, n)) for k in range(0, n, width)]
+        out = [
+            self._block(
+                sparse.csr_array(ratings[block]),
+                None if users is None else users[block],
+                streams.take(block),
+                steps,
+            )
+            for block in blocks
+        ]
+        if not out:
+            return np.zeros((0, self.factors)), np.zeros((0, m, self.factors))
+        return np.concatenate([u for u, _ in out]), np.concatenate([v for _, v in out])
+
+    def received(self, broadcast: Broadcast | None, profiles: Interactions) -> Floats:
+        """The broadcast embeddings of these users, (n, p)."""
+        users = None if broadcast is None else broadcast.get("users")
+        shapes = tuple((rows, self.factors) for rows in (profiles.n_users, 1))
+        if users is None or users.shape not in shapes:
+            got = None if users is None else users.shape
+            raise InputError(
+                f'Expected broadcast embeddings "users" of shape {shapes[0]}, got {got}. Send one '
+                "row a profile, in their order, or one for all."
+            )
+        return np.broadcast_to(users, shapes[0])
+
+    def _block(
+        self, ratings: sparse.csr_array, users: Floats | None, streams: Streams, steps: int
+    ) -> tuple[Floats, Floats]:
+        (n, m), p = ratings.shape, self.factors
+        draws = streams.child(0)
+        items = start(draws.child(1).uniform(m * p).reshape(n * m, p), self.bound)
+        if users is None:
+            users = start(draws.child(2).uniform(p), self.bound)
+        counts = np.diff(ratings.indptr)
+        # Every party has columns of its own.
+        wide = sparse.csr_array(
+            (ratings.data, ratings.indices + m * np.repeat(np.arange(n), counts), ratings.indptr),
+            shape=(n, n * m),
+        )
+        pace = np.broadcast_to(self.pace(1, m, counts), n)[:, None]
+        users, items = self.descent(1).train(
+            users,
+            items,
+            wide,
+            StreamCoins(streams),
+            user_pace=pace,
+            item_pace=np.repeat(pace, m, axis=0),
+            count=steps,
+        )
+        return users, items.reshape(n, m, p)

@@ -1,0 +1,231 @@
+"""Gradient descent on (x - u.v)^2 over sampled rows: what the federated systems of the paper share.
+
+Embeddings follow the dtype of the tables they are given (float32 on the wire: Figure 2 counts
+four bytes a number). Gradients are *sums* over observed ratings: the paper calibrates its noise to
+such a sum, so noise is added to the sum and both are then divided by n' m' tau, the number of
+ratings expected in a batch (section 3.1); added after the division, as the formula in section
+4.1.3 reads, the noise would be thousands of times the gradient.
+
+The paper tunes the learning rate by training loss and prints none. Here a rate g means
+gamma = g n', that is, steps of g / (m' tau) on the sum: one number for data of any size.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Floats, Ints
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.streams import Streams
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+PAPER = "Li, Ding, Zhang, Li, Zhou: Federated MF with privacy guarantee, PVLDB 15(4), 2022"
+COUNTED = (
+    "The proof takes the numbers of ratings that gradients are divided by for public, as the paper "
+    "does."
+)
+UNITS = ("rating", "user")
+_BLOCK = 1 << 18  # ratings whose embeddings are gathered at once
+_SLOWING, _LAST = 0.8, 0.52  # the rate falls over 80% of the steps, as in Abadi et al. 2016 to 52%
+
+
+def explicit(interactions: Interactions, bound: float) -> sparse.csr_array:
+    """The ratings as float32; InputError unless all lie in (0, ``bound``]."""
+    values = interactions.ratings.data
+    if len(values) and not (values.min() > 0 and values.max() <= bound):
+        raise InputError(
+            f"Expected ratings in (0, {bound:g}], got {values.min():g} to {values.max():g}. "
+            "Set bound to the largest rating there can be, and shift ratings to be positive."
+        )
+    return interactions.ratings
+
+
+def start(uniform: NDArray[Any], bound: float) -> NDArray[np.float32]:
+    """First embeddings from uniforms (n, p) in (0, 1): u.v = R/2 in expectation, u, v >= 0.
+
+    The paper says "randomly". Entries are uniform in [0, 2a], p a^2 = R/2: norm^2 is 2R/3 on
+    average. The few longer rows are projected to norm^2 <= R, or equation 6 would not bound the
+    gradients of the first step. Independent of the data.
+    """
+    drawn = uniform * math.sqrt(2.0 * bound / uniform.shape[-1])
+    return project(drawn, bound).astype(np.float32)
+
+
+def project(embeddings: Floats, bound: float) -> Floats:
+    """The nearest rows without negative entries and of norm^2 <= ``bound`` (equation 6)."""
+    positive = np.maximum(embeddings, 0.0)
+    norm = np.sqrt(np.einsum("...i,...i->...", positive, positive) / positive.dtype.type(bound))
+    return np.asarray(positive / np.maximum(norm, 1.0)[..., None])
+
+
+def trim(ratings: sparse.csr_array, most: int, streams: Streams) -> sparse.csr_array:
+    """At most ``most`` ratings of every user, drawn uniformly by its stream (section 4.1.1)."""
+    counts = np.diff(ratings.indptr)
+    if ratings.nnz == 0 or counts.max() <= most:
+        return ratings
+    rows = np.repeat(np.arange(len(counts)), counts)
+    place = np.arange(ratings.nnz) - np.repeat(ratings.indptr[:-1], counts)
+    keys = streams.laplace_at(rows, place)  # any continuous law: only the order counts
+    order = np.lexsort((keys, rows))
+    keep = np.sort(order[place < most])  # rows are in order, so places are ranks there
+    indptr = np.concatenate([[0], np.cumsum(np.minimum(counts, most))])
+    return sparse.csr_array(
+        (ratings.data[keep], ratings.indices[keep], indptr), shape=ratings.shape
+    )
+
+
+def batch_size(n: int, rate: float) -> int:
+    """n' = rate n, at least one row."""
+    return max(1, round(rate * n))
+
+
+def sample_rows(
+    n: int, rate: float, rng: np.random.Generator, poisson: bool = False
+) -> NDArray[np.int64]:
+    """n' rows without replacement, ascending (section 4.1.2); or each by itself at ``rate``."""
+    if poisson:
+        return np.flatnonzero(rng.random(n) < rate)
+    return np.sort(rng.choice(n, size=batch_size(n, rate), replace=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Ratings of some rows: ``users`` (b,) their places in the table, ``ratings`` csr (b, m)."""
+
+    users: Ints
+    ratings: sparse.csr_array
+
+    @classmethod
+    def of(cls, ratings: sparse.csr_array, users: Ints) -> Batch:
+        """The rows ``users`` of a table."""
+        return cls(users, sparse.csr_array(ratings[users]))
+
+    @classmethod
+    def thinned(cls, ratings: sparse.csr_array, kept: Ints) -> Batch:
+        """The ratings at the places ``kept`` (ascending) in ``ratings.data``, of all rows."""
+        return cls(
+            np.arange(ratings.shape[0]),
+            sparse.csr_array(
+                (
+                    ratings.data[kept],
+                    ratings.indices[kept],
+                    np.searchsorted(kept, ratings.indptr),
+                ),
+                shape=ratings.shape,
+            ),
+        )
+
+    def errors(self, users: Floats, items: Floats) -> Floats:
+        """u.v - x of every rating, (nnz,); ``users`` is the whole table."""
+        table = self.ratings
+        rows = np.repeat(self.users, np.diff(table.indptr))
+        out = np.empty(table.nnz, dtype=users.dtype)
+        for first in range(0, table.nnz, _BLOCK):
+            block = slice(first, first + _BLOCK)
+            left, right = users[rows[block]], items[table.indices[block]]
+            out[block] = np.einsum("ij,ij->i", left, right)
+        return np.asarray(out - table.data, dtype=users.dtype)
+
+    def gradients(self, errors: Floats, users: Floats, items: Floats) -> tuple[Floats, Floats]:
+        """Sums of 2 e v over each row, (b, p), and of 2 e u over each item, (m, p).
+
+        -2 v (x - u.v) and -2 u (x - u.v) of section 4.1.1, with the errors given.
+        """
+        table = sparse.csr_array(
+            (2.0 * errors, self.ratings.indices, self.ratings.indptr), shape=self.ratings.shape
+        )
+        return table @ items, table.T @ users[self.users]
+
+    def clip_ratings(self, errors: Floats, users: Floats, items: Floats, clip: float) -> Floats:
+        """Errors scaled so that no rating's joint gradient 2 e (v, u) is longer than ``clip``."""
+        size = self._squares(users)[self._rows] + _squares(items)[self.ratings.indices]
+        return errors * _shrink(2.0 * np.abs(errors) * np.sqrt(size), clip)
+
+    def clip_users(self, errors: Floats, users: Floats, items: Floats, clip: float) -> Floats:
+        """Errors scaled so that no user's joint gradient, in u and all its v, exceeds ``clip``."""
+        table = sparse.csr_array(
+            (2.0 * errors, self.ratings.indices, self.ratings.indptr), shape=self.ratings.shape
+        )
+        energy = np.bincount(self._rows, weights=np.square(2.0 * errors), minlength=len(self.users))
+        norm = np.sqrt(_squares(table @ items) + energy * self._squares(users))
+        return np.asarray(errors * _shrink(norm, clip)[self._rows], dtype=errors.dtype)
+
+    @property
+    def _rows(self) -> NDArray[np.intp]:
+        return np.repeat(np.arange(len(self.users)), np.diff(self.ratings.indptr))
+
+    def _squares(self, users: Floats) -> Floats:
+        return _squares(users[self.users])
+
+
+def rate_at(step: int, steps: int, rate: float) -> float:
+    """The learning rate of a step: falling linearly over the first 80%, then level (section 4.3).
+
+    To 52% of ``rate``, as in Abadi et al. 2016, section 5.2, to which the paper refers.
+    """
+    return rate * (1.0 - (1.0 - _LAST) * min(1.0, step / max(1.0, _SLOWING * steps)))
+
+
+@lru_cache(maxsize=256)
+def accounted(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
+    """Epsilon by the paper's accountant: moments of the Poisson-sampled Gaussian, ``steps`` times.
+
+    Least (alpha(l) + ln 1/delta)/l over the moments l (section 2.2, after Abadi et al. 2016,
+    Theorem 2). Propositions 2 and 3 give only its order, with constants that are none.
+    """
+    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    if noise_multiplier == 0.0:
+        return math.inf
+    moments = np.concatenate([np.geomspace(0.05, 1.0, 20), np.arange(2.0, 64.0), [96, 128, 256]])
+    accountant = RdpAccountant(orders=1.0 + moments)
+    curve = accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(noise_multiplier))).rdp
+    return float(np.min(steps * np.asarray(curve) - math.log(delta) / moments))
+
+
+def noisy_steps(
+    noise_multiplier: float, rate: float, steps: int, *, amplified: bool, revealed: bool = False
+) -> DpEvent:
+    """``steps`` noisy gradients at ``noise_multiplier`` times the sensitivity.
+
+    ``amplified`` says that every unit is sampled by itself at ``rate``; ``revealed`` that the row
+    it stands in is drawn at ``rate``, whatever its data, and that the adversary may see when: for
+    one rating of the row, the others show it. Otherwise nothing is granted for sampling.
+    """
+    from dp_accounting import (
+        GaussianDpEvent,
+        NonPrivateDpEvent,
+        PoissonSampledDpEvent,
+        SelfComposedDpEvent,
+    )
+
+    if noise_multiplier == 0.0:
+        return NonPrivateDpEvent()
+    one = GaussianDpEvent(noise_multiplier)
+    if amplified:
+        one = PoissonSampledDpEvent(rate, one)
+    elif revealed and rate < 1.0:
+        from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent
+
+        one = RevealedSamplingDpEvent(rate, one)
+    return SelfComposedDpEvent(one, steps)
+
+
+def _squares(rows: Floats) -> Floats:
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
+
+
+def _shrink(norm: Floats, clip: float) -> Floats:
+    """min(1, clip/norm), 1 at norm 0."""
+    return np.asarray(clip / np.maximum(norm, clip), dtype=norm.dtype)

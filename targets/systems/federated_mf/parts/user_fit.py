@@ -1,0 +1,65 @@
+"""User embeddings fitted on the device to fixed item embeddings, within the constraints.
+
+The pre-training and fine-tuning of HFL-SGDMF and LFL-SGDMF: each user minimizes the sum of
+(x - u.v)^2 over its ratings, u >= 0 and |u|^2 <= R (equation 6). The paper says neither how long
+nor at what rate. Here: a fixed number of accelerated projected gradient steps (Beck and Teboulle
+2009) from a fixed start, of length 1/L_u with L_u the trace of the user's Gram matrix, which no
+curvature exceeds. A user's embedding depends on its own ratings and the items only, and draws
+nothing. Users without ratings stay at the start.
+
+Gram matrices come from one sparse product with the items' outer products: memory is
+(n_items + _USERS) p^2 numbers, whatever the number of ratings.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import project
+
+_USERS = 4096
+
+
+def neutral(factors: int, bound: float) -> NDArray[np.float64]:
+    """Where every user starts: equal entries, norm^2 R/2."""
+    return np.full(factors, math.sqrt(bound / (2.0 * factors)))
+
+
+def fit_users(
+    ratings: sparse.csr_array, items: Floats, *, bound: float, steps: int
+) -> NDArray[np.float32]:
+    """Embeddings (n, p) after ``steps`` steps from ``neutral`` towards the constrained optimum."""
+    factors = items.shape[1]
+    v = items.astype(np.float64)
+    outer = (v[:, :, None] * v[:, None, :]).reshape(len(v), -1)
+    out = np.empty((ratings.shape[0], factors), np.float32)
+    for first in range(0, len(out), _USERS):
+        table: Any = ratings[first : first + _USERS].astype(np.float64)
+        held = table.copy()
+        held.data[:] = 1.0
+        gram = (held @ outer).reshape(-1, factors, factors)
+        out[first : first + _USERS] = _descend(gram, table @ v, bound, steps)
+    return out
+
+
+def _descend(
+    gram: NDArray[np.float64], target: NDArray[np.float64], bound: float, steps: int
+) -> NDArray[np.float64]:
+    """Minimize u G u / 2 - b u for all users at once; ``gram`` (n, p, p), ``target`` (n, p)."""
+    trace = np.einsum("nii->n", gram)
+    length = np.where(trace > 0, 1.0 / np.where(trace > 0, trace, 1.0), 0.0)[:, None]
+    u = np.broadcast_to(neutral(target.shape[1], bound), target.shape)
+    ahead, momentum = u, 1.0
+    for _ in range(steps):
+        slope = np.matmul(gram, ahead[:, :, None])[:, :, 0] - target
+        after: NDArray[np.float64] = np.asarray(project(ahead - length * slope, bound), np.float64)
+        follow = (1.0 + math.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
+        ahead = after + (momentum - 1.0) / follow * (after - u)
+        u, momentum = after, follow
+    return u

@@ -1,0 +1,1 @@
+"""Zhang et al.: attribute inference on FedRec, and what protects its uploads."""

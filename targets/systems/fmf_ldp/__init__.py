@@ -1,0 +1,1 @@
+"""Minto et al., RecSys 2021: implicit feedback, one-coordinate reports."""

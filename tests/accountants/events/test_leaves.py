@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import math
+
+import attr
+import pytest
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    NoOpDpEvent,
+    PoissonSampledDpEvent,
+    SelfComposedDpEvent,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events.leaves import (
+    BitFlipDpEvent,
+    RevealedSamplingDpEvent,
+    ShuffledDpEvent,
+    leaves,
+)
+
+LEAVES = st.sampled_from(
+    [
+        BitFlipDpEvent(0.9, 0.2),
+        BitFlipDpEvent(0.9, 0.3),
+        GaussianDpEvent(0.9),
+        PoissonSampledDpEvent(0.1, ComposedDpEvent([GaussianDpEvent(1.0)])),
+        NoOpDpEvent(),
+    ]
+)
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4).map(ComposedDpEvent),
+        st.tuples(inner, st.integers(1, 5)).map(lambda pair: SelfComposedDpEvent(*pair)),
+    ),
+    max_leaves=12,
+)
+
+
+def unrolled(event: DpEvent) -> list[DpEvent]:
+    """Every single use, one by one."""
+    if isinstance(event, NoOpDpEvent):
+        return []
+    if isinstance(event, SelfComposedDpEvent):
+        return unrolled(event.event) * event.count
+    if isinstance(event, ComposedDpEvent):
+        return [leaf for part in event.events for leaf in unrolled(part)]
+    return [event]
+
+
+@given(TREES)
+def test_counts_are_those_of_the_tree_unrolled(event: DpEvent) -> None:
+    uses = unrolled(event)
+    found = leaves(event)
+    assert sum(count for _, count in found) == len(uses)
+    for leaf, count in found:
+        assert sum(type(use) is type(leaf) and use == leaf for use in uses) == count
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5])
+def test_a_senseless_count_is_refused(count: float) -> None:
+    with pytest.raises(InputError, match="count"):
+        leaves(SelfComposedDpEvent(GaussianDpEvent(1.0), count))
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.1, math.nan])
+def test_a_senseless_rate_is_refused(rate: float) -> None:
+    with pytest.raises(InputError, match="sampling_probability"):
+        RevealedSamplingDpEvent(rate, GaussianDpEvent(1.0))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        BitFlipDpEvent(0.7, 0.1),
+        ShuffledDpEvent(1.0, 10, True),
+        RevealedSamplingDpEvent(0.3, BitFlipDpEvent(0.7, 0.1)),
+    ],
+)
+def test_our_leaves_go_through_the_librarys_serialization(event: DpEvent) -> None:
+    assert attr.has(type(event))
+    assert DpEvent.from_named_tuple(event.to_named_tuple()) == event

@@ -1,0 +1,158 @@
+"""Composed losses against closed forms, dp-accounting's slow route, and from both ends."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as library
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedrec_auditor.accountants.losses.composition import Uses, epsilon_above, epsilon_below
+from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.losses.pairs import AtomicPair, GaussianPair, LaplacePair, Reversed
+from fedrec_auditor.accountants.losses.sampled_pairs import FixedSize, Poisson, Revealed
+from tests.contracts.accountants import response
+
+STEP = 1e-4
+
+
+def responses(local: float) -> AtomicPair:
+    return AtomicPair.pure(local)
+
+
+@pytest.mark.parametrize("delta", [1e-100, 1e-30, 1e-9, 1e-2, 0.4])
+@pytest.mark.parametrize(
+    ("mu", "count"), [(1.0, 1), (0.2, 300), (0.01, 10), (10.0, 1), (1.0, 1000), (1e-3, 10**5)]
+)
+def test_gaussians_are_bracketed_however_rare_the_event(
+    mu: float, count: int, delta: float
+) -> None:
+    uses = ((GaussianPair(mu), count),)
+    truth = gaussian_epsilon(delta, mu * math.sqrt(count))
+    above, below = epsilon_above(uses, delta), epsilon_below(uses, delta)
+    assert below <= truth * (1 + 1e-9) <= above * (1 + 2e-9) + 1e-12
+    assert above <= truth * (1 + 2e-3) + 1e-4
+    assert below >= truth * (1 - 1e-2) - 1e-3
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-4, 0.2])
+@pytest.mark.parametrize(("local", "count"), [(0.01, 2000), (0.25, 2000), (2.5, 200), (8.0, 3)])
+def test_responses_are_bracketed(local: float, count: int, delta: float) -> None:
+    uses = ((responses(local), count),)
+    truth = response(local)(count, delta)
+    assert epsilon_below(uses, delta) <= truth * (1 + 1e-9) + 1e-9
+    assert truth <= epsilon_above(uses, delta) <= truth * (1 + 1e-5) + 1e-6
+
+
+@pytest.mark.parametrize("delta", [1e-8, 1e-5, 1e-2])
+@pytest.mark.parametrize(
+    ("rate", "noise", "count"), [(0.01, 1.0, 500), (0.2, 3.0, 100), (0.5, 0.8, 1)]
+)
+def test_poisson_samples_agree_with_the_library(
+    rate: float, noise: float, count: int, delta: float
+) -> None:
+    slow = library.from_gaussian_mechanism(
+        noise, sampling_prob=rate, value_discretization_interval=STEP
+    ).self_compose(count)
+    pair = Poisson(GaussianPair(1 / noise), rate)
+    ours = max(epsilon_above(((one, count),), delta) for one in (pair, Reversed(pair)))
+    assert ours == pytest.approx(slow.get_epsilon_for_delta(delta), rel=1e-3, abs=1e-3)
+
+
+@pytest.mark.parametrize("rate", [0.05, 1.0])
+def test_laplace_noise_agrees_with_the_library(rate: float) -> None:
+    slow = library.from_laplace_mechanism(
+        1.5, sampling_prob=rate, value_discretization_interval=STEP
+    ).self_compose(40)
+    pair = Poisson(LaplacePair(1 / 1.5), rate)
+    for delta in (1e-8, 1e-5, 1e-2):
+        ours = max(epsilon_above(((one, 40),), delta) for one in (pair, Reversed(pair)))
+        assert ours == pytest.approx(slow.get_epsilon_for_delta(delta), rel=1e-3, abs=1e-3)
+
+
+def test_unlike_leaves_agree_with_the_library() -> None:
+    slow = library.from_laplace_mechanism(3.0, value_discretization_interval=STEP).self_compose(40)
+    slow = slow.compose(library.from_gaussian_mechanism(1.3, value_discretization_interval=STEP))
+    uses = ((LaplacePair(1 / 3.0), 40), (GaussianPair(1 / 1.3), 1))
+    for delta in (1e-8, 1e-5, 1e-2):
+        truth = slow.get_epsilon_for_delta(delta)
+        assert epsilon_above(uses, delta) == pytest.approx(truth, rel=1e-3, abs=1e-3)
+
+
+PAIRS = st.sampled_from(
+    [
+        GaussianPair(0.3),
+        LaplacePair(0.5),
+        responses(0.7),
+        AtomicPair.of((0.4, 0.3), (0.0, 0.7 - 0.3 * math.exp(-0.4)), (-0.4, 0.3 * math.exp(-0.4))),
+        Poisson(GaussianPair(0.9), 0.1),
+        Reversed(Poisson(GaussianPair(0.9), 0.1)),
+        FixedSize(LaplacePair(1.0), 0.2),
+        Revealed(GaussianPair(0.5), 0.3),
+    ]
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    uses=st.lists(st.tuples(PAIRS, st.integers(1, 60)), min_size=1, max_size=3).map(tuple),
+    delta=st.sampled_from([1e-12, 1e-6, 1e-3, 0.1]),
+)
+def test_the_two_ends_meet(uses: Uses, delta: float) -> None:
+    below, above = epsilon_below(uses, delta), epsilon_above(uses, delta)
+    assert below <= above
+    assert above - below <= 0.05 * above + 0.05
+    more = tuple((pair, count + 1) for pair, count in uses)
+    assert epsilon_above(more, delta) >= above - 1e-3
+    assert epsilon_above(uses, 2 * delta) <= above
+
+
+@pytest.mark.parametrize(
+    "uses",
+    [
+        ((LaplacePair(700.0), 1),),
+        ((LaplacePair(60.0), 64 * 1682),),
+        ((LaplacePair(1e6), 3), (GaussianPair(1e-3), 10**6)),
+        ((GaussianPair(1e-5), 10**9),),
+        ((Poisson(GaussianPair(100.0), 1e-6), 10**6),),
+        ((Poisson(GaussianPair(0.01), 1e-5), 10**7),),
+        ((FixedSize(GaussianPair(1.0), 1e-3), 10**5),),
+        ((responses(1e-6), 10**9), (responses(60.0), 100), (responses(0.1), 77)),
+    ],
+)
+def test_extremes_take_less_than_a_second(uses: Uses) -> None:
+    started = time.process_time()
+    above = epsilon_above(uses, 1e-6)
+    assert time.process_time() - started < 1.0
+    assert epsilon_below(uses, 1e-6) <= above < math.inf
+
+
+def test_an_impossible_output_is_told_with_its_probability() -> None:
+    pair = AtomicPair.of((0.0, 0.99), infinite=0.01)
+    assert math.isinf(epsilon_above(((pair, 3),), 0.0297))
+    assert math.isinf(epsilon_below(((pair, 3),), 0.0297))
+    assert epsilon_above(((pair, 3),), 0.0298) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "pair", [GaussianPair(0.7), LaplacePair(2.0), Poisson(GaussianPair(1.0), 0.1)]
+)
+def test_masses_are_those_of_many_draws(pair: GaussianPair | LaplacePair | Poisson) -> None:
+    """Cells against a histogram of losses drawn from P; a miss of six deviations is 1e-8."""
+    rng, n = np.random.default_rng(5), 400_000
+    if isinstance(pair, LaplacePair):
+        x = rng.laplace(size=n)
+        loss = np.abs(x - pair.m) - np.abs(x)
+    else:
+        noise = pair if isinstance(pair, GaussianPair) else pair.pair
+        rate = 1.0 if isinstance(pair, GaussianPair) else pair.rate
+        x = rng.standard_normal(n) + noise.mu * (rng.random(n) < rate)
+        loss = np.log1p(rate * np.expm1(noise.mu * x - noise.mu**2 / 2))
+    edges = np.array([-np.inf, -2.1, -1.0, -0.06, 0.01, 0.3, 1.5, 2.1, np.inf])
+    expected = np.exp(pair.between(edges)[0])
+    seen = np.histogram(loss, np.nan_to_num(edges, posinf=1e9, neginf=-1e9))[0] / n
+    assert np.all(np.abs(seen - expected) <= 6 * np.sqrt(expected * (1 - expected) / n) + 1e-9)

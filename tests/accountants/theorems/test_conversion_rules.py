@@ -1,0 +1,175 @@
+"""The laws of growth against enumerated mechanisms, and the wrong ones against explicit pairs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.theorems.conversion_rules import Group, Total
+
+Law = NDArray[np.float64]
+EPSILONS = st.floats(0.0, 3.0)
+
+
+def hockey_stick(p: Law, q: Law, epsilon: float) -> float:
+    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
+
+
+def either_way(p: Law, q: Law, epsilon: float) -> float:
+    return max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon))
+
+
+def response(epsilon: float) -> tuple[Law, Law]:
+    """Randomized response on a bit."""
+    truth = 1 / (1 + math.exp(-epsilon))
+    return np.array([truth, 1 - truth]), np.array([1 - truth, truth])
+
+
+def product(laws: list[Law]) -> Law:
+    """All outputs of independent mechanisms, by enumeration."""
+    out = np.ones(1)
+    for law in laws:
+        out = np.outer(out, law).ravel()
+    return out
+
+
+@st.composite
+def laws(draw: st.DrawFn, count: int) -> list[Law]:
+    """Any laws over a few outputs, some of them impossible here or there."""
+    size = draw(st.integers(2, 4))
+    weights = st.lists(
+        st.one_of(st.just(0.0), st.floats(0.01, 1)), min_size=size, max_size=size
+    ).filter(lambda row: sum(row) > 0)
+    rows = [np.array(draw(weights)) for _ in range(count)]
+    return [row / row.sum() for row in rows]
+
+
+@given(st.data(), st.integers(1, 4), EPSILONS)
+def test_a_group_has_no_more_than_the_chain_of_its_changes(
+    data: st.DataObject, size: int, epsilon: float
+) -> None:
+    """A chain of any laws, each within (eps, delta) of the next, with delta computed exactly."""
+    chain = data.draw(laws(size + 1))
+    delta = max(either_way(p, q, epsilon) for p, q in itertools.pairwise(chain))
+    if delta >= 1.0:
+        return
+    total, grown = Group(size).forward(epsilon, delta)
+    assert total == pytest.approx(size * epsilon)
+    assert either_way(chain[0], chain[-1], total) <= grown + 1e-12
+
+
+@given(st.integers(1, 6), EPSILONS)
+def test_bits_flipped_together_have_exactly_the_group_epsilon(size: int, epsilon: float) -> None:
+    """k randomized responses, all inputs changed: k eps is attained at delta 0, and not below."""
+    zero, one = response(epsilon)
+    p, q = product([zero] * size), product([one] * size)
+    for law in (Group(size), Total(size)):
+        total, delta = law.forward(epsilon, 0.0)
+        assert delta == 0.0
+        assert either_way(p, q, total) <= 1e-12
+        assert math.log(p.max() / q[p.argmax()]) == pytest.approx(total, abs=1e-9)
+
+
+@given(st.data(), st.integers(1, 4), EPSILONS)
+def test_a_composition_has_no_more_than_the_sums(
+    data: st.DataObject, count: int, epsilon: float
+) -> None:
+    """Unlike mechanisms of finitely many outputs, each within (eps, delta)."""
+    pairs = [data.draw(laws(2)) for _ in range(count)]
+    delta = max(either_way(p, q, epsilon) for p, q in pairs)
+    if delta >= 1.0:
+        return
+    total, grown = Total(count).forward(epsilon, delta)
+    p, q = (product([pair[world] for pair in pairs]) for world in (0, 1))
+    assert either_way(p, q, total) <= grown + 1e-12
+
+
+@settings(deadline=None)  # the first one imports the accountant
+@given(st.integers(2, 8), st.floats(0.05, 3.0), st.sampled_from([1e-6, 1e-3, 0.1]))
+def test_pure_epsilons_compose_optimally(count: int, epsilon: float, delta: float) -> None:
+    """The exact figure of composed randomized responses: reached, and never undercut."""
+    zero, one = response(epsilon)
+    p, q = product([zero] * count), product([one] * count)
+    total, reached = Total(count, delta).forward(epsilon, 0.0)
+    assert reached == delta
+    assert total <= count * epsilon
+    assert hockey_stick(p, q, total) <= delta + 1e-12
+    if total > 0:
+        assert hockey_stick(p, q, total * (1 - 1e-6)) >= delta * (1 - 1e-5)
+    # With a delta of its own each part is charged as it is.
+    assert Total(count, delta).forward(epsilon, 1e-9)[0] == count * epsilon
+
+
+def staircase(size: int, epsilon: float, delta: float) -> list[Law]:
+    """Worlds 0 ... k in which one event has probability d (1 + e^eps + ... ), k to 0 times."""
+    event = [delta * sum(math.exp(j * epsilon) for j in range(size - i)) for i in range(size + 1)]
+    return [np.array([p, 1 - p]) for p in event]
+
+
+@given(st.integers(2, 5), st.floats(0.01, 1.0), st.floats(1e-6, 1e-3))
+def test_the_groups_delta_is_attained_so_that_k_delta_is_wrong(
+    size: int, epsilon: float, delta: float
+) -> None:
+    """One mechanism for every size: (eps, delta) for a change, and no better for the group."""
+    chain = staircase(size, epsilon, delta)
+    for p, q in itertools.pairwise(chain):
+        assert either_way(p, q, epsilon) <= delta * (1 + 1e-9)
+    total, grown = Group(size).forward(epsilon, delta)
+    assert hockey_stick(chain[0], chain[-1], total) == pytest.approx(grown)
+    assert grown > size * delta  # the wrong formula, which this mechanism breaks
+
+
+def test_replacing_costs_one_plus_e_to_the_epsilon_times_delta() -> None:
+    """The paper's (2 eps, 2 delta) for replacement, broken: with a record, none, and another."""
+    epsilon, delta = 1.0, 1e-5
+    one, none, other = staircase(2, epsilon, delta)
+    assert either_way(one, none, epsilon) <= delta * (1 + 1e-9)
+    assert either_way(none, other, epsilon) <= delta * (1 + 1e-9)
+    reached = hockey_stick(one, other, 2 * epsilon)
+    assert reached == pytest.approx((1 + math.e) * delta)
+    assert reached > 1.8 * (2 * delta)
+    assert Group(2).forward(epsilon, delta) == pytest.approx((2 * epsilon, reached))
+
+
+@given(st.data(), st.integers(1, 4), EPSILONS, st.floats(1e-9, 0.5))
+def test_the_way_back_undoes_the_way_there(
+    data: st.DataObject, size: int, epsilon: float, delta: float
+) -> None:
+    law: Group | Total = Group(size) if data.draw(st.booleans()) else Total(size)
+    total, grown = law.forward(epsilon, delta)
+    if grown < 1.0:
+        assert law.backward(total, grown) == pytest.approx((epsilon, delta), rel=1e-9, abs=1e-300)
+    assert law.backward(total, 0.0) == pytest.approx((epsilon, 0.0))
+
+
+@pytest.mark.parametrize("law", [Group(7), Total(7), Total(7, 1e-6)])
+def test_extremes_print_and_do_not_crash(law: Group | Total) -> None:
+    assert law.forward(0.0, 0.0)[0] == 0.0
+    assert law.forward(1e6, 0.0)[0] == pytest.approx(7e6)
+    assert law.forward(math.inf, 0.0)[0] == math.inf
+    assert law.forward(math.inf, 1e-5)[0] == math.inf
+    assert Group(7).forward(1e6, 1e-5) == (7e6, 1.0)
+    assert Group(7).forward(0.0, 1e-5) == pytest.approx((0.0, 7e-5))
+    assert Group(7).forward(1e-300, 1e-5)[1] == pytest.approx(7e-5)
+    assert str(law)
+
+
+def test_counts_and_numbers_that_make_no_sense_are_refused() -> None:
+    for count in (0, -1, 1.5, True, math.nan):
+        for kind in (Group, Total):
+            with pytest.raises(InputError, match="count"):
+                kind(count)  # type: ignore[arg-type]
+    laws_of_two: tuple[Group | Total, ...] = (Group(2), Total(2))
+    for law in laws_of_two:
+        for move in (law.forward, law.backward):
+            with pytest.raises(InputError, match="epsilon"):
+                move(-1.0, 0.0)
+            with pytest.raises(InputError, match="delta"):
+                move(1.0, 1.0)

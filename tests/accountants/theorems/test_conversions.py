@@ -1,0 +1,289 @@
+"""Bounds carried between scopes: against enumerated mechanisms, and what cannot be carried."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from copy import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.sizes import Sizes, UnknownSize
+from fedrec_auditor.accountants.theorems.conversions import convert
+
+SIZES = Sizes(items=6, ratings=4, coordinates=5, reports=3, rounds=2)
+SCOPES = [
+    Scope(unit=u, adjacency=a, vantage=v, horizon=h)
+    for u, a, v, h in itertools.product(Unit, Adjacency, Vantage, Horizon)
+]
+USER, RATING, BIT, ITEM = Unit.USER, Unit.RATING, Unit.BIT, Unit.INTERACTION
+REPORT, COORDINATE, ATTRIBUTE = Unit.REPORT, Unit.COORDINATE, Unit.ATTRIBUTE
+REPLACE, PRESENCE, ANY = Adjacency.REPLACE, Adjacency.ADD_REMOVE, Adjacency.ANY_PAIR
+
+
+def scope(
+    unit: Unit = USER,
+    adjacency: Adjacency = ANY,
+    horizon: Horizon = Horizon.ROUND,
+    vantage: Vantage = Vantage.SERVER,
+) -> Scope:
+    return Scope(unit=unit, adjacency=adjacency, vantage=vantage, horizon=horizon)
+
+
+def upper(epsilon: float, delta: float = 0.0, where: Scope | None = None) -> Bound:
+    return Bound(
+        epsilon=epsilon,
+        delta=delta,
+        side=Side.UPPER,
+        scope=where or scope(),
+        source="paper",
+        assumptions=("theirs",),
+    )
+
+
+def lower(epsilon: float, delta: float = 0.0, where: Scope | None = None) -> Bound:
+    return replace(upper(epsilon, delta, where), side=Side.LOWER, confidence=0.95, samples=7)
+
+
+E, D = 0.5, 1e-6
+
+
+def grown(k: int) -> float:
+    """delta of a group of k, as a plain sum."""
+    return D * sum(math.exp(j * E) for j in range(k))
+
+
+# (unit, adjacency), (unit, adjacency), horizon, epsilon and delta at (0.5, 1e-6), an assumption
+RULES = [
+    ((BIT, REPLACE), (BIT, ANY), Horizon.ROUND, E, D, "flip"),
+    ((BIT, ANY), (ITEM, ANY), Horizon.ROUND, E, D, "one bit of an upload"),
+    ((BIT, ANY), (ITEM, PRESENCE), Horizon.TRAINING, 2 * E, grown(2), "one bit of an upload"),
+    ((BIT, REPLACE), (USER, ANY), Horizon.ROUND, 6 * E, grown(6), "one bit of an upload"),
+    ((BIT, REPLACE), (USER, REPLACE), Horizon.TRAINING, 12 * E, grown(12), "one bit"),
+    ((ITEM, PRESENCE), (USER, REPLACE), Horizon.ROUND, 6 * E, grown(6), "all items"),
+    ((ITEM, ANY), (USER, ANY), Horizon.TRAINING, 6 * E, grown(6), "all items"),
+    ((ITEM, PRESENCE), (USER, PRESENCE), Horizon.ROUND, 6 * E, grown(6), "absent user"),
+    ((ITEM, PRESENCE), (ITEM, ANY), Horizon.ROUND, E, D, "there or not"),
+    ((ITEM, PRESENCE), (ITEM, REPLACE), Horizon.ROUND, 2 * E, grown(2), "removal"),
+    ((RATING, PRESENCE), (USER, PRESENCE), Horizon.TRAINING, 4 * E, grown(4), "absent user"),
+    ((RATING, PRESENCE), (USER, REPLACE), Horizon.TRAINING, 8 * E, grown(8), "before or after"),
+    ((RATING, PRESENCE), (RATING, REPLACE), Horizon.ROUND, 2 * E, grown(2), "removal"),
+    ((RATING, PRESENCE), (ITEM, PRESENCE), Horizon.ROUND, E, D, ""),
+    ((USER, PRESENCE), (USER, REPLACE), Horizon.ROUND, 2 * E, grown(2), "who stays"),
+    ((USER, PRESENCE), (RATING, PRESENCE), Horizon.ROUND, 2 * E, grown(2), "who stays"),
+    ((USER, REPLACE), (RATING, PRESENCE), Horizon.ROUND, E, D, "longer"),
+    ((USER, ANY), (USER, REPLACE), Horizon.ROUND, E, D, ""),
+    ((REPORT, ANY), (USER, ANY), Horizon.REPORT, E, D, ""),
+    ((REPORT, ANY), (USER, ANY), Horizon.ROUND, 3 * E, 3 * D, "independent coins"),
+    ((REPORT, ANY), (USER, REPLACE), Horizon.TRAINING, 6 * E, 6 * D, "independent coins"),
+    ((COORDINATE, ANY), (USER, ANY), Horizon.ROUND, 5 * E, 5 * D, "independent coins"),
+    ((COORDINATE, ANY), (USER, ANY), Horizon.TRAINING, 10 * E, 10 * D, "independent coins"),
+]
+
+
+@pytest.mark.parametrize(("low", "high", "horizon", "epsilon", "delta", "words"), RULES)
+def test_the_table_of_units_and_adjacencies(
+    low: tuple[Unit, Adjacency],
+    high: tuple[Unit, Adjacency],
+    horizon: Horizon,
+    epsilon: float,
+    delta: float,
+    words: str,
+) -> None:
+    before, after = scope(*low, horizon), scope(*high, horizon)
+    found = convert(upper(E, D, before), after, SIZES)
+    assert (found.epsilon, found.delta) == pytest.approx((epsilon, delta))
+    assert found.scope == after
+    assert words in " ".join(found.assumptions)
+    assert found.assumptions[0] == "theirs"
+    assert found.source.endswith("from: paper")
+    # And back: a lower bound of the whole is one of the worst part.
+    back = convert(lower(epsilon, delta, after), before, SIZES)
+    assert (back.epsilon, back.delta) == pytest.approx((E, D))
+    assert back.side is Side.LOWER
+    assert (back.confidence, back.samples) == (0.95, 7)
+    assert ("worst part" in " ".join(back.assumptions)) is (epsilon > E)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "count"),
+    [("REPORT", "ROUND", 3), ("ROUND", "TRAINING", 2), ("REPORT", "TRAINING", 6)],
+)
+def test_horizons_compose(low: str, high: str, count: int) -> None:
+    before, after = scope(horizon=Horizon[low]), scope(horizon=Horizon[high])
+    found = convert(upper(E, D, before), after, SIZES)
+    assert (found.epsilon, found.delta) == pytest.approx((count * E, count * D))
+    assert "fresh coins" in " ".join(found.assumptions)
+    assert f"basic composition, {count} times" in found.source
+    assert convert(upper(E, D, after), before).epsilon == E
+    assert convert(lower(E, D, before), after).epsilon == E
+    less = convert(lower(count * E, count * D, after), before, SIZES)
+    assert (less.epsilon, less.delta) == pytest.approx((E, D))
+
+
+def test_pure_rounds_compose_optimally_where_a_delta_is_allowed() -> None:
+    sizes, training = Sizes(rounds=200), scope(horizon=Horizon.TRAINING)
+    found = convert(upper(0.1), training, sizes, delta=1e-6)
+    assert found.delta == 1e-6
+    assert 0.1 * math.sqrt(200) < found.epsilon < 0.5 * 20
+    assert "optimal composition" in found.source
+    assert convert(upper(0.1), training, sizes).epsilon == pytest.approx(20)
+    assert convert(upper(0.1, 1e-9), training, sizes, delta=1e-6).epsilon == pytest.approx(20)
+
+
+def test_one_report_of_fmf_ldp_becomes_a_training_of_a_user() -> None:
+    """eps 2.5, k = 100, T = 20: 5000 and not 250."""
+    report = scope(REPORT, ANY, Horizon.REPORT)
+    sizes = Sizes(reports=100, rounds=20)
+    assert convert(upper(2.5, where=report), scope(), sizes).epsilon == 250
+    training = scope(horizon=Horizon.TRAINING)
+    assert convert(upper(2.5, where=report), training, sizes).epsilon == 5000
+    assert convert(upper(250.0), training, sizes).epsilon == 5000
+
+
+@given(
+    st.lists(st.floats(0.05, 2.0), min_size=1, max_size=3),
+    st.integers(1, 2),
+    st.integers(1, 3),
+    st.floats(0.0, 1.0),
+)
+@settings(deadline=None)
+def test_a_bit_carried_to_a_user_covers_enumerated_flips(
+    epsilons: list[float], rounds: int, extra: int, share: float
+) -> None:
+    """Bits with unlike epsilons, uploaded in every round: the exact delta of two users."""
+    most, items = max(epsilons), len(epsilons) + extra
+    truth = [1 / (1 + math.exp(-e)) for e in epsilons] * rounds
+    p = q = np.ones(1)
+    for right in truth:
+        p = np.outer(p, [right, 1 - right]).ravel()
+        q = np.outer(q, [1 - right, right]).ravel()
+    # One bit at epsilon a share of its own costs some delta.
+    part = share * most
+    top = 1 / (1 + math.exp(-most))
+    delta = max(0.0, top - math.exp(part) * (1 - top))
+    bound = upper(part, delta, scope(BIT, REPLACE, Horizon.TRAINING))
+    sizes, asked = Sizes(items=items, rounds=rounds), scope(horizon=Horizon.TRAINING)
+    try:
+        carried = convert(bound, asked, sizes)
+    except InputError:
+        assert delta > 0
+        return
+    exact = np.maximum(p - math.exp(carried.epsilon) * q, 0.0).sum()
+    assert exact <= carried.delta + 1e-12
+    # A lower bound at the user's exact ratio is one that the worst bit really has.
+    total = rounds * sum(epsilons)
+    shown = convert(lower(total, where=asked), bound.scope, sizes)
+    assert shown.epsilon <= most + 1e-12
+
+
+REFUSED = [
+    ((USER, ANY), (USER, PRESENCE), "adjacency"),
+    ((USER, REPLACE), (USER, PRESENCE), "adjacency"),
+    ((USER, REPLACE), (USER, ANY), "empty"),
+    ((RATING, REPLACE), (RATING, PRESENCE), "published exactly"),
+    ((RATING, REPLACE), (RATING, ANY), "published exactly"),
+    ((RATING, REPLACE), (USER, REPLACE), "not hidden"),
+    ((RATING, REPLACE), (ITEM, REPLACE), "not hidden"),
+    ((ITEM, REPLACE), (USER, ANY), "not hidden"),
+    ((ITEM, ANY), (RATING, ANY), "is known to make"),
+    ((ATTRIBUTE, ANY), (USER, ANY), "is known to make"),
+    ((REPORT, REPLACE), (USER, ANY), "of each part"),
+    ((REPORT, ANY), (USER, PRESENCE), "that one sends"),
+    ((BIT, ANY), (USER, PRESENCE), "that one sends"),
+    ((REPORT, ANY), (COORDINATE, ANY), "is known to make"),
+]
+
+
+@pytest.mark.parametrize(("low", "high", "words"), REFUSED)
+def test_what_no_theorem_carries_is_refused_with_the_reason(
+    low: tuple[Unit, Adjacency], high: tuple[Unit, Adjacency], words: str
+) -> None:
+    before, after = scope(*low), scope(*high)
+    with pytest.raises(InputError, match=words):
+        convert(upper(E, D, before), after, SIZES)
+    with pytest.raises(InputError, match=words):
+        convert(lower(E, D, after), before, SIZES)
+
+
+def test_replacing_says_nothing_of_adding() -> None:
+    """The exact number of records: 0 under replacement, told apart for sure under add-remove."""
+    records, published = (["a"], ["b"]), len
+    assert published(records[0]) == published(records[1])
+    assert published(records[0]) != published([])
+    with pytest.raises(InputError, match="adjacency"):
+        convert(upper(0.0, 0.0, scope(RATING, REPLACE)), scope(RATING, PRESENCE), SIZES)
+
+
+def test_a_weaker_vantage_says_nothing_of_a_stronger_one() -> None:
+    server, sum_only = scope(), scope(vantage=Vantage.AGGREGATE)
+    assert convert(upper(E), sum_only).epsilon == E
+    assert convert(lower(E, where=sum_only), server).epsilon == E
+    for bound, asked in ((upper(E, where=sum_only), server), (lower(E), sum_only)):
+        with pytest.raises(InputError, match="vantage"):
+            convert(bound, asked)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "name"),
+    [
+        (scope(BIT), scope(), "items"),
+        (scope(ITEM), scope(), "items"),
+        (scope(RATING), scope(), "ratings"),
+        (scope(COORDINATE), scope(), "coordinates"),
+        (scope(REPORT), scope(), "reports"),
+        (scope(), scope(horizon=Horizon.TRAINING), "rounds"),
+        (scope(horizon=Horizon.REPORT), scope(), "reports"),
+    ],
+)
+def test_a_size_that_is_missing_is_named(low: Scope, high: Scope, name: str) -> None:
+    with pytest.raises(InputError, match=f"number of {name}"):
+        convert(upper(E, where=low), high)
+    with pytest.raises(UnknownSize) as failure:
+        convert(upper(E, where=low), high)
+    assert failure.value.size == copy(failure.value).size == name
+    with pytest.raises(InputError, match=f"number of {name}"):
+        convert(upper(E, where=low), high, replace(SIZES, **{name: None}))
+
+
+def test_a_delta_that_grows_beyond_one_is_refused() -> None:
+    with pytest.raises(InputError, match="delta"):
+        convert(upper(3.0, 1e-3, scope(BIT)), scope(), SIZES)
+    with pytest.raises(InputError, match="delta"):
+        convert(upper(1.0), scope(horizon=Horizon.TRAINING), SIZES, delta=1.0)
+
+
+@given(st.sampled_from(SCOPES), st.sampled_from(SCOPES))
+def test_what_is_covered_is_carried_unchanged(one: Scope, two: Scope) -> None:
+    """Up for a lower bound and down for an upper one, with nothing assumed and no size asked."""
+    if one.covers(two):
+        for bound, after in ((upper(E, D, one), two), (lower(E, D, two), one)):
+            found = convert(bound, after)
+            assert (found.epsilon, found.delta) == (E, D)
+            assert found.assumptions == ("theirs",)
+
+
+@given(st.sampled_from(SCOPES), st.sampled_from(SCOPES))
+def test_there_and_back_gains_nothing(one: Scope, two: Scope) -> None:
+    try:
+        there = convert(upper(E, D, one), two, SIZES)
+        back = convert(there, one, SIZES)
+    except InputError:
+        return
+    assert back.epsilon >= E
+    assert back.delta >= D
+
+
+def test_a_witness_stays_only_with_its_own_epsilon() -> None:
+    witness = Witness(input_a="a", input_b="b", output="o", probability_a=1, probability_b=0)
+    shown = replace(lower(E), witness=witness)
+    assert convert(shown, scope(horizon=Horizon.TRAINING)).witness is witness
+    assert convert(shown, scope(BIT), SIZES).witness is None
+    assert convert(shown, shown.scope) == shown

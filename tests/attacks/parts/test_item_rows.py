@@ -1,0 +1,74 @@
+"""Interactions read from item tables, for every base recommender."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.base import Background
+from fedrec_auditor.attacks.interaction_membership import InteractionMembership
+from fedrec_auditor.attacks.parts.item_rows import scores
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.metrics import auc
+from fedrec_auditor.targets.components import Randomized
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.features import user_features
+from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
+
+DATA = Synthetic(n_users=60, n_items=120, profile=15).load()
+
+
+def seen(name: str, negatives: int, noise: float = 0.0) -> View:
+    """One round of 50 devices, seen by the server."""
+    learner = FAMILIES["learners"].member(name)(dimension=8)
+    features = user_features(DATA).values
+    catalogue = Catalogue(n_items=120, n_user_features=features.shape[1])
+    rng = np.random.default_rng(0)
+    model = learner.initial(catalogue, rng)
+    users = np.arange(5, 55)
+    streams = Streams.spawn(rng, 50)
+    clients = Clients(interactions=DATA.take(users), features=features[users], streams=streams)
+    local = LocalTraining(negatives=negatives)
+    sent = learner.train(model, clients, local, Compute(kernel="torch"))
+    if noise:
+        sent["item"] = Randomized(
+            sent["item"],
+            lambda values, s: values + noise * s.laplace(960).reshape(values.shape),
+            streams.child(9),
+        )
+    public = Public(algorithm=name, n_users=60, n_items=120, settings={"negatives": negatives})
+    transcript = Transcript(public=public, rounds=(Round(model, Uploads(users, sent)),))
+    return transcript.view(Vantage.SERVER)
+
+
+@pytest.mark.parametrize("negatives", [1, 4])
+@pytest.mark.parametrize("name", FAMILIES["learners"].names())
+def test_own_items_are_told_from_sampled_and_untouched_ones(name: str, negatives: int) -> None:
+    found = scores(seen(name, negatives))
+    own = DATA.ratings.toarray()[5:55] != 0
+    each = [auc(found[5 + user], own[user]) for user in range(50)]
+    # LightGCN's own items lie on a line too: with as few negatives the two are hard to tell
+    assert np.mean(each) > (0.6 if (name, negatives) == ("light-gcn", 1) else 0.97)
+    assert not found[:5].any()
+    assert not found[55:].any()
+
+
+def test_noise_of_the_size_of_the_change_hides_it() -> None:
+    found = scores(seen("mf", 4, noise=1.0))[5:55]
+    own = DATA.ratings.toarray()[5:55] != 0
+    # 50 users' mean AUC of about 15 x 105 pairs has standard deviation .012 without a signal
+    assert abs(np.mean([auc(found[u], own[u]) for u in range(50)]) - 0.5) < 0.07
+
+
+def test_the_attack_scores_candidates_by_it() -> None:
+    view = seen("gcn", 4)
+    pairs = np.stack([np.repeat(np.arange(60), 2), np.tile([3, 90], 60)], axis=1)
+    found = InteractionMembership().infer(
+        view, Background(candidates=pairs), np.random.default_rng(0)
+    )
+    np.testing.assert_array_equal(found.values, scores(view)[pairs[:, 0], pairs[:, 1]])
+    assert not InteractionMembership().applies(view.only("user"))

@@ -1,0 +1,164 @@
+"""Demonstrations judged: what is shown, what is not, and what is wrong with the demonstration."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor import pieces
+from fedrec_auditor.auditor.demonstrations.base import Contest, Transcript
+from fedrec_auditor.auditor.demonstrations.parts import play as claims
+from fedrec_auditor.auditor.demonstrations.parts.one_bit import one_bit
+from fedrec_auditor.auditor.demonstrations.parts.play import Shown
+from fedrec_auditor.auditor.plan import Plan
+from fedrec_auditor.reports.record import DemonstrationRow
+from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
+from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
+from tests.specimens.demonstrations import transcript
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A demonstration made of two given sides."""
+
+    one: Contest | Transcript
+    other: Contest | Transcript
+
+    target = "dplcf-ap"
+    entries = ("7",)
+
+    def violation(self) -> Contest | Transcript:
+        return self.one
+
+    def control(self) -> Contest | Transcript:
+        return self.other
+
+
+HONEST = one_bit(DplcfSp(), 2_000)
+VIOLATED = one_bit(DplcfAp(), 1_000)
+
+
+def show(
+    one: Contest | Transcript, other: Contest | Transcript = HONEST, quick: bool = False
+) -> Shown:
+    return claims.show(
+        "pair", Pair(one, other), confidence=0.95, quick=quick, rng=np.random.default_rng(0)
+    )
+
+
+def test_a_violation_is_shown_and_its_claim_refuted() -> None:
+    shown = show(VIOLATED)
+    (finding,) = shown.findings
+    assert finding.verdict is Verdict.VIOLATED
+    assert finding.accounted is not None
+    assert math.isinf(finding.accounted.epsilon)
+    assert finding.measured == shown.row.violation.bound
+    assert shown.row.shown
+    assert shown.row.holds
+    assert not shown.errors
+    assert shown.row.control.bound.epsilon <= 1.0
+    assert shown.row.violation.worlds == VIOLATED.worlds
+
+
+def test_settings_are_told_that_are_not_the_papers() -> None:
+    shown = show(one_bit(DplcfAp(epsilon=2.0, keep=0.9), 500))
+    assert shown.row.violation.settings == {"epsilon": 2.0, "keep": 0.9}
+
+
+def test_an_exact_transcript_needs_no_samples() -> None:
+    shown = show(transcript(3.0))
+    (finding,) = shown.findings
+    assert finding.verdict is Verdict.VIOLATED
+    assert shown.row.violation.bound.samples is None
+    assert shown.row.violation.worlds is None
+    assert shown.row.shown
+
+
+def test_too_few_runs_are_said_to_show_nothing() -> None:
+    """Of one upload no epsilon above 1 can be certified, and the claim is not refuted."""
+    shown = show(replace(VIOLATED, samples=4))
+    assert not shown.row.shown
+    assert "Not shown at this size" in shown.row.note
+    assert shown.findings[0].verdict is Verdict.UNSUBSTANTIATED
+    assert not shown.errors
+
+
+def test_a_quick_demonstration_takes_a_tenth_and_says_so() -> None:
+    shown = show(replace(VIOLATED, samples=300_000), quick=True)
+    assert shown.row.violation.bound.samples == 2 * (15_000 + 2 * 30_000)
+    assert "the violation had a tenth of its 300,000 runs a world" in shown.row.note
+    assert shown.row.shown
+    small = show(VIOLATED, quick=True)
+    assert small.row.violation.bound.samples == show(VIOLATED).row.violation.bound.samples
+    assert small.row.note == ""
+
+
+def test_a_control_above_its_claim_is_an_error() -> None:
+    shown = show(VIOLATED, other=VIOLATED)
+    assert not shown.row.shown
+    assert shown.errors
+    assert "the control's lower bound" in shown.errors[0]
+
+
+def test_more_than_is_proved_raises_the_alarm() -> None:
+    """A statistic that knows the world contradicts the proof for symmetric flips."""
+
+    def told(world: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        return np.full(size, float(world))
+
+    (finding,) = show(replace(HONEST, sample=told)).findings
+    assert finding.verdict is Verdict.UNSOUND
+    both = show(VIOLATED, other=replace(HONEST, sample=told)).findings
+    assert [f.verdict for f in both] == [Verdict.VIOLATED, Verdict.UNSOUND]
+
+
+def test_without_a_population_no_proof_is_compared() -> None:
+    shown = show(replace(VIOLATED, population=None))
+    (finding,) = shown.findings
+    assert finding.accounted is None
+    assert finding.verdict is Verdict.VIOLATED
+
+
+def test_a_row_knows_whether_it_holds() -> None:
+    row: DemonstrationRow = show(VIOLATED).row
+    assert row.model_copy(update={"control": row.violation}).holds is False
+    assert row.model_copy(update={"violation": row.control}).holds is False
+
+
+def test_members_are_chosen_by_target() -> None:
+    assert claims.names() == tuple(sorted(claims.names()))
+    some = claims.names(["dplcf-ap"])
+    assert {"dplcf-ap-zeros", "dplcf-sufficient"} <= set(some)
+    assert {claims.target_of(name) for name in some} == {"dplcf-ap"}
+
+
+def test_the_longest_is_begun_first() -> None:
+    plan = Plan(only="claims").resolved()
+    work = pieces.split(plan, plan.targets)
+    order = pieces.begun(work, plan)
+    assert sorted(map(str, order)) == sorted(map(str, work))
+    assert order[0].step == max(claims.names(), key=claims.runs)
+    assert claims.runs("dplcf-ap-zeros") == 1_000 + 1_000_000
+    usual = Plan(targets=("fcf",)).resolved()
+    split = pieces.split(usual, usual.targets)
+    assert pieces.begun(split, usual) == split
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_equal_seeds_give_equal_rows(seed: int) -> None:
+    rows = [
+        claims.show(
+            "pair",
+            Pair(VIOLATED, HONEST),
+            confidence=0.95,
+            quick=False,
+            rng=np.random.default_rng(seed),
+        ).row
+        for _ in range(2)
+    ]
+    assert rows[0].model_dump_json() == rows[1].model_dump_json()

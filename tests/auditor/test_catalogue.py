@@ -1,0 +1,162 @@
+"""Every claim of the catalogue is judged as its derivation says, and a broken entry is named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.catalogue import entries, find, judge, judge_entry
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.reports.catalogue import Arithmetic, CatalogueRow
+from fedrec_auditor.targets.catalogue.entry import Entry
+
+V, U = Verdict.VIOLATED, Verdict.UNSUBSTANTIATED
+C, N = Verdict.CONSISTENT, Verdict.INCOMPARABLE
+WRONG, RIGHT = Arithmetic.WRONG, Arithmetic.RIGHT
+
+# Verdict, what is claimed, the least that is proved and the exact lower bound, of the derivations.
+EPSILONS = {
+    "1": (C, 2.5, 2.5, 2.5),
+    "2": (C, 250.0, 250.0, 250.0),
+    "2b": (V, 250.0, 5000.0, 5000.0),
+    "2c": (V, 625.0, 12500.0, 12500.0),
+    "4": (N, 250.0, 4.18, 2.92),
+    "4b": (N, 250.0, 47.68, 31.39),
+    "6": (V, 1.0, 1.9005, 1.9005),
+    "7": (V, 1.0, float("inf"), float("inf")),
+    "8": (C, 1.0, 1.0, 1.0),
+    "8b": (N, 1.0, 1682.0, 1682.0),
+    "12": (V, None, None, None),
+    "15": (C, 16.6082, None, None),
+    "16": (N, None, float("inf"), float("inf")),
+}
+NUMBERS = {
+    "3": WRONG,
+    "3b": WRONG,
+    "3c": WRONG,
+    "4c": WRONG,
+    "5": WRONG,
+    "5b": WRONG,
+    "5c": WRONG,
+    "5d": WRONG,
+    "7b": WRONG,
+    "9": WRONG,
+    "9b": WRONG,
+    "10": RIGHT,
+    "10b": WRONG,
+    "11": WRONG,
+    "13": WRONG,
+    "14": WRONG,
+    "15": WRONG,
+    "15b": RIGHT,
+    "16": WRONG,
+}
+REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+ONE = Entry(
+    heading=99,
+    target="fmf-ldp",
+    statement="s",
+    source="p",
+    claimed="eps",
+    provable="eps",
+    reason="r",
+    scope=REPORT,
+)
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, CatalogueRow]:
+    chosen = [e for e in entries() if e.number in {*EPSILONS, *NUMBERS}]
+    return {row.number: row for row in judge(chosen)}
+
+
+def test_every_heading_is_there_in_order() -> None:
+    found = [(entry.heading, entry.part) for entry in entries()]
+    assert found == sorted(set(found))
+    assert {heading for heading, _ in found} == set(range(1, 29))
+    assert all(entry.part != "a" for entry in entries())
+
+
+def test_all_entries_of_the_first_sixteen_headings_are_listed_here() -> None:
+    first = {entry.number for entry in entries() if entry.heading <= 16}
+    assert first == {*EPSILONS, *NUMBERS}
+
+
+@pytest.mark.parametrize("number", EPSILONS)
+def test_epsilons_are_judged_as_derived(rows: dict[str, CatalogueRow], number: str) -> None:
+    verdict, claimed, proved, lower = EPSILONS[number]
+    row = rows[number]
+    assert row.verdict is verdict
+    for expected, found in (
+        (claimed, row.claimed_epsilon),
+        (proved, row.proved_epsilon),
+        (lower, row.exact_lower_epsilon),
+    ):
+        if expected is not None:
+            assert found == pytest.approx(expected, rel=2e-3)
+    if verdict is V:
+        assert row.finding is not None
+        assert row.finding.measured is not None
+        assert row.finding.measured.confidence == 1.0
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_numbers_come_out_as_derived(rows: dict[str, CatalogueRow], number: str) -> None:
+    assert rows[number].arithmetic is NUMBERS[number]
+
+
+def test_what_can_be_repaired_is_consistent(rows: dict[str, CatalogueRow]) -> None:
+    repaired = {n: row.repaired for n, row in rows.items() if row.repaired is not None}
+    assert set(repaired) == {"2b", "2c", "6", "7", "12"}
+    assert all(finding.verdict is C for finding in repaired.values())
+
+
+def test_whatever_is_violated_names_a_demonstration_that_shows_it() -> None:
+    family = FAMILIES["demonstrations"]
+    for entry in entries():
+        if entry.demonstration is not None:
+            shown = family.member(entry.demonstration)
+            assert str(entry.heading) in {n.rstrip("bcdefgh") for n in shown.entries}, entry.number
+
+
+def test_a_heading_gives_all_its_parts() -> None:
+    assert [entry.number for entry in find("2")] == ["2", "2b", "2c"]
+    assert [entry.number for entry in find("2C")] == ["2c"]
+    with pytest.raises(InputError, match="got '40'"):
+        find("40")
+
+
+def test_workers_change_nothing() -> None:
+    chosen = [entry for entry in entries() if entry.number in ("1", "6", "9")]
+    assert judge(chosen, jobs=2) == judge(chosen)
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ({"target": "fmf-lpd"}, "got 'fmf-lpd'"),
+        ({"settings": {"report": 3}}, "got 'report'"),
+        ({"settings": {"reports": 0}}, "reports=0"),
+        ({"scope": replace(REPORT, unit=Unit.BIT)}, "got 0; there are"),
+        ({"delta": 0.5}, "got 0; there are"),
+        ({"place": "nowhere"}, "got 0; there are"),
+        ({"scope": any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)}, "got 2; there are"),
+        ({"scope": None}, "got neither"),
+    ],
+    ids=str,
+)
+def test_a_broken_entry_is_named(broken: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=r"Catalogue entry 99 \(") as caught:
+        judge_entry(replace(ONE, **broken))
+    assert said in str(caught.value)
+
+
+def test_a_repair_that_repairs_nothing_is_an_error() -> None:
+    (violated,) = find("6")
+    with pytest.raises(InputError, match=r"Catalogue entry 6 .*not to be VIOLATED"):
+        judge_entry(replace(violated, repaired={"keep": 0.95}))

@@ -1,0 +1,65 @@
+"""Identifiers against a list of strings; unique against numpy's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers
+from fedrec_auditor.targets.datasets.parts.unique import narrow, unique
+
+NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 20)
+BATCHES = st.lists(
+    st.lists(NUMBERS, min_size=1, max_size=5)
+    | st.lists(st.text("a1é", min_size=1, max_size=3), min_size=1, max_size=5),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(BATCHES)
+def test_numbers_stay_and_all_else_is_put_in_order(batches: list[list[int] | list[str]]) -> None:
+    found = Identifiers()
+    for batch in batches:
+        if isinstance(batch[0], int):
+            found.add_numbers(np.array(batch, dtype=np.int64))
+        else:
+            words, places = np.unique(
+                np.array([str(word).encode() for word in batch]), return_inverse=True
+            )
+            found.add_text(words.tolist(), places)
+    rows = [identifier for batch in batches for identifier in batch]
+    ids, at, texts = found.finish()
+    if all(isinstance(row, int) for row in rows):
+        assert ids[at].tolist() == rows
+        assert (np.diff(ids.astype(object)) > 0).all()
+        assert texts == ()
+    else:
+        assert [texts[place] for place in at] == [str(row) for row in rows]
+        assert list(texts) == sorted(set(texts), key=str.encode)
+        assert ids.tolist() == list(range(len(texts)))
+
+
+@given(
+    hnp.arrays(
+        np.int64,
+        st.integers(1, 30),
+        elements=st.integers(0, 40) | st.integers(-5, 10**6) | st.integers(-(2**63), 2**63 - 1),
+    )
+)
+def test_the_quick_way_to_distinct_numbers_is_numpys(numbers: np.ndarray) -> None:
+    present, at = unique(numbers)
+    np.testing.assert_array_equal(present, np.unique(numbers))
+    np.testing.assert_array_equal(present[at], numbers)
+    assert present.dtype == np.int64
+    np.testing.assert_array_equal(narrow(numbers), numbers)
+
+
+@pytest.mark.parametrize(
+    ("number", "size"), [(2**31 - 1, 4), (-(2**31), 4), (2**31, 8), (-(2**31) - 1, 8)]
+)
+def test_numbers_that_fit_take_four_bytes(number: int, size: int) -> None:
+    assert narrow(np.array([0, number])).itemsize == size

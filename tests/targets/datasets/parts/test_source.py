@@ -1,0 +1,192 @@
+"""Hostile and damaged archives give one clear error, and nothing outside is touched."""
+
+import itertools
+import stat
+import struct
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.parts import source as _source
+from fedrec_auditor.targets.datasets.parts.source import Source
+
+LAYOUTS = (("a.data", "a.item"), ("b.data",))
+
+
+def archive(path: Path, members: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as stream:
+        for name, data in members.items():
+            info = zipfile.ZipInfo("x")
+            info.filename = name  # as it is: the constructor would tidy it up
+            info.compress_type = zipfile.ZIP_DEFLATED
+            stream.writestr(info, data)
+    return path
+
+
+def pick(path: Path) -> dict[str, bytes]:
+    return Source(path, "set").pick(LAYOUTS)
+
+
+def test_files_are_found_at_the_top_in_the_folder_and_in_archives(tmp_path: Path) -> None:
+    files = {"a.data": b"1", "a.item": b"2"}
+    top, below = tmp_path / "top", tmp_path / "below"
+    (below / "set").mkdir(parents=True)
+    top.mkdir()
+    for name, data in files.items():
+        (top / name).write_bytes(data)
+        (below / "set" / name).write_bytes(data)
+    packed = archive(tmp_path / "a.zip", {f"deep/set/{name}": d for name, d in files.items()})
+    assert pick(top) == pick(below) == pick(packed) == files
+
+
+def test_the_first_whole_layout_is_taken(tmp_path: Path) -> None:
+    assert pick(archive(tmp_path / "a.zip", {"b.data": b"b", "a.data": b"a"})) == {"b.data": b"b"}
+
+
+@pytest.mark.parametrize("kind", ["directory", "archive"])
+def test_what_was_expected_is_listed(tmp_path: Path, kind: str) -> None:
+    path = tmp_path if kind == "directory" else archive(tmp_path / "a.zip", {"a.data": b"1"})
+    with pytest.raises(InputError, match=r"Expected a\.data, a\.item; or b\.data; got"):
+        pick(path)
+
+
+def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not there"):
+        pick(tmp_path / "no")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("/etc/b.data", "absolute"),
+        ("C:/b.data", "absolute"),
+        ("\\\\host\\share\\b.data", "absolute"),
+        ("../b.data", "climbs out"),
+        ("set/../../b.data", "climbs out"),
+        ("set\\..\\..\\other", "climbs out"),
+    ],
+)
+def test_names_that_lead_outside_are_refused(tmp_path: Path, name: str, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        pick(archive(tmp_path / "a.zip", {"b.data": b"1", name: b"2"}))
+
+
+def test_links_are_refused(tmp_path: Path) -> None:
+    link = zipfile.ZipInfo("b.data")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as stream:
+        stream.writestr(link, "/etc/passwd")
+    with pytest.raises(InputError, match="it is a link"):
+        pick(tmp_path / "a.zip")
+
+
+def test_two_members_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"there is 'x/b\.data' too"):
+        pick(archive(tmp_path / "a.zip", {"x/b.data": b"1", "y/b.data": b"2"}))
+
+
+def test_encrypted_members_are_refused(tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.zip", {"b.data": b"1"})
+    data = bytearray(path.read_bytes())
+    data[data.index(b"PK\1\2") + 8] |= 1
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="encrypted"):
+        pick(path)
+
+
+def test_declared_sizes_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = archive(tmp_path / "a.zip", {"b.data": b"0" * 1001})
+    monkeypatch.setattr(_source, "LIMIT", 1001)
+    assert len(pick(path)["b.data"]) == 1001
+    monkeypatch.setattr(_source, "LIMIT", 1000)
+    with pytest.raises(InputError, match="declares 1,001 bytes"):
+        pick(path)
+
+
+def test_files_of_a_directory_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "b.data").write_bytes(b"0" * 1001)
+    monkeypatch.setattr(_source, "LIMIT", 1000)
+    with pytest.raises(InputError, match="at most 1,000 bytes"):
+        pick(tmp_path)
+
+
+def test_a_bomb_with_a_modest_header_is_refused(tmp_path: Path) -> None:
+    """The header says 10 bytes, 80 MB come out: neither are they kept nor are 10 bytes believed."""
+    path = archive(tmp_path / "a.zip", {"b.data": bytes(80_000_000)})
+    data = bytearray(path.read_bytes())
+    for mark, offset in ((b"PK\3\4", 22), (b"PK\1\2", 24)):
+        struct.pack_into("<I", data, data.index(mark) + offset, 10)
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="damaged"):
+        pick(path)
+
+
+def test_truncated_and_tampered_archives(tmp_path: Path) -> None:
+    """Cut anywhere, or with any one byte changed: one error of ours, or the same data."""
+    payload = b"".join(b"%d\t%d\n" % (n, n * n % 97) for n in range(60))
+    whole = archive(tmp_path / "a.zip", {"b.data": payload}).read_bytes()
+    path = tmp_path / "b.zip"
+    for cut in range(0, len(whole), 7):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(InputError):
+            pick(path)
+    refused = 0
+    for at, change in itertools.product(range(len(whole)), (0x01, 0x55, 0xFF)):
+        data = bytearray(whole)
+        data[at] ^= change
+        path.write_bytes(data)
+        try:
+            assert pick(path) == {"b.data": payload}
+        except InputError:
+            refused += 1
+    assert refused > len(whole)
+
+
+def test_a_file_that_is_no_archive(tmp_path: Path) -> None:
+    (tmp_path / "u.data").write_text("1\t2\t3\t4\n")
+    with pytest.raises(InputError, match="not a whole zip archive"):
+        pick(tmp_path / "u.data")
+
+
+def test_blocks_are_what_pick_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_source, "BLOCK", 3)
+    (tmp_path / "below" / "set").mkdir(parents=True)
+    for place in (tmp_path, tmp_path / "below" / "set"):
+        (place / "b.data").write_bytes(b"0123456789")
+    packed = archive(tmp_path / "a.zip", {"deep/b.data": b"0123456789"})
+    for path in (tmp_path, tmp_path / "below", packed):
+        found = list(Source(path, "set").blocks("b.data"))
+        assert found == [b"012", b"345", b"678", b"9"]
+        with pytest.raises(InputError, match=r"Expected c\.data; got"):
+            list(Source(path, "set").blocks("c.data"))
+
+
+def test_a_bomb_stops_where_the_limit_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_source, "STREAMED", 5 * 2**20)
+    bomb = archive(tmp_path / "a.zip", {"b.data": bytes(9 * 2**20)})
+    with pytest.raises(InputError, match=r"at most 5,242,880 bytes in b\.data of"):
+        list(Source(bomb, "set").blocks("b.data"))
+
+
+@pytest.mark.parametrize("name", ["/b.data", "../b.data", "C:\\b.data"])
+def test_blocks_come_from_checked_archives_only(tmp_path: Path, name: str) -> None:
+    hostile = archive(tmp_path / "a.zip", {"b.data": b"1", name: b"2"})
+    with pytest.raises(InputError, match="Expected a safe archive"):
+        list(Source(hostile, "set").blocks("b.data"))
+    twice = archive(tmp_path / "b.zip", {"x/b.data": b"1", "y/b.data": b"2"})
+    with pytest.raises(InputError, match=r"there is 'x/b\.data' too"):
+        list(Source(twice, "set").blocks("b.data"))
+
+
+def test_damage_met_while_reading_is_one_error(tmp_path: Path) -> None:
+    whole = archive(tmp_path / "a.zip", {"b.data": bytes(range(100))}).read_bytes()
+    refused = 0
+    for at in range(len(whole)):
+        (tmp_path / "c.zip").write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        try:
+            list(Source(tmp_path / "c.zip", "set").blocks("b.data"))
+        except InputError:
+            refused += 1
+    assert refused > len(whole) / 2

@@ -1,0 +1,240 @@
+"""Batched and fused training, held to one device at a time by autograd in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.targets.components import Component, Dense, Rows
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.learners.base import Catalogue, Clients, Learner, LocalTraining
+from fedrec_auditor.targets.learners.parts import batched as _batched
+from fedrec_auditor.targets.learners.parts import training as _training
+from fedrec_auditor.targets.streams import Streams
+from tests.targets.learners.oracle import LOGITS, train_one
+
+TOLERANCE = 2e-5
+"""Of float32 results over the largest parameter, after the few steps taken here."""
+
+
+def setting(
+    name: str, *, users: int, items: int, d: int, width: int, seed: int, dense: float = 0.3
+) -> tuple[Learner, dict[str, NDArray[Any]], Clients]:
+    """A learner, a first model and devices; the first device has nothing, the last all items."""
+    rng = np.random.default_rng(seed)
+    held = rng.random((users, items)) < dense
+    held[0], held[-1] = False, True
+    learner: Learner = FAMILIES["learners"].member(name)(dimension=d, init_scale=0.5)
+    model = learner.initial(Catalogue(n_items=items, n_user_features=width), rng)
+    clients = Clients(
+        interactions=Interactions.of(held.astype(float)),
+        features=rng.normal(size=(users, width)),
+        streams=Streams.spawn(rng, users),
+    )
+    return learner, model, clients
+
+
+def dense(trained: dict[str, Component], user: int) -> dict[str, NDArray[Any]]:
+    return {name: part.dense(np.array([user]))[0] for name, part in trained.items()}
+
+
+def some(clients: Clients, users: list[int]) -> Clients:
+    at = np.array(users)
+    return Clients(
+        interactions=clients.interactions.take(at),
+        features=clients.features[at],
+        streams=clients.streams.take(at),
+    )
+
+
+@pytest.mark.parametrize("kernel", ["torch", "numba"])
+@pytest.mark.parametrize("name", sorted(LOGITS))
+@settings(max_examples=12, deadline=None, derandomize=True, database=None)
+@given(
+    users=st.integers(2, 5),
+    items=st.integers(2, 30),
+    d=st.integers(1, 9),
+    width=st.integers(0, 5),
+    batch=st.integers(1, 40),
+    epochs=st.integers(1, 3),
+    negatives=st.integers(0, 4),
+    tilted=st.sampled_from([(), ("item",), ("user.E", "mlp2.bias"), ("item", "user.E", "user.b")]),
+    seed=st.integers(0, 2**32),
+)
+@example(3, 40, 8, 4, 8, 2, 4, ("item", "user.E", "user.W1", "user.W2", "mlp1.weight"), 1)
+@example(2, 30, 16, 3, 32, 5, 4, (), 2)
+def test_every_way_agrees_with_autograd(
+    name: str,
+    kernel: str,
+    users: int,
+    items: int,
+    d: int,
+    width: int,
+    batch: int,
+    epochs: int,
+    negatives: int,
+    tilted: tuple[str, ...],
+    seed: int,
+) -> None:
+    learner, model, clients = setting(name, users=users, items=items, d=d, width=width, seed=seed)
+    local = LocalTraining(
+        epochs=epochs,
+        batch=batch,
+        negatives=negatives,
+        learning_rate=0.02,
+        tilt={part: 1.5 for part in tilted if part in model},
+    )
+    trained = learner.train(model, clients, local, Compute(kernel=kernel))
+    assert list(trained) == list(model)
+    for user in range(users):
+        slow, fast = train_one(name, model, clients, user, local), dense(trained, user)
+        largest = max(1.0, *(np.abs(part).max(initial=0) for part in slow.values()))
+        for part, expected in slow.items():
+            assert fast[part].dtype == np.float32
+            np.testing.assert_allclose(
+                fast[part], expected, rtol=0, atol=TOLERANCE * largest, err_msg=part
+            )
+
+
+@pytest.mark.parametrize("name", sorted(LOGITS))
+def test_the_step_is_large_enough_to_tell_a_wrong_gradient(name: str) -> None:
+    """What the comparison above would miss: every component moves by 100 tolerances and more."""
+    learner, model, clients = setting(name, users=3, items=30, d=8, width=4, seed=1)
+    local = LocalTraining(epochs=2, batch=8, learning_rate=0.02)
+    trained = dense(learner.train(model, clients, local, Compute()), 1)
+    for part, before in model.items():
+        assert np.abs(trained[part] - before).max() > 100 * TOLERANCE, part
+
+
+@pytest.mark.parametrize("tilt", [{}, {"item": 1.0, "user.W2": 2.0}])
+def test_fused_results_are_the_same_bits_in_any_batch_order_and_threads(
+    tilt: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner, model, clients = setting("gcn", users=9, items=60, d=12, width=3, seed=3)
+    local = LocalTraining(epochs=2, batch=16, tilt=tilt)
+    whole = learner.train(model, clients, local, Compute(kernel="numba"))
+    for user in range(9):
+        alone = learner.train(model, some(clients, [user]), local, Compute(kernel="numba"))
+        same(dense(whole, user), dense(alone, 0))
+    monkeypatch.setattr(_training, "_ORDERED", 300)  # several blocks a thread
+    order = [4, 8, 0, 3, 7, 1, 2, 6, 5]
+    threaded = learner.train(model, some(clients, order), local, Compute(kernel="numba", threads=3))
+    for place, user in enumerate(order):
+        same(dense(whole, user), dense(threaded, place))
+
+
+def same(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> None:
+    for part, values in one.items():
+        np.testing.assert_array_equal(values, other[part], err_msg=part)
+
+
+def test_batched_results_agree_in_any_batch_order_and_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    learner, model, clients = setting("gcn", users=9, items=60, d=12, width=3, seed=3)
+    local = LocalTraining(epochs=2, batch=16, tilt={"item": 1.0})
+    whole = learner.train(model, clients, local, Compute(kernel="torch"))
+    monkeypatch.setitem(_batched._NUMBERS, "cpu", 1500)  # several blocks
+    order = [4, 8, 0, 3, 7, 1, 2, 6, 5]
+    other = learner.train(model, some(clients, order), local, Compute(kernel="torch", threads=2))
+    for place, user in enumerate(order):
+        mine, again = dense(whole, user), dense(other, place)
+        for part, values in mine.items():
+            np.testing.assert_allclose(values, again[part], rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("kernel", ["torch", "numba"])
+def test_a_device_whose_training_explodes_explodes_alone(
+    kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Features of one device overflow; the others, padded beside and after it, do not notice."""
+    monkeypatch.setitem(_batched._NUMBERS, "cpu", 400)
+    learner, model, clients = setting("mf", users=6, items=40, d=4, width=2, seed=6)
+    backwards = some(clients, [5, 4, 3, 2, 1, 0])  # the one with all items is trained first
+    backwards.features[0] = 1e30
+    local = LocalTraining(epochs=9, batch=8, negatives=1, learning_rate=0.1)
+    with np.errstate(all="ignore"):
+        trained = learner.train(model, backwards, local, Compute(kernel=kernel))
+    assert not np.isfinite(dense(trained, 0)["item"][0]).any()
+    for user in range(1, 6):
+        alone = learner.train(model, some(backwards, [user]), local, Compute(kernel=kernel))
+        for part, values in dense(alone, 0).items():
+            np.testing.assert_allclose(dense(trained, user)[part], values, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("kernel", ["torch", "numba"])
+def test_a_device_sends_the_rows_it_touched_and_nothing_of_others(kernel: str) -> None:
+    learner, model, clients = setting("gcn", users=6, items=50, d=4, width=3, seed=5, dense=0.1)
+    local = LocalTraining(epochs=1, negatives=2)
+    trained = learner.train(model, clients, local, Compute(kernel=kernel))
+    rows = trained["item"]
+    assert isinstance(rows, Rows)
+    assert rows.rest is not None
+    np.testing.assert_array_equal(rows.rest, model["item"])
+    held = np.diff(clients.interactions.ratings.indptr)
+    np.testing.assert_array_equal(np.diff(rows.indptr), np.minimum(3 * held, 50))
+    for user in range(6):
+        ids = rows.ids[rows.indptr[user] : rows.indptr[user + 1]]
+        assert (np.diff(ids) > 0).all()
+        assert set(clients.interactions.take(np.array([user])).ratings.indices) <= set(ids)
+    for part in trained.values():
+        assert isinstance(part, Dense | Rows)
+    for name, values in dense(trained, 0).items():  # has nothing to learn from
+        np.testing.assert_array_equal(values, model[name])
+
+
+def test_large_work_on_a_processor_is_fused_and_small_work_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    learner, model, clients = setting("mf", users=4, items=20, d=4, width=2, seed=0)
+    local = LocalTraining(epochs=2, learning_rate=0.1)
+
+    def bits(compute: Compute) -> NDArray[Any]:
+        return learner.train(model, clients, local, compute)["item"].dense(np.arange(4))
+
+    called: list[str] = []
+    train_batched = _batched.train_batched
+    monkeypatch.setattr(
+        _batched, "train_batched", lambda *a: (called.append("torch"), train_batched(*a))
+    )
+    bits(Compute())
+    assert called == ["torch"]
+    monkeypatch.setattr(_training, "_WORTH", 10.0)
+    np.testing.assert_array_equal(bits(Compute()), bits(Compute(kernel="numba")))
+    assert called == ["torch"]
+
+
+def test_compiled_loops_are_for_processors() -> None:
+    learner, model, clients = setting("gcn", users=2, items=5, d=2, width=1, seed=0)
+    with pytest.raises(InputError, match="device='cuda'"):
+        learner.train(model, clients, LocalTraining(), Compute(device="cuda", kernel="numba"))
+
+
+def test_threads_of_torch_are_put_back() -> None:
+    before = torch.get_num_threads()
+    learner, model, clients = setting("gcn", users=2, items=5, d=2, width=1, seed=0)
+    learner.train(model, clients, LocalTraining(), Compute(kernel="torch", threads=before + 1))
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", sorted(LOGITS))
+def test_an_accelerator_agrees_with_the_processor(name: str) -> None:
+    learner, model, clients = setting(name, users=9, items=60, d=16, width=3, seed=3)
+    local = LocalTraining(epochs=3, batch=16, learning_rate=0.02, tilt={"item": 1.0})
+    here, there = (
+        learner.train(model, clients, local, Compute(device=device, kernel="torch"))
+        for device in ("cpu", "cuda")
+    )
+    for user in range(9):
+        for part, values in dense(here, user).items():
+            np.testing.assert_allclose(dense(there, user)[part], values, rtol=0, atol=TOLERANCE)

@@ -1,0 +1,159 @@
+"""The contract's checks of vector densities and of curves catch what is broken there."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike, NDArray
+from scipy import integrate, stats
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT as SCOPE
+from fedrec_auditor.targets.mechanisms.base import Divergent
+from fedrec_auditor.targets.mechanisms.clipped import Clipped
+from fedrec_auditor.targets.mechanisms.component_laplace import Component, ComponentLaplace
+from fedrec_auditor.targets.mechanisms.embedding_gaussian import EmbeddingGaussian
+from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.parts.additive import gaussian_divergence
+from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
+from tests.contracts.mechanisms import CASES, Case, check_curve, check_density, check_frequencies
+
+SOUND = CASES["vector-gaussian"][0]
+Size = tuple[int, ...] | None
+
+
+class SharedNoise(VectorGaussian):
+    """The same draw in every entry: each looks right, the sum and the difference do not."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        center = self.center(self.domain.spread(value, size))
+        return center + rng.normal(0.0, self.sigma, (*center.shape[:-1], 1))
+
+
+class SpareEntry(VectorGaussian):
+    """Half the noise on the last entry."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        out, center = super().randomize(value, rng, size), self.center(np.asarray(value))
+        out[..., -1] = (out[..., -1] + center[..., -1]) / 2
+        return out
+
+
+class OneNormaliser(VectorGaussian):
+    """Normalised as if the vector had one entry."""
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        law = super().log_prob(output, value)
+        return law + (self.dimension - 1) * np.log(self.sigma * np.sqrt(2 * np.pi))
+
+
+class OneSided(VectorGaussian):
+    """A curve for sensitivity C, which is that of adding a vector, not of replacing one."""
+
+    mu = property(lambda self: self.clip / self.sigma)
+
+
+class TwoSided(VectorGaussian):
+    """A curve for twice the sensitivity: safe, and not exact."""
+
+    mu = property(lambda self: 4 * self.clip / self.sigma)
+
+
+@pytest.mark.parametrize(
+    ("broken", "check"),
+    [
+        (SharedNoise, check_frequencies),
+        (SpareEntry, check_frequencies),
+        (OneNormaliser, check_density),
+        (OneSided, check_curve),
+        (TwoSided, check_curve),
+    ],
+)
+def test_the_contract_catches(broken: type[VectorGaussian], check: Any) -> None:
+    case = Case(broken(sigma=1.5, clip=2.5, dimension=2), SOUND.inputs, SOUND.outputs, SOUND.cdf)
+    with pytest.raises(AssertionError):
+        check(case)
+
+
+@pytest.mark.parametrize("t", [-0.4, 0.0, 0.7, 4.0, 20.0])
+@pytest.mark.parametrize("mu", [1e-12, 1e-3, 0.99, 1.01, 30.0, 1e4, 1e8])
+def test_the_curve_is_accurate_at_any_distance(mu: float, t: float) -> None:
+    """Against the integral of phi(x + t) (1 - e^-(mu x)) over x > 0, and to 10 digits.
+
+    At x standard deviations beyond the point t where the loss is epsilon, it is epsilon + mu x.
+    """
+    epsilon = mu * (t + mu / 2)
+    if epsilon < 0:
+        return
+    # What rounding of epsilon alone moves t by.
+    slack = 2.0**-52 * epsilon / mu * (t + 3)
+
+    def more(x: float) -> float:
+        return float(stats.norm.pdf(x + t) / stats.norm.pdf(t) * -np.expm1(-mu * x))
+
+    points = np.array([0.0, 1e-9, 1e-7, 1e-5, 1e-3, 0.1, 1.0, 4.0, 12.0])
+    pieces = [
+        integrate.quad(more, a, b, epsabs=0, epsrel=1e-13)[0] for a, b in itertools.pairwise(points)
+    ]
+    wanted = sum(pieces) * float(stats.norm.pdf(t))
+    assert gaussian_divergence(mu, epsilon) == pytest.approx(wanted, rel=1e-10 + slack)
+
+
+@pytest.mark.parametrize("sigma", [1e-200, 1e200])
+def test_noise_out_of_all_proportion_is_refused(sigma: float) -> None:
+    for make in (
+        lambda: Gaussian(sigma=sigma, low=0, high=1),
+        lambda: VectorGaussian(sigma=sigma, clip=1.0, dimension=2),
+        lambda: EmbeddingGaussian.worst(sigma=sigma, bound=2.0),
+    ):
+        with pytest.raises(InputError, match="in units of the noise"):
+            make()
+
+
+def test_ranges_whose_width_is_no_double_are_refused() -> None:
+    for make in (
+        lambda: Laplace(scale=1.0, low=-1e308, high=1e308),
+        lambda: ComponentLaplace((Component("all", 1, 1.0),), clip=1e308),
+    ):
+        with pytest.raises(InputError, match="finite low < high"):
+            make()
+
+
+@pytest.mark.parametrize(
+    "noise", [Gaussian(sigma=1.5, low=0, high=1), Laplace(scale=1, low=0, high=1)]
+)
+@pytest.mark.parametrize("wrap", [lambda m: Product(m, 4), lambda m: Repeated(m, 4), Clipped])
+def test_what_is_made_of_normal_noise_is_copied_whole(wrap: Any, noise: Any) -> None:
+    made = wrap(noise)
+    assert copy.deepcopy(made) == made
+    assert copy.deepcopy(made) == made
+    other = Laplace(scale=1, low=0, high=1)
+    assert repr(dataclasses.replace(made, mechanism=other)) == repr(wrap(other))
+    assert isinstance(dataclasses.replace(made, mechanism=other), type(wrap(other)))
+
+
+def test_normal_noise_adds_up_in_squares() -> None:
+    """Against what the accountant charges, and the law of the sum, which is all that counts."""
+    for many in (
+        Product(Gaussian(sigma=1.5, low=0, high=1), 4),
+        Repeated(Gaussian(sigma=1.5, low=0, high=1), 4),
+        Product(Repeated(Gaussian(sigma=1.5, low=0, high=1), 2), 2),
+    ):
+        assert isinstance(many, Divergent)
+        assert many.critical() is None
+        for epsilon in (0.0, 0.5, 2.0):
+            wanted = Gaussian(sigma=1.5 / 2, low=0, high=1).divergence(epsilon)
+            assert many.divergence(epsilon) == pytest.approx(wanted, rel=1e-12)
+        shown = exact_lower_bound(many, SCOPE, 1e-6).epsilon
+        owed = Pld().bound(many.event(), delta=1e-6, scope=SCOPE).epsilon
+        assert owed - 1e-9 <= shown <= owed

@@ -1,0 +1,73 @@
+"""LFL-SGDMF's law of a rating against its own devices."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.accounting import all_accountants, answer, exact_bounds
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.systems.federated_mf.parts.local_laws import rating_distance
+
+ONE = 2 * 5**1.5
+SUM = Scope(
+    unit=Unit.RATING,
+    adjacency=Adjacency.ADD_REMOVE,
+    vantage=Vantage.AGGREGATE,
+    horizon=Horizon.TRAINING,
+)
+
+
+def test_devices_send_messages_as_far_apart_as_that() -> None:
+    """Along the direction that does not depend on which rating is drawn: a mean a world."""
+    size, factors = 4000, 3
+    target = LflSgdmf(factors=factors, noise_multiplier=1.0, fitting=200)
+    first = np.zeros((2, factors), np.float32)
+    first[0, 1], first[1, 0] = 1e-4 * math.sqrt(5), math.sqrt(5)
+    sent = target.upload(
+        Interactions.of(np.array([[5.0, 5.0], [5.0, 0.0]])),
+        {"items": np.zeros((2, factors), np.float32), "first": first},
+        np.random.default_rng(3),
+        size=size,
+    ).components["update"]
+    messages = sent.dense(np.arange(2 * size)).astype(float).reshape(2, size, -1)
+    b, a = np.eye(factors)[1], np.eye(factors)[0]
+    along = np.concatenate([a / 2 - b, a / 2])
+    along /= np.linalg.norm(along)
+    seen = -(messages @ along)
+    noise = target.sigma * math.sqrt(1 / 0.7)  # of one device, all there are
+    moved = seen[0].mean() - seen[1].mean()
+    error = 6 * noise * math.sqrt(2 / size)
+    assert moved == pytest.approx(rating_distance(5.0, factors, 200), abs=error + 0.05 * ONE)
+    assert seen[0].std() == pytest.approx(noise, rel=6 / math.sqrt(2 * size) + 0.01)
+
+
+def test_a_turn_makes_the_distance_root_three_halves() -> None:
+    assert rating_distance(5.0, 2, 10_000) == pytest.approx(math.sqrt(1.5) * ONE, rel=0.03)
+    assert ONE < rating_distance(5.0, 20, 20) < math.sqrt(1.5) * ONE
+    assert rating_distance(5.0, 1, 20) == ONE
+    assert rating_distance(2.0, 2, 500) == pytest.approx(rating_distance(5.0, 2, 500) * 0.4**1.5)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_the_repaired_noise_does_not_save_the_promise_for_a_rating(dropout: float) -> None:
+    population = Population(n_users=200, n_items=50)
+    target = LflSgdmf(faithful=False, dropout=dropout)
+    questions = [q for q in target.questions(population) if q.scope == SUM]
+    exact = exact_bounds(target, population)
+    found = answer(target, questions[0], population, exact=exact, accountants=all_accountants())
+    assert found.verdict is Verdict.VIOLATED
+    one = answer(
+        target,
+        questions[0],
+        Population(n_users=200, n_items=1),
+        exact=exact_bounds(target, Population(n_users=200, n_items=1)),
+        accountants=all_accountants(),
+    )
+    assert one.verdict is Verdict.UNSUBSTANTIATED
