@@ -106,7 +106,7 @@ FAMILIES = {
     family.kind: family
     for family in (
         Family("targets", "fedrec_auditor.targets.systems"),
-        Family("attacks", "attacks"),
+        Family("attacks", "fedrec_auditor.attacks"),
         Family("estimators", "fedrec_auditor.auditor.estimators"),
         Family("accountants", "fedrec_auditor.accountants.methods"),
         Family("mechanisms", "fedrec_auditor.targets.mechanisms"),
