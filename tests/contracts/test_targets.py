@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.testing.targets import CHECKS
 from fedrec_auditor.targets.systems.base import Target
-from tests.contracts.targets import CHECKS
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
