@@ -21,13 +21,13 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Attack, Background, Family
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
+from fedrec_auditor.auditor.testing.targets import brief
 from fedrec_auditor.targets.components import Component, Dense
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Uploads, View
-from tests.contracts.targets import brief
 
 GAMES = {
     Family.ATTRIBUTE: attribute,

@@ -11,10 +11,10 @@ import pytest
 
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.auditor.estimators.base import Estimator
+from fedrec_auditor.auditor.testing import accountants, datasets, estimators, mechanisms, targets
 from fedrec_auditor.targets.datasets.base import Dataset
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.systems.base import Target
-from tests.contracts import accountants, datasets, estimators, mechanisms, targets
 from tests.specimens.accountants import (
     BROKEN_ACCOUNTANTS,
     AddsSquares,
@@ -88,7 +88,7 @@ def test_the_estimator_contract_catches(broken: Estimator) -> None:
 @pytest.mark.parametrize("broken", BROKEN_DATASETS, ids=lambda d: type(d).__name__)
 def test_the_data_set_contract_catches(broken: Dataset, tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
-        datasets.check_dataset(datasets.Case(broken), tmp_path)
+        datasets.check_dataset(datasets.DatasetCase(broken), tmp_path)
 
 
 @pytest.mark.parametrize("broken", BROKEN_TARGETS, ids=lambda t: type(t).__name__)
