@@ -148,7 +148,7 @@ class Audit:
         return np.random.default_rng(np.random.SeedSequence([self.plan.seed, *map(int, words)]))
 
 
-class Subject:
+class AuditedTarget:
     """One target of an audit; it is trained when the first step needs it, and once."""
 
     def __init__(self, audit: Audit, name: str) -> None:
