@@ -151,6 +151,12 @@ def check_dataset(case: DatasetCase, folder: Path) -> tuple[str, ...]:
     """Run every check on it, each in a new folder in ``folder``; return which do not apply.
 
     Raises AssertionError at the first check that fails.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
+    >>> with TemporaryDirectory() as folder:
+    ...     check_dataset(DatasetCase(Synthetic(n_users=12, n_items=9, profile=4)), Path(folder))
+    ()
     """
     skipped: list[str] = []
     for check in CHECKS:

@@ -277,5 +277,12 @@ def check_mechanism(case: Case) -> tuple[str, ...]:
     """Run every check on it; return which do not apply, and why.
 
     Raises AssertionError at the first check that fails.
+
+    >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+    >>> bits = np.array([0, 1])
+    >>> for skipped in check_mechanism(Case(BitFlip.symmetric(1.0), bits, bits)):
+    ...     print(skipped)
+    check_density: no cumulative law is given
+    check_curve: it states no privacy curve
     """
     return run_checks(CHECKS, case)
