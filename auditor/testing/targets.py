@@ -534,5 +534,9 @@ def check_target(target: Target) -> tuple[str, ...]:
     """Run every check on it; return which do not apply, and why.
 
     Raises AssertionError at the first check that fails.
+
+    >>> from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
+    >>> check_target(Fcf(rounds=2))
+    ('check_sampled_uploads_agree_with_the_stated_law: it offers no local game',)
     """
     return run_checks(CHECKS, TargetCase(target))
