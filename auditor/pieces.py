@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
@@ -147,7 +146,7 @@ def _demonstrated(piece: Piece, plan: Plan) -> PieceResult:
 
 def _cut(target: Target, plan: Plan) -> str:
     """What a quick audit leaves out of the training, in words; nothing otherwise."""
-    rounds: int = getattr(target, "rounds", 0)
+    rounds = target.sizes.rounds or 0
     if not plan.quick or rounds <= QUICK_ROUNDS:
         return ""
     return f"Quick: trained for {QUICK_ROUNDS} of {rounds} rounds."
@@ -236,8 +235,8 @@ _trained: dict[str, tuple[Held, Run]] = {}
 def _train(
     target: Target, plan: Plan, interactions: Interactions, compute: Compute
 ) -> tuple[Held, Run]:
-    if _cut(target, plan):
-        target = dataclasses.replace(target, rounds=QUICK_ROUNDS)  # type: ignore[type-var]
+    if plan.quick:
+        target = target.shortened(QUICK_ROUNDS)
     where = [compute.device, compute.kernel]
     key = json.dumps([repr(target), *where, plan.seed, interactions.digest()])
     if key not in _trained:

@@ -19,7 +19,7 @@ from fedrec_auditor.targets.settings import check_settings, positive
 
 
 @dataclass(frozen=True, kw_only=True)
-class Laplace(Noisy):
+class LaplaceProtection(Noisy):
     """Entries clipped to [-clip, clip], noise of scale 2 clip / epsilon on every one of them.
 
     An entry spends ``epsilon``, exactly, and a whole upload so many times that as it has entries.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import DEFAULT as DEFAULT
 from fedrec_auditor.targets.compute import Compute as Compute
@@ -122,7 +123,10 @@ class Target(Protocol):
     """A federated recommender as a black box: claims, events, runs, and the client alone.
 
     Targets are frozen dataclasses whose fields are the paper's settings, checked on construction.
+    ``aliases`` are other names of settings on the command line, such as the paper's symbols.
     """
+
+    aliases: ClassVar[Mapping[str, str]]
 
     @property
     def name(self) -> str:
@@ -142,6 +146,15 @@ class Target(Protocol):
     @property
     def evaluation(self) -> Evaluation:
         """How the paper measures utility."""
+        ...
+
+    @property
+    def sizes(self) -> Sizes:
+        """Rounds of a training, reports of a user and round, ratings of a user, where known."""
+        ...
+
+    def shortened(self, rounds: int) -> Target:
+        """The same system with a training of at most so many rounds."""
         ...
 
     def questions(self, population: Population) -> tuple[Question, ...]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.targets.settings import check_settings, positive
-from fedrec_auditor.targets.systems.base import Population, Question, Reported
+from fedrec_auditor.targets.systems.base import Population, Question
 from fedrec_auditor.targets.systems.federated_mf.local_only import sampling_note
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import (
     Clipping,
@@ -20,7 +19,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.lone_parties import (
     LoneParties,
     check_central,
 )
-from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, batch_size
 
 
@@ -46,9 +45,6 @@ class DpSgld(LoneParties):
     trim: int = 10
     epsilon: float = 1.0
     learning_rate: float = 0.0001
-
-    name = "dp-sgld"
-    reported: ClassVar[tuple[Reported, ...]] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -32,7 +32,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.local_mf import LocalMf
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, project, rate_at
 from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import neutral
 from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import ReportLaw
-from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -61,9 +61,6 @@ class GdDr(LocalMf):
     rows: int = 50
     learning_rate: float = 0.001
 
-    name = "gd-dr"
-    reported = ()
-
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(self, epsilon=positive, rows=whole)
@@ -79,10 +76,9 @@ class GdDr(LocalMf):
         """One report."""
         return OneCoordinate(self.each, self.rows * self.factors)
 
-    @property
-    def public(self) -> dict[str, Any]:
-        """The law of a report's bit given the projected entry."""
-        return {"channel": ReportLaw(self.each)}
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows: the law of a report's bit given the projected entry, too."""
+        return replace(super().public(interactions), channel=ReportLaw(self.each))
 
     def questions(self, population: Population) -> tuple[Question, ...]:
         """The local claim, and what a shuffle would make of it."""

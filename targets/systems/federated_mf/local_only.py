@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.targets.settings import check_settings, not_negative, positive
-from fedrec_auditor.targets.systems.base import Population, Question, Reported
+from fedrec_auditor.targets.systems.base import Population, Question
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, GradientClipping
 from fedrec_auditor.targets.systems.federated_mf.parts.lone_parties import LoneParties
-from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, accounted
 
 
@@ -28,9 +27,6 @@ class LocalOnly(LoneParties):
     learning_rate: float = 0.003
     clip: float = 10.0
     noise_multiplier: float = 1.8
-
-    name = "local-only"
-    reported: ClassVar[tuple[Reported, ...]] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

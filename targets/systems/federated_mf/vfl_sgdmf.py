@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.settings import check_settings, not_negative
-from fedrec_auditor.targets.systems.base import Population, Question, Reported
+from fedrec_auditor.targets.systems.base import Population, Question
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, EmbeddingClipping
-from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import NoisyParties, scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import NoisyParties
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import COUNTED, PAPER, accounted
 from fedrec_auditor.targets.systems.federated_mf.parts.vertical_laws import rating_law
 from fedrec_auditor.targets.systems.federated_mf.parts.vertical_mf import VerticalMf
@@ -31,9 +31,6 @@ class VflSgdmf(NoisyParties, VerticalMf):
     learning_rate: float = 0.02
     tuning: int = 100
     noise_multiplier: float = 1.8
-
-    name = "vfl-sgdmf"
-    reported: ClassVar[tuple[Reported, ...]] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

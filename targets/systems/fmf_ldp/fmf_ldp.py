@@ -21,6 +21,7 @@ from fedrec_auditor.accountants.statements.scope import (
     Vantage,
     any_pair,
 )
+from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.theorems.shuffling import hiding
 from fedrec_auditor.targets.components import Floats, Reports
 from fedrec_auditor.targets.compute import Compute
@@ -85,7 +86,6 @@ class FmfLdp(ImplicitMf):
     reports: int = 100
     colluding: float = 0.0
 
-    name = "fmf-ldp"
     reported = printed(
         (0.2163, 0.3755, 0.5131),
         "FMF-LDP-100, epsilon 2.5",
@@ -97,6 +97,11 @@ class FmfLdp(ImplicitMf):
 
     def __post_init__(self) -> None:
         check_settings(self, **{**usual(self), "colluding": share_or_none})
+
+    @property
+    def sizes(self) -> Sizes:
+        """Rounds, and reports of a user and round."""
+        return Sizes(rounds=self.rounds, reports=self.reports)
 
     @property
     def channel(self) -> ReportLaw:

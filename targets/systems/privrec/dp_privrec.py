@@ -68,7 +68,6 @@ class DpPrivRec(PrivRec):
     clip_rate: float = 1.0
     faithful: bool = True
 
-    name = "dp-privrec"
     reported = ()  # Figures 3 and 4 have no numbers; the text says "within 10%" of PrivRec
 
     def __post_init__(self) -> None:

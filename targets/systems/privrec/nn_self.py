@@ -33,7 +33,6 @@ class NnSelf(MetaLearned):
     server_rate: float = 0.1
     item_ids: bool = True
 
-    name = "nn-self"
     reported = reported((0.109, 0.148, 0.190, 0.235), (0.098, 0.124, 0.162, 0.201))
 
     @property

@@ -26,7 +26,6 @@ class PrivRec(MetaLearned):
     proximal: float = 0.01
     item_ids: bool = True
 
-    name = "privrec"
     reported = reported((0.123, 0.160, 0.205, 0.249), (0.106, 0.137, 0.174, 0.210))
 
     @property

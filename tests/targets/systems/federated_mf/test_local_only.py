@@ -17,7 +17,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.dp_sgd_mf import DpSgdMf
 from fedrec_auditor.targets.systems.federated_mf.local_only import LocalOnly
-from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import Batch, accounted
 from fedrec_auditor.targets.systems.federated_mf.vfl_sgdmf import VflSgdmf
 

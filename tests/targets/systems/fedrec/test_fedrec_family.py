@@ -10,22 +10,22 @@ from fedrec_auditor.targets.learners.light_gcn import LightGcn
 from fedrec_auditor.targets.learners.mf import Mf
 from fedrec_auditor.targets.learners.ncf import Ncf
 from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
-from fedrec_auditor.targets.protections.gaussian import Gaussian
-from fedrec_auditor.targets.protections.laplace import Laplace
+from fedrec_auditor.targets.protections.gaussian import GaussianProtection
+from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 from fedrec_auditor.targets.protections.objective import Objective
 from fedrec_auditor.targets.protections.unprotected import Unprotected
 from fedrec_auditor.targets.routes.direct import Direct
 from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated
 
-NONE, FIXED, APM = Unprotected(), Laplace(epsilon=40.0), AdaptiveLaplace()
+NONE, FIXED, APM = Unprotected(), LaplaceProtection(epsilon=40.0), AdaptiveLaplace()
 # learner, protection, Hit@20 on ML-100K (Tables III and VI), None where none is printed
 SYSTEMS = {
     "fedrec": (Gcn, NONE, None),
     "fedrec-apm": (Gcn, APM, 0.103),
-    "fixrec-max": (Gcn, Laplace(epsilon=30.0), 0.067),
-    "fixrec-min": (Gcn, Laplace(epsilon=60.0), 0.105),
+    "fixrec-max": (Gcn, LaplaceProtection(epsilon=30.0), 0.067),
+    "fixrec-min": (Gcn, LaplaceProtection(epsilon=60.0), 0.105),
     "fednews": (Gcn, FIXED, None),
-    "fedrec-gn": (Gcn, Gaussian(), None),
+    "fedrec-gn": (Gcn, GaussianProtection(), None),
     "f-gerai": (Gcn, Objective(features=True), None),
     "f-gerai-nl": (Gcn, Objective(), None),
     "f-dpmf": (Mf, Objective(loss="squared"), None),
