@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,10 +123,12 @@ class Target(Protocol):
     """A federated recommender as a black box: claims, events, runs, and the client alone.
 
     Targets are frozen dataclasses whose fields are the paper's settings, checked on construction.
-    ``aliases`` are other names of settings on the command line, such as the paper's symbols.
     """
 
-    aliases: ClassVar[Mapping[str, str]]
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """Other names of settings on the command line, such as the paper's; the class has them."""
+        ...
 
     @property
     def name(self) -> str:

@@ -47,7 +47,7 @@ class Work:
     @property
     def dimension(self) -> int:
         """Length of an embedding, d."""
-        return self.rows.shape[1]
+        return int(self.rows.shape[1])
 
     def blocks(self, bound: int) -> Iterator[NDArray[np.int64]]:
         """Devices with examples, of like size, as many as keep devices x size under ``bound``."""

@@ -52,7 +52,6 @@ from fedrec_auditor.targets.systems.base import Challenge, Population
 from fedrec_auditor.targets.systems.fedrec.f_gerai import FGerai
 from fedrec_auditor.targets.systems.fedrec.fedrec import FedRec
 from fedrec_auditor.targets.systems.fedrec.fedrec_apm import FedRecApm
-from fedrec_auditor.targets.systems.fedrec.parts.claims import sizes
 from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated
 from fedrec_auditor.targets.systems.fedrec.parts.games import Regions
 from fedrec_auditor.targets.transcript import Uploads
@@ -142,7 +141,7 @@ def test_an_audit_of_the_wire_sees_where_each_route_lets_it() -> None:
 
 
 def test_an_uploads_entries_are_counted_with_the_features_of_table_i() -> None:
-    counts = sizes(FedRecApm(), ML_100K)
+    counts = FedRecApm().entries(ML_100K)
     assert counts == {
         "user": 64 * 44 + 2 * 64 * 64 + 64,
         "item": 64 * 1682,
@@ -150,7 +149,7 @@ def test_an_uploads_entries_are_counted_with_the_features_of_table_i() -> None:
         "mlp2": 64 + 1,
     }
     bare = Population(n_users=30, n_items=20, n_features=18)
-    assert sizes(FedRecApm(), bare)["user"] == 64 * 18 + 2 * 64 * 64 + 64
+    assert FedRecApm().entries(bare)["user"] == 64 * 18 + 2 * 64 * 64 + 64
 
 
 def test_apm_is_right_for_a_parameter_and_millions_for_an_upload() -> None:
@@ -216,12 +215,12 @@ def test_noise_does_not_hide_who_takes_part() -> None:
 
 
 def test_the_shuffler_amplifies_whole_uploads_of_small_budgets_only() -> None:
-    counts = sum(sizes(Small(), ML_100K).values())
+    counts = sum(Small().entries(ML_100K).values())
     scope = any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)
     cheap = Small(protection=LaplaceProtection(epsilon=1.0 / counts), route=Shuffler())
     dear = Small(protection=LaplaceProtection(epsilon=30.0), route=Shuffler())
     assert cheap.event(scope, ML_100K) == SelfComposedDpEvent(
-        ShuffledDpEvent(cheap.protection.spent(sizes(cheap, ML_100K)), 472), 3
+        ShuffledDpEvent(cheap.protection.spent(cheap.entries(ML_100K)), 472), 3
     )
     shuffled = [
         least_upper_bound(system, scope, ML_100K, 1e-6, all_accountants())
@@ -242,9 +241,9 @@ def test_many_small_noises_are_charged_one_by_one_and_large_ones_at_once() -> No
     small, large = (Small(protection=LaplaceProtection(epsilon=e)) for e in (0.01, 30.0))
     exact = least_upper_bound(small, server(Unit.USER), ML_100K, 1e-6, all_accountants())
     assert exact is not None
-    assert exact.epsilon < 0.5 * small.protection.spent(sizes(small, ML_100K))
+    assert exact.epsilon < 0.5 * small.protection.spent(small.entries(ML_100K))
     assert large.event(server(Unit.USER), ML_100K) == PureDpEvent(
-        large.protection.spent(sizes(large, ML_100K))
+        large.protection.spent(large.entries(ML_100K))
     )
 
 
