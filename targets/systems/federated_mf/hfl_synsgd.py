@@ -20,7 +20,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.noisy_horizontal import N
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     PAPER,
-    Batch,
+    RatingBatch,
     accounted,
     project,
     rate_at,
@@ -128,7 +128,7 @@ class HflSynsgd(NoisyHorizontal):
         """First messages of parties of one user each: (n, m, p)."""
         ratings, users = self._prepared(full, first, streams)
         kept = self.local(1.0).single_draws(ratings, streams.child(_ROWS), 1).places
-        batch = Batch.thinned(ratings, kept)
+        batch = RatingBatch.thinned(ratings, kept)
         error = batch.errors(users, items)
         rows = np.repeat(np.arange(len(users)), np.diff(batch.ratings.indptr))
         clean = Rows(

@@ -9,7 +9,7 @@ from fedrec_auditor.targets.systems.privrec.parts.meta_learned import MetaLearne
 from fedrec_auditor.targets.systems.privrec.parts.network import Network
 
 if TYPE_CHECKING:
-    from fedrec_auditor.targets.systems.privrec.parts.device import LocalTraining
+    from fedrec_auditor.targets.systems.privrec.parts.device import ProximalTraining
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +34,6 @@ class PrivRec(MetaLearned):
         return Network(embedding=self.embedding, width=self.width, ids=self.item_ids, side=True)
 
     @property
-    def local(self) -> LocalTraining:
+    def local(self) -> ProximalTraining:
         """With the proximal term."""
         return replace(super().local, proximal=self.proximal)

@@ -13,7 +13,7 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.systems.federated_mf.parts.party_coins import Coins
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import Batch, project, rate_at
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import RatingBatch, project, rate_at
 
 
 class Clipping(Protocol):
@@ -24,7 +24,7 @@ class Clipping(Protocol):
         """How far another value of one rating moves the sum, in units of its removal."""
         ...
 
-    def errors(self, batch: Batch, errors: Floats, users: Floats, items: Floats) -> Floats:
+    def errors(self, batch: RatingBatch, errors: Floats, users: Floats, items: Floats) -> Floats:
         """The errors with which gradients are made."""
         ...
 
@@ -43,7 +43,7 @@ class Unclipped:
 
     replaced: ClassVar[float] = 1.0
 
-    def errors(self, batch: Batch, errors: Floats, users: Floats, items: Floats) -> Floats:
+    def errors(self, batch: RatingBatch, errors: Floats, users: Floats, items: Floats) -> Floats:
         """As they are."""
         return errors
 
@@ -69,7 +69,7 @@ class EmbeddingClipping:
     bound: float
     replaced: ClassVar[float] = 1.0
 
-    def errors(self, batch: Batch, errors: Floats, users: Floats, items: Floats) -> Floats:
+    def errors(self, batch: RatingBatch, errors: Floats, users: Floats, items: Floats) -> Floats:
         """As they are: the embeddings bound them."""
         return errors
 
@@ -90,7 +90,7 @@ class ErrorClipping:
     bound: float
     replaced: ClassVar[float] = 1.0
 
-    def errors(self, batch: Batch, errors: Floats, users: Floats, items: Floats) -> Floats:
+    def errors(self, batch: RatingBatch, errors: Floats, users: Floats, items: Floats) -> Floats:
         """Clipped."""
         return np.clip(errors, -self.bound, self.bound)
 
@@ -115,7 +115,7 @@ class GradientClipping:
     unit: str
     replaced: ClassVar[float] = 2.0
 
-    def errors(self, batch: Batch, errors: Floats, users: Floats, items: Floats) -> Floats:
+    def errors(self, batch: RatingBatch, errors: Floats, users: Floats, items: Floats) -> Floats:
         """Scaled: a gradient is its errors times embeddings."""
         scale = batch.clip_users if self.unit == "user" else batch.clip_ratings
         return scale(errors, users, items, self.clip)
@@ -198,7 +198,7 @@ class Descent:
             )
         return users, items
 
-    def _draw(self, ratings: sparse.csr_array, coins: Coins) -> Batch:
+    def _draw(self, ratings: sparse.csr_array, coins: Coins) -> RatingBatch:
         if not self.independent:
             return coins.fixed(ratings, self.rate)
         if self.unit == "user":

@@ -30,13 +30,13 @@ from fedrec_auditor.targets.settings import check_settings, not_negative, usual
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Reported, Split
 from fedrec_auditor.targets.systems.parts.system import Trained, Training, Unperturbed
-from fedrec_auditor.targets.systems.privrec.parts.examples import Examples
+from fedrec_auditor.targets.systems.privrec.parts.examples import DeviceExamples
 from fedrec_auditor.targets.systems.privrec.parts.message import joined, messages
 from fedrec_auditor.targets.systems.privrec.parts.network import LAYERS, Network, genre_shares
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 if TYPE_CHECKING:
-    from fedrec_auditor.targets.systems.privrec.parts.device import Devices, LocalTraining
+    from fedrec_auditor.targets.systems.privrec.parts.device import Devices, ProximalTraining
     from fedrec_auditor.targets.systems.privrec.parts.loss import Weights
 
 PAPER = "Wang et al.: PrivRec, VLDB Journal 2021"
@@ -110,11 +110,11 @@ class MetaLearned(Unperturbed):
         """Sizes and features of the model."""
 
     @property
-    def local(self) -> LocalTraining:
+    def local(self) -> ProximalTraining:
         """How a device trains."""
-        from fedrec_auditor.targets.systems.privrec.parts.device import LocalTraining
+        from fedrec_auditor.targets.systems.privrec.parts.device import ProximalTraining
 
-        return LocalTraining(epochs=self.local_epochs, rate=self.local_rate, proximal=0.0)
+        return ProximalTraining(epochs=self.local_epochs, rate=self.local_rate, proximal=0.0)
 
     def learn(self, devices: Devices) -> Weights:
         """The change that each device returns: REPTILE, the way that local training took it."""
@@ -229,7 +229,7 @@ class MetaLearned(Unperturbed):
         for start in range(0, len(users), _TOGETHER):
             block = np.arange(start, min(start + _TOGETHER, len(users)))
             held = interactions.take(users[block])
-            examples = Examples.draw(held, streams.take(block), negatives=self.negatives)
+            examples = DeviceExamples.draw(held, streams.take(block), negatives=self.negatives)
             order = np.argsort(-examples.sizes, kind="stable")
             yield (
                 block[order],
