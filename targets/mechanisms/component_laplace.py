@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,26 +60,6 @@ class ComponentLaplace(Laplacian):
         names = [component.name for component in self.components]
         if not names or len(set(names)) < len(names):
             raise InputError(f"Expected components of different names, got {names}. Rename them.")
-
-    @classmethod
-    def adaptive(
-        cls, sizes: Mapping[str, int], *, epsilon_min: float, epsilon_max: float, clip: float
-    ) -> Self:
-        """Budgets in equal steps from ``epsilon_min`` to ``epsilon_max``, in this order.
-
-        Eq. 11 with l = 0, 1, 2, 3 for user, item, MLP 1, MLP 2. Section 5.7 of the paper gives
-        others (30, 60, 40, 50): for those, name the components one by one.
-        """
-        budgets = np.linspace(epsilon_min, epsilon_max, len(sizes)).tolist()
-        named = zip(sizes.items(), budgets, strict=True)
-        return cls(
-            tuple(NoisyComponent(name, size, epsilon) for (name, size), epsilon in named), clip
-        )
-
-    @property
-    def epsilon_per_coordinate(self) -> dict[str, float]:
-        """What one coordinate of each component spends: the paper's epsilon_i."""
-        return {component.name: component.epsilon for component in self.components}
 
     @property
     def epsilon(self) -> float:

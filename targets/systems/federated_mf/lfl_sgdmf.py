@@ -190,7 +190,7 @@ class LflSgdmf(LocalMf):
         plain = plain and scope.adjacency is not Adjacency.REPLACE
         if not plain or scope.vantage is not Vantage.AGGREGATE:
             return None
-        n, count = population.n_users, self._count(scope.horizon)
+        n, count = population.n_users, self.uses(scope.horizon)
         distance = self.sensitivity
         if scope.unit is not Unit.USER and population.n_items > 1:
             distance = rating_distance(self.bound, self.factors, self.fitting)
@@ -225,7 +225,7 @@ class LflSgdmf(LocalMf):
             left = self._left(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         z = self.noise_multiplier * math.sqrt(left) / (1.0 if presence else 2.0)
-        return noisy_steps(z, 1.0, self._count(scope.horizon), amplified=False)
+        return noisy_steps(z, 1.0, self.uses(scope.horizon), amplified=False)
 
     def shares(self, n_users: int, survivors: int) -> tuple[float, float]:
         """zeta1 and zeta2: variances of a device's noises in units of sigma^2."""
@@ -382,9 +382,6 @@ class LflSgdmf(LocalMf):
                 "in each of the two rounds, the one asked about, too."
             )
         return "".join(f"{part} " for part in parts)
-
-    def _count(self, horizon: Horizon) -> int:
-        return self.rounds if horizon is Horizon.TRAINING else 1
 
 
 def _scope(unit: Unit, vantage: Vantage) -> Scope:

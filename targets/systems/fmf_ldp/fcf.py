@@ -15,7 +15,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import DEFAULT
 from fedrec_auditor.targets.systems.fmf_ldp.parts.closed_form import item_gradients
 from fedrec_auditor.targets.systems.fmf_ldp.parts.implicit_mf import ImplicitMf, printed
-from fedrec_auditor.targets.systems.parts.system import Unperturbed
+from fedrec_auditor.targets.systems.parts.system import Unperturbed, received
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Fcf(Unperturbed, ImplicitMf):
     ) -> Uploads:
         """Equation 5 for every item, component "gradient"; ``rng`` is not drawn from."""
         gradient = item_gradients(
-            self._received(broadcast, profiles),
+            received(broadcast, "items", (profiles.n_items, self.factors)),
             profiles.ratings,
             alpha=self.alpha,
             regularization=self.regularization,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.statements.sizes import Sizes
@@ -85,6 +86,10 @@ class System(ABC):
     def sizes(self) -> Sizes:
         """The number of rounds; a system adds what else its settings say."""
         return Sizes(rounds=self.rounds)
+
+    def uses(self, horizon: Horizon) -> int:
+        """How often the mechanism of one round is used within ``horizon``."""
+        return (self.rounds or 1) if horizon is Horizon.TRAINING else 1
 
     def shortened(self, rounds: int) -> Self:
         """The same system with a training of at most so many rounds."""
@@ -235,3 +240,15 @@ class Central(Unperturbed):
     ) -> Uploads:
         """Messages without any component."""
         return Uploads(np.repeat(np.arange(profiles.n_users), size), {})
+
+
+def received(broadcast: Broadcast | None, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """The broadcast's table of this name; InputError unless it has this shape."""
+    table = None if broadcast is None else broadcast.get(name)
+    if table is None or table.shape != shape:
+        raise InputError(
+            f'Expected a broadcast matrix "{name}" of shape {shape}, got '
+            f"{None if table is None else table.shape}. Send one row an item or user, one column "
+            "a factor."
+        )
+    return table

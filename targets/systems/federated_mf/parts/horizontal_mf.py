@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.targets.components import Component, Dense, Floats, Ints
 from fedrec_auditor.targets.compute import Compute, one_thread
@@ -23,6 +22,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.party_steps import PartyS
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import explicit, project, start, trim
 from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
 from fedrec_auditor.targets.systems.parts.system import Trained, Training
+from fedrec_auditor.targets.systems.parts.system import received as table
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 _NUMBERS = 1 << 22  # embeddings of parties of one user that are trained at once
@@ -253,19 +253,9 @@ class HorizontalMf(PartyMf):
         self, broadcast: Broadcast | None, profiles: Interactions
     ) -> tuple[Floats, Floats]:
         """V as it is, and as it was first, to which user embeddings are pre-trained."""
-        sent = {} if broadcast is None else broadcast
-        expected = (profiles.n_items, self.factors)
-        items = sent.get("items")
-        first = sent.get("first", items)
-        for got in (items, first):
-            if got is None or got.shape != expected:
-                raise InputError(
-                    f'Expected broadcast item embeddings "items" (and "first") of shape '
-                    f"{expected}, got {None if got is None else got.shape}. Send one row an item."
-                )
-        assert items is not None
-        assert first is not None
-        items, first = (np.asarray(table, np.float32) for table in (items, first))
+        shape, sent = (profiles.n_items, self.factors), broadcast or {}
+        items = table(sent, "items", shape).astype(np.float32)
+        first = table(sent, "first", shape).astype(np.float32) if "first" in sent else items
         return project(items, self.bound), project(first, self.bound)
 
     def _prepared(

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Component, Floats
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -20,6 +19,7 @@ from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Spli
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, explicit, start
 from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
 from fedrec_auditor.targets.systems.parts.system import System, Trained, Training
+from fedrec_auditor.targets.systems.parts.system import received as table
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 
@@ -125,17 +125,7 @@ class LocalMf(System):
     def received(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
         """The broadcast, with V as it was first, to which user embeddings are pre-trained."""
         sent = dict(broadcast or {})
-        expected = (profiles.n_items, self.factors)
         sent.setdefault("first", sent.get("items"))  # type: ignore[arg-type]
         for part in ("items", "first"):
-            self.check(sent, part, expected)
+            table(sent, part, (profiles.n_items, self.factors))
         return sent
-
-    def check(self, sent: Broadcast, part: str, shape: tuple[int, int]) -> None:
-        """InputError unless the broadcast has a matrix ``part`` of this shape."""
-        got = None if sent.get(part) is None else sent[part].shape
-        if got != shape:
-            raise InputError(
-                f'Expected a broadcast matrix "{part}" of shape {shape}, got {got}. '
-                "Send one row an item, one column a factor."
-            )

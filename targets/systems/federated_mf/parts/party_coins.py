@@ -7,7 +7,6 @@ the normal law does (Mironov 2012), which no bound of these systems covers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,30 +15,6 @@ from scipy import sparse
 from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import RatingBatch, sample_rows
-
-
-class Coins(Protocol):
-    """All randomness of the steps of several parties, whose rows and items are stacked."""
-
-    def fixed(self, ratings: sparse.csr_array, rate: float) -> RatingBatch:
-        """A fixed number of rows of every party."""
-        ...
-
-    def rows(self, ratings: sparse.csr_array, rate: float) -> RatingBatch:
-        """Every row by itself."""
-        ...
-
-    def ratings(self, ratings: sparse.csr_array, rate: float) -> RatingBatch:
-        """Every rating by itself."""
-        ...
-
-    def users(self, shape: tuple[int, ...]) -> Floats:
-        """Standard normal noise on the user embeddings of a step."""
-        ...
-
-    def items(self, shape: tuple[int, ...]) -> Floats:
-        """Standard normal noise on the item embeddings of a step."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +74,7 @@ class StreamCoins:
         self._step = 0
 
     def fixed(self, ratings: sparse.csr_array, rate: float) -> RatingBatch:
-        """All."""
+        """All rows, since each party has one."""
         self._next()
         return RatingBatch(np.arange(ratings.shape[0]), ratings)
 
@@ -134,3 +109,7 @@ class StreamCoins:
         count = shape[0] // max(1, len(self._streams)) * shape[1]
         draws = self._streams.child(self._step).child(purpose).normal(count)
         return draws.reshape(shape).astype(np.float32)
+
+
+Coins = PartyCoins | StreamCoins
+"""All randomness of the steps of several parties, whose rows and items are stacked."""

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -27,7 +26,7 @@ from fedrec_auditor.targets.settings import check_settings, usual
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Reported
 from fedrec_auditor.targets.systems.fmf_ldp.parts.closed_form import user_vectors
 from fedrec_auditor.targets.systems.parts.system import System, Trained, Training
-from fedrec_auditor.targets.transcript import Broadcast, Channel, Public, Round, Uploads
+from fedrec_auditor.targets.transcript import Channel, Public, Round, Uploads
 
 PAPER = "Minto, Haller, Haddadi, Livshits: FMF-LDP, RecSys 2021"
 
@@ -129,14 +128,3 @@ class ImplicitMf(System):
                 scale * gradient - 2.0 * self.regularization * items
             )
         return np.asarray(items)
-
-    def _received(self, broadcast: Broadcast | None, profiles: Interactions) -> Floats:
-        expected = (profiles.n_items, self.factors)
-        items = None if broadcast is None else broadcast.get("items")
-        if items is None or items.shape != expected:
-            got = None if items is None else items.shape
-            raise InputError(
-                f'Expected a broadcast item matrix "items" of shape {expected}, got {got}. '
-                "Send one row an item, one column a factor."
-            )
-        return items

@@ -12,7 +12,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Dense, Randomized, Rows
 from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 from fedrec_auditor.targets.protections.parts import noise as _noise
-from fedrec_auditor.targets.protections.parts.noise import ClippedNoise, clipped_laplace
+from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
 from fedrec_auditor.targets.streams import Streams
 
 LEVEL = 1e-9  # a correct sampler fails one test here once in a billion seeds; seeds are fixed
@@ -102,7 +102,8 @@ def test_components_of_one_message_have_noise_of_their_own() -> None:
 
 
 def test_an_entrys_law_is_that_of_the_noise_it_gets() -> None:
-    law, noise = clipped_laplace(3.0, 0.5), LaplaceProtection(epsilon=3.0).noise("item")
+    protection = LaplaceProtection(epsilon=3.0)
+    law, noise = protection.coordinate("item"), protection.noise("item")
     assert law.mechanism.scale == noise.scale == pytest.approx(1 / 3)  # type: ignore[attr-defined]
     assert law.mechanism.high == noise.clip  # type: ignore[attr-defined]
 

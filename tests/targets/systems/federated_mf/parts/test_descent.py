@@ -18,7 +18,6 @@ from fedrec_auditor.targets.systems.federated_mf.parts.descent import (
     EmbeddingClipping,
     ErrorClipping,
     GradientClipping,
-    Unclipped,
 )
 from fedrec_auditor.targets.systems.federated_mf.parts.party_coins import PartyCoins
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import RatingBatch, rate_at
@@ -42,7 +41,7 @@ def stacked(rng: np.random.Generator) -> tuple[np.ndarray, sparse.csr_array]:
 
 @pytest.mark.parametrize(
     "clipping",
-    [Unclipped(), EmbeddingClipping(5.0), ErrorClipping(0.7), GradientClipping(2.0, "rating")],
+    [Clipping(), EmbeddingClipping(5.0), ErrorClipping(0.7), GradientClipping(2.0, "rating")],
 )
 @pytest.mark.parametrize("joint", [True, False])
 @settings(max_examples=15)
@@ -90,7 +89,7 @@ def test_noise_of_the_stated_size_is_on_every_entry_rated_or_not(langevin: bool)
     ratings: Any = sparse.csr_array(np.zeros((2000, 500), dtype=np.float32))
     alone = PartyCoins((np.random.default_rng(3),), 2000, np.array([0, 500]))
     descent = Descent(
-        clipping=Unclipped(),
+        clipping=Clipping(),
         learning_rate=0.5,
         rate=0.2,
         steps=1,
@@ -179,7 +178,7 @@ def test_another_value_moves_the_sum_no_farther_than_is_said(seed: int, kind: st
 def test_a_training_that_diverges_says_so() -> None:
     whole, ratings = stacked(np.random.default_rng(0))
     assert whole.any()
-    descent = Descent(clipping=Unclipped(), learning_rate=1e6, rate=1.0, steps=50)
+    descent = Descent(clipping=Clipping(), learning_rate=1e6, rate=1.0, steps=50)
     with pytest.raises(InputError, match="smaller"), np.errstate(all="ignore"):
         descent.train(
             np.ones((2 * N, 3)),
