@@ -68,12 +68,12 @@ class ComponentLaplace(Laplacian):
 
     @property
     def domain(self) -> Domain:
-        """Every real vector."""
+        """Every real vector of the total size: entries are clipped."""
         return Domain(low=-math.inf, high=math.inf, shape=self.output_shape)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """(total size,)."""
+        """One axis, the entries of all components laid end to end."""
         return (sum(component.size for component in self.components),)
 
     @property

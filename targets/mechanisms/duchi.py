@@ -45,7 +45,7 @@ class Duchi(UnitEntry):
 
     @property
     def magnitude(self) -> float:
-        """B."""
+        """B, the absolute value of every output."""
         return 1.0 / (1.0 - 2.0 * self.flip)
 
     def randomize(

@@ -46,7 +46,7 @@ class Gaussian(BoundedEntry, Normal):
 
     @property
     def mu(self) -> float:
-        """(high - low)/sigma."""
+        """The sensitivity in standard deviations, (high - low)/sigma."""
         return (self.high - self.low) / self.sigma
 
     @property
@@ -55,5 +55,5 @@ class Gaussian(BoundedEntry, Normal):
         return self.sigma
 
     def center(self, value: NDArray[Any]) -> NDArray[Any]:
-        """The entry."""
+        """What the noise is added to: the entry as it is."""
         return value

@@ -45,7 +45,7 @@ class Hybrid(UnitEntry):
 
     @property
     def share(self) -> float:
-        """Probability of ``Piecewise``."""
+        """Probability with which the ``Piecewise`` mechanism is used."""
         return -math.expm1(-self.epsilon / 2.0) if self.epsilon > THRESHOLD else 0.0
 
     def randomize(

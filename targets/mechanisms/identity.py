@@ -43,7 +43,7 @@ class Identity(OneBit):
         )
 
     def event(self) -> DpEvent:
-        """Non-private."""
+        """A non-private event: the output is the input."""
         from dp_accounting import NonPrivateDpEvent
 
         return NonPrivateDpEvent()

@@ -50,7 +50,7 @@ class KAry(OneNumber):
 
     @property
     def domain(self) -> Domain:
-        """One category."""
+        """One category, a whole number from 0."""
         return categories_domain(self.categories)
 
     def randomize(

@@ -41,11 +41,11 @@ class Laplace(BoundedEntry, Laplacian):
 
     @property
     def noise_scale(self) -> float:
-        """b."""
+        """The scale b of the noise."""
         return self.scale
 
     def center(self, value: NDArray[Any]) -> NDArray[Any]:
-        """The entry."""
+        """What the noise is added to: the entry as it is."""
         return value
 
     def critical(self) -> Critical:

@@ -41,7 +41,7 @@ class GaussianProtection(Noisy):
         return ClippedNoise(self.clip, self.sigma, normal=True)
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """No number."""
+        """What the paper says of the noise, without a number."""
         return (
             Promise(
                 epsilon=math.inf,

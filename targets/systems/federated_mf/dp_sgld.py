@@ -59,17 +59,17 @@ class DpSgld(LoneParties):
         return ErrorClipping(self.bound)
 
     def multiplier(self, n_users: int) -> float:
-        """The noise in units of L."""
+        """The noise multiplier, in units of L."""
         drawn = batch_size(n_users, self.rate)
         logs = math.log(2.5 * self.steps * drawn / self.delta) * math.log(2.0 / self.delta)
         return drawn / n_users * math.sqrt(128.0 * self.steps * logs) / self.epsilon
 
     def claimed(self, joint: bool) -> float:
-        """L."""
+        """The Lipschitz constant L of the claim."""
         return self.clipping.sensitivity(self.trim if self.unit == "user" else 1, joint)
 
     def descent(self, n_users: int) -> Descent:
-        """Langevin steps."""
+        """Steps with noise up to that of Langevin dynamics."""
         return replace(super().descent(n_users), langevin=True)
 
     def questions(self, population: Population) -> tuple[Question, ...]:

@@ -43,7 +43,7 @@ class FmfLfl(Unperturbed, LocalMf):
         check_settings(self, local_steps=whole)
 
     def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
-        """All alike."""
+        """The same neutral embedding for every user, (n, p)."""
         one = neutral(self.factors, self.bound).astype(np.float32)
         return np.broadcast_to(one, (ratings.shape[0], self.factors))
 

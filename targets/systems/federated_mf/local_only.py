@@ -34,15 +34,15 @@ class LocalOnly(LoneParties):
 
     @property
     def clipping(self) -> Clipping:
-        """Of gradients."""
+        """Every unit's joint gradient is scaled to a norm of ``clip``."""
         return GradientClipping(self.clip, self.unit)
 
     def multiplier(self, n_users: int) -> float:
-        """z."""
+        """The noise multiplier z, in units of the clipping bound."""
         return self.noise_multiplier
 
     def claimed(self, joint: bool) -> float:
-        """C."""
+        """The clipping bound C."""
         return self.clip
 
     def questions(self, population: Population) -> tuple[Question, ...]:

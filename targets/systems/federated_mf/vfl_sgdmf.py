@@ -38,16 +38,16 @@ class VflSgdmf(NoisyParties, VerticalMf):
 
     @property
     def clipping(self) -> Clipping:
-        """Of embeddings."""
+        """Embeddings are clipped as in equation 6."""
         return EmbeddingClipping(self.bound)
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """T T' and kappa."""
+        """Steps on both tables, T T', and on items alone, kappa."""
         return self.steps, self.tuning
 
     def multiplier(self, n_users: int) -> float:
-        """z."""
+        """The noise multiplier z, in units of the claimed sensitivity."""
         return self.noise_multiplier
 
     def claimed(self, joint: bool) -> float:

@@ -41,7 +41,7 @@ class Random(Central):
     offered = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
-        """No event."""
+        """An event that costs nothing: nothing is released."""
         from dp_accounting import NoOpDpEvent
 
         return NoOpDpEvent()

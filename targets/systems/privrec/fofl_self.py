@@ -20,5 +20,5 @@ class FoflSelf(MetaLearned):
 
     @property
     def network(self) -> Network:
-        """Items alone."""
+        """A network that reads items' embeddings alone."""
         return Network(embedding=self.embedding, width=self.width, ids=True, side=False)

@@ -41,7 +41,7 @@ class NnSelf(MetaLearned):
         return Network(embedding=self.embedding, width=self.width, ids=self.item_ids, side=True)
 
     def learn(self, devices: Devices) -> Weights:
-        """Minus the meta-gradient."""
+        """The change that each device returns: minus its meta-gradient."""
         from fedrec_auditor.targets.systems.privrec.parts.device import maml
 
         return maml(devices, self.local)

@@ -57,7 +57,7 @@ class NoisyParties(RatingParties):
 
     @abstractmethod
     def multiplier(self, n_users: int) -> float:
-        """z."""
+        """The noise multiplier z, in units of the claimed sensitivity."""
 
     @abstractmethod
     def claimed(self, joint: bool) -> float:

@@ -46,12 +46,12 @@ class Parties:
 
     @property
     def count(self) -> int:
-        """s."""
+        """Number of parties, s."""
         return len(self.pace)
 
     @property
     def weights(self) -> Floats:
-        """m_k / m of each."""
+        """Every party's share of the items, m_k/m, (s,)."""
         return np.diff(self.owned) / len(self.order)
 
     def by_user(self) -> Floats:
