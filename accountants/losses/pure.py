@@ -8,7 +8,7 @@ from dp_accounting import DpEvent, LaplaceDpEvent, RandomizedResponseDpEvent
 
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
 from fedrec_auditor.accountants.events.parameters import check_parameters
-from fedrec_auditor.accountants.losses.three_point import Ternary
+from fedrec_auditor.accountants.losses.three_point_loss import ThreePointLoss
 
 PURE_EVENTS = (
     RandomizedResponseDpEvent,
@@ -31,7 +31,7 @@ def pure_epsilon(leaf: DpEvent) -> float:
         return 1.0 / leaf.noise_multiplier if leaf.noise_multiplier > 0 else float("inf")
     if isinstance(leaf, (PureDpEvent, ShuffledDpEvent)):
         return float(leaf.epsilon)
-    return Ternary.of(leaf).loss
+    return ThreePointLoss.of(leaf).loss
 
 
 def pure_kinds(charged: list[tuple[DpEvent, int]]) -> Kinds:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedrec_auditor.accountants.losses.pairs import Array, Pair, _add
+from fedrec_auditor.accountants.losses.pairs import Array, Pair, add_atom
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Poisson:
         log_p = np.logaddexp(other, log_p + math.log(self.rate))
         if self.pair.infinite > 0 and self.rate < 1:
             told, least = math.log(self.pair.infinite), math.log1p(-self.rate)
-            _add(edges, least, least + told, told, log_p, log_q)
+            add_atom(edges, least, least + told, told, log_p, log_q)
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
@@ -102,7 +102,7 @@ class FixedSize:
         told_p, told_q = (float(np.exp(part[0])) for part in sampled.between(_POSITIVE))
         rest = 1.0 - told_p - told_q - self.infinite
         if rest > 0:
-            _add(edges, 0.0, math.log(rest), math.log(rest), log_p, log_q)
+            add_atom(edges, 0.0, math.log(rest), math.log(rest), log_p, log_q)
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
@@ -128,7 +128,7 @@ class Revealed:
         log_p, log_q = (part + math.log(self.rate) for part in self.pair.between(edges))
         if self.rate < 1:
             nothing = math.log1p(-self.rate)
-            _add(edges, 0.0, nothing, nothing, log_p, log_q)
+            add_atom(edges, 0.0, nothing, nothing, log_p, log_q)
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:

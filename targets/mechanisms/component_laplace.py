@@ -76,11 +76,6 @@ class ComponentLaplace(Laplacian):
         return cls(tuple(Component(name, size, epsilon) for (name, size), epsilon in named), clip)
 
     @property
-    def epsilon_per_coordinate(self) -> dict[str, float]:
-        """What one coordinate of each component spends: the paper's epsilon_i."""
-        return {component.name: component.epsilon for component in self.components}
-
-    @property
     def epsilon(self) -> float:
         """What one upload spends: the sum over all coordinates."""
         return math.fsum(component.size * component.epsilon for component in self.components)

@@ -102,11 +102,6 @@ class NoiseReplacement(NormalCurve):
         return self.sensitivity / (self.sigma * math.sqrt(self.variance))
 
     @property
-    def claimed_mu(self) -> float:
-        """sensitivity/sigma, as Theorem 5 has it."""
-        return self.sensitivity / self.sigma
-
-    @property
     def domain(self) -> Domain:
         """[0, sensitivity]."""
         return Domain(low=0.0, high=self.sensitivity)

@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.statements.scope import (
     Vantage,
     any_pair,
 )
-from fedrec_auditor.accountants.theorems.shuffling import hiding
+from fedrec_auditor.accountants.theorems.shuffling import anonymity_set_size
 from fedrec_auditor.targets.components import Floats, Reports
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -182,7 +182,7 @@ class FmfLdp(ImplicitMf):
         if scope.vantage is Vantage.SERVER:
             one: Mechanism = self._randomizer(population.n_items)
         elif scope.vantage is Vantage.SHUFFLED:
-            one = Shuffled(self.epsilon, hiding(population.n_users, self.colluding))
+            one = Shuffled(self.epsilon, anonymity_set_size(population.n_users, self.colluding))
         else:
             return None
         return Repeated(one, self._count(scope.horizon))
@@ -202,7 +202,7 @@ class FmfLdp(ImplicitMf):
             one = self._randomizer(population.n_items).event()
         else:
             one = ShuffledDpEvent(
-                self.epsilon, hiding(population.n_users, self.colluding), binary=True
+                self.epsilon, anonymity_set_size(population.n_users, self.colluding), binary=True
             )
         return SelfComposedDpEvent(one, self._count(scope.horizon))
 
@@ -344,7 +344,7 @@ class FmfLdp(ImplicitMf):
         """How many users are left to hide among, for a note; empty if all are."""
         if not self.colluding:
             return ""
-        left = hiding(population.n_users, self.colluding)
+        left = anonymity_set_size(population.n_users, self.colluding)
         return f" {self.colluding:.3g} of the users collude: {left} are left to hide among."
 
     def _count(self, horizon: Horizon) -> int:
