@@ -22,26 +22,26 @@ _MOST_USERS = 10**10
 class ClonePair:
     """One shuffle of the reports of ``n_users``, each of local ``epsilon``, as counts of clones.
 
-    Theorem 3.1 of Feldman, McMillan and Talwar 2021 ("Hiding among the clones"), numerically.
-    Let P0, P1 be the laws of the one user's report on either input. They are e^eps-close, so
-    P0 = (e^eps Q0 + Q1)/(e^eps + 1) and P1 mirrored, for some laws Q0, Q1 (Kairouz, Oh and
-    Viswanath 2015). Every other report has a law of at least e^-eps max(P0, P1) >=
-    e^-eps (Q0 + Q1)/2, so with probability e^-eps it is a clone, of Q0 or Q1 by a fair coin.
-    What is shuffled is then a function of the two counts alone: C ~ Binomial(n - 1, e^-eps),
-    A ~ Binomial(C, 1/2), D ~ Bernoulli(e^eps/(e^eps + 1)), and the pair
-    (A + D, C - A + 1 - D) against (A + 1 - D, C - A + D) dominates.
+    Theorem 3.1 of Feldman, McMillan and Talwar 2021 ("Hiding among the clones"), numerically. Let
+    P0, P1 be the distributions of the one user's report on either input. They are e^eps-close, so
+    P0 = (e^eps Q0 + Q1)/(e^eps + 1) and P1 mirrored, for some distributions Q0, Q1 (Kairouz, Oh and
+    Viswanath 2015). Every other report has a distribution of at least e^-eps max(P0, P1) >= e^-eps
+    (Q0 + Q1)/2, so with probability e^-eps it is a clone, of Q0 or Q1 by a fair coin. What is
+    shuffled is then a function of the two counts alone: C ~ Binomial(n - 1, e^-eps), A ~
+    Binomial(C, 1/2), D ~ Bernoulli(e^eps/(e^eps + 1)), and the pair (A + D, C - A + 1 - D) against
+    (A + 1 - D, C - A + D) dominates.
 
     For ``binary`` reports (see ``ShuffledDpEvent``) C ~ Binomial(n - 1, 2/(e^eps + 1)), the rate
     that Feldman, McMillan and Talwar 2023 gave for all reports. Their erratum (arXiv 2208.04591v2)
     withdraws that: the proof fails where P0 and P1 are not as far apart as epsilon allows. Proved
-    here for this case: let u and w be the inputs. The laws are affine in every entry, so by joint
-    convexity of the divergence entries may be taken as +1 or -1. On a set S of coordinates where u
-    and w agree, P - a Q has the factor 1 - a before the difference of their two outputs, and where
-    they differ 1 + a or -(1 + a). The divergence is convex in that factor and |1 - a| <= 1 + a, so
-    it is larger for a pair that differs everywhere. For such a pair Q0 and Q1 are uniform over one
-    output of every coordinate and over the other, and every report has a law of at least
-    (Q0 + Q1)/(e^eps + 1). The argument does not carry over to any report: an output as likely under
-    P0 as under P1 may be e^eps less likely for the others.
+    here for this case: let u and w be the inputs. The distributions are affine in every entry, so
+    by joint convexity of the divergence entries may be taken as +1 or -1. On a set S of coordinates
+    where u and w agree, P - a Q has the factor 1 - a before the difference of their two outputs,
+    and where they differ 1 + a or -(1 + a). The divergence is convex in that factor and |1 - a| <=
+    1 + a, so it is larger for a pair that differs everywhere. For such a pair Q0 and Q1 are uniform
+    over one output of every coordinate and over the other, and every report has a distribution of
+    at least (Q0 + Q1)/(e^eps + 1). The argument does not carry over to any report: an output as
+    likely under P0 as under P1 may be e^eps less likely for the others.
     """
 
     epsilon: float

@@ -23,7 +23,7 @@ _MOST = 2**19
 # Steps to a standard deviation of the loss of one use, where there is room: from above, and from
 # below, where the error is larger; and for its moments alone.
 _FINE, _FINE_BELOW, _RESOLVED = 256, 1024, 64
-# Share of the tilted law that may lie outside the window on either side; and for a whole curve.
+# Share of the tilted distribution that may lie outside the window on either side; and for a curve.
 _OUTSIDE, _OUTSIDE_OF_CURVE = 1e-9, 1e-16
 # Of the best tilt, which may lie where rare large losses are about to dominate.
 _OFF_CENTRE = 0.75
@@ -63,15 +63,15 @@ def epsilon_above(uses: Uses, delta: float) -> float:
 
     The P-mass of an interval of losses is split over its two ends so that P and Q keep their
     masses, which dominates ("connect the dots", Doroshenko et al. 2022) and is off by the second
-    order of the step only; tails of 1e-5 delta in all count as infinite. The sum's law is that of
-    the tilted losses, e^(t l) P(l) up to a constant, composed by Fourier transform
-    modulo a window and tilted back: with the tilt at which the Chernoff bound is least the answer
-    is in the middle of the window, no matter how rare. Mass that wraps around only adds, and what
-    the top of the window cuts off is charged as infinite by its Chernoff bound. Rounding of the
-    transforms is relative to the largest mass, that is to delta; 2^-42 of delta is charged for
-    each use, and 2^-42 of epsilon and 2^-46 a use for the arithmetic. Never above the Chernoff
-    bound itself. Within 1e-3 of the truth up to a million uses; beyond, where the grid's step
-    no longer resolves one use, within some per cent.
+    order of the step only; tails of 1e-5 delta in all count as infinite. The sum's distribution is
+    that of the tilted losses, e^(t l) P(l) up to a constant, composed by Fourier transform modulo a
+    window and tilted back: with the tilt at which the Chernoff bound is least the answer is in the
+    middle of the window, no matter how rare. Mass that wraps around only adds, and what the top of
+    the window cuts off counts as infinite by its Chernoff bound. Rounding of the transforms is
+    relative to the largest mass, that is to delta; 2^-42 of delta is subtracted for each use, and
+    2^-42 of epsilon and 2^-46 a use for the arithmetic. Never above the Chernoff bound itself.
+    Within 1e-3 of the truth up to a million uses; beyond, where the grid's step no longer resolves
+    one use, within some per cent.
 
     >>> from fedrec_auditor.accountants.losses.pairs import GaussianPair
     >>> round(epsilon_above(((GaussianPair(0.1), 100),), 1e-5), 3)  # as one Gaussian of mu = 1
@@ -95,7 +95,7 @@ def epsilon_below(uses: Uses, delta: float) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CurveBelow:
-    """A privacy curve that the composed pairs reach at least: the law of their total loss.
+    """A privacy curve that the composed pairs reach at least: the distribution of their total loss.
 
     ``losses`` rise, (n,), with their masses under P; ``lost`` is subtracted from every divergence.
     """
@@ -123,8 +123,8 @@ def curve_below(uses: Uses) -> CurveBelow:
     for _ in range(2 * _TRIES):
         grids = _discretized(uses, spans, step, False)
         ceded, eta = _ceded(grids, step, _OUTSIDE_OF_CURVE)
-        law = _law(grids, step, 0.0, _OUTSIDE_OF_CURVE)
-        if law is not None:
+        total = _distribution(grids, step, 0.0, _OUTSIDE_OF_CURVE)
+        if total is not None:
             break
         step *= 2.0
     else:
@@ -134,26 +134,28 @@ def curve_below(uses: Uses) -> CurveBelow:
     lost = eta + 2.0 * _OUTSIDE_OF_CURVE + 2.0**-46 * uses_in_all
     infinite = _ever_infinite(grids)
     return CurveBelow(
-        np.append(law.losses + ceded, np.inf), np.append(np.exp(law.log_p), infinite), lost
+        np.append(total.losses + ceded, np.inf),
+        np.append(np.exp(total.log_p), infinite),
+        lost,
     )
 
 
-def law_of_sum(parts: Sequence[tuple[Array, int, int]], first: int, size: int) -> Array:
+def distribution_of_sum(parts: Sequence[tuple[Array, int, int]], first: int, size: int) -> Array:
     """The distribution of a sum of independent integers, by Fourier transform: shape (size,).
 
     Each of ``parts`` has the probabilities of consecutive integers, the first of these, and how
     many variables are distributed so. Sums are counted modulo ``size``, from ``first`` on.
 
     >>> coin = np.array([0.5, 0.5])
-    >>> law_of_sum([(coin, 0, 3)], first=0, size=4).round(3).tolist()
+    >>> distribution_of_sum([(coin, 0, 3)], first=0, size=4).round(3).tolist()
     [0.125, 0.375, 0.375, 0.125]
     """
     total, offset = np.ones(size // 2 + 1, dtype=np.complex128), 0
-    for law, low, count in parts:
-        # Powers are taken of a law that is centred, whose transform turns slowly.
-        centre = round(float(law @ np.arange(len(law))) / max(float(law.sum()), 1e-300))
-        at = (np.arange(len(law)) - centre) % size
-        wave = fft.rfft(np.bincount(at, weights=law, minlength=size), n=size)
+    for masses, low, count in parts:
+        # Powers are taken of a distribution that is centred, whose transform turns slowly.
+        centre = round(float(masses @ np.arange(len(masses))) / max(float(masses.sum()), 1e-300))
+        at = (np.arange(len(masses)) - centre) % size
+        wave = fft.rfft(np.bincount(at, weights=masses, minlength=size), n=size)
         if count > 1:
             # Most frequencies of a sum of many vanish.
             kept = wave.real**2 + wave.imag**2 > 10.0 ** (-80.0 / count)
@@ -408,8 +410,8 @@ def _least_tilt(grids: Sequence[_Grid], step: float, delta: float) -> tuple[floa
 
 
 @dataclass(frozen=True, slots=True)
-class _Law:
-    """The law of the sum of all finite losses at ``losses``, which rise; what lies outside wraps.
+class _Distribution:
+    """The sum of all finite losses: masses at ``losses``, which rise; what lies outside wraps.
 
     ``cut`` is the mass that may lie above the window, by its Chernoff bound.
     """
@@ -427,19 +429,19 @@ def _in_window(
     delta: float,
     ceded: float | None = None,
 ) -> float | None:
-    """The least epsilon at ``delta`` of the sum's law, seen in a window; None if it has no room.
+    """The least epsilon at ``delta`` of the sum, seen in a window; None if it has no room.
 
-    From below with what it ``ceded``; from above what the window leaves out is charged.
+    From below with what it ``ceded``; from above what the window leaves out counts as infinite.
     """
     lower = 0.0
     for _ in range(4):
-        law = _law(grids, step, tilt, _OUTSIDE, lower)
-        if law is None:
+        total = _distribution(grids, step, tilt, _OUTSIDE, lower)
+        if total is None:
             return None
-        top = infinite + (law.cut if ceded is None else 0.0)
+        top = infinite + (total.cut if ceded is None else 0.0)
         log_top = math.log(top) if top > 0 else -math.inf
-        log_p = np.minimum(np.concatenate([[log_top], law.log_p[::-1]]), 300.0)
-        losses = law.losses + (ceded or 0.0)
+        log_p = np.minimum(np.concatenate([[log_top], total.log_p[::-1]]), 300.0)
+        losses = total.losses + (ceded or 0.0)
         found = least_epsilon(log_p, log_p - np.concatenate([[np.inf], losses[::-1]]), delta)
         if found > losses[0] + step or losses[0] < 0:
             return found
@@ -447,10 +449,10 @@ def _in_window(
     return None
 
 
-def _law(
+def _distribution(
     grids: Sequence[_Grid], step: float, tilt: float, outside: float, lower: float = 0.0
-) -> _Law | None:
-    """The sum's law in a window that holds all but ``outside`` of the tilted law on either side.
+) -> _Distribution | None:
+    """The sum in a window that holds all but ``outside`` of the tilted distribution on either side.
 
     The window reaches ``lower`` of its width further down. None if it has no room.
     """
@@ -461,12 +463,12 @@ def _law(
         with np.errstate(divide="ignore"):
             log_mass = np.log(grid.mass) + tilt * loss
         log_moment = _log_sum(log_mass)
-        law = np.exp(log_mass - log_moment)
-        centre = float(law @ loss)
+        masses = np.exp(log_mass - log_moment)
+        centre = float(masses @ loss)
         mean += grid.count * centre
-        variance += grid.count * float(law @ (loss - centre) ** 2)
+        variance += grid.count * float(masses @ (loss - centre) ** 2)
         moment += grid.count * log_moment
-        tilted.append((law, grid.low, grid.count))
+        tilted.append((masses, grid.low, grid.count))
     deviation = max(math.sqrt(variance), step)
     low, high = _window(grids, step, tilt, moment, mean, deviation, outside)
     cut = outside * math.exp(min(moment - tilt * high, 0.0))
@@ -477,9 +479,9 @@ def _law(
     size = fft.next_fast_len(max(size, 64), real=True)
     losses = (first + np.arange(size)) * step
     with np.errstate(divide="ignore"):
-        log_p: Array = np.log(np.maximum(law_of_sum(tilted, first, size), 0.0))
+        log_p: Array = np.log(np.maximum(distribution_of_sum(tilted, first, size), 0.0))
     log_p += moment - tilt * losses
-    return _Law(losses, log_p, cut)
+    return _Distribution(losses, log_p, cut)
 
 
 def _window(
@@ -491,7 +493,7 @@ def _window(
     deviation: float,
     outside: float,
 ) -> tuple[float, float]:
-    """Outside of these losses the tilted law has a mass of ``outside`` at most, by Chernoff."""
+    """Losses outside of which the tilted sum has a mass of ``outside`` at most, by Chernoff."""
     shifts = np.array([0.3, 0.6, 1.0, 1.7, 3.0, 5.0, 8.0]) / deviation
     need = -math.log(outside)
     high = float(np.min((_log_total(grids, step, tilt + shifts) - moment + need) / shifts))

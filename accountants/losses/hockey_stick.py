@@ -1,4 +1,4 @@
-"""The hockey-stick divergence of two finite laws, and the epsilon that it leaves at a delta."""
+"""The hockey-stick divergence of two finite distributions, and the epsilon at a delta."""
 
 from __future__ import annotations
 

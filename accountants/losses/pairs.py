@@ -1,4 +1,4 @@
-"""Pairs of laws (P, Q), as the probabilities of their privacy loss ln(P/Q).
+"""Pairs of distributions (P, Q), as the probabilities of their privacy loss ln(P/Q).
 
 A pair dominates a mechanism if no two neighbours are told apart better, at any epsilon, than P from
 Q. Pairs are asked for the masses of intervals of the loss, in logarithms, so that neither a rare
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 class Pair(Protocol):
-    """Two laws, known by their privacy loss."""
+    """Two distributions, known by their privacy loss."""
 
     @property
     def infinite(self) -> float:
@@ -101,8 +101,8 @@ class AtomicPair:
     @classmethod
     def pure(cls, epsilon: float) -> AtomicPair:
         """Randomized response of this epsilon, however large."""
-        told = -math.log1p(math.exp(-epsilon))
-        return cls((epsilon, -epsilon), (told, told - epsilon))
+        truth = -math.log1p(math.exp(-epsilon))
+        return cls((epsilon, -epsilon), (truth, truth - epsilon))
 
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Log-masses of the intervals."""
@@ -197,7 +197,7 @@ def _log1mexp(x: Array) -> Array:
 
 
 def normal_masses(x: Array) -> Array:
-    """Log-masses of the standard normal law between rising points ``x``, one fewer than these."""
+    """Log-masses of the standard normal distribution between rising points ``x``: (points - 1,)."""
     right = x[:-1] > -x[1:]
     inner = np.where(right, -x[:-1], x[1:])
     outer = np.where(right, -x[1:], x[:-1])

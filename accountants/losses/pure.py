@@ -24,7 +24,7 @@ Kinds = tuple[tuple[float, int], ...]
 def pure_epsilon(leaf: DpEvent) -> float:
     """The pure epsilon of one use of one of ``PURE_EVENTS``; InputError for a senseless leaf.
 
-    A shuffled report is charged as if it were not shuffled; no noise at all is infinite.
+    A shuffled report counts as if it were not shuffled; no noise at all is infinite.
     """
     check_parameters(leaf)
     if isinstance(leaf, LaplaceDpEvent):
@@ -34,9 +34,9 @@ def pure_epsilon(leaf: DpEvent) -> float:
     return ThreePointLoss.of(leaf).loss
 
 
-def pure_kinds(charged: list[tuple[DpEvent, int]]) -> Kinds:
+def pure_kinds(uses: list[tuple[DpEvent, int]]) -> Kinds:
     """The different epsilons of the leaves with their counts; what costs nothing is left out."""
     counts: Counter[float] = Counter()
-    for leaf, count in charged:
+    for leaf, count in uses:
         counts[pure_epsilon(leaf)] += count
     return tuple(sorted((epsilon, count) for epsilon, count in counts.items() if epsilon > 0))

@@ -43,7 +43,7 @@ _SAMPLED = {
     SampledWithoutReplacementDpEvent: _READS,
     RevealedSamplingDpEvent: _READS,
 }
-# Above, the binomial law is not listed but composed.
+# Above, the binomial distribution is not listed but composed.
 _MOST_RESPONSES = 10**6
 # Above, a loss is taken as it is: doubles have no room for a grid around it.
 _LARGE = 1e7
@@ -53,9 +53,9 @@ _ROUNDING = 2.0**-52
 
 @dataclass(frozen=True, slots=True)
 class Pld(LeafAccountant):
-    """Privacy losses of composed uses add up in law (Sommer, Meiser, Mohammadi 2019).
+    """Privacy losses of composed uses add up in distribution (Sommer, Meiser, Mohammadi 2019).
 
-    Randomized responses, bit flips and pure epsilons of one kind: the exact binomial law.
+    Randomized responses, bit flips and pure epsilons of one kind: the exact binomial distribution.
     Gaussians: the exact curve of their joint mu (Balle and Wang 2018, Theorem 8). Anything else:
     the dominating pairs of the leaves (``pairs``, ``sampled_pairs``), composed on a grid from
     above (``composition``), within 1e-3 of epsilon up to a million uses, looser beyond. Poisson
@@ -140,12 +140,12 @@ def _responses(leaf: DpEvent, count: int, delta: float) -> float:
         return 0.0 if revealed <= delta else math.inf
     if pair.uninformative > _ROUNDING:
         return epsilon_above(((_pair(leaf), count),), delta)
-    told = np.arange(count, -1, -1)
+    truthful = np.arange(count, -1, -1)
     # Logs of factorials are off by 1e-16 of themselves, and so are the masses; delta is uses.
     lost = 2.0**-50 * (8.0 + count * math.log(count + 1.0))
     return least_epsilon(
-        stats.binom.logpmf(told, count, pair.likely),
-        stats.binom.logpmf(told, count, pair.unlikely),
+        stats.binom.logpmf(truthful, count, pair.likely),
+        stats.binom.logpmf(truthful, count, pair.unlikely),
         delta * (1.0 - lost),
     )
 
@@ -173,13 +173,13 @@ def _composed(uses: list[tuple[DpEvent, int]], delta: float) -> float:
     return found
 
 
-# What is told without noise, or with none that matters.
-_TOLD = AtomicPair.of(infinite=1.0)
+# Without noise, or with none that matters, the value is revealed.
+_REVEALED = AtomicPair.of(infinite=1.0)
 
 
 def _noisy(mu: float) -> Pair:
     if mu > _LARGE:
-        return _TOLD
+        return _REVEALED
     return GaussianPair(mu) if mu > 0 else AtomicPair.of((0.0, 1.0))
 
 
@@ -204,5 +204,5 @@ def _pair(leaf: DpEvent) -> Pair:
         )
     noise = leaf.noise_multiplier
     if noise * _LARGE < 1.0:
-        return _TOLD
+        return _REVEALED
     return _noisy(1.0 / noise) if isinstance(leaf, GaussianDpEvent) else LaplacePair(1.0 / noise)

@@ -114,7 +114,7 @@ def _laplace(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     one, two = (orders - 1) / noise, orders / noise
     up, down = orders / (2 * orders - 1), (orders - 1) / (2 * orders - 1)
     large = np.logaddexp(np.log(up) + one, np.log(down) - two)
-    # Less 1, where both terms nearly cancel; what rounding may have lost is charged.
+    # Less 1, where both terms nearly cancel; what rounding may have lost is added.
     over = up * np.expm1(np.minimum(one, 1.0)) + down * np.expm1(-two)
     small = np.log1p(np.maximum(over, 0.0) + _ROUNDING * np.minimum(one, 1.0))
     return np.asarray(np.where(one < 1.0, small, large) / (orders - 1))
@@ -148,6 +148,7 @@ def _three_point(pair: ThreePointLoss, orders: NDArray[np.float64]) -> NDArray[n
             np.full(len(orders), log_rest),
         ]
     )
-    # Rounding is charged: a divergence of 0 would be taken at its word by the conversion.
+    # What rounding may have lost is added: a divergence of 0 would be taken at its word by the
+    # conversion.
     lost = _ROUNDING * orders * max(-log_unlikely, 1.0)
     return np.asarray(np.maximum(np.logaddexp.reduce(terms) + lost, 0.0) / (orders - 1))

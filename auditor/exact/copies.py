@@ -77,9 +77,12 @@ def together(pairs: list[InputPair], copies: int, groups: int) -> tuple[list[Inp
     possible = ~(np.isneginf(pair.log_p) & np.isneginf(pair.log_q))
     pair = replace(pair, log_p=pair.log_p[possible], log_q=pair.log_q[possible])
     top = _top(pair.log_p, pair.log_q)
-    shown, hidden = float(np.exp(pair.log_p[top]).sum()), float(np.exp(pair.log_q[~top]).sum())
+    first_kind, second_kind = (
+        float(np.exp(pair.log_p[top]).sum()),
+        float(np.exp(pair.log_q[~top]).sum()),
+    )
     finite = np.isfinite(log_ratio(pair.log_p, pair.log_q)).all()
-    if top.all() or not finite or math.isclose(shown, hidden, rel_tol=1e-14):
+    if top.all() or not finite or math.isclose(first_kind, second_kind, rel_tol=1e-14):
         return same, True
     # The mean of (copies - i) i is a sixth of the square.
     tried = max(2, min(groups + 1, 6 * _MOST_PRODUCTS // copies**2))
@@ -101,11 +104,11 @@ def _exchanged(pair: InputPair, plain: int, exchanged: int) -> InputPair:
     p, q = pair.log_p, pair.log_q
     ratio, top = log_ratio(p, q), _top(p, q)
     more, less = float(ratio[top].max()), float(ratio[~top].min())
-    shown = np.convolve(
+    counts = np.convolve(
         stats.binom.pmf(np.arange(plain + 1), plain, np.exp(p[top]).sum()),
         stats.binom.pmf(np.arange(exchanged + 1), exchanged, np.exp(q[~top]).sum()),
     )
-    first = _log(shown)
+    first = _log(counts)
     losses = plain * less - exchanged * more + np.arange(len(first)) * (more - less)
     return InputPair(pair.a, pair.b, first, first - losses, exchanged)
 
@@ -121,7 +124,7 @@ def _copied(pair: InputPair, copies: int) -> InputPair:
         return pair
     p, q = pair.log_p, pair.log_q
     top = _top(p, q)
-    rates = [min(1.0, float(np.exp(law[top]).sum())) for law in (p, q)]
+    rates = [min(1.0, float(np.exp(log_mass[top]).sum())) for log_mass in (p, q)]
     ratio = _different_ratios(p, q)
     if copies <= _MANY_COPIES or not np.isfinite(ratio).all():
         counts = np.arange(copies + 1)

@@ -15,9 +15,9 @@ from fedrec_auditor.accountants.losses import composition
 from fedrec_auditor.accountants.losses.composition import (
     Uses,
     curve_below,
+    distribution_of_sum,
     epsilon_above,
     epsilon_below,
-    law_of_sum,
 )
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
@@ -204,7 +204,9 @@ def test_sums_of_integers_have_the_convolved_law(
     slow = second
     for _ in range(count):
         slow = np.convolve(slow, first)
-    found = law_of_sum([(first, low, count), (second, -1, 1)], count * low - 1, len(slow) + 5)
+    found = distribution_of_sum(
+        [(first, low, count), (second, -1, 1)], count * low - 1, len(slow) + 5
+    )
     assert found[: len(slow)] == pytest.approx(slow, abs=1e-14)
     assert found[len(slow) :] == pytest.approx(np.zeros(5), abs=1e-14)
 
