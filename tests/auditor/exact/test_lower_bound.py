@@ -14,12 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.composition import epsilon_below
+from fedrec_auditor.accountants.losses.hockey_stick import least_epsilon
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.shuffle import Shuffle
 from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor import exact
+from fedrec_auditor.auditor.exact import copies as copying
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
+from fedrec_auditor.auditor.exact.copies import InputPair, loss_pair
 from fedrec_auditor.auditor.testing.parts.events import response
 from fedrec_auditor.targets.mechanisms.base import Critical, Mechanism
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
@@ -382,7 +385,7 @@ def test_losses_beyond_the_doubles_are_composed_from_below() -> None:
     while high_end - low_end > 1e-9:
         middle = (low_end + high_end) / 2
         low_end, high_end = (middle, high_end) if delta_of(middle) > 1e-3 else (low_end, middle)
-    found = exact._composed(laws[0], laws[1], 100, 1e-3)
+    found = epsilon_below(((loss_pair(InputPair(0, 1, *laws)), 100),), 1e-3)
     assert low_end - 0.1 <= found <= high_end
 
 
@@ -391,16 +394,16 @@ def test_millions_of_copies_from_below_against_an_exact_sum(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bits of rates 0.5 and 0.55, on a grid, and the bulk of the counts instead of all."""
-    p, q = np.log([0.45, 0.55]), np.log([0.5, 0.5])
-    on_grid = exact._composed(p, q, count, 1e-6)
-    monkeypatch.setattr(exact, "_MANY_COPIES", 0)
-    bulk = exact._copied(p, q, count)
-    assert len(bulk[0]) < count
-    monkeypatch.setattr(exact, "_MANY_COPIES", count)
-    whole = exact._copied(p, q, count) if count < 10**6 else bulk
-    truth = exact.least_epsilon(whole[0][::-1], whole[1][::-1], 1e-6)
+    pair = InputPair(0, 1, np.log([0.45, 0.55]), np.log([0.5, 0.5]))
+    on_grid = epsilon_below(((loss_pair(pair), count),), 1e-6)
+    monkeypatch.setattr(copying, "_MANY_COPIES", 0)
+    bulk = copying._copied(pair, count)
+    assert len(bulk.log_p) < count
+    monkeypatch.setattr(copying, "_MANY_COPIES", count)
+    whole = copying._copied(pair, count) if count < 10**6 else bulk
+    truth, short = (least_epsilon(p.log_p[::-1], p.log_q[::-1], 1e-6) for p in (whole, bulk))
     assert 0.98 * truth <= on_grid <= truth
-    assert exact.least_epsilon(bulk[0][::-1], bulk[1][::-1], 1e-6) == pytest.approx(truth, rel=1e-7)
+    assert short == pytest.approx(truth, rel=1e-7)
 
 
 def test_shuffles_of_millions_leave_out_what_no_double_holds() -> None:
