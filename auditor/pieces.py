@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from pydantic import Field
 
-from fedrec_auditor.attacks.base import Attack, Family
+from fedrec_auditor.attacks.base import Attack, Distinguisher, Family
 from fedrec_auditor.auditor import accounting, utility
 from fedrec_auditor.auditor.demonstrations.parts import play as claims
 from fedrec_auditor.auditor.families import FAMILIES
@@ -168,15 +168,18 @@ def _bounds(
         n_items=interactions.n_items,
         n_features=count_user_features(interactions),
     )
+    questions = target.questions(population)
+    confidence = _shared_confidence(plan)
     games = [
         local.play(
             challenge,
-            _attack(name),
+            _distinguisher(name),
             FAMILIES["estimators"].member(plan.estimator)(),
             name=name,
+            claims=[question.claim for question in questions if not question.beyond],
             samples=QUICK_SAMPLES if plan.quick else SAMPLES,
             delta=0.0,
-            confidence=_shared_confidence(plan),
+            confidence=confidence,
             row_confidence=plan.confidence,
             rng=rng,
         )
@@ -184,7 +187,7 @@ def _bounds(
         for name in _distinguishers(plan)
     ]
     exact = accounting.exact_bounds(target, population)
-    sampled = [game.bound for game in games]
+    sampled = [game.measured.bound for game in games]
     accountants = accounting.all_accountants()
     return PieceResult(
         findings=tuple(
@@ -194,16 +197,16 @@ def _bounds(
                 population,
                 exact=exact,
                 sampled=sampled,
-                alarms=[game.alarm for game in games],
+                alarms=[game.measured.alarm for game in games],
                 accountants=accountants,
             )
-            for question in target.questions(population)
+            for question in questions
         ),
         measurements=tuple(
             Measurement(target=target.name, bound=MeasuredRow.of(bound))
             for bound in (*exact, *sampled)
         ),
-        attacks=tuple(game.row for game in games),
+        attacks=tuple(game.row for game in games if game.row is not None),
     )
 
 
@@ -227,6 +230,11 @@ def _distinguishers(plan: Plan) -> tuple[str, ...]:
 def _attack(name: str) -> Attack:
     attack: Attack = FAMILIES["attacks"].member(name)()
     return attack
+
+
+def _distinguisher(name: str) -> Distinguisher:
+    distinguisher: Distinguisher = FAMILIES["attacks"].member(name)()
+    return distinguisher
 
 
 _trained: dict[str, tuple[Held, Run]] = {}
