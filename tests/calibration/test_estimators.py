@@ -31,7 +31,7 @@ def estimator(request: pytest.FixtureRequest) -> Estimator:
 def test_miss_rate_over_many_runs(estimator: Estimator, world: str) -> None:
     delta = 0.01 if math.isinf(WIDER[world].truth(0.0)) else 0.0
     truth = WIDER[world].truth(delta)
-    found = estimates(estimator, WIDER[world], delta=delta, confidence=0.95, runs=RUNS, n=2_000)
+    found = estimates(estimator, WIDER[world], delta=delta, confidences=(0.95,), runs=RUNS, n=2_000)
     misses = int(np.count_nonzero(found > truth + 1e-12))
     print(f"\n{world}: bound above the truth in {misses} of {RUNS} runs ({misses / RUNS:.2%})")
     assert stats.binomtest(misses, RUNS, 0.05, "greater").pvalue >= 0.001
@@ -40,6 +40,6 @@ def test_miss_rate_over_many_runs(estimator: Estimator, world: str) -> None:
 @pytest.mark.parametrize("n", [1_000, 10_000, 100_000])
 def test_power_against_a_doubled_epsilon(estimator: Estimator, n: int) -> None:
     """A claim of 0.5 on a mechanism of 1.0 is refuted in at least 90% of runs from n = 1,000."""
-    found = estimates(estimator, response(1.0), delta=0.0, confidence=0.95, runs=200, n=n)
+    found = estimates(estimator, response(1.0), delta=0.0, confidences=(0.95,), runs=200, n=n)
     print(f"\nn={n}: median bound {np.median(found):.4f} of 1, refuted {np.mean(found > 0.5):.3f}")
     assert np.mean(found > 0.5) >= 0.9
