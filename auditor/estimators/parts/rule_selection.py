@@ -1,4 +1,4 @@
-"""Choosing a rule: the cuts and guesses of one statistic that promise the largest bound."""
+"""Choosing a rule: the cuts and guesses of one statistic with the largest expected bound."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.verification.sampled.guess import (
+from fedrec_auditor.auditor.estimators.parts.decision_rule import (
     FIRST,
     NEITHER,
     SECOND,
-    Foreseen,
-    Guess,
-    Stake,
+    DecisionRule,
+    ExpectedBound,
+    SampleBudget,
     Statistic,
     cuts_between,
     histogram,
 )
-from fedrec_auditor.auditor.verification.sampled.smooth import smoothed
-from fedrec_auditor.auditor.verification.sampled.statistic import as_floats
+from fedrec_auditor.auditor.estimators.parts.smoothed_counts import smoothed
+from fedrec_auditor.auditor.estimators.parts.statistics import as_floats
 
 Counts = NDArray[np.float64]
 Table = NDArray[np.int8]
@@ -33,7 +33,7 @@ _TAILS = 64
 _LEVELS = 64
 _SMOOTHING = 1.0
 _CAUTION_BY_LAW = 0.3
-# What is less simple must promise so much more.
+# What is less simple must be expected to show so much more.
 SIMPLER = 0.01
 
 
@@ -48,66 +48,72 @@ class Option(NamedTuple):
     table: Table
 
 
-def best_guess(
-    statistic: Statistic, first: NDArray[np.float64], second: NDArray[np.float64], stake: Stake
-) -> Foreseen:
-    """The rule on ``statistic`` whose bound is foreseen to be largest, from a pilot's outputs.
+def best_rule(
+    statistic: Statistic,
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    budget: SampleBudget,
+) -> ExpectedBound:
+    """The rule on ``statistic`` with the largest expected bound, from a selection split's outputs.
 
-    ``first`` and ``second`` are the statistic's values under the two inputs, equally many and in
+    ``first`` and ``second`` are the statistic's values in the two worlds, equally many and in
     random order. Two kinds of rule are tried: guess one input above a cut and one below another,
     in every combination; and guess the likelier input in each part where the log-ratio is large,
-    judged on the half of the pilot that did not set the ratio. No guess if none promises anything.
+    judged on the half of the split that did not set the ratio. No rule if none is expected to show
+    anything.
     """
-    own = getattr(statistic, "cuts", None)
+    own = statistic.cuts
     cuts = cuts_between(np.concatenate([first, second])) if own is None else own
     if len(cuts) == 0:
-        return Foreseen(epsilon=0.0)
+        return ExpectedBound(epsilon=0.0)
     halves = _counts(first[::2], second[::2], cuts), _counts(first[1::2], second[1::2], cuts)
-    chosen = by_tails(halves, stake)
-    others = [by_ratio(halves, stake) if len(cuts) > 1 else None]
+    chosen = by_tails(halves, budget)
+    others = [by_ratio(halves, budget) if len(cuts) > 1 else None]
     if own is None:
-        others.append(by_law(halves, _middles(first, second, cuts), stake))
+        others.append(by_law(halves, _middles(first, second, cuts), budget))
     for other in others:
         if other is not None and other.likely > chosen.likely * (1 + SIMPLER):
             chosen = other
     if own is not None:
         chosen.table[0] = NEITHER
     if not chosen.table.any():
-        return Foreseen(epsilon=-math.inf)
-    guess = Guess(statistic=statistic, cuts=cuts, table=chosen.table)
-    return Foreseen(epsilon=chosen.least, guess=guess)
+        return ExpectedBound(epsilon=-math.inf)
+    rule = DecisionRule(statistic=statistic, cuts=cuts, table=chosen.table)
+    return ExpectedBound(epsilon=chosen.least, rule=rule)
 
 
-def by_tails(halves: Halves, stake: Stake) -> Option:
+def by_tails(halves: Halves, budget: SampleBudget) -> Option:
     """The best two cuts: a guess at or above the upper one, a guess below the lower one.
 
-    The bound foreseen is that of cuts chosen on either half and judged on the other.
+    The bound expected is that of cuts chosen on either half and judged on the other.
     """
     right, wrong, both = 0.0, 0.0, False
     for train, test in (halves, halves[::-1]):
-        table = _best_tails([train], stake)
+        table = _best_tails([train], budget)
         right += _guessed(test, table)
         wrong += _guessed(test[::-1], table)
         both |= FIRST in table and SECOND in table
-    foreseen = stake.foresee(np.array(right), np.array(wrong), _seen(halves), both=both)
-    return Option(float(foreseen), float(foreseen), _best_tails([_whole(halves)], stake))
+    expected = budget.expected_bound(np.array(right), np.array(wrong), _seen(halves), both=both)
+    return Option(float(expected), float(expected), _best_tails([_whole(halves)], budget))
 
 
-def by_law(halves: Halves, middles: NDArray[np.float64], stake: Stake) -> Option | None:
+def by_law(halves: Halves, middles: NDArray[np.float64], budget: SampleBudget) -> Option | None:
     """The best two cuts where a law of the log-ratio fits: less luck than counts in thin tails.
 
     Neither the counts nor the law alone may make a pair of cuts look better: the worse one counts.
     """
     seen = _whole(halves)
-    expected = smoothed(*seen, middles)
-    if expected is None:
+    modelled = smoothed(*seen, middles)
+    if modelled is None:
         return None
-    bold = replace(stake, caution=_CAUTION_BY_LAW)
-    table = _best_tails([seen, expected], bold)
-    right = np.array(min(_guessed(counts, table) for counts in (seen, expected)))
-    wrong = np.array(max(_guessed(counts[::-1], table) for counts in (seen, expected)))
+    bold = replace(budget, caution=_CAUTION_BY_LAW)
+    table = _best_tails([seen, modelled], bold)
+    right = np.array(min(_guessed(counts, table) for counts in (seen, modelled)))
+    wrong = np.array(max(_guessed(counts[::-1], table) for counts in (seen, modelled)))
     both = FIRST in table and SECOND in table
-    least, likely = (s.foresee(right, wrong, _seen(halves), both=both) for s in (stake, bold))
+    least, likely = (
+        s.expected_bound(right, wrong, _seen(halves), both=both) for s in (budget, bold)
+    )
     return Option(float(least), float(likely), table)
 
 
@@ -116,7 +122,7 @@ def _guessed(counts: Pair, table: Table) -> float:
     return float(counts[0][table == FIRST].sum() + counts[1][table == SECOND].sum())
 
 
-def _best_tails(views: list[Pair], stake: Stake) -> Table:
+def _best_tails(views: list[Pair], budget: SampleBudget) -> Table:
     """The best two cuts by the least favourable of several views of the counts."""
     total = views[0][0] + views[0][1]
     seen, cuts = float(total.sum()), len(total) - 1
@@ -140,17 +146,19 @@ def _best_tails(views: list[Pair], stake: Stake) -> Table:
         pairs = [high[::up, :, None] + low[::down, None, :] for high, low in tails]
         right = np.min([pair[0] for pair in pairs], axis=0)
         wrong = np.max([pair[1] for pair in pairs], axis=0)
-        foreseen = np.where(apart, stake.foresee(right, wrong, seen, both=up != down), -np.inf)
-        i, j = np.unravel_index(int(np.argmax(foreseen)), foreseen.shape)
-        if foreseen[i, j] > best:
-            best = float(foreseen[i, j])
+        expected = np.where(
+            apart, budget.expected_bound(right, wrong, seen, both=up != down), -np.inf
+        )
+        i, j = np.unravel_index(int(np.argmax(expected)), expected.shape)
+        if expected[i, j] > best:
+            best = float(expected[i, j])
             table = np.full(cuts + 1, NEITHER, dtype=np.int8)
             table[highs[i] + 1 :] = up
             table[: lows[j] + 1] = down
     return table
 
 
-def by_ratio(halves: Halves, stake: Stake) -> Option:
+def by_ratio(halves: Halves, budget: SampleBudget) -> Option:
     """The best level of the smoothed log-ratio, crosswise: ordered by one half, judged by other.
 
     The strengths of the whole are those of its average half, and levels stand between them: the
@@ -176,20 +184,22 @@ def by_ratio(halves: Halves, stake: Stake) -> Option:
         start = np.searchsorted(judged[order], levels)
         right += from_top[0][start]
         wrong += from_top[1][start]
-    foreseen = stake.foresee(right, wrong, _seen(halves), both=True)
-    best = int(np.argmax(foreseen))
+    expected = budget.expected_bound(right, wrong, _seen(halves), both=True)
+    best = int(np.argmax(expected))
     table = np.where(strength >= levels[best], whole, NEITHER).astype(np.int8)
-    return Option(float(foreseen[best]), float(foreseen[best]), table)
+    return Option(float(expected[best]), float(expected[best]), table)
 
 
-def promise(first: Counts, second: Counts, stake: Stake) -> float:
+def expected_at_a_glance(first: Counts, second: Counts, budget: SampleBudget) -> float:
     """The bound of the best level of the log-ratio, judged where it was set: for a first glance."""
     strength, side = _strength(first, second)
     order = np.argsort(-strength)
     likely = side[order] == FIRST
     right = np.cumsum(np.where(likely, first[order], second[order])).astype(np.float64)
     wrong = np.cumsum(np.where(likely, second[order], first[order])).astype(np.float64)
-    return float(stake.foresee(right, wrong, float(first.sum() + second.sum()), both=True).max())
+    return float(
+        budget.expected_bound(right, wrong, float(first.sum() + second.sum()), both=True).max()
+    )
 
 
 def _strength(first: Counts, second: Counts) -> tuple[NDArray[np.float64], Table]:

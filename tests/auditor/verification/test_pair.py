@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.verification.sampled.pair import pair_from
+from fedrec_auditor.auditor.verification.pair import pair_from
 from fedrec_auditor.auditor.verification.subject import Subject
 
 

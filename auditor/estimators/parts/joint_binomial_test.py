@@ -1,4 +1,4 @@
-"""Guesses of which of two inputs an output came from, and the epsilon that their success shows."""
+"""Guesses of the world that an output came from, and the epsilon that their success shows."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
 
-from fedrec_auditor.auditor.estimators.clopper_pearson import clopper_pearson_lower
+from fedrec_auditor.auditor.estimators.parts.binomial_limits import clopper_pearson_lower
 
 # Share of the error that pays for outputs which delta permits to tell all.
 _REVEALED = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guesses:
-    """What came of ``draws`` outputs, each of an input that a fair coin chose.
+class JointBinomialTest:
+    """What came of ``draws`` outputs, each of a world that a fair coin chose.
 
-    The guesser abstains on some outputs. ``first`` holds (right, wrong) where it guessed the first
-    input, ``second`` where it guessed the second. ``both`` says whether its rule ever guesses the
+    The decision rule abstains on some outputs. ``first`` holds (right, wrong) where it guessed the
+    first world, ``second`` where it guessed the second. ``both`` says whether it ever guesses the
     second.
     """
 
@@ -39,12 +39,12 @@ class Guesses:
         return self.first[1] + self.second[1]
 
     def epsilon(self, *, delta: float, alpha: float) -> float:
-        """See ``guess_epsilon``."""
-        revealed, left = revealable(self.draws, both=self.both, delta=delta, alpha=alpha)
-        return float(guess_epsilon(self.right, self.wrong, revealed, left))
+        """See ``joint_binomial_epsilon``."""
+        revealed, left = failure_mass(self.draws, both=self.both, delta=delta, alpha=alpha)
+        return float(joint_binomial_epsilon(self.right, self.wrong, revealed, left))
 
 
-def revealable(draws: int, *, both: bool, delta: float, alpha: float) -> tuple[int, float]:
+def failure_mass(draws: int, *, both: bool, delta: float, alpha: float) -> tuple[int, float]:
     """How many of the right guesses delta excuses, and the error left for the rest.
 
     Law: if two outputs' laws are (epsilon, delta)-close in both directions, each is a mixture that
@@ -59,7 +59,7 @@ def revealable(draws: int, *, both: bool, delta: float, alpha: float) -> tuple[i
     return int(stats.binom.isf(spent, draws, share)), alpha - spent
 
 
-def guess_epsilon(
+def joint_binomial_epsilon(
     right: ArrayLike, wrong: ArrayLike, revealed: int, alpha: float
 ) -> NDArray[np.float64]:
     """Least epsilon that explains how often guesses were right, at least 0; vectorised.
@@ -67,7 +67,7 @@ def guess_epsilon(
     Law: let a fair coin choose each output's input. Given an output that reveals nothing, the
     input guessed is the true one with probability at most s = e^eps / (1 + e^eps). So given the
     number of guesses, the right ones are at most binomial with success s (and ``revealed`` more,
-    see ``revealable``). The bound is ln(s / (1 - s)) at the Clopper-Pearson lower limit of s, at
+    see ``failure_mass``). The bound is ln(s / (1 - s)) at the Clopper-Pearson lower limit of s, at
     level 1 - ``alpha``, for a rule fixed before these outputs were drawn. Both inputs are guessed
     by one rule and one limit, so nothing is split between directions or between limits. Revealed
     outputs that were guessed wrongly are left among the wrong ones, which only lowers the bound.
@@ -77,14 +77,14 @@ def guess_epsilon(
     return np.asarray(np.where(least > 0.5, special.logit(np.maximum(least, 0.5)), 0.0))
 
 
-def foreseen_epsilon(
+def expected_epsilon(
     right: NDArray[np.float64], wrong: NDArray[np.float64], revealed: int, z: float
 ) -> NDArray[np.float64]:
-    """``guess_epsilon`` in closed form, for counts that need not be whole: to choose by, no bound.
+    """``joint_binomial_epsilon`` in closed form, for counts that need not be whole; no bound.
 
-    ``z`` is the normal quantile of the level. The Clopper-Pearson limit is a quantile of an F
-    distribution, here by the cube-root approximation of Paulson 1942; -inf where that does not
-    reach (fewer than about three right).
+    It serves to choose a rule. ``z`` is the normal quantile of the level. The Clopper-Pearson limit
+    is a quantile of an F distribution, here by the cube-root approximation of Paulson 1942; -inf
+    where that does not reach (fewer than about three right).
     """
     sure = np.maximum(right - revealed, 1e-9)
     a, b = 1 / (9 * (wrong + 1)), 1 / (9 * sure)

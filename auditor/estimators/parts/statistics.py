@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.verification.exact.outputs import step_of
-from fedrec_auditor.auditor.verification.sampled.guess import cuts_between
+from fedrec_auditor.auditor.estimators.parts.decision_rule import cuts_between
 
 Values = NDArray[Any]
 # So few whole numbers are told apart by comparing with each.
@@ -20,6 +19,8 @@ _LARGE = 1e100
 # Steps of a grid after which low digits are taken to repeat (halves, fifths, tenths and sixteenths
 # of it too), and outputs that are looked at for a grid.
 _PERIOD, _SAMPLED = 240, 4096
+# A grid needs so many different values, and at most so many steps between them.
+_FEWEST_ON_GRID, _FINEST = 9, 2.0**22
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Number:
 
     name: str
     compute: Callable[[Values], Values]
+    cuts: ClassVar[None] = None
 
     def of(self, outputs: Values) -> Values:
         """Outputs (n, *shape) to numbers (n,)."""
@@ -61,7 +63,7 @@ def plain_name(entry: int, shape: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Which of the outcomes seen in a pilot an output is; -1 for any other.
+    """Which of the outcomes seen in a sample an output is; -1 for any other.
 
     ``marks`` holds for each entry of an output what tells its values apart: the values themselves,
     sorted, or for floats cuts between them, so that an error of rounding makes no other outcome.
@@ -134,8 +136,8 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """Which of the values seen in a pilot one entry of an output is."""
+class EntryOutcome:
+    """Which of the values seen in a sample one entry of an output is."""
 
     name: str
     entry: int
@@ -162,6 +164,19 @@ def _keys(
     for column, mark, weight in zip(flat.T, marks, weights, strict=True):
         keys += np.searchsorted(mark, column, side="left").astype(np.uint64) * weight
     return keys
+
+
+def step_of(values: NDArray[np.float64]) -> float:
+    """The distance of numbers (n,) that lie on a grid: 1 for whole ones, 0 where there is none."""
+    different = np.unique(values[np.isfinite(values)])
+    if np.all(different == np.rint(different)):
+        return 1.0
+    if len(different) < _FEWEST_ON_GRID:
+        return 0.0
+    steps = (different - different[0]) / np.diff(different).min()
+    if steps[-1] > _FINEST or np.abs(steps - np.rint(steps)).max() > 1e-4:
+        return 0.0
+    return float((different[-1] - different[0]) / np.rint(steps[-1]))
 
 
 def place_in_period(sample: NDArray[np.float64]) -> Number:
@@ -191,7 +206,7 @@ def _modulo(x: Values, period: float) -> Values:
 
 
 def plain_numbers(width: int) -> list[Number]:
-    """Statistics of outputs of so many entries that need no pilot: the number itself, or sums."""
+    """Statistics of outputs of so many entries that need no sample: the number itself, or sums."""
     if width == 1:
         return [Number("output", lambda x: x[:, 0])]
     return [

@@ -27,9 +27,9 @@ def fitted(features: Array, first: Array, second: Array) -> Array:
     weights = np.zeros(x.shape[1])
     ridge = _PENALTY * np.eye(x.shape[1])
     for _ in range(_STEPS):
-        chance = special.expit(x @ weights)
-        gradient = x.T @ (target - share * chance) - _PENALTY * weights
-        curvature = (x.T * (share * chance * (1 - chance))) @ x + ridge
+        probability = special.expit(x @ weights)
+        gradient = x.T @ (target - share * probability) - _PENALTY * weights
+        curvature = (x.T * (share * probability * (1 - probability))) @ x + ridge
         step = np.linalg.solve(curvature, gradient)
         longest = float(np.abs(x @ step).max())
         weights += step * min(1.0, _LONGEST_STEP / max(longest, 1e-12))

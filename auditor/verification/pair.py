@@ -9,11 +9,10 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import exceeds
+from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.verification.exact.law import identity
 from fedrec_auditor.auditor.verification.exact.steering import simplest, worst
-from fedrec_auditor.auditor.verification.sampled.lower_bound import sampled_lower_bound
 from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import ONE_REPORT
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -48,15 +47,14 @@ def pair_from(
         if key not in scores:
             if len(scores) >= _MOST_PAIRS:
                 return -1.0
-            scores[key] = sampled_lower_bound(
-                subject,
-                list(pair),
-                scope=ONE_REPORT,
+            bound = JointBinomial().bound(
+                subject.worlds(pair),
                 delta=delta,
-                samples=_SAMPLES,
                 confidence=0.95,
-                seed=np.random.SeedSequence(entropy),
-            ).epsilon
+                samples=_SAMPLES,
+                rng=np.random.default_rng(entropy),
+            )
+            scores[key] = bound.epsilon
         return scores[key]
 
     pairs = st.tuples(strategy, strategy)

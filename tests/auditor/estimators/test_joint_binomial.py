@@ -1,7 +1,7 @@
 """The black-box measurement: how tight it is, what it finds, what it costs, what it says.
 
 Whether it holds at its confidence is simulated in tests/calibration/test_verification.py; that its
-limit does is enumerated in tests/auditor/test_guesses.py.
+limit does is enumerated in tests/auditor/estimators/parts/test_joint_binomial_test.py.
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ from scipy import stats
 from benchmarks.tightness import CASES, Case
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.auditor.verification.sampled.guess import (
+from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.estimators.parts.decision_rule import (
     FIRST,
     NEITHER,
     SECOND,
-    Guess,
-    Stake,
+    DecisionRule,
+    SampleBudget,
     cuts_between,
     histogram,
 )
-from fedrec_auditor.auditor.verification.sampled.guesses import Guesses
-from fedrec_auditor.auditor.verification.sampled.lower_bound import sampled_lower_bound
-from fedrec_auditor.auditor.verification.sampled.pilot import Pilot
-from fedrec_auditor.auditor.verification.sampled.statistic import Number, Outcome
-from fedrec_auditor.auditor.verification.subject import BLOCK, Subject
-from fedrec_auditor.auditor.verification.verification import ONE_REPORT
+from fedrec_auditor.auditor.estimators.parts.joint_binomial_test import JointBinomialTest
+from fedrec_auditor.auditor.estimators.parts.selection_split import SelectionSplit
+from fedrec_auditor.auditor.estimators.parts.statistics import Number, Outcome
+from fedrec_auditor.auditor.verification.subject import Subject
 
 Randomizer = Callable[..., Any]
 
@@ -46,14 +45,12 @@ def measured(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Bound:
-    return sampled_lower_bound(
-        Subject.of(randomizer),
-        [0, 1] if inputs is None else inputs,
-        scope=ONE_REPORT,
+    return JointBinomial().bound(
+        Subject.of(randomizer).worlds([0, 1] if inputs is None else inputs),
         delta=delta,
-        samples=samples,
         confidence=confidence,
-        seed=np.random.SeedSequence(seed),
+        samples=samples,
+        rng=np.random.default_rng(seed),
     )
 
 
@@ -173,7 +170,7 @@ def test_no_leak_shows_nothing_large(shape: tuple[int, ...]) -> None:
         assert found.epsilon < 0.1
 
 
-def test_memory_is_that_of_the_pilot_and_a_block() -> None:
+def test_memory_is_that_of_the_split_and_a_block() -> None:
     peaks = []
     for samples in (2_000_000, 8_000_000):
         tracemalloc.start()
@@ -192,12 +189,6 @@ def test_wide_outputs_are_drawn_in_small_blocks() -> None:
 
     measured(wide, samples=400)
     assert max(sizes) <= 64
-    assert (
-        max(
-            len(block) for block in Subject.of(response).blocks(0, np.random.SeedSequence(0), 10**6)
-        )
-        <= BLOCK
-    )
 
 
 def test_draws_are_fresh_and_all_are_counted() -> None:
@@ -265,11 +256,11 @@ def test_a_guess_counts_what_its_table_says() -> None:
     rng = np.random.default_rng(0)
     for cuts in (np.array([0.0]), np.array([-1.0, 0.0, 2.0]), np.linspace(-2, 2, 9)):
         table = rng.integers(-1, 2, len(cuts) + 1).astype(np.int8)
-        guess = Guess(statistic=Number("output", lambda x: x[:, 0]), cuts=cuts, table=table)
+        rule = DecisionRule(statistic=Number("output", lambda x: x[:, 0]), cuts=cuts, table=table)
         for outputs in (rng.normal(size=500), rng.integers(-3, 4, 500), rng.random(500) < 0.5):
             slow = [table[int(np.sum(cuts <= float(value)))] for value in outputs]
             expected = [slow.count(FIRST), slow.count(SECOND)]
-            assert guess.count(outputs).tolist() == expected
+            assert rule.count(outputs).tolist() == expected
             assert slow.count(NEITHER) == len(outputs) - sum(expected)
 
 
@@ -304,19 +295,19 @@ def test_rounding_makes_no_outcome() -> None:
 
 
 def test_thin_tails_do_not_win_by_luck() -> None:
-    """Of 30 pilots of Laplace noise, each chooses a rule worth 0.85 of 1 at expected counts."""
-    stake = Stake(draws=180_000, delta=0.0, alpha=0.05)
-    subject = Subject.of(lambda x, rng, size: x + rng.laplace(size=size))
+    """Of 30 splits of Laplace noise, each selects a rule worth 0.85 of 1 at expected counts."""
+    budget = SampleBudget(draws=180_000, delta=0.0, alpha=0.05)
+    worlds = Subject.of(lambda x, rng, size: x + rng.laplace(size=size)).worlds([0, 1])
     for seed in range(30):
-        pilot = Pilot.drawn(subject, [0, 1], 100_000, np.random.SeedSequence(seed))
-        _, _, guess = pilot.choose(stake)
-        assert guess is not None
-        ends = np.concatenate([[-np.inf], guess.cuts, [np.inf]])
+        split = SelectionSplit.drawn(worlds, 100_000, np.random.default_rng(seed))
+        _, _, rule = split.choose(budget)
+        assert rule is not None
+        ends = np.concatenate([[-np.inf], rule.cuts, [np.inf]])
         mass = [
-            np.diff(stats.laplace.cdf(ends, loc=x))[guess.table == side].sum()
+            np.diff(stats.laplace.cdf(ends, loc=x))[rule.table == side].sum()
             for x, side in ((0, FIRST), (0, SECOND), (1, FIRST), (1, SECOND))
         ]
-        found = Guesses(
+        found = JointBinomialTest(
             draws=180_000,
             first=(int(90_000 * mass[0]), int(90_000 * mass[2])),
             second=(int(90_000 * mass[3]), int(90_000 * mass[1])),

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from fedrec_auditor.auditor.verification.sampled.log_odds import fitted, likelihood
+from fedrec_auditor.auditor.estimators.parts.logistic_regression import fitted, likelihood
 
 Array = NDArray[np.float64]
 # A tail whose counts are so many deviations off refutes the law.
@@ -37,14 +37,14 @@ def smoothed(first: Array, second: Array, middles: Array) -> tuple[Array, Array]
         merit -= len(columns) * np.log(total) / 2
         if merit > best:
             best, log_odds = merit, odds
-    chance = special.expit(log_odds)
+    probability = special.expit(log_odds)
     both = first + second
-    miss, room = first - both * chance, both * chance * (1 - chance)
+    miss, room = first - both * probability, both * probability * (1 - probability)
     for order in (slice(None), slice(None, None, -1)):
         off = np.abs(np.cumsum(miss[order])) - 1.0
         if np.any(off > _DEVIATIONS * np.sqrt(np.cumsum(room[order]))):
             return None
-    return both * chance, both * (1 - chance)
+    return both * probability, both * (1 - probability)
 
 
 def _features(first: Array, second: Array, middles: Array, kept: NDArray[np.bool_]) -> Array:

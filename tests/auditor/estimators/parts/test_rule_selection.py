@@ -5,12 +5,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.verification.sampled.choice import best_guess, by_ratio
-from fedrec_auditor.auditor.verification.sampled.guess import FIRST, NEITHER, SECOND, Stake
-from fedrec_auditor.auditor.verification.sampled.lower_bound import sampled_lower_bound
-from fedrec_auditor.auditor.verification.sampled.statistic import Number
+from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.estimators.parts.decision_rule import (
+    FIRST,
+    NEITHER,
+    SECOND,
+    SampleBudget,
+)
+from fedrec_auditor.auditor.estimators.parts.rule_selection import best_rule, by_ratio
+from fedrec_auditor.auditor.estimators.parts.statistics import Number
 from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import ONE_REPORT
 
 SIZE = 40_000
 
@@ -34,8 +38,8 @@ SIZE = 40_000
 def test_the_level_used_is_the_level_judged(
     first: list[float], second: list[float], best: list[int]
 ) -> None:
-    """Whatever the pilot, parts of the largest odds are guessed on, and no part slips in beside."""
-    stake = Stake(draws=18 * SIZE, delta=0.0, alpha=0.05)
+    """Whatever the split, parts of the largest odds are guessed on, and no part slips in beside."""
+    budget = SampleBudget(draws=18 * SIZE, delta=0.0, alpha=0.05)
     for seed in range(30):
         rng = np.random.default_rng(seed)
         one, other = (
@@ -45,30 +49,28 @@ def test_the_level_used_is_the_level_judged(
             )
             for _ in range(2)
         )
-        table = by_ratio((one, other), stake).table
+        table = by_ratio((one, other), budget).table
         guessed = table != NEITHER
         assert guessed.any()
         assert (table == best)[guessed].all()
 
 
 def test_a_rule_that_never_guesses_is_none() -> None:
-    """Inputs that are told apart by nothing, in pilots so small that chance decides."""
+    """Inputs that are told apart by nothing, in selection splits so small that chance decides."""
 
     def coin(value: int, rng: np.random.Generator, size: int) -> Any:
         return (rng.random(size) < 0.5).astype(np.int8)
 
     for seed in (85, 692):
-        found = sampled_lower_bound(
-            Subject.of(coin),
-            [0, 1],
-            scope=ONE_REPORT,
+        found = JointBinomial().bound(
+            Subject.of(coin).worlds([0, 1]),
             delta=0.0,
-            samples=100,
             confidence=0.95,
-            seed=np.random.SeedSequence([77, seed, 100]),
+            samples=100,
+            rng=np.random.default_rng([77, seed, 100]),
         )
         assert found.epsilon == 0.0
     same = np.zeros(50)
-    stake = Stake(draws=100, delta=0.0, alpha=0.05)
-    found_rule = best_guess(Number("output", lambda x: x), same, same, stake).guess
+    budget = SampleBudget(draws=100, delta=0.0, alpha=0.05)
+    found_rule = best_rule(Number("output", lambda x: x), same, same, budget).rule
     assert found_rule is None or found_rule.table.any()

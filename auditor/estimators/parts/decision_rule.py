@@ -1,4 +1,4 @@
-"""A rule that guesses the input from the output: cuts of a statistic, a guess in each part."""
+"""A rule that guesses the world from the output: cuts of a statistic, a guess in each part."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from fedrec_auditor.auditor.verification.sampled.guesses import foreseen_epsilon, revealable
+from fedrec_auditor.auditor.estimators.parts.joint_binomial_test import (
+    expected_epsilon,
+    failure_mass,
+)
 
 FIRST, NEITHER, SECOND = 1, 0, -1
 # Statistics of more different values than this are cut at quantiles, not between the values.
@@ -20,12 +23,21 @@ _ROUNDING = 1e-9
 _FEW_CUTS = 4
 # So many values that came up so often are cut out of a range: an atom, if not a grid's.
 _ATOMS, _REPEATED = 64, 8
-# Taken as seen once more than it was, so that what the pilot never saw is not thought impossible.
+# Taken as seen once more than it was, so that what the split never saw is not thought impossible.
 _UNSEEN = 1.0
 
 
 class Statistic(Protocol):
-    """A number for each output, chosen before the outputs that count were drawn."""
+    """A number for each output, chosen before the outputs that count were drawn.
+
+    ``cuts`` are its own, increasing, the part before the first for outputs not to be guessed on;
+    None if it is to be cut where values suggest it.
+    """
+
+    @property
+    def cuts(self) -> NDArray[np.float64] | None:
+        """See above."""
+        ...
 
     def of(self, outputs: NDArray[Any]) -> NDArray[Any]:
         """Outputs (n, *shape) to numbers (n,)."""
@@ -37,7 +49,7 @@ class Statistic(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guess:
+class DecisionRule:
     """Guesses by ``table`` (FIRST, NEITHER or SECOND) in the parts into which ``cuts`` divide.
 
     ``cuts`` (m,) increase; part i of m + 1 is [cuts[i-1], cuts[i]).
@@ -48,7 +60,7 @@ class Guess:
     table: NDArray[np.int8]
 
     def count(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
-        """How many outputs are guessed to be of the first input, and of the second: (2,)."""
+        """How many outputs are guessed to be of the first world, and of the second: (2,)."""
         parts = histogram(self.statistic.of(outputs), self.cuts)
         return np.array([parts[self.table == FIRST].sum(), parts[self.table == SECOND].sum()])
 
@@ -67,19 +79,19 @@ class Guess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Foreseen:
+class ExpectedBound:
     """A rule and the bound it is expected to show: ``epsilon`` orders candidates, no more."""
 
     epsilon: float
-    guess: Guess | None = None
+    rule: DecisionRule | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stake:
+class SampleBudget:
     """What a rule is chosen for: ``draws`` to come, at ``delta``, with error ``alpha``.
 
-    ``caution`` is how many deviations of the pilot's own error are held against a rule, so that a
-    thin tail does not win by luck.
+    ``caution`` is how many deviations of the selection split's own error are held against a rule,
+    so that a thin tail does not win by luck.
     """
 
     draws: int
@@ -87,14 +99,14 @@ class Stake:
     alpha: float
     caution: float = 2.0
 
-    def foresee(
+    def expected_bound(
         self, right: NDArray[np.float64], wrong: NDArray[np.float64], seen: float, *, both: bool
     ) -> NDArray[np.float64]:
         """The bound to expect from a rule that was right and wrong so often in ``seen`` draws."""
-        revealed, alpha = revealable(self.draws, both=both, delta=self.delta, alpha=self.alpha)
+        revealed, alpha = failure_mass(self.draws, both=both, delta=self.delta, alpha=self.alpha)
         scale = self.draws / seen
         z = float(special.ndtri(1 - alpha)) + self.caution * math.sqrt(scale)
-        return foreseen_epsilon(right * scale, (wrong + _UNSEEN) * scale, revealed, z)
+        return expected_epsilon(right * scale, (wrong + _UNSEEN) * scale, revealed, z)
 
 
 def histogram(values: NDArray[Any], cuts: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Statistics of vectors that are learnt from a pilot's outputs under two inputs."""
+"""Statistics of vectors that are learnt from a selection split's outputs under two inputs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.verification.sampled.log_odds import fitted
-from fedrec_auditor.auditor.verification.sampled.statistic import (
+from fedrec_auditor.auditor.estimators.parts.logistic_regression import fitted
+from fedrec_auditor.auditor.estimators.parts.statistics import (
     Number,
     as_floats,
     plain_name,
@@ -28,14 +29,15 @@ _REACH = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
-    """A learnt function of the entries that tell the inputs apart best, larger for the first."""
+class LearnedScore:
+    """A learned function of the entries that tell the worlds apart best, larger for the first."""
 
     name: str
     entries: NDArray[np.intp]
     middle: NDArray[np.float64]
     spread: NDArray[np.float64]
     compute: Callable[[Matrix], Matrix] = field(repr=False)
+    cuts: ClassVar[None] = None
 
     def of(self, outputs: NDArray[np.float64]) -> Matrix:
         """Outputs (n, *shape) to scores (n,)."""
@@ -47,13 +49,13 @@ class Score:
         return show_interval(self.name, low, high)
 
 
-def learnt_scores(
+def learned_scores(
     first: Matrix, second: Matrix, shape: tuple[int, ...]
-) -> Iterator[Number | Score]:
-    """Statistics for outputs (n, d) of two inputs, cheap ones before a trained classifier.
+) -> Iterator[Number | LearnedScore]:
+    """Statistics for outputs (n, d) of two worlds, cheap ones before a trained classifier.
 
     The entries that differ most, alone and summed with the sign of their difference; a logistic
-    regression on entries, squares, and entries clipped to where the two inputs' outputs centre,
+    regression on entries, squares, and entries clipped to where the two worlds' outputs centre,
     which is exact for Gaussian and Laplace noise and for bits; gradient boosting for the rest.
     """
     first, second = first[:_ROWS], second[:_ROWS]
@@ -76,7 +78,7 @@ def learnt_scores(
     for count in sorted({2**i for i in range(1, 17) if 2**i < len(shift)} | {len(shift)}):
         chosen = np.sort(by_shift[:count])
         sign = np.sign(shift[chosen])
-        yield Score(
+        yield LearnedScore(
             f"signed sum of {count} entries",
             chosen,
             middle[chosen],
@@ -88,14 +90,14 @@ def learnt_scores(
     features = _features(np.median(a, axis=0), np.median(b, axis=0))
     counts = np.repeat([1.0, 0.0], [len(a), len(b)])
     weights = fitted(features(np.concatenate([a, b])), counts, 1.0 - counts)
-    yield Score(
+    yield LearnedScore(
         f"log-odds learnt on {len(chosen)} entries",
         chosen,
         middle,
         spread,
         lambda x: features(x) @ weights,
     )
-    yield Score(
+    yield LearnedScore(
         f"gradient boosting on {len(chosen)} entries", chosen, middle, spread, _boosted(a, b)
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedrec_auditor
-from fedrec_auditor.auditor.verification.sampled.statistic import place_in_period, show_interval
+from fedrec_auditor.auditor.estimators.parts.statistics import place_in_period, show_interval
 
 Rng = np.random.Generator
 
@@ -59,9 +59,9 @@ def test_low_digits_and_atoms_are_looked_at(randomizer: Callable[..., Any]) -> N
 
 
 def test_a_weak_leak_is_measured_though_the_pilot_sees_none() -> None:
-    """0.01 is 6.7 deviations off in 1.8 million draws, and 2.2 in a pilot's 200,000.
+    """0.01 is 6.7 deviations off in 1.8 million draws, and 2.2 in a selection split's 200,000.
 
-    Two pilots see its sign with chance 0.97: more than 4 misses of 20 have chance 3e-4.
+    Two splits see its sign with probability 0.97: more than 4 misses of 20 have probability 3e-4.
     """
     found = [
         fedrec_auditor.verify_ldp(
