@@ -23,7 +23,6 @@ from fedrec_auditor.reports.record import (
     AttackRow,
     DemonstrationRow,
     Finding,
-    MeasuredRow,
     Measurement,
     Row,
     UtilityRow,
@@ -200,8 +199,7 @@ def _bounds(
             for question in target.questions(population)
         ),
         measurements=tuple(
-            Measurement(target=target.name, bound=MeasuredRow.of(bound))
-            for bound in (*exact, *sampled)
+            Measurement(target=target.name, bound=bound) for bound in (*exact, *sampled)
         ),
         attacks=tuple(game.row for game in games),
     )

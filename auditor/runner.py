@@ -24,6 +24,7 @@ import threadpoolctl
 from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
+from fedrec_auditor.accountants.verdict import Gate
 from fedrec_auditor.auditor import pieces, workers
 from fedrec_auditor.auditor.pieces import Piece, PieceResult
 from fedrec_auditor.auditor.plan import (
@@ -45,6 +46,7 @@ from fedrec_auditor.targets.datasets.parts.filters import Filter
 logger = logging.getLogger(__name__)
 
 PIECES = ".pieces"
+_GATE = Gate()
 _PACKAGES = (
     "fedrec-auditor",
     "dp-accounting",
@@ -101,12 +103,12 @@ def run_plan(
     resources: Resources,
     *,
     out: Path | None = None,
-    fail_on: str = "violated",
+    gate: Gate = _GATE,
     observe: Observer | None = None,
 ) -> Record:
     """Run every piece of ``plan`` not yet finished in ``out``; report there; give the record.
 
-    ``fail_on`` decides what junit.xml calls a failure. InputError if ``out`` cannot be written or
+    ``gate`` decides what junit.xml calls a failure. InputError if ``out`` cannot be written or
     another audit runs in it.
     """
     started = time.perf_counter()
@@ -119,10 +121,10 @@ def run_plan(
         interactions = load_data(plan.data, plan.columns, filters)
     if out is None:
         return _record(plan, interactions, resources, None, observe, started)
-    with store.held(out):
+    with store.lock(out):
         shelf = Shelf(out, plan, interactions)
         record = _record(plan, interactions, resources, shelf, observe, started)
-        store.write(record, out, fail_on=fail_on)
+        store.write(record, out, gate)
         if not record.errors:
             shutil.rmtree(shelf.directory, ignore_errors=True)
     return record

@@ -5,27 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports.catalogue import Arithmetic, CatalogueRow, TableRow
-from fedrec_auditor.reports.catalogue_words import (
-    ARITHMETIC,
-    claimed_formula,
-    command,
-    found,
-    holds_formula,
+from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
+from fedrec_auditor.reports.catalogue import CatalogueRow, TableRow
+from fedrec_auditor.reports.words import (
+    claimed_words,
+    command_words,
+    found_words,
+    holds_words,
+    number,
+    printable,
+    scope_words,
     short,
 )
-from fedrec_auditor.reports.words import VERDICTS, number, printable, scope_words
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _WIDTH = 100
+_AGREES = {Arithmetic.RIGHT: "agrees", Arithmetic.LOOSE: "loose", Arithmetic.WRONG: "wrong"}
 _STYLES: dict[str, str] = {
     Verdict.VIOLATED: "bold red",
     Verdict.UNSOUND: "bold magenta",
     Verdict.UNSUBSTANTIATED: "yellow",
     Verdict.INCOMPARABLE: "cyan",
+    Verdict.NO_CLAIM: "cyan",
+    Arithmetic.LOOSE: "yellow",
     Arithmetic.WRONG: "bold red",
 }
 
@@ -47,7 +51,7 @@ def render_catalogue(rows: Sequence[CatalogueRow], console: Console) -> None:
     table.add_column("Holds", overflow="fold", width=19)
     table.add_column("Verdict", overflow="fold", width=15)
     for row in rows:
-        values = (claimed_formula(row), holds_formula(row))
+        values = (claimed_words(row), holds_words(row))
         cells = (row.number, row.target, row.statement, *values)
         style = _STYLES.get(row.verdict or row.arithmetic or "", "")
         verdict = Text(row.judgement.replace(", ", "\n"), style=style)
@@ -80,37 +84,36 @@ def derivation(row: CatalogueRow) -> Iterable[tuple[str, str]]:
     yield "Source", row.source
     if row.scope is not None:
         yield "Scope", scope_words(row.scope)
-    yield "Claimed", claimed_formula(row)
-    yield "Holds", holds_formula(row)
+    yield "Claimed", claimed_words(row)
+    yield "Holds", holds_words(row)
     if row.finding is not None:
         accounted, measured = row.finding.accounted, row.finding.measured
         if accounted is not None:
             yield "Upper bound", f"{number(accounted.epsilon)}, by {accounted.source}"
         if measured is not None:
-            yield "Lower bound", f"{number(measured.epsilon)}, by {measured.method}"
+            yield "Lower bound", f"{number(measured.epsilon)}, by {measured.source}"
     for figure in row.figures:
         sign = "below " if figure.below else ""
-        agree = "agrees" if figure.holds else "wrong"
         yield (
             "Number",
             f"{figure.what}: paper {sign}{number(figure.claimed)}, "
-            f"here {number(figure.right)} ({agree}; {figure.how})",
+            f"here {number(figure.right)} ({_AGREES[figure.word]}; {figure.how})",
         )
     yield "Why", row.reason
     if row.verdict is not None and row.finding is not None:
         yield "Verdict", f"{row.verdict}. {row.finding.reason}"
     if row.arithmetic is not None:
-        yield "Numbers", f"{row.arithmetic}. {ARITHMETIC[row.arithmetic]}"
+        yield "Numbers", f"{row.arithmetic}. {row.arithmetic.meaning}"
     if row.repaired is not None and row.repaired_settings is not None:
         settings = ", ".join(f"{name} = {value}" for name, value in row.repaired_settings.items())
         yield (
             "Repaired",
             f"with {settings}: claimed {number(row.repaired.claim.epsilon)}, holds "
-            f"{found(row.repaired)}: {row.repaired.verdict}",
+            f"{found_words(row.repaired)}: {row.repaired.verdict}",
         )
     if row.demonstration is not None:
         yield "Demonstration", f"{row.demonstration}: {row.shown_by}"
-    yield "Ask again", command(row)
+    yield "Ask again", command_words(row)
 
 
 def counts(rows: Sequence[CatalogueRow]) -> str:
@@ -119,15 +122,15 @@ def counts(rows: Sequence[CatalogueRow]) -> str:
     for row in rows:
         for word in row.judgement.split(", "):
             words[word] = words.get(word, 0) + 1
-    order: list[str] = [*VERDICTS, *ARITHMETIC]
+    order: list[str] = [*Verdict, *Arithmetic]
     said = ", ".join(f"{words[word]} {word}" for word in order if word in words)
     return f"{len(rows)} entries: {said}."
 
 
 def _summary(row: CatalogueRow) -> str:
     return (
-        f"{row.number} {row.target}: {row.statement} claimed {claimed_formula(row)}; "
-        f"holds {holds_formula(row)}; verdict {row.judgement}"
+        f"{row.number} {row.target}: {row.statement} claimed {claimed_words(row)}; "
+        f"holds {holds_words(row)}; verdict {row.judgement}"
     )
 
 

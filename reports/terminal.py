@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports import demonstrations as shown
-from fedrec_auditor.reports.record import AttackRow, DemonstrationRow, Finding, MeasuredRow, Record
+from fedrec_auditor.reports import demonstrations
+from fedrec_auditor.reports.record import AttackRow, DemonstrationRow, Finding, Record
 from fedrec_auditor.reports.section import Section, sections
 from fedrec_auditor.reports.words import brief, delta_words, flag_words, number, percent, printable
 
@@ -19,7 +21,9 @@ _STYLES = {
     Verdict.VIOLATED: "bold red",
     Verdict.UNSOUND: "bold magenta",
     Verdict.UNSUBSTANTIATED: "yellow",
+    Verdict.INCONCLUSIVE: "yellow",
     Verdict.INCOMPARABLE: "cyan",
+    Verdict.NO_CLAIM: "cyan",
     Verdict.CONSISTENT: "",
 }
 
@@ -28,7 +32,7 @@ def render(record: Record, console: Console) -> None:
     """Print the findings, then the errors; without boxes and colours if not a terminal."""
     _print(sections(record), console)
     if record.demonstrations:
-        _demonstrations(record.demonstrations, console)
+        _render_demonstrations(record.demonstrations, console)
     for error in record.errors:
         _plain(console, f"error: {printable(error)}", style="bold red")
 
@@ -49,31 +53,31 @@ def render_findings(findings: Sequence[Finding], console: Console) -> None:
     _print(cut, console)
 
 
-def _demonstrations(rows: Sequence[DemonstrationRow], console: Console) -> None:
+def _render_demonstrations(rows: Sequence[DemonstrationRow], console: Console) -> None:
     """Claim, measurement and control of each, as a table or as a line each."""
     cells = [
         (
-            printable(shown.title(row)),
-            shown.brief_claim(row.violation),
-            shown.brief_bound(row.violation),
-            shown.brief_control(row.control),
-            shown.outcome(row),
+            printable(demonstrations.title(row)),
+            demonstrations.brief_claim(row.violation),
+            demonstrations.brief_bound(row.violation),
+            demonstrations.brief_control(row.control),
+            demonstrations.outcome(row),
         )
         for row in rows
     ]
     if not console.is_terminal:
         for name, *rest in cells:
-            parts = zip(shown.HEADS[1:], rest, strict=True)
+            parts = zip(demonstrations.HEADS[1:], rest, strict=True)
             text = "; ".join(f"{head} {cell}" for head, cell in parts)
             _plain(console, f"{name}: {printable(text.replace(chr(10), ', '))}")
-        _plain(console, shown.tally(rows))
+        _plain(console, demonstrations.summary(rows))
         return
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=shown.tally(rows), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for head in shown.HEADS:
+    table = Table(title=demonstrations.summary(rows), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for head in demonstrations.HEADS:
         table.add_column(head.capitalize(), overflow="fold")
     for row in cells:
         table.add_row(*(Text(cell) for cell in row), end_section=True)
@@ -135,14 +139,17 @@ def _cells(section: Section, finding: Finding) -> tuple[str, ...]:
 
 
 def _scope(finding: Finding) -> str:
-    asked, claimed = finding.scope, finding.claim.scope
-    text = f"{asked.unit}, {asked.adjacency}, {asked.vantage}, {asked.horizon}"
-    names = ("unit", "adjacency", "vantage", "horizon")
-    other = [getattr(claimed, n) for n in names if getattr(claimed, n) != getattr(asked, n)]
+    asked, claimed = _parts(finding.scope), _parts(finding.claim.scope)
+    text = ", ".join(asked)
+    other = [theirs for ours, theirs in zip(asked, claimed, strict=True) if ours != theirs]
     return f"{text} (claimed for {', '.join(other)})" if other else text
 
 
-def _measured(measured: MeasuredRow) -> str:
+def _parts(scope: Scope) -> tuple[str, ...]:
+    return scope.unit, scope.adjacency, scope.vantage, scope.horizon
+
+
+def _measured(measured: Bound) -> str:
     how = "exact" if measured.confidence == 1.0 else f"at {percent(measured.confidence)}"
     size = "" if measured.samples is None else f", n={measured.samples:,}"
     return f"≥ {number(measured.epsilon)}\n{delta_words(measured.delta)}\n{how}{size}"

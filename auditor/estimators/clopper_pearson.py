@@ -87,6 +87,9 @@ def certified(
         source="Clopper-Pearson on held-out samples",
         confidence=confidence,
         samples=samples,
+        largest=float(
+            event_epsilon(trials, trials, 0, others, delta=delta, alpha=alpha, share=share)
+        ),
         witness=Witness(
             input_a=inputs[0],
             input_b=inputs[1],

@@ -16,12 +16,14 @@ from fedrec_auditor.accountants.statements.bound import (
     check_delta,
     check_epsilon,
 )
+from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.exact.divergence import NoCurve
 from fedrec_auditor.auditor.verification.exact.fit import check_fit
 from fedrec_auditor.auditor.verification.exact.law import Law
 from fedrec_auditor.auditor.verification.exact.search import exact_search
 from fedrec_auditor.auditor.verification.exact.space import Space
+from fedrec_auditor.auditor.verification.sampled.guesses import needed
 from fedrec_auditor.auditor.verification.sampled.measure import measured
 from fedrec_auditor.auditor.verification.sampled.pair import pair_from
 from fedrec_auditor.auditor.verification.subject import Subject
@@ -108,6 +110,7 @@ def verify_ldp(
             confidence=confidence,
             seed=measure,
         )
+    too_few = not exceeds(bound.largest, epsilon)
     checks = run_checks(
         subject,
         chosen,
@@ -116,7 +119,13 @@ def verify_ldp(
         seed=look,
         mechanism=cast("Mechanism", mechanism) if law else None,
     )
-    return Verification.of(bound, epsilon=epsilon, delta=delta, checks=(*fits, *checks))
+    return Verification.of(
+        bound,
+        epsilon=epsilon,
+        delta=delta,
+        needed=needed(epsilon, delta, confidence) if too_few else None,
+        checks=(*fits, *checks),
+    )
 
 
 def _check(

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.commands.run import FailOn, exit_code
+from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
+from fedrec_auditor.auditor.commands.run import exit_code
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
 
@@ -254,18 +254,14 @@ def test_report_calls_failures_what_it_is_told_to(cli: Cli, done: Path, tmp_path
 
 def test_fail_on_decides_the_exit_code(done: Path) -> None:
     record = store.read(done)
-    assert exit_code(record, FailOn.VIOLATED) == 1
-    assert exit_code(record, FailOn.NEVER) == 0
+    assert exit_code(record, Gate()) == 1
+    assert exit_code(record, Gate(FailOn.NEVER)) == 0
     calm = record.model_copy(
         update={"findings": tuple(f for f in record.findings if f.verdict != "VIOLATED")}
     )
-    assert exit_code(calm, FailOn.VIOLATED) == 0
-    doubtful = calm.findings[0].model_copy(update={"verdict": Verdict.UNSUBSTANTIATED})
-    assert exit_code(calm.model_copy(update={"findings": (doubtful,)}), FailOn.VIOLATED) == 0
-    assert exit_code(calm.model_copy(update={"findings": (doubtful,)}), FailOn.UNSUBSTANTIATED) == 1
-    alarm = calm.findings[0].model_copy(update={"verdict": Verdict.UNSOUND})
-    for level in FailOn:
-        assert exit_code(calm.model_copy(update={"findings": (alarm,)}), level) == 3
+    assert exit_code(calm, Gate()) == 0
+    failed = record.model_copy(update={"errors": ("no memory",)})
+    assert exit_code(failed, Gate(FailOn.NEVER)) == 3
 
 
 def test_listings_in_text_and_json(cli: Cli) -> None:

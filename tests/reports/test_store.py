@@ -196,11 +196,11 @@ def test_a_directory_that_cannot_be_written_is_refused_early(tmp_path: Path) -> 
 
 def test_a_directory_is_held_by_one_audit_at_a_time(tmp_path: Path) -> None:
     with (
-        store.held(tmp_path),
+        store.lock(tmp_path),
         pytest.raises(InputError, match="no other audit"),
-        store.held(tmp_path),
+        store.lock(tmp_path),
     ):
         pass
-    with store.held(tmp_path):
+    with store.lock(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []

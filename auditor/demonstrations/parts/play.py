@@ -14,13 +14,7 @@ from fedrec_auditor.auditor import accounting
 from fedrec_auditor.auditor.demonstrations.base import Contest, Demonstration, Transcript
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import neighbours
-from fedrec_auditor.reports.record import (
-    ClaimRow,
-    DemonstrationRow,
-    Finding,
-    MeasuredRow,
-    TrialRow,
-)
+from fedrec_auditor.reports.record import DemonstrationRow, Finding, TrialRow
 from fedrec_auditor.targets.systems.base import Question, Target
 
 QUICK_SHARE, QUICK_LEAST = 10, 20_000
@@ -141,10 +135,10 @@ def _row(contest: Contest | Transcript, bound: Bound) -> TrialRow:
     return TrialRow(
         target=contest.system.name,
         settings=_settings(contest.system),
-        claim=ClaimRow.of(contest.claim),
+        claim=contest.claim,
         worlds=contest.worlds if isinstance(contest, Contest) else None,
         statistic=contest.statistic,
-        bound=MeasuredRow.of(bound),
+        bound=bound,
     )
 
 

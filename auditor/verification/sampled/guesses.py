@@ -8,8 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
 
+from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.estimators.clopper_pearson import clopper_pearson_lower
 
+LARGEST_PILOT = 200_000
+"""Most outputs kept of each input to choose a rule."""
+_SMALLEST_PILOT = 2_000
+_SHARE = 10
+MOST_SAMPLES = 10**12
+"""More draws an input than this are not asked for."""
 # Share of the error that pays for outputs which delta permits to tell all.
 _REVEALED = 0.1
 
@@ -38,10 +45,42 @@ class Guesses:
         """How many guesses were wrong."""
         return self.first[1] + self.second[1]
 
+    @classmethod
+    def all_right(cls, draws: int) -> Guesses:
+        """The most that ``draws`` outputs can show: every guess made, and right."""
+        return cls(draws=draws, first=(draws, 0), both=True)
+
     def epsilon(self, *, delta: float, alpha: float) -> float:
         """See ``guess_epsilon``."""
         revealed, left = revealable(self.draws, both=self.both, delta=delta, alpha=alpha)
         return float(guess_epsilon(self.right, self.wrong, revealed, left))
+
+
+def pilot_size(samples: int) -> int:
+    """How many of ``samples`` outputs an input choose the rule: they are not counted."""
+    return min(samples // 2, max(_SMALLEST_PILOT, samples // _SHARE), LARGEST_PILOT)
+
+
+def largest(samples: int, delta: float, confidence: float) -> float:
+    """The largest epsilon that ``samples`` outputs an input can show: every guess is right."""
+    draws = 2 * (samples - pilot_size(samples))
+    return Guesses.all_right(draws).epsilon(delta=delta, alpha=1 - confidence)
+
+
+def needed(epsilon: float, delta: float, confidence: float) -> int | None:
+    """The fewest outputs an input that can show more than ``epsilon``; None above 10^12."""
+    low, high = 1, 2
+    while not exceeds(largest(high, delta, confidence), epsilon):
+        if high > MOST_SAMPLES:
+            return None
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if exceeds(largest(middle, delta, confidence), epsilon):
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 def revealable(draws: int, *, both: bool, delta: float, alpha: float) -> tuple[int, float]:

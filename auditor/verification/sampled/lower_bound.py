@@ -130,5 +130,6 @@ def _bound(
         source="guesses of the input, by a rule that other draws chose",
         confidence=confidence,
         samples=samples,
+        largest=Guesses.all_right(found.draws).epsilon(delta=delta, alpha=1 - confidence),
         witness=witness,
     )

@@ -21,6 +21,7 @@ from fedrec_auditor.auditor.verification.sampled.guess import (
     cuts_between,
     histogram,
 )
+from fedrec_auditor.auditor.verification.sampled.guesses import pilot_size
 from fedrec_auditor.auditor.verification.sampled.score import learnt_scores
 from fedrec_auditor.auditor.verification.sampled.statistic import (
     Entry,
@@ -32,12 +33,8 @@ from fedrec_auditor.auditor.verification.sampled.statistic import (
 )
 from fedrec_auditor.auditor.verification.subject import Subject, UnevenOutputs
 
-LARGEST_PILOT = 200_000
-"""Most outputs kept of each input."""
 MOST_ENTRIES = 1 << 24
 """Most numbers kept of all inputs together."""
-_SMALLEST_PILOT = 2_000
-_SHARE = 10
 # Outputs are told apart one by one if they are at most this many, and each comes often enough.
 _MOST_OUTCOMES = 4096
 _REPEATS = 8
@@ -62,7 +59,7 @@ class Pilot:
         cls, subject: Subject, inputs: list[Any], samples: int, seed: np.random.SeedSequence
     ) -> Pilot:
         """A tenth of ``samples`` for each input, within limits; InputError if shapes differ."""
-        size = min(samples // 2, max(_SMALLEST_PILOT, samples // _SHARE), LARGEST_PILOT)
+        size = pilot_size(samples)
         drawn = []
         for value, child in zip(inputs, seed.spawn(len(inputs)), strict=True):
             parts: list[NDArray[Any]] = []
