@@ -63,7 +63,7 @@ class Verdict(Word):
         "INCOMPARABLE",
         "The claim does not speak of this scope, so it is neither refuted nor upheld here.",
     )
-    NO_CLAIM = ("NO CLAIM", "No epsilon is promised, so there is nothing to refute.")
+    NO_CLAIM = ("NO CLAIM", "No epsilon is claimed, so there is nothing to refute.")
     UNSOUND = (
         "UNSOUND",
         "A lower bound exceeds our own proved upper bound: target, accountant or estimator is "
@@ -123,6 +123,10 @@ class Gate:
         if Verdict.INCONCLUSIVE in found and INCONCLUSIVE not in self.allow:
             return INCOMPLETE
         return FOUND if found & _LEVELS[self.fail_on] else 0
+
+
+DEFAULT_GATE = Gate()
+"""Fails what is refuted, and what shows nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ import threadpoolctl
 from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
-from fedrec_auditor.accountants.verdict import Gate
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor import pieces, workers
 from fedrec_auditor.auditor.pieces import Piece, PieceResult
 from fedrec_auditor.auditor.plan import (
@@ -46,7 +46,6 @@ from fedrec_auditor.targets.datasets.parts.filters import Filter
 logger = logging.getLogger(__name__)
 
 PIECES = ".pieces"
-_GATE = Gate()
 _PACKAGES = (
     "fedrec-auditor",
     "dp-accounting",
@@ -103,7 +102,7 @@ def run_plan(
     resources: Resources,
     *,
     out: Path | None = None,
-    gate: Gate = _GATE,
+    gate: Gate = DEFAULT_GATE,
     observe: Observer | None = None,
 ) -> Record:
     """Run every piece of ``plan`` not yet finished in ``out``; report there; give the record.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from xml.etree import ElementTree as ET
 
-from fedrec_auditor.accountants.verdict import INCOMPLETE, Gate, Verdict
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, INCOMPLETE, Gate, Verdict
 from fedrec_auditor.reports.record import Finding, Record
 from fedrec_auditor.reports.words import (
     claimed_guess_words,
@@ -21,7 +21,7 @@ from fedrec_auditor.reports.words import (
 )
 
 
-def render(record: Record, gate: Gate) -> bytes:
+def render(record: Record, gate: Gate = DEFAULT_GATE) -> bytes:
     """The record as JUnit XML.
 
     A finding that ``gate`` fails is a failure, and so is VIOLATED at any level. One from which

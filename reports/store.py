@@ -18,12 +18,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
-from fedrec_auditor.accountants.verdict import Gate
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import html, junit, markdown
 from fedrec_auditor.reports.record import SCHEMA_VERSION, Record, Row
 
 RECORD = "report.json"
-_GATE = Gate()
 FILES = ("report.html", "report.md", "junit.xml", RECORD)
 
 
@@ -38,7 +37,7 @@ def plain(row: Row) -> dict[str, Any]:
     return {name: _plain(value, name) for name, value in row.model_dump(mode="python").items()}
 
 
-def write(record: Record, directory: Path, gate: Gate = _GATE) -> None:
+def write(record: Record, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
     """Render ``record`` and write all files of a run directory, report.json last.
 
     ``gate`` decides what junit.xml calls a failure.

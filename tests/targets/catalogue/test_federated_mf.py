@@ -28,7 +28,7 @@ N = Verdict.INCOMPARABLE
 WRONG, RIGHT = Arithmetic.WRONG, Arithmetic.RIGHT
 JUDGED = {
     "21": (None, RIGHT, None),
-    "21b": (None, WRONG, None),
+    "21b": (None, Arithmetic.LOOSE, None),
     "22": (V, WRONG, C),
     "22b": (N, None, C),
     "22c": (N, None, C),

@@ -25,7 +25,7 @@ JUDGED = {
     "19": (None, WRONG),
     "19b": (None, WRONG),
     "20": (N, None),
-    "20b": (C, None),
+    "20b": (Verdict.NO_CLAIM, None),
     "20c": (N, None),
     "20d": (N, None),
     "20e": (N, None),

@@ -14,8 +14,14 @@ from fedrec_auditor.auditor.verification.sampled.guesses import (
     Guesses,
     foreseen_epsilon,
     guess_epsilon,
+    largest,
+    needed,
+    pilot_size,
     revealable,
 )
+from fedrec_auditor.auditor.verification.sampled.lower_bound import sampled_lower_bound
+from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT
 
 ALPHA = 0.05
 
@@ -100,3 +106,47 @@ def test_the_foreseen_bound_is_the_bound(right: int, odds: float, alpha: float) 
     z = float(stats.norm.isf(alpha))
     near = float(foreseen_epsilon(np.array([float(right)]), np.array([float(wrong)]), 0, z)[0])
     assert max(near, 0.0) == pytest.approx(exact, abs=0.03)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.01])
+@pytest.mark.parametrize("samples", [100, 250, 4_000, 4_001, 20_500])
+def test_the_largest_is_what_a_noiseless_mechanism_shows(samples: int, delta: float) -> None:
+    """Brute force: the whole measurement of a mechanism that sends its input as it is."""
+    measured = sampled_lower_bound(
+        Subject.of(lambda x, rng, size: np.full(size, x)),
+        [0, 1],
+        scope=ONE_REPORT,
+        delta=delta,
+        samples=samples,
+        confidence=1 - ALPHA,
+        seed=np.random.SeedSequence(1),
+    )
+    assert measured.epsilon == measured.largest == largest(samples, delta, 1 - ALPHA)
+
+
+def test_no_counts_show_more_than_the_largest() -> None:
+    """All counts of right and wrong guesses among all draws of a small sample."""
+    for delta in (0.0, 0.05):
+        most = largest(30, delta, 1 - ALPHA)
+        draws = 2 * (30 - pilot_size(30))
+        revealed, alpha = revealable(draws, both=True, delta=delta, alpha=ALPHA)
+        bounds = [
+            float(guess_epsilon(right, wrong, revealed, alpha))
+            for right in range(draws + 1)
+            for wrong in range(draws + 1 - right)
+        ]
+        assert max(bounds) == pytest.approx(most, rel=1e-12)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0, 6.0])
+def test_what_is_needed_is_just_enough(epsilon: float, delta: float) -> None:
+    few = needed(epsilon, delta, 1 - ALPHA)
+    assert few is not None
+    assert largest(few, delta, 1 - ALPHA) > epsilon
+    assert largest(few - 1, delta, 1 - ALPHA) <= epsilon
+    assert all(largest(n, delta, 1 - ALPHA) <= epsilon for n in range(1, min(few, 2_000)))
+
+
+def test_a_claim_beyond_all_samples_needs_more_than_can_be_asked_for() -> None:
+    assert needed(30.0, 0.0, 0.95) is None
