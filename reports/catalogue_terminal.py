@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
+from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.reports.catalogue import CatalogueRow, TableRow
+from fedrec_auditor.reports.terminal import print_line
 from fedrec_auditor.reports.words import (
+    STYLES,
     claimed_words,
     command_words,
     found_words,
@@ -23,22 +26,13 @@ if TYPE_CHECKING:
 
 _WIDTH = 100
 _AGREES = {Arithmetic.RIGHT: "agrees", Arithmetic.LOOSE: "loose", Arithmetic.WRONG: "wrong"}
-_STYLES: dict[str, str] = {
-    Verdict.VIOLATED: "bold red",
-    Verdict.UNSOUND: "bold magenta",
-    Verdict.UNSUBSTANTIATED: "yellow",
-    Verdict.INCOMPARABLE: "cyan",
-    Verdict.NO_CLAIM: "cyan",
-    Arithmetic.LOOSE: "yellow",
-    Arithmetic.WRONG: "bold red",
-}
 
 
 def render_catalogue(rows: Sequence[CatalogueRow], console: Console) -> None:
     """Print a table of at most 100 columns; without boxes and colours if not a terminal."""
     if not console.is_terminal:
         for row in rows:
-            _line(console, _summary(row))
+            print_line(console, _summary(row))
         return
     from rich import box
     from rich.table import Table
@@ -53,24 +47,25 @@ def render_catalogue(rows: Sequence[CatalogueRow], console: Console) -> None:
     for row in rows:
         values = (claimed_words(row), holds_words(row))
         cells = (row.number, row.target, row.statement, *values)
-        style = _STYLES.get(row.verdict or row.arithmetic or "", "")
+        word = row.verdict or row.arithmetic
+        style = "" if word is None else STYLES[word]
         verdict = Text(row.judgement.replace(", ", "\n"), style=style)
         table.add_row(*(Text(printable(cell)) for cell in cells), verdict)
     console.print(table)
-    _line(console, counts(rows))
+    print_line(console, counts(rows))
 
 
 def render_entry(row: CatalogueRow, console: Console) -> None:
     """Print one entry in full: where it stands, what was claimed, what holds and why."""
-    _line(console, f"{row.number}  {row.target}  {row.judgement}", style="bold")
+    print_line(console, f"{row.number}  {row.target}  {row.judgement}", style="bold")
     for name, text in derivation(row):
-        _line(console, f"  {name}: {text}")
+        print_line(console, f"  {name}: {text}")
 
 
 def render_tables(rows: Sequence[TableRow], console: Console) -> None:
     """Print PrivRec's Tables 3 and 4 beside the counting that gives them, and the truth."""
     for row in rows:
-        _line(
+        print_line(
             console,
             f"Table {row.table}, q = {row.clients}/{row.n_users}, delta {number(row.delta)}: "
             f"printed {row.printed:.4f}; counted as printed {row.counted:.4f}; "
@@ -118,11 +113,8 @@ def derivation(row: CatalogueRow) -> Iterable[tuple[str, str]]:
 
 def counts(rows: Sequence[CatalogueRow]) -> str:
     """How many entries have which verdict."""
-    words: dict[str, int] = {}
-    for row in rows:
-        for word in row.judgement.split(", "):
-            words[word] = words.get(word, 0) + 1
-    order: list[str] = [*Verdict, *Arithmetic]
+    words = Counter(word for row in rows for word in row.judgement.split(", "))
+    order: list[Word] = [*Verdict, *Arithmetic]
     said = ", ".join(f"{words[word]} {word}" for word in order if word in words)
     return f"{len(rows)} entries: {said}."
 
@@ -132,8 +124,3 @@ def _summary(row: CatalogueRow) -> str:
         f"{row.number} {row.target}: {row.statement} claimed {claimed_words(row)}; "
         f"holds {holds_words(row)}; verdict {row.judgement}"
     )
-
-
-def _line(console: Console, line: str, style: str = "") -> None:
-    text = printable(line) if not line.startswith(" ") else "  " + printable(line)
-    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True, emoji=False)

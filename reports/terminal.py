@@ -7,25 +7,22 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import demonstrations
 from fedrec_auditor.reports.record import AttackRow, DemonstrationRow, Finding, Record
 from fedrec_auditor.reports.section import Section, sections
-from fedrec_auditor.reports.words import brief, delta_words, flag_words, number, percent, printable
+from fedrec_auditor.reports.words import (
+    STYLES,
+    brief,
+    delta_words,
+    flag_words,
+    number,
+    percent,
+    printable,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-_STYLES = {
-    Verdict.VIOLATED: "bold red",
-    Verdict.UNSOUND: "bold magenta",
-    Verdict.UNSUBSTANTIATED: "yellow",
-    Verdict.INCONCLUSIVE: "yellow",
-    Verdict.INCOMPARABLE: "cyan",
-    Verdict.NO_CLAIM: "cyan",
-    Verdict.CONSISTENT: "",
-}
 
 
 def render(record: Record, console: Console) -> None:
@@ -34,7 +31,7 @@ def render(record: Record, console: Console) -> None:
     if record.demonstrations:
         _render_demonstrations(record.demonstrations, console)
     for error in record.errors:
-        _plain(console, f"error: {printable(error)}", style="bold red")
+        print_line(console, f"error: {error}", style="bold red")
 
 
 def render_findings(findings: Sequence[Finding], console: Console) -> None:
@@ -69,8 +66,8 @@ def _render_demonstrations(rows: Sequence[DemonstrationRow], console: Console) -
         for name, *rest in cells:
             parts = zip(demonstrations.HEADS[1:], rest, strict=True)
             text = "; ".join(f"{head} {cell}" for head, cell in parts)
-            _plain(console, f"{name}: {printable(text.replace(chr(10), ', '))}")
-        _plain(console, demonstrations.summary(rows))
+            print_line(console, f"{name}: {text.replace(chr(10), ', ')}")
+        print_line(console, demonstrations.summary(rows))
         return
     from rich import box
     from rich.table import Table
@@ -90,7 +87,7 @@ def _print(cut: Sequence[Section], console: Console) -> None:
         return
     for section in cut:
         for line in _lines(section):
-            _plain(console, line)
+            print_line(console, line)
 
 
 def _table(cut: Sequence[Section]) -> Table:
@@ -114,7 +111,7 @@ def _table(cut: Sequence[Section]) -> Table:
         for position, (finding, cells) in enumerate(rows or [(None, blank)]):
             texts = [Text(cell) for cell in cells]
             if finding is not None:
-                texts[-1].stylize(_STYLES[finding.verdict])
+                texts[-1].stylize(STYLES[finding.verdict])
             if position:
                 texts[0] = texts[4] = Text("")
             if not attacked:
@@ -172,7 +169,7 @@ def _lines(section: Section) -> list[str]:
     names = ("claim", "accounted", "measured", "worst attack", "verdict")
     lines = []
     for finding in section.findings:
-        head, *rest = (printable(cell.replace("\n", ", ")) for cell in _cells(section, finding))
+        head, *rest = (cell.replace("\n", ", ") for cell in _cells(section, finding))
         fields = [
             f"{name} {cell}"
             for name, cell in zip(names, rest, strict=True)
@@ -182,5 +179,7 @@ def _lines(section: Section) -> list[str]:
     return lines or [f"{printable(section.target)}: not judged; {_attack(section.worst)}"]
 
 
-def _plain(console: Console, line: str, style: str = "") -> None:
-    console.print(line, style=style, markup=False, highlight=False, soft_wrap=True, emoji=False)
+def print_line(console: Console, line: str, style: str = "") -> None:
+    """Print one line as it is, but for what a terminal would obey; a leading indent is kept."""
+    text = printable(line) if not line.startswith(" ") else "  " + printable(line)
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True, emoji=False)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from fedrec_auditor.accountants.statements.bound import Bound, Witness, guess_probability
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.reports.catalogue import CatalogueRow, Figure
 from fedrec_auditor.reports.record import AttackRow, Finding, UtilityRow
 
@@ -53,6 +53,19 @@ SIGNS = {
     Verdict.NO_CLAIM: "∅",
     Verdict.UNSOUND: "‼",
 }
+STYLES: dict[Word, str] = {
+    Verdict.VIOLATED: "bold red",
+    Verdict.UNSOUND: "bold magenta",
+    Verdict.UNSUBSTANTIATED: "yellow",
+    Verdict.INCONCLUSIVE: "yellow",
+    Verdict.INCOMPARABLE: "cyan",
+    Verdict.NO_CLAIM: "cyan",
+    Verdict.CONSISTENT: "",
+    Arithmetic.WRONG: "bold red",
+    Arithmetic.LOOSE: "yellow",
+    Arithmetic.RIGHT: "",
+}
+"""How a terminal shows a word."""
 _XML_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

@@ -77,7 +77,7 @@ class Space:
             given=inputs is not None,
             whole=listed is not None
             and everything is not None
-            and set(map(identity, everything)) <= set(map(identity, listed)),
+            and set(map(_spelled, everything)) <= set(map(_spelled, listed)),
         )
 
     @property
@@ -110,6 +110,12 @@ def _ends(domain: Domain) -> list[Any]:
     """The inputs of least and of greatest entries, as far as they are finite."""
     ends = [end for end in (domain.low, domain.high) if math.isfinite(end)]
     return [np.full(domain.shape, end) if domain.shape else plain(end) for end in ends]
+
+
+def _spelled(value: Any) -> str:
+    """An input as text, numbers by their value: 1, 1.0 and True are one."""
+    array = np.asarray(value)
+    return repr((array.astype(float) if array.dtype.kind in "biuf" else array).tolist())
 
 
 def _enumerated(domain: Domain) -> list[Any] | None:

@@ -162,7 +162,7 @@ def test_a_failed_check_exits_with_1_unless_it_is_waived(
     assert (code, "waived    a name: Seen. Mend it." in out) == (0, True)
     code, out, err = cli(*words, "--allow", "a nam")
     assert (code, out) == (2, "")
-    assert "one of a name, got 'a nam'" in err
+    assert "one of a name, inconclusive, got 'a nam'" in err
 
 
 BAD = {
