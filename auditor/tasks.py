@@ -24,7 +24,6 @@ from fedrec_auditor.reports.record import (
     AttackRow,
     DemonstrationRow,
     Finding,
-    MeasuredRow,
     Measurement,
     Row,
     UtilityRow,
@@ -279,8 +278,7 @@ def _bounds(task: Task, audit: Audit, interactions: Interactions) -> TaskResult:
             for question in questions
         ),
         measurements=tuple(
-            Measurement(target=target.name, bound=MeasuredRow.of(bound))
-            for bound in (*exact, *sampled)
+            Measurement(target=target.name, bound=bound) for bound in (*exact, *sampled)
         ),
         attacks=tuple(game.row for game in games if game.row is not None),
     )

@@ -79,7 +79,9 @@ class Bound:
 
     ``confidence`` is 1 for a proof or an exact calculation. ``source`` says who says so: a paper
     and place, a theorem, or an estimator. ``samples`` is the number of simulated uploads behind a
-    measured bound, None for a proof.
+    measured bound, None for a proof; ``largest`` the largest epsilon that they could have shown,
+    infinite for a calculation. ``tight`` says of a calculated lower bound that epsilon is no larger
+    in its scope.
     """
 
     epsilon: float
@@ -90,6 +92,8 @@ class Bound:
     confidence: float = 1.0
     assumptions: tuple[str, ...] = ()
     samples: int | None = None
+    largest: float = math.inf
+    tight: bool = False
     witness: Witness | None = field(default=None)
 
     def __post_init__(self) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import math
 import os
+import shlex
 import sys
 import tempfile
 import warnings
@@ -14,15 +16,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import FOUND, FailOn, Gate
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.verification import Verification
 
-FOUND = 1
 _STYLES = {
     r"(?m)^VIOLATED|^  FAILED": "bold red",
     r"(?m)^CONSISTENT|^  passed": "green",
-    r"(?m)^  waived|^  not run": "yellow",
+    r"(?m)^UNSUBSTANTIATED|^INCONCLUSIVE|^  waived|^  not run": "yellow",
 }
 
 
@@ -52,14 +54,23 @@ def command(
     confidence: Annotated[float, typer.Option(help="Of a measured bound.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
     timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 600.0,
+    fail_on: Annotated[
+        FailOn, typer.Option(help="Exit with 1 if the verdict is at this level or above.")
+    ] = FailOn.VIOLATED,
     allow: Annotated[
-        list[str] | None, typer.Option(metavar="CHECK", help="Waive a failed check. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            metavar="CHECK",
+            help="Waive a failed check, or `inconclusive`: a sample too small to refute. "
+            "Repeatable.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Confirm a local randomizer's privacy ratio, or show the pair of inputs that breaks it.
 
-    Exits with 1 if the ratio is VIOLATED or a check failed that is not waived.
+    Exits with 1 if the ratio is VIOLATED or a check failed that is not waived, with 3 if the
+    sample is too small to tell.
     """
     from fedrec_auditor.auditor.deadline import answer_within
 
@@ -67,7 +78,6 @@ def command(
         if not sys.warnoptions:
             warnings.simplefilter("ignore")  # of the callable; a refusal is one line
         from fedrec_auditor.auditor.verification import verify_ldp
-        from fedrec_auditor.auditor.verification.waiver import unwaived
         from fedrec_auditor.auditor.verification.words import describe
 
         with tempfile.TemporaryDirectory(prefix="auditor-") as folder:
@@ -83,9 +93,10 @@ def command(
                 seed=seed,
             )
         waived = allow or []
-        bad = unwaived(found, waived) or found.verdict == "VIOLATED"
-        text = as_text(found) if as_json else describe(found, allow=waived)
-        return FOUND if bad else 0, text
+        faults = found.unwaived(waived) and fail_on is not FailOn.NEVER
+        code = Gate(fail_on, waived).code([found.verdict])
+        text = as_text(found) if as_json else describe(found, allow=waived, command=_again())
+        return code or (FOUND if faults else 0), text
 
     code, text = answer_within(timeout, work)
     if as_json or not sys.stdout.isatty():
@@ -93,6 +104,17 @@ def command(
     else:
         _show(text)
     raise typer.Exit(code)
+
+
+def _again() -> str:
+    """This command, up to the number of draws."""
+    words = sys.argv[1:]
+    kept = [
+        word
+        for before, word in itertools.pairwise(["", *words])
+        if "--samples" not in (before, word) and not word.startswith("--samples=")
+    ]
+    return shlex.join(["auditor", *kept, "--samples"]) + " "
 
 
 def load(target: str) -> Any:

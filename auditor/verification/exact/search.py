@@ -195,7 +195,7 @@ def _exhaustive(
         if note and witness is not None:
             note += f"; the largest is that of {witness.input_a} against {witness.input_b}"
         witness = replace(shown.witness, note=note or shown.witness.note)
-    return replace(found, source=source, witness=witness)
+    return replace(found, source=source, witness=witness, tight=space.whole)
 
 
 def _first_pair(laws: NDArray[np.float64], limit: float) -> tuple[int, int] | None:

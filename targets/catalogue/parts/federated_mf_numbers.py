@@ -71,6 +71,7 @@ def per_user() -> tuple[Computed, ...]:
             what=f"longest gradient of a user of theta = 5 ratings in {table}, R = 5",
             claimed=theta * one,
             right=largest(_R, ratings=theta, joint=joint),
+            upper=True,
             how=f"as for one rating, {theta} of them: gradients in V are on rows of their own",
         )
         for table, one, joint in (
