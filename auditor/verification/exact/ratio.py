@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.accountants.losses.hockey_stick import log_ratio
 from fedrec_auditor.accountants.statements.bound import Witness
 from fedrec_auditor.auditor.verification.exact.law import Law
 from fedrec_auditor.auditor.verification.exact.outputs import Outputs, by_simplicity, sums_to_one
@@ -158,11 +159,10 @@ class Ratio:
         counts = ~np.isneginf(one) & ~np.isnan(one) & ~np.isnan(other)
         if typical is not None:
             counts &= one >= typical - max(DEEPEST - self.claim, 0.0)
-        one, other = np.where(counts, one, 0.0), np.where(counts, other, 0.0)
-        least = np.where(np.isneginf(other), 0.0, other)
-        rounding = _ROUNDING_OF_SINGLES if in_singles(np.stack([one, least])) else _ROUNDING
-        ratios = one - other - rounding * np.maximum(np.abs(one), np.abs(least))
-        return np.where(counts, ratios, -np.inf)
+        one, other = np.where(counts, one, -np.inf), np.where(counts, other, 0.0)
+        sizes = np.nan_to_num(np.abs([one, other]), posinf=0.0)
+        rounding = _ROUNDING_OF_SINGLES if in_singles(sizes) else _ROUNDING
+        return np.asarray(log_ratio(one, other) - rounding * sizes.max(axis=0))
 
     def _largest(
         self,

@@ -194,9 +194,8 @@ def _totals(rounds: Dropouts) -> tuple[Floats, Floats]:
     """The sum of mu^2 over all rounds, above 0, and its law, from below."""
     squares, chance = rounds.squares()
     step = float(squares.max()) / _CELLS if len(squares) else 1.0
-    one: Floats = np.bincount(
-        (squares / step).astype(np.int64), weights=chance, minlength=_CELLS + 1
-    )
+    cells = (squares / step).astype(np.int64)
+    one = np.bincount(cells, weights=chance, minlength=_CELLS + 1).astype(np.float64)
     one[0] += max(0.0, 1.0 - float(chance.sum()))
     size = rounds.count * _CELLS + 1
     law = distribution_of_sum([(one, 0, rounds.count)], 0, size)
