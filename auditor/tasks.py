@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from pydantic import Field
 
-from fedrec_auditor.attacks.base import Attack, Family
+from fedrec_auditor.attacks.base import Attack, Distinguisher, Family
 from fedrec_auditor.auditor import accounting, utility
 from fedrec_auditor.auditor.demonstrations.parts import play as claims
 from fedrec_auditor.auditor.families import FAMILIES
