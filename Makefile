@@ -15,7 +15,7 @@ claims: $(VENV)/.ready
 	$(BIN)/auditor run --only claims --out claims --fail-on never
 
 test: lint
-	$(BIN)/pytest -n auto -q
+	$(BIN)/pytest -n auto --dist worksteal -q
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
@@ -28,7 +28,7 @@ bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.tightness
 
 calibrate: $(VENV)/.ready
-	$(BIN)/pytest -n auto -q -rP -m calibration tests/calibration
+	$(BIN)/pytest -n auto --dist worksteal -q -rP -m calibration tests/calibration
 
 # The CPU build of torch where the index has it as 2.13.0; otherwise whatever torch pip resolves.
 $(VENV)/.ready: pyproject.toml

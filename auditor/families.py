@@ -47,7 +47,9 @@ class Family:
             own = name.replace("-", "")
             known = (own, own + self.kind.removesuffix("s"))
             for attribute, value in vars(module).items():
-                if isinstance(value, type) and attribute.lower() in known:
+                if not isinstance(value, type) or value.__module__ != module.__name__:
+                    continue
+                if attribute.lower() in known:
                     return value
             raise InputError(
                 f"Expected a class named after its file in {modules[name]}, found none. "
