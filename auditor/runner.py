@@ -40,7 +40,7 @@ from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import DataRow, Provenance, Record
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.parts.filters import Filter
+from fedrec_auditor.targets.filter import Filter
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.cache import cache, cached
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.cache import cache, cached
 from fedrec_auditor.targets.datasets.parts.delimited import Block, Delimited
 from fedrec_auditor.targets.datasets.parts.lines import Column, broken
 from fedrec_auditor.targets.datasets.parts.ratings import columns

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.cache import cache, cached
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.cache import cache, cached
 from fedrec_auditor.targets.datasets.parts.delimited import Block, Delimited
 from fedrec_auditor.targets.datasets.parts.lines import broken
 from fedrec_auditor.targets.datasets.parts.movielens import GENDERS, Movies, Users, assemble

@@ -13,17 +13,15 @@ from pathlib import Path
 import numpy as np
 
 from fedrec_auditor.accountants.errors import IncompleteError
-from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.cache import cache, cached, keep
+from fedrec_auditor.targets.cache import cache, cached, keep
+from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Attribute, Interactions, age_group
 from fedrec_auditor.targets.datasets.parts.lines import Column, Lines
 from fedrec_auditor.targets.datasets.parts.movielens import (
-    AGE_GROUPS,
     GENDERS,
     GENRES,
     LICENCE,
     Movies,
     Users,
-    age_group,
     assemble,
     codes,
     genre_flags,

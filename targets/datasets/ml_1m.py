@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.cache import cache, cached
+from fedrec_auditor.targets.cache import cache, cached
+from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Attribute, Interactions
 from fedrec_auditor.targets.datasets.parts.lines import Lines, broken
 from fedrec_auditor.targets.datasets.parts.movielens import (
-    AGE_GROUPS,
     GENDERS,
     GENRES,
     LICENCE,

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.cache import cache
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.cache import cache
 from fedrec_auditor.targets.datasets.parts.lines import Column, Lines
 from fedrec_auditor.targets.datasets.parts.unique import unique
 
@@ -24,7 +24,6 @@ LICENCE = (
     "do not suggest that the University of Minnesota endorses you."
 )
 GENDERS = ("F", "M")
-AGE_GROUPS = ("under 35", "35 to 45", "over 45")
 GENRES = (
     "Action",
     "Adventure",
@@ -88,15 +87,6 @@ class Pairs:
     ratings: NDArray[np.float32]
     timestamps: NDArray[np.int64] | None
     where: Callable[[int], str]
-
-
-def age_group(age: int) -> int:
-    """Code in ``AGE_GROUPS``: 35 and 45 both belong to the middle (FedRec paper, Table I).
-
-    The table prints the outer groups as "under 45" and "over 35", which overlap; the groups that
-    do not are under 35 and over 45.
-    """
-    return (age >= 35) + (age > 45)
 
 
 def codes(table: Lines, column: int, categories: Sequence[str], what: str) -> NDArray[np.int64]:

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedrec_auditor.targets.cache import cached
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.parts.cache import cached
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.lines import Lines, broken
 from fedrec_auditor.targets.datasets.parts.movielens import assemble, fetch, large_movies
