@@ -91,7 +91,8 @@ class Delimited:
         rest, header, empty = b"", self.header, True
         for data in self._ended():
             cut = data.rfind(b"\n") + 1
-            lines, rest = (rest + data[:cut], data[cut:]) if cut else (b"", rest + data)
+            lines = b"".join((rest, memoryview(data)[:cut])) if cut else b""
+            rest = data[cut:] if cut else rest + data
             if len(rest) > LINE:
                 raise broken(self.place, f"lines of at most {LINE:,} bytes", "a longer one")
             if b"\r" in lines:
@@ -132,11 +133,14 @@ class Delimited:
         text = pa.string() if quotes else pa.binary()  # a line with quotes has to be UTF-8
         for at, column in wanted.items():
             types[names[at * step]] = column.type if plain and isinstance(column, Column) else text
+        texts = any(pa.types.is_binary(kind) or pa.types.is_string(kind) for kind in types.values())
         try:
             table = fast.read_csv(
                 pa.BufferReader(data),
                 fast.ReadOptions(column_names=names, block_size=2 * LINE),
-                fast.ParseOptions(delimiter=separator, quote_char=quotes and '"'),
+                fast.ParseOptions(
+                    delimiter=separator, quote_char=quotes and '"', ignore_empty_lines=texts
+                ),
                 fast.ConvertOptions(
                     column_types=types, include_columns=list(types), null_values=[""]
                 ),
@@ -145,8 +149,8 @@ class Delimited:
             return None
         columns = {at: table[names[at * step]].combine_chunks() for at in wanted}
         gaps = any(column.null_count for column in columns.values())
-        if gaps or table.num_rows != data.count(b"\n"):  # pyarrow leaves out blank lines
-            return None
+        if gaps or (texts and table.num_rows != data.count(b"\n")):
+            return None  # a blank line is a gap in numbers, and no row of texts
         return {
             at: column.view(pa.binary()) if pa.types.is_string(column.type) else column
             for at, column in columns.items()
