@@ -7,25 +7,19 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedrec_auditor.targets.cache import located
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.block import NUMBER, Column
+from fedrec_auditor.targets.datasets.parts.block import NUMBER, Block, Column
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.movielens import (
-    GENDERS,
-    Movies,
-    Users,
-    assemble,
-    codes,
-    whole,
-)
-from fedrec_auditor.targets.datasets.parts.ratings import ITEM, USER, pairs
+from fedrec_auditor.targets.datasets.parts.movielens import GENDERS, Movies, Users, assemble
+from fedrec_auditor.targets.datasets.parts.ratings import ITEM, USER, columns, pairs
 from fedrec_auditor.targets.datasets.parts.source import Source
 
 FILES = ("ratings.dat", "gender.dat")
 SCORE = Column(what="rating", low=1, high=10, step=1, written=NUMBER)
-LETTERS = ("F", "M", "U")
+LETTERS = (b"F", b"M", b"U")
 CATEGORIES = (*GENDERS, "unknown")
 REMEDY = (
     "Fetch libimseti-complete.zip from http://www.occamslab.com/petricek/data/ and put it there "
@@ -68,9 +62,7 @@ class Libimseti:
             separator=",",
             width=3,
         )
-        known = codes(genders, 1, LETTERS, "a gender")
-        rows = enumerate(genders.rows)
-        ids = np.array([whole(genders, row, fields[0], USER) for row, fields in rows])
+        ids, known = columns(genders.blocks({0: USER, 1: "gender"}), _gender)
         first = np.unique(ids, return_index=True)[1]
         if len(first) < len(ids):
             again = int(np.setdiff1d(np.arange(len(ids)), first)[0])
@@ -89,3 +81,15 @@ class Libimseti:
             pairs(ratings, (USER, ITEM, SCORE)),
             item="profile",
         )
+
+
+def _gender(block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Identifiers (n,) and places in ``LETTERS`` (n,); InputError at any other letter."""
+    words = block.words(1)
+    known = [
+        LETTERS.index(word) if word in LETTERS else -1 for word in words.dictionary.to_pylist()
+    ]
+    codes = np.array(known)[words.indices.to_numpy()]
+    if codes.min() < 0:
+        raise block.error(int(np.argmax(codes < 0)), 1, "a gender, one of F, M, U,")
+    return block.numbers(0), codes

@@ -126,7 +126,8 @@ class Delimited:
         quotes, separator = self.quotes and b'"' in data, self.separator[0]
         if b"\r" in data or b"\0" in data or (quotes and not _closed(data, separator)):
             return None
-        plain = not data.translate(None, b"0123456789.\n" + separator.encode())
+        numeric = b"0123456789.\n" + separator.encode()
+        plain = not data[:64].translate(None, numeric) and not data.translate(None, numeric)
         step = len(self.separator)
         names = [str(at) for at in range((width - 1) * step + 1)]
         types = {name: pa.null() for at, name in enumerate(names) if at % step}
