@@ -30,8 +30,8 @@ from fedrec_auditor.reports.record import (
 )
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.parts.filters import Filter
 from fedrec_auditor.targets.features import count_user_features
+from fedrec_auditor.targets.filter import Filter
 from fedrec_auditor.targets.systems.base import Population, Run, Target
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)

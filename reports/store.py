@@ -5,16 +5,16 @@ Equal records give equal bytes. Every file appears whole or not at all, and repo
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
@@ -23,6 +23,7 @@ from fedrec_auditor.reports import html, junit, markdown
 from fedrec_auditor.reports.record import SCHEMA_VERSION, Record, Row
 
 RECORD = "report.json"
+LOCK = ".lock"
 FILES = ("report.html", "report.md", "junit.xml", RECORD)
 
 
@@ -146,20 +147,22 @@ def lock(directory: Path) -> Iterator[None]:
     Whatever ends the process unlocks it. Where the file system has no locks nothing is locked.
     """
     check_writable(directory)
-    handle = os.open(directory, os.O_RDONLY)
-    try:
+    lock = FileLock(directory / LOCK, blocking=False)
+    with suppress(OSError):  # a file system without locks
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            lock.acquire()
+        except Timeout as error:
             raise InputError(
                 f"Expected a directory in which no other audit runs, got {directory}. "
                 "Wait for it, or give another one with --out."
             ) from error
-        except OSError:
-            pass
+    try:
         yield
     finally:
-        os.close(handle)
+        if lock.is_locked:
+            with suppress(OSError):  # Windows removes it on release
+                (directory / LOCK).unlink()
+        lock.release()
 
 
 def _check_verdicts(record: Record, path: Path) -> None:

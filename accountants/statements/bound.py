@@ -81,7 +81,8 @@ class Bound:
     and place, a theorem, or an estimator. ``samples`` is the number of simulated uploads behind a
     measured bound, None for a proof; ``largest`` the largest epsilon that they could have shown,
     infinite for a calculation. ``tight`` says of a calculated lower bound that epsilon is no larger
-    in its scope. InputError unless epsilon is in [0, inf], delta in [0, 1) and confidence in (0, 1].
+    in its scope. InputError unless epsilon is in [0, inf], delta in [0, 1) and confidence in
+    (0, 1].
 
     >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
