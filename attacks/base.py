@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.transcript import View
 
 
-class Family(StrEnum):
+class AttackFamily(StrEnum):
     """What kind of secret an attack is after."""
 
     ATTRIBUTE = "attribute inference"
@@ -82,7 +82,7 @@ class Attack(Protocol):
     """An adversary: needs a vantage and some background, gives guesses."""
 
     @property
-    def family(self) -> Family:
+    def family(self) -> AttackFamily:
         """What kind of secret it is after."""
         ...
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.base import Background, Family, Scores
+from fedrec_auditor.attacks.base import AttackFamily, Background, Scores
 from fedrec_auditor.targets.transcript import View
 
 
@@ -20,7 +20,7 @@ class LikelihoodRatio:
     log P(symbol | first world) - log P(symbol | second world).
     """
 
-    family = Family.DISTINGUISHER
+    family = AttackFamily.DISTINGUISHER
     vantage = Vantage.SERVER
     reference = "likelihood-ratio test, Neyman and Pearson 1933"
 

@@ -12,11 +12,12 @@ from typing import TypeVar
 import numpy as np
 from pydantic import Field
 
-from fedrec_auditor.attacks.base import Attack, Family
+from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.auditor import accounting, utility
 from fedrec_auditor.auditor.demonstrations.parts import play as claims
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, local, membership, reconstruction
+from fedrec_auditor.auditor.games.truth import Truth
 from fedrec_auditor.auditor.plan import Plan, make_target
 from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.reports.record import (
@@ -38,9 +39,9 @@ BOUNDS, UTILITY = "bounds", "utility"
 SAMPLES, QUICK_SAMPLES = 1_000_000, 50_000
 QUICK_ROUNDS = 20
 _GAMES = {
-    Family.ATTRIBUTE: attribute.play,
-    Family.MEMBERSHIP: membership.play,
-    Family.RECONSTRUCTION: reconstruction.play,
+    AttackFamily.ATTRIBUTE: attribute.play,
+    AttackFamily.MEMBERSHIP: membership.play,
+    AttackFamily.RECONSTRUCTION: reconstruction.play,
 }
 
 
@@ -79,7 +80,7 @@ def split(plan: Plan, targets: Sequence[str]) -> tuple[Piece, ...]:
     if plan.only == "claims":
         return tuple(Piece(claims.target_of(name), name) for name in claims.names(targets))
     families = {name: _attack(name).family for name in plan.attacks or ()}
-    steps = [name for name, family in families.items() if family is not Family.DISTINGUISHER]
+    steps = [name for name, family in families.items() if family is not AttackFamily.DISTINGUISHER]
     judged = [Piece(target, BOUNDS) for target in targets]
     return (*judged, *(Piece(target, step) for target in targets for step in (*steps, UTILITY)))
 
@@ -117,7 +118,7 @@ def run(
     rows = _GAMES[attack.family](
         attack,
         view,
-        held.train,
+        Truth(held.train, trained.user_vectors),
         target=target.name,
         name=piece.step,
         quick=plan.quick,
@@ -220,7 +221,7 @@ def _shared_confidence(plan: Plan) -> float:
 
 def _distinguishers(plan: Plan) -> tuple[str, ...]:
     return tuple(
-        name for name in plan.attacks or () if _attack(name).family is Family.DISTINGUISHER
+        name for name in plan.attacks or () if _attack(name).family is AttackFamily.DISTINGUISHER
     )
 
 

@@ -3,7 +3,7 @@
 Zhang et al., "Comprehensive Privacy Analysis on Federated Recommender System against Attribute
 Inference Attacks", section 3.3: the server knows the attribute of some users, learns the map from
 uploads to attribute on them, and applies it to all others. It also has ``Background.side``, the
-users' other attributes; without any upload (a blind view) it learns from those alone.
+users' other attributes; without any upload it learns from those alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Classifier(Protocol):
 
 def carries_uploads(view: View) -> bool:
     """Whether any upload is linked to its user in this view."""
-    return any(glimpse.uploads is not None for glimpse in view.rounds)
+    return any(one.uploads is not None for one in view.rounds)
 
 
 def learn(view: View, background: Background, classifier: Classifier) -> Labels:

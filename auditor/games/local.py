@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.estimators.clopper_pearson import (
 from fedrec_auditor.reports.record import AttackRow
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.systems.base import Challenge
-from fedrec_auditor.targets.transcript import Glimpse, Public, Uploads, View
+from fedrec_auditor.targets.transcript import Public, RoundView, Uploads, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +82,8 @@ def _view(challenge: Challenge, symbols: NDArray[np.int64]) -> View:
         n_items=challenge.profiles.n_items,
         channel=challenge.channel,
     )
-    glimpse = Glimpse(broadcast=challenge.broadcast, uploads=uploads)
-    return View(vantage=Vantage.SERVER, public=public, rounds=(glimpse,))
+    seen = RoundView(broadcast=challenge.broadcast, uploads=uploads)
+    return View(vantage=Vantage.SERVER, public=public, rounds=(seen,))
 
 
 def _in_words(bound: Bound, challenge: Challenge, attack: Attack) -> Bound:

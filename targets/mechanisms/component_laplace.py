@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class ComponentBudget:
     """A named run of ``size`` coordinates, each of which may spend ``epsilon``."""
 
     name: str
@@ -52,7 +52,7 @@ class ComponentLaplace(Laplacian):
     Inputs and outputs are the components laid end to end, (*batch, total size).
     """
 
-    components: tuple[Component, ...]
+    components: tuple[ComponentBudget, ...]
     clip: float
 
     def __post_init__(self) -> None:
@@ -73,7 +73,9 @@ class ComponentLaplace(Laplacian):
         """
         budgets = np.linspace(epsilon_min, epsilon_max, len(sizes)).tolist()
         named = zip(sizes.items(), budgets, strict=True)
-        return cls(tuple(Component(name, size, epsilon) for (name, size), epsilon in named), clip)
+        return cls(
+            tuple(ComponentBudget(name, size, epsilon) for (name, size), epsilon in named), clip
+        )
 
     @property
     def epsilon_per_coordinate(self) -> dict[str, float]:

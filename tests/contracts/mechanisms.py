@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.testing.mechanisms import (
 from fedrec_auditor.auditor.verification.verification import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
-from fedrec_auditor.targets.mechanisms.component_laplace import Component, ComponentLaplace
+from fedrec_auditor.targets.mechanisms.component_laplace import ComponentBudget, ComponentLaplace
 from fedrec_auditor.targets.mechanisms.discrete_gaussian import DiscreteGaussian
 from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
 from fedrec_auditor.targets.mechanisms.duchi import Duchi
@@ -286,7 +286,9 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
     ),
     "component-laplace": (
         Case(
-            ComponentLaplace((Component("user", 1, 0.5), Component("item", 2, 2.0)), clip=0.5),
+            ComponentLaplace(
+                (ComponentBudget("user", 1, 0.5), ComponentBudget("item", 2, 2.0)), clip=0.5
+            ),
             np.array([[-3.0, 0.5, 0.0], [1.0, -0.7, -2.0], [0.3, 0.2, 0.1]]),
             None,
             lambda y, x: stats.laplace.cdf(y, np.clip(x, -0.5, 0.5), [2.0, 0.5, 0.5]),

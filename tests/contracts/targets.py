@@ -27,7 +27,7 @@ from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Population, Run, Target
-from fedrec_auditor.targets.transcript import Broadcast, Glimpse, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, RoundView, Uploads
 
 USERS, ITEMS = 30, 20
 POPULATION = Population(n_users=USERS, n_items=ITEMS)
@@ -61,7 +61,7 @@ def messages(uploads: Uploads | None) -> Iterator[tuple[str, np.ndarray]]:
             yield name, component.dense(np.arange(len(component)))
 
 
-def seen(glimpse: Glimpse) -> Iterator[tuple[str, np.ndarray]]:
+def seen(glimpse: RoundView) -> Iterator[tuple[str, np.ndarray]]:
     """All that one glimpse shows, by name."""
     for name, part in (glimpse.broadcast or {}).items():
         yield f"broadcast {name}", part
@@ -69,7 +69,7 @@ def seen(glimpse: Glimpse) -> Iterator[tuple[str, np.ndarray]]:
         yield "senders", glimpse.uploads.users
     for name, values in messages(glimpse.uploads):
         yield f"upload {name}", values
-    for name, component in (glimpse.pool or {}).items():
+    for name, component in (glimpse.shuffled or {}).items():
         yield f"pool {name}", component.dense(np.arange(len(component)))
     for name, total in (glimpse.aggregate or {}).items():
         yield f"sum {name}", total
@@ -344,7 +344,7 @@ def check_views_hold_what_their_vantage_sees_and_no_more(target: Target) -> None
         for glimpse in shown.rounds:
             linked, pooled = vantage is Vantage.SERVER, vantage is Vantage.SHUFFLED
             assert (glimpse.uploads is None) or linked
-            assert (glimpse.pool is None) or pooled
+            assert (glimpse.shuffled is None) or pooled
             assert (glimpse.aggregate is None) or vantage is Vantage.AGGREGATE
             assert (glimpse.clear is None) or vantage in (Vantage.SERVER, Vantage.AGGREGATE)
         if vantage is Vantage.RELEASE:
@@ -356,7 +356,7 @@ def check_the_shuffle_hides_who_sent_what(target: Target) -> None:
     transcript = train(brief(target), data()).transcript
     pools = [transcript.view(Vantage.SHUFFLED, np.random.default_rng(s)).rounds for s in (1, 2)]
     for number, one in enumerate(transcript.rounds):
-        first, second = (glimpses[number].pool or {} for glimpses in pools)
+        first, second = (glimpses[number].shuffled or {} for glimpses in pools)
         moved = []
         for name, component in one.uploads.components.items():
             whole = component.total()

@@ -18,7 +18,7 @@ import pytest
 from scipy import stats
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.base import Attack, Background, Family
+from fedrec_auditor.attacks.base import Attack, AttackFamily, Background
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
 from fedrec_auditor.targets.components import Component, Dense
@@ -30,9 +30,9 @@ from fedrec_auditor.targets.transcript import Uploads, View
 from tests.contracts.targets import brief
 
 GAMES = {
-    Family.ATTRIBUTE: attribute,
-    Family.MEMBERSHIP: membership,
-    Family.RECONSTRUCTION: reconstruction,
+    AttackFamily.ATTRIBUTE: attribute,
+    AttackFamily.MEMBERSHIP: membership,
+    AttackFamily.RECONSTRUCTION: reconstruction,
 }
 SEEDS = 8
 
@@ -125,7 +125,7 @@ def attack(request: pytest.FixtureRequest) -> Attack:
 
 
 def test_it_says_what_it_is(attack: Attack) -> None:
-    assert attack.family in Family
+    assert attack.family in AttackFamily
     assert attack.vantage in Vantage
     assert len(attack.reference) > 10
 
@@ -136,7 +136,7 @@ def test_it_is_never_given_the_truth(attack: Attack) -> None:
 
 def test_it_does_not_apply_where_nothing_was_uploaded(attack: Attack) -> None:
     for view in views().values():
-        assert not attack.applies(view.blind())
+        assert not attack.applies(view.without_uploads())
 
 
 def test_every_attack_that_reads_trainings_has_a_target() -> None:
@@ -190,7 +190,7 @@ def test_uploads_that_carry_nothing_beat_no_baseline(name: str, target: str) -> 
     """
     attack, view = make(name), views()[target]
     shown = [view]
-    if attack.family is Family.ATTRIBUTE and len(view.groups) > 1:
+    if attack.family is AttackFamily.ATTRIBUTE and len(view.groups) > 1:
         shown += [view.only(group) for group in view.groups]
     alarms: dict[str, int] = {}
     for seed in range(SEEDS):

@@ -16,8 +16,7 @@ from scipy.special import ndtr
 from fedrec_auditor.targets.components import Component, Randomized
 from fedrec_auditor.targets.learners.base import Clients
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
-from fedrec_auditor.targets.mechanisms.component_laplace import Component as Part
-from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace
+from fedrec_auditor.targets.mechanisms.component_laplace import ComponentBudget, ComponentLaplace
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.protections.parts.kept import Kept
 from fedrec_auditor.targets.streams import Streams
@@ -104,5 +103,5 @@ def clipped_laplace(epsilon: float, clip: float) -> Clipped:
 def laplace_upload(parts: Mapping[str, tuple[int, float]], clip: float) -> ComponentLaplace:
     """The law of an upload of groups of (entries, epsilon an entry)."""
     return ComponentLaplace(
-        tuple(Part(name, size, epsilon) for name, (size, epsilon) in parts.items()), clip
+        tuple(ComponentBudget(name, size, epsilon) for name, (size, epsilon) in parts.items()), clip
     )

@@ -12,11 +12,13 @@ from dp_accounting import ComposedDpEvent, LaplaceDpEvent, SelfComposedDpEvent
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.targets.mechanisms.component_laplace import Component, ComponentLaplace
+from fedrec_auditor.targets.mechanisms.component_laplace import ComponentBudget, ComponentLaplace
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from tests.contracts.mechanisms import SCOPE
 
-SMALL = ComponentLaplace((Component("user", 1, 0.3), Component("item", 3, 0.6)), clip=0.5)
+SMALL = ComponentLaplace(
+    (ComponentBudget("user", 1, 0.3), ComponentBudget("item", 3, 0.6)), clip=0.5
+)
 
 
 def test_a_coordinate_costs_its_budget_and_an_upload_the_sum() -> None:
@@ -48,8 +50,10 @@ def test_half_the_scale_is_twice_the_budget() -> None:
 
 def test_the_papers_uploads_spend_what_their_size_says() -> None:
     """d = 64: W1, W2 and b at 30 a coordinate; the item table of ML-100K at 60."""
-    assert ComponentLaplace((Component("user", 2 * 64**2 + 64, 30.0),), 0.5).epsilon == 247_680
-    table = ComponentLaplace((Component("item", 64 * 1682, 60.0),), 0.5)
+    assert (
+        ComponentLaplace((ComponentBudget("user", 2 * 64**2 + 64, 30.0),), 0.5).epsilon == 247_680
+    )
+    table = ComponentLaplace((ComponentBudget("item", 64 * 1682, 60.0),), 0.5)
     assert exact_lower_bound(table, SCOPE).epsilon == pytest.approx(6_458_880)
 
 
@@ -88,14 +92,14 @@ def test_noise_on_touched_rows_only_tells_which_rows_were_touched() -> None:
 @pytest.mark.parametrize("wrong", [0.0, -1.0, math.nan, math.inf])
 def test_senseless_budgets_are_refused(wrong: float) -> None:
     with pytest.raises(InputError, match="epsilon"):
-        Component("user", 1, wrong)
+        ComponentBudget("user", 1, wrong)
     with pytest.raises(InputError, match="clip"):
         ComponentLaplace(SMALL.components, wrong)
 
 
 def test_senseless_components_are_refused() -> None:
     with pytest.raises(InputError, match="size >= 1"):
-        Component("user", 0, 1.0)
-    for parts in ((), (Component("a", 1, 1.0), Component("a", 2, 1.0))):
+        ComponentBudget("user", 0, 1.0)
+    for parts in ((), (ComponentBudget("a", 1, 1.0), ComponentBudget("a", 2, 1.0))):
         with pytest.raises(InputError, match="different names"):
             ComponentLaplace(parts, 0.5)

@@ -136,7 +136,15 @@ class ImplicitMf(ABC):
             rounds=tuple(rounds),
             release={"items": items},
         )
-        return Run(transcript=transcript, model=Model(arrays={"items": items}))
+        return Run(
+            transcript=transcript,
+            model=Model(arrays={"items": items}),
+            user_vectors=self.vectors_behind(rounds[-1].uploads),
+        )
+
+    def vectors_behind(self, uploads: Uploads) -> Floats | None:
+        """The user vectors (n_users, F) that these uploads were made from; None if not kept."""
+        return None
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
