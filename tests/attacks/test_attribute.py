@@ -80,7 +80,7 @@ def test_summary_sums_fresh_noise_and_takes_the_last_gradient(
     fcf: Maker, flipped: Maker, skewed: np.ndarray
 ) -> None:
     bits = flipped(skewed, np.random.default_rng(0), p=0.7, q=0.3, rounds=3)
-    total = sum(g.uploads.components["bits"].dense(np.arange(120)).astype(float) for g in bits.rounds)
+    total = sum(sent.dense(np.arange(120)).astype(float) for _, sent in bits.component("bits"))
     expected = (total - total.mean(axis=0)) / total.std(axis=0)
     np.testing.assert_allclose(everybody(bits), expected.clip(-5, 5), atol=1e-4)
     first, _ = fcf(skewed, np.random.default_rng(0))
