@@ -41,7 +41,7 @@ def results(
     except BrokenProcessPool as error:
         raise IncompleteError(
             f"Expected {jobs} workers to finish, got one killed, perhaps for want of memory. "
-            "Use fewer with --jobs; finished pieces are kept."
+            "Use fewer with --jobs; finished tasks are kept."
         ) from error
 
 

@@ -148,7 +148,7 @@ class Rows:
         if self.rest is None:
             out = np.zeros(shape, dtype=self.values.dtype)
         else:
-            out = np.broadcast_to(self.rest, shape).astype(self.values.dtype)
+            out = np.broadcast_to(self.rest, shape).astype(self.values.dtype, order="C")
         out[rows, self.ids[entries]] = self.values[entries]
         return out
 

@@ -25,11 +25,11 @@ class Classifier(Protocol):
     """As much of a scikit-learn classifier as is used here."""
 
     def fit(self, x: NDArray[np.float32], y: NDArray[np.int64]) -> object:
-        """Learn."""
+        """Learn the classes ``y`` (n,) of the rows ``x`` (n, d)."""
         ...
 
     def predict(self, x: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Guess."""
+        """A class for each row of ``x`` (m, d): (m,)."""
         ...
 
 
@@ -39,7 +39,10 @@ def carries_uploads(view: View) -> bool:
 
 
 def learn(view: View, background: Background, classifier: Classifier) -> Labels:
-    """Fit on the known users' uploads and guess the attribute of all others."""
+    """Fit on the known users' uploads and guess the attribute of all other subjects.
+
+    InputError if the background has no known user, or another number of labels.
+    """
     known, labels = background.known, background.labels
     if known is None or labels is None or len(known) == 0 or len(known) != len(labels):
         raise InputError(

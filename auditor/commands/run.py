@@ -102,7 +102,7 @@ def command(
             record = run_plan(chosen, resources, out=out, fail_on=str(fail_on), observe=observe)
     except KeyboardInterrupt as error:
         raise IncompleteError(
-            f"Interrupted. Finished pieces are kept in {out}; the same command resumes."
+            f"Interrupted. Finished tasks are kept in {out}; the same command resumes."
         ) from error
     with suppress(BrokenPipeError, SystemExit):  # all is written: a reader gone changes no verdict
         console = Console()

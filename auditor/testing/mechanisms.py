@@ -20,6 +20,7 @@ from scipy import stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.accounting import all_accountants
 from fedrec_auditor.auditor.exact import exact_lower_bound, has_curve
+from fedrec_auditor.auditor.testing.parts.checks import run_checks
 from fedrec_auditor.auditor.verification.verification import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Divergent, Mechanism
 
@@ -271,7 +272,9 @@ CHECKS = (
 )
 
 
-def check_mechanism(case: Case) -> None:
-    """Run every check."""
-    for check in CHECKS:
-        check(case)
+def check_mechanism(case: Case) -> tuple[str, ...]:
+    """Run every check on it; return which do not apply, and why.
+
+    Raises AssertionError at the first check that fails.
+    """
+    return run_checks(CHECKS, case)

@@ -13,9 +13,19 @@ import pytest
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.verification import Verification
 
-pytest.register_assert_rewrite(
-    "fedrec_auditor.auditor.testing.mechanisms"
-)  # its asserts are for people to read
+# The asserts of the suites are for people to read.
+for _suite in (
+    "accountants",
+    "datasets",
+    "demonstrations",
+    "estimators",
+    "learners",
+    "mechanisms",
+    "protections",
+    "routes",
+    "targets",
+):
+    pytest.register_assert_rewrite(f"fedrec_auditor.auditor.testing.{_suite}")
 
 _OPTIONS = {
     "samples": (int, "Draws per input of assert_ldp, where the test does not say."),

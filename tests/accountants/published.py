@@ -20,7 +20,7 @@ from dp_accounting import (
 )
 
 from fedrec_auditor.accountants.statements.scope import Scope
-from tests.contracts.accounted import PRESENCE, SCOPE
+from fedrec_auditor.auditor.testing.parts.events import PRESENCE, SCOPE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,8 +28,13 @@ from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.methods.rdp import Rdp
 from fedrec_auditor.accountants.statements.bound import Bound, Side
-from tests.contracts.accountants import SCOPE, gaussian, response, response_event
-from tests.contracts.accounted import MILLIONS
+from fedrec_auditor.auditor.testing.parts.events import (
+    MILLIONS,
+    SCOPE,
+    gaussian,
+    response,
+    response_event,
+)
 
 TIGHT = {
     "gaussians": SelfComposedDpEvent(GaussianDpEvent(5.0), 30),

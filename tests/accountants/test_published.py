@@ -30,6 +30,7 @@ from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.methods.rdp import Rdp
 from fedrec_auditor.accountants.methods.shuffle import Shuffle
 from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.auditor.testing.parts.events import PRESENCE, SCOPE
 from tests.accountants.published import (
     DWORK_ROTH,
     GAUSSIANS,
@@ -40,7 +41,6 @@ from tests.accountants.published import (
     Exact,
     Moments,
 )
-from tests.contracts.accounted import PRESENCE, SCOPE
 
 Vector = NDArray[np.float64]
 

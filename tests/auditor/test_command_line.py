@@ -14,6 +14,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.commands.run import FailOn, exit_code
+from fedrec_auditor.auditor.tasks import Subject, TaskResult
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
 
@@ -53,7 +54,7 @@ def test_a_run_leaves_its_reports_and_exits_with_the_finding(done: Path) -> None
     assert (done / "code").read_text() == "1"
     for name in ("report.json", "report.html", "report.md", "junit.xml"):
         assert (done / name).stat().st_size > 500
-    assert not (done / ".pieces").exists()
+    assert not (done / ".tasks").exists()
     record = store.read(done)
     verdicts = {
         (finding.target, finding.scope.unit.value, finding.scope.horizon.value): finding.verdict
@@ -137,25 +138,25 @@ def test_progress_is_plain_lines_and_time_left(done: Path) -> None:
 def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
     done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One job, interrupted after five pieces, resumed: equal but for timing and machine."""
-    from fedrec_auditor.auditor import pieces, runner
+    """One job, interrupted after five tasks, resumed: equal but for timing and machine."""
+    from fedrec_auditor.auditor import runner
     from fedrec_auditor.auditor.plan import make_resources, read_plan
 
     plan = read_plan(done / "plan.toml")
     ran: list[str] = []
-    real = pieces.run
+    real = Subject.run
 
-    def counted(piece: pieces.Piece, *rest: object) -> pieces.PieceResult:
+    def counted(self: Subject, step: str) -> TaskResult:
         if len(ran) == 5:
             raise KeyboardInterrupt
-        ran.append(str(piece))
-        return real(piece, *rest)  # type: ignore[arg-type]
+        ran.append(step)
+        return real(self, step)
 
-    monkeypatch.setattr(pieces, "run", counted)
+    monkeypatch.setattr(Subject, "run", counted)
     with pytest.raises(KeyboardInterrupt):
         runner.run_plan(plan, make_resources(1), out=tmp_path)
     assert not (tmp_path / "report.json").exists()
-    monkeypatch.setattr(pieces, "run", real)
+    monkeypatch.setattr(Subject, "run", real)
     seen: list[int] = []
     record = runner.run_plan(
         plan, make_resources(1), out=tmp_path, observe=lambda done, *_: seen.append(done)
@@ -172,12 +173,10 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
 def test_an_interrupt_is_one_line_and_exit_code_3(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedrec_auditor.auditor import pieces
-
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pieces, "run", interrupted)
+    monkeypatch.setattr(Subject, "run", interrupted)
     words = ("run", "fcf", "--data", "synthetic", "--jobs", "1", "--out", tmp_path)
     code, _, err = cli(*words)
     assert code == 3
@@ -186,19 +185,17 @@ def test_an_interrupt_is_one_line_and_exit_code_3(
     assert not (tmp_path / "report.json").exists()
 
 
-def test_a_fault_in_one_piece_loses_no_other(
+def test_a_fault_in_one_task_loses_no_other(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedrec_auditor.auditor import pieces
+    real = Subject.run
 
-    real = pieces.run
-
-    def faulty(piece: pieces.Piece, *rest: object) -> pieces.PieceResult:
-        if piece.step == "utility":
+    def faulty(self: Subject, step: str) -> TaskResult:
+        if step == "utility":
             raise ZeroDivisionError("a bug")
-        return real(piece, *rest)  # type: ignore[arg-type]
+        return real(self, step)
 
-    monkeypatch.setattr(pieces, "run", faulty)
+    monkeypatch.setattr(Subject, "run", faulty)
     plan = tmp_path / "plan.toml"
     plan.write_text('targets = ["dplcf-sp"]\nattacks = ["bit-decoding"]\ndata = "synthetic"\n')
     code, _, _ = cli("run", "--plan", plan, "--quick", "--jobs", "1", "--out", tmp_path / "out")
@@ -213,16 +210,14 @@ def test_a_target_that_refuses_its_data_is_named_and_loses_no_other(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With nothing else to audit it is bad input; beside others their findings are kept."""
-    from fedrec_auditor.auditor import pieces
+    real = Subject.run
 
-    real = pieces.run
-
-    def refusing(piece: pieces.Piece, *rest: object) -> pieces.PieceResult:
-        if piece.target == "fcf":
+    def refusing(self: Subject, step: str) -> TaskResult:
+        if self.name == "fcf":
             raise InputError("Expected a training that stays finite, got none.")
-        return real(piece, *rest)  # type: ignore[arg-type]
+        return real(self, step)
 
-    monkeypatch.setattr(pieces, "run", refusing)
+    monkeypatch.setattr(Subject, "run", refusing)
     words = ("--data", "synthetic", "--quick", "--jobs", "1", "--out", tmp_path)
     code, _, err = cli("run", "fcf", *words)
     assert (code, err.count("stays finite")) == (2, 1)

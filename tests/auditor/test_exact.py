@@ -20,6 +20,7 @@ from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor import exact
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
+from fedrec_auditor.auditor.testing.parts.events import response
 from fedrec_auditor.targets.mechanisms.base import Critical, Mechanism
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
@@ -31,7 +32,6 @@ from fedrec_auditor.targets.mechanisms.post_processed import PostProcessed
 from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
-from tests.contracts.accountants import response
 
 SCOPE = Scope(
     unit=Unit.BIT, adjacency=Adjacency.ANY_PAIR, vantage=Vantage.SERVER, horizon=Horizon.REPORT

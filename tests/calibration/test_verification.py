@@ -22,11 +22,11 @@ from fedrec_auditor.auditor.estimators.clopper_pearson import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )
+from fedrec_auditor.auditor.testing.estimators import gaussian
 from fedrec_auditor.auditor.verification.sampled.lower_bound import sampled_lower_bound
 from fedrec_auditor.auditor.verification.sampled.measure import measured
 from fedrec_auditor.auditor.verification.subject import Subject
 from fedrec_auditor.auditor.verification.verification import ONE_REPORT
-from tests.contracts.estimators import gaussian
 
 pytestmark = pytest.mark.calibration
 RUNS = 400

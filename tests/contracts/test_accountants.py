@@ -8,7 +8,7 @@ import pytest
 
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.auditor.families import FAMILIES
-from tests.contracts.accountants import CHECKS
+from fedrec_auditor.auditor.testing.accountants import CHECKS
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

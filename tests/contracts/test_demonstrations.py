@@ -9,7 +9,7 @@ import pytest
 from fedrec_auditor.auditor import catalogue as catalogue
 from fedrec_auditor.auditor.demonstrations.base import Demonstration
 from fedrec_auditor.auditor.families import FAMILIES
-from tests.contracts.demonstrations import CHECKS, check_demonstration
+from fedrec_auditor.auditor.testing.demonstrations import CHECKS, check_demonstration
 from tests.specimens.demonstrations import BROKEN_DEMONSTRATIONS, Sound
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.families import FAMILIES
-from tests.contracts.estimators import CHECKS
+from fedrec_auditor.auditor.testing.estimators import CHECKS
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

@@ -7,13 +7,20 @@ from collections.abc import Callable
 import pytest
 
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.targets.systems.base import Target
-from tests.contracts.targets import CHECKS
+from fedrec_auditor.auditor.testing.targets import CHECKS, TargetCase
+
+
+@pytest.fixture(scope="module", params=FAMILIES["targets"].names())
+def case(request: pytest.FixtureRequest) -> TargetCase:
+    """One training for all checks of a target."""
+    return TargetCase(FAMILIES["targets"].member(request.param)())
+
+
+def test_every_target_is_called_as_it_is_found() -> None:
+    for name in FAMILIES["targets"].names():
+        assert FAMILIES["targets"].member(name)().name == name
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", FAMILIES["targets"].names())
-def test_target_keeps_the_contract(name: str, check: Callable[[Target], None]) -> None:
-    target: Target = FAMILIES["targets"].member(name)()
-    assert target.name == name
-    check(target)
+def test_target_keeps_the_contract(case: TargetCase, check: Callable[[TargetCase], None]) -> None:
+    check(case)

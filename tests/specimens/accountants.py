@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.events.leaves import leaves
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta
 from fedrec_auditor.accountants.statements.scope import Scope
-from tests.contracts.accountants import SCOPE
+from fedrec_auditor.auditor.testing.parts.events import SCOPE
 
 
 @dataclass(frozen=True)

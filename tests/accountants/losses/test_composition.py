@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.losses.composition import Uses, epsilon_above, e
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.losses.pairs import AtomicPair, GaussianPair, LaplacePair, Reversed
 from fedrec_auditor.accountants.losses.sampled_pairs import FixedSize, Poisson, Revealed
-from tests.contracts.accountants import response
+from fedrec_auditor.auditor.testing.parts.events import response
 
 STEP = 1e-4
 

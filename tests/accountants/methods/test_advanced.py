@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.methods.advanced import Advanced
 from fedrec_auditor.accountants.methods.optimal import Optimal
-from tests.contracts.accountants import SCOPE
+from fedrec_auditor.auditor.testing.parts.events import SCOPE
 
 OLD = Advanced(form="dwork-rothblum-vadhan-2010")
 

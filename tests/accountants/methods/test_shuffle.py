@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.losses.grid import on_grid
 from fedrec_auditor.accountants.methods import shuffle as shuffle_accountant
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.shuffle import Shuffle, clone_pair
-from tests.contracts.accountants import SCOPE, response, response_event
+from fedrec_auditor.auditor.testing.parts.events import SCOPE, response, response_event
 
 Law = dict[tuple, float]
 FEW, MANY = ShuffledDpEvent(1.0, 100, True), ShuffledDpEvent(2.0, 2000, True)

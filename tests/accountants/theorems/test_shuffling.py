@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
 from fedrec_auditor.accountants.methods.shuffle import Shuffle
 from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.theorems.shuffling import SHUFFLED, achieved, closed_form, hiding
-from tests.contracts.accountants import response
+from fedrec_auditor.auditor.testing.parts.events import response
 
 
 def proved(local: float, users: int, times: int, delta: float, *, binary: bool = True) -> float:

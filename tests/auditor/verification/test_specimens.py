@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fedrec_auditor import Verification, verify_ldp
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor import Verification, verify_ldp
 from tests.specimens.randomizer import Innocent, Randomizer, Specimen
 from tests.specimens.randomizers import INNOCENTS, RANDOMIZERS
 

@@ -34,7 +34,7 @@ def misses(epsilon: float, delta: float, share: float, draws: int, *, both: bool
     possible = rights + wrongs <= draws
     rights, wrongs = rights[possible], wrongs[possible]
     counts = np.stack([rights, wrongs, draws - rights - wrongs], axis=1)
-    chance = stats.multinomial(draws, [right, wrong, 1 - right - wrong]).pmf(counts)
+    chance = stats.multinomial(draws, [right, wrong, max(0.0, 1 - right - wrong)]).pmf(counts)
     bounds = guess_epsilon(rights, wrongs, revealed, alpha)
     return float(chance[bounds > epsilon + 1e-9].sum())
 

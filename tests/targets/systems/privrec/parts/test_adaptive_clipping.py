@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.auditor.testing.parts.events import SCOPE
 from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
 from fedrec_auditor.targets.systems.privrec.parts.adaptive_clipping import (
     AdaptiveClipping,
     joint_multiplier,
 )
-from tests.contracts.accountants import SCOPE
 
 SPLITS = st.builds(
     AdaptiveClipping,

@@ -1,8 +1,7 @@
 """What every estimator must keep. Each check raises AssertionError naming what is broken.
 
 ``WORLDS`` are pairs of laws of scores whose true least epsilon at any delta has a closed form,
-computed here without any estimator's code. Outsiders can run ``check_estimator`` on their own;
-``tests/specimens/`` holds estimators that must fail.
+computed here without any estimator's code.
 
 A bound that holds at a confidence exceeds the truth in at most the remaining share of runs. Seeds
 are fixed, and a count of misses is refused at p < 1e-9.
@@ -13,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.estimators.base import Estimator
+from fedrec_auditor.auditor.testing.parts.checks import run_checks
 
 SCOPE = Scope(
     unit=Unit.REPORT,
@@ -188,14 +189,12 @@ def check_refusal(estimator: Estimator) -> None:
         (np.array([]), good),
         (good, good[:, None]),
     ):
-        _refused(lambda a=a, b=b: estimate(estimator, a, b), f"scores {a.shape}, {b.shape}")
+        _refused(partial(estimate, estimator, a, b), f"scores {a.shape}, {b.shape}")
     for delta in (-0.1, 1.0, math.nan):
-        _refused(lambda d=delta: estimate(estimator, good, good, delta=d), f"delta={delta}")
+        _refused(partial(estimate, estimator, good, good, delta=delta), f"delta={delta}")
     for confidence in (0.0, 1.0, math.nan):
-        _refused(
-            lambda c=confidence: estimate(estimator, good, good, confidence=c),
-            f"confidence={confidence}",
-        )
+        wrong = partial(estimate, estimator, good, good, confidence=confidence)
+        _refused(wrong, f"confidence={confidence}")
 
 
 def _refused(call: Callable[[], Bound], what: str) -> None:
@@ -229,7 +228,9 @@ CHECKS = (
 )
 
 
-def check_estimator(estimator: Estimator) -> None:
-    """Run every check."""
-    for check in CHECKS:
-        check(estimator)
+def check_estimator(estimator: Estimator) -> tuple[str, ...]:
+    """Run every check on it; return which do not apply, and why.
+
+    Raises AssertionError at the first check that fails.
+    """
+    return run_checks(CHECKS, estimator)

@@ -1,7 +1,7 @@
 """What every demonstration must keep. Each check raises AssertionError naming what is broken.
 
-``tests/specimens/demonstrations.py`` holds demonstrations that must fail. Whether a violation shows
-is not asked here, for it takes the samples of a run: ``auditor run --only claims`` says it.
+Whether a violation shows is not asked here, for it takes the samples of a run: ``auditor run --only
+claims`` says it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import numpy as np
 
 from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.verdict import refutes
-from fedrec_auditor.auditor import catalogue as catalogue
+from fedrec_auditor.auditor import catalogue
 from fedrec_auditor.auditor.demonstrations.base import Contest, Demonstration, Transcript
 from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.testing.parts.checks import run_checks
 
 RUNS = 24
 Either = Contest | Transcript
@@ -133,7 +134,9 @@ CHECKS: tuple[Callable[[Demonstration], None], ...] = (
 )
 
 
-def check_demonstration(demonstration: Demonstration) -> None:
-    """Run every check."""
-    for check in CHECKS:
-        check(demonstration)
+def check_demonstration(demonstration: Demonstration) -> tuple[str, ...]:
+    """Run every check on it; return which do not apply, and why.
+
+    Raises AssertionError at the first check that fails.
+    """
+    return run_checks(CHECKS, demonstration)

@@ -1,6 +1,6 @@
 """Events with what is known of them without any accountant: the truth, ladders, samplers.
 
-Outsiders who add an accountant are tried on these; see ``tests/contracts/accountants.py``.
+Outsiders who add an accountant are tried on these; see ``testing/accountants.py``.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from dp_accounting import (
@@ -219,6 +220,7 @@ def scope_of(event: DpEvent) -> Scope:
 
 
 # Each parameter outside its range, in an event that is otherwise sensible.
+_NO_COUNTS: tuple[Any, ...] = (0, -5, 2.5, math.nan)
 SENSELESS: tuple[DpEvent, ...] = (
     *(LaplaceDpEvent(z) for z in (-1.0, math.nan)),
     *(GaussianDpEvent(z) for z in (-1.0, math.nan)),
@@ -229,7 +231,7 @@ SENSELESS: tuple[DpEvent, ...] = (
     *(RandomizedResponseDpEvent(x, 2) for x in (-0.1, 1.1, math.nan)),
     *(RandomizedResponseDpEvent(0.5, k) for k in (0, -2, 2.5, math.nan)),
     *(ShuffledDpEvent(x, 100) for x in (-1.0, math.nan)),
-    *(ShuffledDpEvent(1.0, n) for n in (0, -5, 2.5, math.nan)),
+    *(ShuffledDpEvent(1.0, n) for n in _NO_COUNTS),
     *(PoissonSampledDpEvent(q, GaussianDpEvent(1.0)) for q in (-0.1, 1.1, math.nan)),
     *(PoissonSampledDpEvent(0.1, GaussianDpEvent(z)) for z in (-1.0, math.nan)),
     *(PoissonSampledDpEvent(0.1, LaplaceDpEvent(z)) for z in (-1.0, math.nan)),

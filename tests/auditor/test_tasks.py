@@ -1,4 +1,4 @@
-"""Pieces of one target follow each other, and share its training."""
+"""Tasks of one target share a job, and its training."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit
-from fedrec_auditor.auditor import pieces
 from fedrec_auditor.auditor.plan import Plan
+from fedrec_auditor.auditor.tasks import BOUNDS, QUICK_ROUNDS, Audit, Subject
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.systems.base import DEFAULT, Run
+from fedrec_auditor.targets.systems.base import Run
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
-from fedrec_auditor.targets.systems.federated_mf.fmf_lfl import FmfLfl
 from fedrec_auditor.targets.systems.fedrec.fedrec_apm import FedRecApm
 from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
 
@@ -34,26 +33,37 @@ def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyP
 
     counted(Fcf)
     counted(DplcfSp)
-    pieces._trained.clear()
     plan = Plan(targets=("fcf", "dplcf-sp"), attacks=("bit-decoding", "interaction-membership"))
-    data = Synthetic(n_users=40, n_items=30, profile=8).load()
-    work = pieces.split(plan, plan.targets)
-    assert len(set(work)) == len(work) == 2 * (2 + 2)
-    for piece in work:
-        pieces.run(piece, plan, data)
+    audit = Audit.of(plan, Synthetic(n_users=40, n_items=30, profile=8).load())
+    tasks = audit.tasks()
+    assert len(set(tasks)) == len(tasks) == 2 * (2 + 2)
+    for job in audit.jobs(tasks, workers=2):
+        subject = Subject(audit, job[0].target)
+        for task in job:
+            subject.run(task.step)
     assert trained == {"fcf": 1, "dplcf-sp": 1}
 
 
-def test_a_quick_training_is_not_taken_for_a_whole_one() -> None:
-    """In one process, one after the other, with the same settings, seed and data."""
-    pieces._trained.clear()
+@pytest.mark.parametrize(("workers", "jobs"), [(1, 4), (2, 4), (3, 6), (64, 8)])
+def test_jobs_hold_every_task_once_and_one_target_each(workers: int, jobs: int) -> None:
+    """Two targets, judged alone; then trained once, or once a worker that is left."""
+    plan = Plan(targets=("fcf", "dplcf-sp"), attacks=("bit-decoding", "interaction-membership"))
+    audit = Audit.of(plan, Synthetic(n_users=40, n_items=30, profile=8).load())
+    dealt = audit.jobs(audit.tasks(), workers)
+    assert Counter(task for job in dealt for task in job) == Counter(audit.tasks())
+    assert all(len({task.target for task in job}) == 1 for job in dealt)
+    assert len(dealt) == jobs
+
+
+def test_a_quick_training_is_shorter() -> None:
     data = Synthetic(n_users=40, n_items=30, profile=8).load()
-    plans = (Plan(targets=("fmf-lfl",), attacks=(), quick=quick) for quick in (True, False))
-    target = FmfLfl(rounds=pieces.QUICK_ROUNDS + 5)
-    lengths = [
-        len(pieces._train(target, plan, data, DEFAULT)[1].transcript.rounds) for plan in plans
-    ]
-    assert lengths == [pieces.QUICK_ROUNDS, pieces.QUICK_ROUNDS + 5]
+    settings = {"fmf-lfl": {"rounds": QUICK_ROUNDS + 5}}
+    lengths = []
+    for quick in (True, False):
+        plan = Plan(targets=("fmf-lfl",), attacks=(), quick=quick, settings=settings)
+        _, run = Subject(Audit.of(plan, data), "fmf-lfl").trained
+        lengths.append(len(run.transcript.rounds))
+    assert lengths == [QUICK_ROUNDS, QUICK_ROUNDS + 5]
 
 
 def test_bounds_of_an_upload_count_the_features_that_these_data_have() -> None:
@@ -61,7 +71,7 @@ def test_bounds_of_an_upload_count_the_features_that_these_data_have() -> None:
     data = Synthetic(n_users=12, n_items=10, profile=4).load()
     data = replace(data, attributes={})
     plan = Plan(targets=("fedrec-apm",), attacks=(), quick=True)
-    found = pieces.run(pieces.Piece("fedrec-apm", pieces.BOUNDS), plan, data)
+    found = Subject(Audit.of(plan, data), "fedrec-apm").run(BOUNDS)
     sent = FedRecApm(rounds=1).run(data, np.random.default_rng(0)).transcript.rounds[0].uploads
     budgets = {"user": 30.0, "item": 60.0, "mlp1": 40.0, "mlp2": 50.0}
     spent = sum(

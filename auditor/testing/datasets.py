@@ -1,0 +1,156 @@
+"""What every data set must keep. Each check raises AssertionError naming what is broken.
+
+A ``DatasetCase`` holds the data set and small files of its own layout, written into a folder, or
+none where data are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.targets.datasets.base import Dataset, Interactions
+
+# What the audit infers (Table I of the FedRec paper), with the categories every member shares.
+AGE_GROUPS = ("under 35", "35 to 45", "over 45")
+GENDERS = ("F", "M")
+PEOPLE = ("age_group", "gender", "occupation")
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetCase:
+    """A data set, and what writes small files of its layout into a folder.
+
+    ``attributes`` are those its users have; ``file`` is what to load where it is not the folder.
+    ``others`` are cases of other data sets, whose files this one must not take for its own.
+    """
+
+    dataset: Dataset
+    write: Callable[[Path], None] | None = None
+    attributes: tuple[str, ...] = PEOPLE
+    file: str = ""
+    others: tuple[DatasetCase, ...] = ()
+
+
+def _load(case: DatasetCase, folder: Path) -> Interactions:
+    if case.write is None:
+        return case.dataset.load()
+    folder.mkdir(exist_ok=True)
+    case.write(folder)
+    return case.dataset.load(folder / case.file)
+
+
+def check_ratings(case: DatasetCase, folder: Path) -> None:
+    """A canonical float32 csr_array without stored zeros; every user has an interaction."""
+    data = _load(case, folder)
+    ratings = data.ratings
+    assert ratings.format == "csr"
+    assert ratings.shape == (data.n_users, data.n_items)
+    assert ratings.dtype == np.float32
+    assert np.isfinite(ratings.data).all()
+    assert (ratings.data != 0).all(), "a stored entry is no interaction"
+    assert (np.diff(ratings.indptr) > 0).all(), "a user has no interaction"
+    rows = np.repeat(np.arange(data.n_users), np.diff(ratings.indptr))
+    key = rows * data.n_items + ratings.indices
+    assert (np.diff(key) > 0).all(), "columns of a row are not ascending, or a pair stands twice"
+
+
+def check_identifiers(case: DatasetCase, folder: Path) -> None:
+    """Users and items are ascending and differ; titles are one an item, if there are any."""
+    data = _load(case, folder)
+    for ids in (data.users, data.items):
+        assert ids.dtype == np.int64
+        assert (np.diff(ids) > 0).all(), "identifiers do not ascend"
+    assert len(data.titles) in (0, data.n_items)
+    assert data.name
+
+
+def check_timestamps(case: DatasetCase, folder: Path) -> None:
+    """Timestamps are whole seconds, one an interaction."""
+    data = _load(case, folder)
+    if data.timestamps is not None:
+        assert data.timestamps.dtype == np.int64
+        assert data.timestamps.shape == data.ratings.data.shape
+        assert (data.timestamps >= 0).all()
+
+
+def check_attributes(case: DatasetCase, folder: Path) -> None:
+    """One code a user in every attribute, and the attributes that an audit infers."""
+    data = _load(case, folder)
+    for name, attribute in data.attributes.items():
+        assert attribute.codes.shape == (data.n_users,), name
+        assert attribute.codes.dtype == np.int64, name
+        assert attribute.codes.min() >= 0, name
+        assert attribute.codes.max() < len(attribute.categories), name
+        assert len(set(attribute.categories)) == len(attribute.categories), name
+    assert sorted(data.attributes) == sorted(case.attributes)
+    for name, categories in (("gender", GENDERS), ("age_group", AGE_GROUPS)):
+        if name in data.attributes:
+            assert data.attributes[name].categories in (categories, (*categories, "unknown")), name
+
+
+def check_genres(case: DatasetCase, folder: Path) -> None:
+    """Flags, a row an item and a column a genre."""
+    data = _load(case, folder)
+    if data.genres is not None:
+        assert data.genres.dtype == np.bool_
+        assert data.genres.shape == (data.n_items, len(data.genre_names))
+
+
+def check_determinism(case: DatasetCase, folder: Path) -> None:
+    """The same source gives the same interactions."""
+    assert _load(case, folder).digest() == _load(case, folder).digest()
+
+
+def check_recognition(case: DatasetCase, folder: Path) -> None:
+    """It knows its own files, takes no others for them, and refuses what is not there."""
+    for position, other in enumerate((case, *case.others)):
+        if other.write is None:
+            continue
+        place = folder / str(position)
+        place.mkdir()
+        other.write(place)
+        own = type(other.dataset) is type(case.dataset)
+        try:
+            known = case.dataset.recognises(place / other.file)
+        except InputError:  # a file where a directory or an archive was expected
+            known = False
+        assert known == own, f"{place} recognised: {known}"
+    empty = folder / "empty"
+    empty.mkdir()
+    assert not case.dataset.recognises(empty)
+    for place in (empty, folder / "absent"):
+        try:
+            case.dataset.load(place)
+        except InputError:
+            continue
+        raise AssertionError(f"{place} was loaded")
+
+
+CHECKS = (
+    check_ratings,
+    check_identifiers,
+    check_timestamps,
+    check_attributes,
+    check_genres,
+    check_determinism,
+    check_recognition,
+)
+
+
+def check_dataset(case: DatasetCase, folder: Path) -> tuple[str, ...]:
+    """Run every check on it, each in a new folder in ``folder``; return which do not apply.
+
+    Raises AssertionError at the first check that fails.
+    """
+    skipped: list[str] = []
+    for check in CHECKS:
+        place = folder / check.__name__
+        place.mkdir()
+        skipped += run_checks((check,), case, place)
+    return tuple(skipped)

@@ -1,0 +1,203 @@
+"""What every base recommender must keep. Each check raises AssertionError."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.targets.components import Component, Rows
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.learners.base import Catalogue, Clients, Learner, LocalTraining
+from fedrec_auditor.targets.streams import Streams
+
+USERS, ITEMS, FEATURES = 8, 25, 5
+CATALOGUE = Catalogue(n_items=ITEMS, n_user_features=FEATURES, n_item_features=3)
+LOCAL = LocalTraining(epochs=2, batch=8, learning_rate=0.01)
+Arrays = dict[str, NDArray[Any]]
+
+
+def _clients() -> Clients:
+    """The first device has no items, the second all."""
+    rng = np.random.default_rng(0)
+    held = rng.random((USERS, ITEMS)) < 0.3
+    held[0], held[1] = False, True
+    return Clients(
+        interactions=Interactions.of(held * rng.integers(1, 6, held.shape)),
+        features=rng.normal(size=(USERS, FEATURES)).astype(np.float32),
+        streams=Streams.spawn(rng, USERS),
+        item_features=rng.normal(size=(ITEMS, 3)).astype(np.float32),
+    )
+
+
+def _model(learner: Learner) -> Arrays:
+    return learner.initial(CATALOGUE, np.random.default_rng(1))
+
+
+def _some(clients: Clients, users: list[int]) -> Clients:
+    at = np.array(users, dtype=np.int64)
+    return Clients(
+        interactions=clients.interactions.take(at),
+        features=clients.features[at],
+        streams=clients.streams.take(at),
+        item_features=clients.item_features,
+    )
+
+
+def _dense(trained: dict[str, Component], user: int) -> Arrays:
+    return {name: part.dense(np.array([user]))[0] for name, part in trained.items()}
+
+
+def _close(one: NDArray[Any], other: NDArray[Any]) -> None:
+    largest = max(1.0, float(np.abs(other).max(initial=0)))
+    np.testing.assert_allclose(one, other, rtol=0, atol=1e-4 * largest)
+
+
+def check_first_models(learner: Learner) -> None:
+    """First models have the stated parts, in single precision and finite."""
+    model, shapes = _model(learner), learner.shapes(CATALOGUE)
+    assert {name: array.shape for name, array in model.items()} == shapes, "other shapes"
+    assert all(array.dtype == np.float32 for array in model.values()), "no single precision"
+    assert all(np.isfinite(array).all() for array in model.values()), "not finite"
+    assert shapes["item"][0] == ITEMS, f"{shapes['item'][0]} rows for {ITEMS} items"
+    groups = [name.partition(".")[0] for name in shapes]
+    assert list(dict.fromkeys(groups)) == list(learner.groups), f"groups {groups}"
+
+
+def check_generators(learner: Learner) -> None:
+    """Equal generators give equal first models, and others do not."""
+    model = _model(learner)
+    again, other = (learner.initial(CATALOGUE, np.random.default_rng(seed)) for seed in (1, 2))
+    for name, array in model.items():
+        np.testing.assert_array_equal(array, again[name], err_msg=name)
+    assert not np.array_equal(model["item"], other["item"]), "another seed gave the same model"
+
+
+def check_parts(learner: Learner) -> None:
+    """Devices return the parts that they were sent, which stay as they were."""
+    model, clients = _model(learner), _clients()
+    before = {name: array.copy() for name, array in model.items()}
+    trained = learner.train(model, clients, LOCAL, Compute())
+    assert list(trained) == list(model), f"returned {list(trained)} of {list(model)}"
+    for name, part in trained.items():
+        assert len(part) == USERS, f"{name} of {len(part)} devices"
+        assert part.shape == model[name].shape, f"{name} of shape {part.shape}"
+        assert np.isfinite(part.dense(np.arange(USERS))).all(), f"{name} is not finite"
+        np.testing.assert_array_equal(model[name], before[name], err_msg=name)
+    item = trained["item"]
+    assert isinstance(item, Rows), "items are no Rows"
+    assert item.rest is not None, "items without the rows that were broadcast"
+    for name, array in _dense(trained, 0).items():
+        np.testing.assert_array_equal(array, model[name], err_msg=f"{name} without items")
+    moved = _dense(trained, 1)
+    for name in ("user.E", "item"):
+        assert not np.array_equal(moved[name], model[name]), f"{name} is not trained"
+
+
+def check_streams(learner: Learner) -> None:
+    """Equal streams give equal bits, and others do not."""
+    model, clients = _model(learner), _clients()
+    one, same = (_dense(learner.train(model, clients, LOCAL, Compute()), 3) for _ in range(2))
+    otherwise = Clients(
+        interactions=clients.interactions,
+        features=clients.features,
+        streams=Streams.spawn(np.random.default_rng(9), USERS),
+    )
+    other = _dense(learner.train(model, otherwise, LOCAL, Compute()), 3)
+    for name, array in one.items():
+        np.testing.assert_array_equal(array, same[name], err_msg=name)
+    assert not np.array_equal(one["item"], other["item"]), "other streams gave the same model"
+
+
+def check_company(learner: Learner) -> None:
+    """A device trains alone as in company, with either kernel."""
+    model, clients = _model(learner), _clients()
+    order = [5, 2, 7]
+    for kernel in ("torch", "numba"):
+        whole = learner.train(model, clients, LOCAL, Compute(kernel=kernel))
+        part = learner.train(model, _some(clients, order), LOCAL, Compute(kernel=kernel, threads=2))
+        for place, user in enumerate(order):
+            for name, array in _dense(part, place).items():
+                _close(array, _dense(whole, user)[name])
+
+
+def check_values(learner: Learner) -> None:
+    """Values of ratings do not matter."""
+    model, clients = _model(learner), _clients()
+    flat = Clients(
+        interactions=Interactions.of((clients.interactions.ratings.toarray() > 0) * 1.0),
+        features=clients.features,
+        streams=clients.streams,
+    )
+    one, other = (_dense(learner.train(model, c, LOCAL, Compute()), 4) for c in (clients, flat))
+    for name, array in one.items():
+        np.testing.assert_array_equal(array, other[name], err_msg=name)
+
+
+def check_linear_term(learner: Learner) -> None:
+    """One step over all examples: the loss has the same gradient, the linear term adds its own."""
+    model, clients, moved = _model(learner), _clients(), []
+    for scale in (0.0, 1.0, 2.0):
+        local = LocalTraining(epochs=1, batch=1000, learning_rate=0.1, tilt={"user.E": scale})
+        moved.append(_dense(learner.train(model, clients, local, Compute()), 3)["user.E"])
+    plain, once, twice = moved
+    assert np.abs(once - plain).max() > 0.01, "the linear term moves nothing"
+    np.testing.assert_allclose(twice - plain, 2 * (once - plain), atol=1e-4)
+
+
+def check_scores(learner: Learner) -> None:
+    """Scores are finite, cover all items, and do not depend on who else is asked for."""
+    model, clients = _model(learner), _clients()
+    scores = learner.score(model, clients)
+    assert scores.shape == (USERS, ITEMS), f"scores of shape {scores.shape}"
+    assert np.isfinite(scores).all(), "scores are not finite"
+    _close(learner.score(model, _some(clients, [6, 1])), scores[[6, 1]])
+
+
+def check_small(learner: Learner) -> None:
+    """One item, one user and no features are trained and scored like any."""
+    for users, items, features in ((1, 1, 1), (3, 1, 2), (1, 6, 0)):
+        rng = np.random.default_rng(0)
+        model = learner.initial(Catalogue(n_items=items, n_user_features=features), rng)
+        clients = Clients(
+            interactions=Interactions.of(np.ones((users, items))),
+            features=np.ones((users, features), dtype=np.float32),
+            streams=Streams.spawn(rng, users),
+        )
+        sent = learner.train(model, clients, LOCAL, Compute())["item"].dense(np.arange(users))
+        assert sent.shape == (users, items, model["item"].shape[1]), f"items {sent.shape}"
+        scores = learner.score(model, clients)
+        assert scores.shape == (users, items), f"scores of shape {scores.shape}"
+
+
+def check_travel(learner: Learner) -> None:
+    """Learners travel between processes, and compare by their settings."""
+    assert pickle.loads(pickle.dumps(learner)) == learner, "it comes back as another"  # noqa: S301
+    assert replace(cast(Any, learner)) == learner, "its copy is another"
+
+
+CHECKS = (
+    check_first_models,
+    check_generators,
+    check_parts,
+    check_streams,
+    check_company,
+    check_values,
+    check_linear_term,
+    check_scores,
+    check_small,
+    check_travel,
+)
+
+
+def check_learner(learner: Learner) -> tuple[str, ...]:
+    """Run every check on it; return which do not apply, and why.
+
+    Raises AssertionError at the first check that fails.
+    """
+    return run_checks(CHECKS, learner)

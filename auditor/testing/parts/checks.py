@@ -1,0 +1,22 @@
+"""Runs the checks of a suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+from unittest import SkipTest
+
+
+def run_checks(checks: Iterable[Callable[..., None]], *arguments: Any) -> tuple[str, ...]:
+    """Call every check with the arguments, and return a line for each that does not apply.
+
+    A check that does not apply raises ``unittest.SkipTest`` with the reason, which pytest and
+    unittest both report as a skipped test. Raises AssertionError at the first check that fails.
+    """
+    skipped = []
+    for check in checks:
+        try:
+            check(*arguments)
+        except SkipTest as reason:
+            skipped.append(f"{check.__name__}: {reason}")
+    return tuple(skipped)

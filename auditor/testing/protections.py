@@ -1,0 +1,223 @@
+"""What every protection of an upload must keep. Each check raises AssertionError."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import FrozenInstanceError, fields, replace
+from typing import Any
+from unittest import SkipTest
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.auditor.accounting import all_accountants
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.targets.components import Component, Dense, Rows
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.learners.base import Clients, LocalTraining
+from fedrec_auditor.targets.protections.base import Protection
+from fedrec_auditor.targets.streams import Streams
+
+CLIENTS, ITEMS = 6, 5
+GROUPS = ("user", "item", "mlp1", "mlp2")
+SIZES = {"user": 12, "item": 10, "mlp1": 2, "mlp2": 1}
+SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
+Arrays = dict[str, NDArray[Any]]
+
+
+def _clients(seed: int = 0, count: int = CLIENTS) -> Clients:
+    rng = np.random.default_rng(seed)
+    return Clients(
+        interactions=Interactions.of((rng.random((count, ITEMS)) < 0.5).astype(float)),
+        features=rng.random((count, 8)).astype(np.float32),
+        streams=Streams.spawn(rng, count),
+    )
+
+
+def _model(count: int = CLIENTS, seed: int = 1) -> tuple[dict[str, Component], Arrays]:
+    """A trained model a client, far beyond usual clipping bounds, and what was broadcast."""
+    rng = np.random.default_rng(seed)
+    table = rng.normal(size=(ITEMS, 2)).astype(np.float32)
+    ids = np.concatenate([np.sort(rng.permutation(ITEMS)[:2]) for _ in range(count)])
+    upload: dict[str, Component] = {
+        "user.E": Dense(rng.normal(size=(count, 3, 4)).astype(np.float32)),
+        "item": Rows(
+            indptr=2 * np.arange(count + 1),
+            ids=ids,
+            values=rng.normal(size=(2 * count, 2)).astype(np.float32),
+            count=ITEMS,
+            rest=table,
+        ),
+        "mlp1.weight": Dense(rng.normal(size=(count, 1, 2)).astype(np.float32)),
+        "mlp2.bias": Dense(rng.normal(size=(count, 1)).astype(np.float32)),
+    }
+    broadcast = {
+        name: table if name == "item" else np.zeros(component.shape, np.float32)
+        for name, component in upload.items()
+    }
+    return upload, broadcast
+
+
+def _wire(sent: dict[str, Component], some: NDArray[np.int64]) -> Arrays:
+    return {name: component.dense(some) for name, component in sent.items()}
+
+
+def _close(found: float, expected: float, what: str) -> None:
+    assert found == expected or abs(found - expected) <= 1e-6 * abs(expected), (
+        f"{what}: {found}, {expected} expected"
+    )
+
+
+def check_settings(protection: Protection) -> None:
+    """It is frozen and hashable, and its settings are numbers."""
+    for field in fields(protection):  # type: ignore[arg-type]
+        try:
+            setattr(protection, field.name, None)
+        except FrozenInstanceError:
+            continue
+        raise AssertionError(f"{field.name} can be overwritten")
+    assert hash(protection) == hash(replace(protection)), "its copy has another hash"  # type: ignore[type-var]
+    for name, value in protection.settings.items():
+        assert isinstance(value, float), f"{name} is no float"
+
+
+def check_messages(protection: Protection) -> None:
+    """Names and shapes of the upload stay, and equal generators give equal messages."""
+    upload, broadcast = _model()
+    every = np.arange(CLIENTS)
+    first, again = (_wire(protection.protect(upload, broadcast, _clients()), every) for _ in "ab")
+    assert list(first) == list(upload), f"sent {list(first)} of {list(upload)}"
+    for name, component in upload.items():
+        assert first[name].shape == (CLIENTS, *component.shape), name
+        np.testing.assert_array_equal(first[name], again[name], err_msg=name)
+
+
+def check_batch(protection: Protection) -> None:
+    """A batch sends what its clients would send alone."""
+    upload, broadcast = _model()
+    whole = _wire(protection.protect(upload, broadcast, _clients()), np.arange(CLIENTS))
+    everyone = _clients()
+    for i in range(CLIENTS):
+        some = np.array([i])
+        one = Clients(
+            interactions=everyone.interactions.take(some),
+            features=everyone.features[some],
+            streams=everyone.streams.take(some),
+        )
+        mine = {name: component.take(some) for name, component in upload.items()}
+        alone = _wire(protection.protect(mine, broadcast, one), np.array([0]))
+        for name, values in alone.items():
+            np.testing.assert_array_equal(values[0], whole[name][i], err_msg=name)
+        prepared, together = protection.prepare(one), protection.prepare(everyone)
+        np.testing.assert_array_equal(prepared.features[0], together.features[i])
+
+
+def check_input_stays(protection: Protection) -> None:
+    """The models and features that it is given stay as they are."""
+    upload, broadcast = _model()
+    before = _wire(upload, np.arange(CLIENTS))
+    given = _clients()
+    features = given.features.copy()
+    protection.protect(upload, broadcast, protection.prepare(given))
+    np.testing.assert_array_equal(given.features, features)
+    for name, values in _wire(upload, np.arange(CLIENTS)).items():
+        np.testing.assert_array_equal(values, before[name], err_msg=name)
+
+
+def check_training(protection: Protection) -> None:
+    """It changes nothing of the local training but the linear term of the objective."""
+    shapes = {"user.E": (3, 4), "item": (ITEMS, 2), "mlp1.weight": (1, 2), "mlp2.bias": (1,)}
+    plain = LocalTraining(epochs=2, batch=7, negatives=3, learning_rate=0.1)
+    trained = protection.training(plain, shapes)
+    assert replace(trained, tilt={}) == plain, f"{trained} of {plain}"
+    assert set(trained.tilt) <= set(shapes), f"a linear term for {list(trained.tilt)}"
+    assert all(scale > 0 for scale in trained.tilt.values()), f"scales {trained.tilt}"
+
+
+def check_spending(protection: Protection) -> None:
+    """An upload spends what its law says, and no less than its dearest entry."""
+    law = protection.upload(SIZES)
+    spent = protection.spent(SIZES)
+    if law is None:
+        assert math.isinf(spent), f"{spent} is spent by an upload without a law"
+        return
+    _close(exact_lower_bound(law, SCOPE).epsilon, spent, "exact bound of the upload's law")
+    for group in GROUPS:
+        entry = protection.coordinate(group)
+        assert entry is not None, f"no law for an entry of {group}"
+        assert exact_lower_bound(entry, SCOPE).epsilon <= spent, f"an entry of {group} spends more"
+    proved = [
+        accountant.bound(law.event(), delta=0.0, scope=SCOPE).epsilon
+        for accountant in all_accountants()
+        if accountant.supports(law.event())
+    ]
+    _close(min(proved), spent, "least proved bound of the upload's law")
+
+
+def check_sampled_law(protection: Protection) -> None:
+    """Every group's entry, far above the clipping bound: the mechanism's own draws look alike."""
+    count, compared = 4000, 0
+    for group, name in zip(GROUPS, ("user.E", "item", "mlp1.weight", "mlp2.bias"), strict=True):
+        law = protection.coordinate(group)
+        if law is None:
+            continue
+        compared += 1
+        upload: dict[str, Component] = {name: Dense(np.full((count, 2), 0.1))}
+        sent = protection.protect(upload, {}, _clients(count=count))[name].dense(np.arange(count))
+        drawn = law.randomize(np.full(count, 0.1), np.random.default_rng(5))
+        assert stats.ks_2samp(sent[:, 0], drawn).pvalue > 1e-9, f"{name} has another law"
+        power = stats.ks_2samp(sent[:, 0] + sent.std(), drawn).pvalue
+        assert power < 1e-9, f"{name}: the comparison has no power"
+        assert stats.ks_2samp(sent[:, 0], sent[:, 1]).pvalue > 1e-9, f"{name}: entries differ"
+        correlation = np.corrcoef(sent.T)[0, 1]
+        assert abs(correlation) < 6.5 / math.sqrt(count), f"{name}: entries are correlated"
+    if not compared:
+        raise SkipTest("it states no law of an entry")
+
+
+def check_entries_without_law(protection: Protection) -> None:
+    """Whoever states a law must change every entry; whoever states none must not be asked."""
+    upload, broadcast = _model()
+    sent = protection.protect(upload, broadcast, _clients())
+    for name, component in upload.items():
+        law = protection.coordinate(name.partition(".")[0])
+        same = sent[name].dense(np.arange(CLIENTS)) == component.dense(np.arange(CLIENTS))
+        assert law is None or not same.any(), f"{name}: an entry is sent without noise"
+
+
+def check_promises(protection: Protection) -> None:
+    """Promises are in words and numbers; that of an entry is what its law loses."""
+    promises = protection.promises(GROUPS)
+    assert promises, "nothing is promised"
+    for promise in promises:
+        assert promise.epsilon > 0, f"an epsilon of {promise.epsilon} is promised"
+        assert len(promise.statement) > 30, f"too short a statement: {promise.statement!r}"
+        assert 0.0 <= promise.notable < 1.0, f"notable from {promise.notable}"
+        if promise.unit is Unit.COORDINATE:
+            laws = [protection.coordinate(group) for group in GROUPS]
+            worst = max(exact_lower_bound(law, SCOPE).epsilon for law in laws if law is not None)
+            _close(promise.epsilon, worst, "promise for an entry")
+
+
+CHECKS = (
+    check_settings,
+    check_messages,
+    check_batch,
+    check_input_stays,
+    check_training,
+    check_spending,
+    check_sampled_law,
+    check_entries_without_law,
+    check_promises,
+)
+
+
+def check_protection(protection: Protection) -> tuple[str, ...]:
+    """Run every check on it; return which do not apply, and why.
+
+    Raises AssertionError at the first check that fails.
+    """
+    return run_checks(CHECKS, protection)

@@ -1,0 +1,80 @@
+"""What every route to the server must keep. Each check raises AssertionError."""
+
+from __future__ import annotations
+
+import math
+
+from dp_accounting import DpEvent, LaplaceDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
+
+from fedrec_auditor.accountants.events.leaves import PureDpEvent
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.auditor.accounting import all_accountants
+from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.targets.routes.base import Route
+
+
+def _proved(event: DpEvent, route: Route, delta: float) -> float:
+    scope = any_pair(Unit.USER, route.vantage, Horizon.ROUND)
+    bounds = [
+        a.bound(event, delta=delta, scope=scope) for a in all_accountants() if a.supports(event)
+    ]
+    assert bounds, f"no accountant reads {event}"
+    return min(bound.epsilon for bound in bounds)
+
+
+def check_vantage(route: Route) -> None:
+    """The vantage is none at which peers see a model."""
+    expected = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
+    assert route.vantage in expected, f"a vantage of {route.vantage}"
+
+
+def check_never_dearer(route: Route) -> None:
+    """The route never costs more than the upload, for any epsilon and number of senders."""
+    for epsilon in (0.1, 4.0, 7e6):
+        for senders in (1, 2, 1000):
+            event = route.event(PureDpEvent(epsilon), epsilon, senders)
+            for delta, slack in ((0.0, 1e-12), (1e-6, 1e-9)):
+                proved = _proved(event, route, delta)
+                assert proved <= epsilon * (1 + slack), (
+                    f"{senders} senders: {proved} at delta {delta}, the upload alone {epsilon}"
+                )
+
+
+def check_single_sender(route: Route) -> None:
+    """A single sender has nobody to hide among."""
+    event = route.event(PureDpEvent(2.0), 2.0, 1)
+    proved = _proved(event, route, 1e-9)
+    assert abs(proved - 2.0) <= 2e-3, f"{proved} for one sender whose upload costs 2"
+
+
+def check_unprotected(route: Route) -> None:
+    """The route does not protect what is not protected."""
+    event = route.event(NonPrivateDpEvent(), math.inf, 1000)
+    proved = _proved(event, route, 1e-6)
+    assert proved == math.inf, f"{proved} for uploads without protection"
+
+
+def check_rounds_compose(route: Route) -> None:
+    """Two rounds cost no less than one, and twice as much at delta 0."""
+    once = route.event(LaplaceDpEvent(1.0), 1.0, 50)
+    twice = SelfComposedDpEvent(once, 2)
+    assert _proved(twice, route, 1e-6) >= _proved(once, route, 1e-6), "two rounds are cheaper"
+    two, one = _proved(twice, route, 0.0), _proved(once, route, 0.0)
+    assert two == 2 * one or abs(two - 2 * one) <= 2e-6 * one, f"one round {one}, two {two}"
+
+
+CHECKS = (
+    check_vantage,
+    check_never_dearer,
+    check_single_sender,
+    check_unprotected,
+    check_rounds_compose,
+)
+
+
+def check_route(route: Route) -> tuple[str, ...]:
+    """Run every check on it; return which do not apply, and why.
+
+    Raises AssertionError at the first check that fails.
+    """
+    return run_checks(CHECKS, route)

@@ -1,0 +1,538 @@
+"""What every target must keep. Each check raises AssertionError naming what is broken.
+
+Trainings are those of the target's defaults, cut to two rounds. Checks that look at a training
+without changing its data share one, which their ``TargetCase`` keeps.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
+from unittest import SkipTest
+
+import numpy as np
+from dp_accounting import ComposedDpEvent, DpEvent, SelfComposedDpEvent
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.attacks.likelihood_ratio import LikelihoodRatio
+from fedrec_auditor.auditor.accounting import all_accountants, exact_bounds, least_upper_bound
+from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.games import local
+from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.targets.components import Component
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.systems.base import Population, Run, Target
+from fedrec_auditor.targets.transcript import Broadcast, Round, RoundView, Uploads
+
+USERS, ITEMS = 30, 20
+POPULATION = Population(n_users=USERS, n_items=ITEMS)
+SCOPES = tuple(
+    Scope(unit=unit, adjacency=adjacency, vantage=vantage, horizon=horizon)
+    for unit, adjacency, vantage, horizon in itertools.product(Unit, Adjacency, Vantage, Horizon)
+)
+
+
+def data() -> Interactions:
+    """30 users of 20 items with everything a system may ask for."""
+    return Synthetic(n_users=USERS, n_items=ITEMS, profile=6.0, tastes=3).load()
+
+
+def brief(target: Target, rounds: int = 2) -> Target:
+    """The same target with a training of at most so many rounds."""
+    if not any(f.name == "rounds" for f in fields(target)):  # type: ignore[arg-type]
+        return target
+    return replace(target, rounds=min(rounds, target.rounds))  # type: ignore[attr-defined, type-var]
+
+
+def train(target: Target, interactions: Interactions, seed: int = 0) -> Run:
+    """A run on the interactions, with a generator of this seed."""
+    return target.run(interactions, np.random.default_rng(seed))
+
+
+@dataclass(frozen=True)
+class TargetCase:
+    """A target, and one short training of it that checks share: they must not change it.
+
+    ``steps`` are the calls of ``progress`` in this training, (rounds done, rounds in all).
+    """
+
+    target: Target
+    steps: list[tuple[int, int]] = field(default_factory=list, init=False)
+
+    @cached_property
+    def short(self) -> Target:
+        """The target with at most two rounds."""
+        return brief(self.target)
+
+    @cached_property
+    def interactions(self) -> Interactions:
+        """What the shared training is given."""
+        return data()
+
+    @cached_property
+    def run(self) -> Run:
+        """The shared training."""
+
+        def progress(done: int, of: int) -> None:
+            self.steps.append((done, of))
+
+        return self.short.run(self.interactions, np.random.default_rng(0), progress)
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The rounds of the shared training. Raises SkipTest where nothing is sent in any."""
+        rounds = tuple(self.run.transcript.rounds)
+        if not rounds:
+            raise SkipTest("no round of it sends anything")
+        return rounds
+
+    def received(self, number: int = -1) -> tuple[Interactions, Broadcast | None]:
+        """Profiles, and the broadcast of this round. Raises SkipTest where parties send."""
+        if self.run.transcript.public.parties is not None:
+            raise SkipTest("its messages come from parties, not from users by themselves")
+        return self.interactions, self.rounds[number].broadcast
+
+
+def messages(uploads: Uploads | None) -> Iterator[tuple[str, np.ndarray]]:
+    """Every component of one round as the wire carries it, (n, *shape)."""
+    if uploads is not None:
+        for name, component in uploads.components.items():
+            yield name, component.dense(np.arange(len(component)))
+
+
+def seen(one: RoundView) -> Iterator[tuple[str, np.ndarray]]:
+    """All that the view of one round shows, by name."""
+    for name, part in (one.broadcast or {}).items():
+        yield f"broadcast {name}", part
+    if one.uploads is not None:
+        yield "senders", one.uploads.users
+    for name, values in messages(one.uploads):
+        yield f"upload {name}", values
+    for name, component in (one.shuffled or {}).items():
+        yield f"shuffled {name}", component.dense(np.arange(len(component)))
+    for name, total in (one.aggregate or {}).items():
+        yield f"sum {name}", total
+    for name, values in messages(one.clear):
+        yield f"clear {name}", values
+
+
+def view(run: Run, vantage: Vantage) -> list[dict[str, np.ndarray]]:
+    """All that a run shows at a vantage: one dictionary a round."""
+    rounds = run.transcript.view(vantage, np.random.default_rng(5)).rounds
+    return [dict(seen(one)) for one in rounds]
+
+
+def same(one: list[dict[str, np.ndarray]], two: list[dict[str, np.ndarray]]) -> bool:
+    """Whether two views are equal, byte for byte."""
+    return len(one) == len(two) and all(
+        a.keys() == b.keys() and all(np.array_equal(a[k], b[k]) for k in a)
+        for a, b in zip(one, two, strict=True)
+    )
+
+
+def check_equal_generators_give_equal_bytes(case: TargetCase) -> None:
+    """Whatever the number of threads, and whether messages are kept in memory or on disk."""
+    shown = view(case.run, Vantage.SERVER)
+    rng = np.random.default_rng(0)
+    before = rng.bit_generator.state
+    again = case.short.run(data(), rng, compute=Compute(threads=2, memory=0))
+    assert same(shown, view(again, Vantage.SERVER)), "the same seed gave another transcript"
+    draws = rng.bit_generator.state != before
+    if draws and any(shown):
+        other = view(train(case.short, data(), seed=1), Vantage.SERVER)
+        assert not same(shown, other), "another seed gave the same"
+
+
+def check_a_run_leaves_its_input_alone(case: TargetCase) -> None:
+    """Neither training nor scoring changes the interactions."""
+    case.target.score(case.run.model, case.interactions, np.arange(3))
+    assert case.interactions.digest() == data().digest(), "the interactions were changed"
+
+
+def check_senders_and_progress(case: TargetCase) -> None:
+    """Senders ascend and exist; progress is told at least once a round, in order."""
+    transcript = case.run.transcript
+    public, total = transcript.public, len(case.steps)
+    assert case.steps == [(n + 1, total) for n in range(total)], f"progress: {case.steps}"
+    assert total >= max(1, len(transcript.rounds)), f"{total} steps were told"
+    assert (public.n_users, public.n_items) == (USERS, ITEMS), "another population is public"
+    assert public.algorithm == case.target.name, f"it is called {public.algorithm}"
+    for one in transcript.rounds:
+        for uploads in (one.uploads, one.clear):
+            if uploads is not None:
+                assert (np.diff(uploads.users) > 0).all(), "senders do not ascend"
+                assert len(uploads.users) == 0 or uploads.users[0] >= 0, "a sender below 0"
+                last = uploads.users.max(initial=-1)
+                assert last < (public.parties or USERS), f"a sender {last} who does not exist"
+
+
+def check_components(case: TargetCase) -> None:
+    """Shapes, sums and parts of every component agree with what the wire carries."""
+    for one in case.rounds:
+        for name, component in one.uploads.components.items():
+            whole = component.dense(np.arange(len(component)))
+            assert whole.shape == (len(component), *component.shape), name
+            total = whole.sum(axis=0, dtype=np.float64)
+            scale = np.abs(whole).sum(axis=0, dtype=np.float64).max(initial=0.0)
+            np.testing.assert_allclose(component.total(), total, rtol=1e-5, atol=1e-6 * scale)
+            some = np.arange(len(component))[::-2]
+            np.testing.assert_array_equal(component.dense(some), whole[some])
+            taken: Component = component.take(some)
+            np.testing.assert_array_equal(taken.dense(np.arange(len(taken))), whole[some])
+
+
+def check_scores(case: TargetCase) -> None:
+    """Scores are finite, cover all items, and do not depend on who else is asked for."""
+    every = case.target.score(case.run.model, case.interactions, np.arange(USERS))
+    assert every.shape == (USERS, ITEMS), f"scores of shape {every.shape}"
+    assert np.isfinite(every).all(), "scores are not finite"
+    some = np.array([5, 2])
+    alone = case.target.score(case.run.model, case.interactions, some)
+    np.testing.assert_allclose(alone, every[some], rtol=1e-4, atol=1e-5)
+
+
+def check_questions(case: TargetCase) -> None:
+    """The first question of every claim stands in the claim's own scope; others say why."""
+    questions = case.target.questions(POPULATION)
+    assert questions, "no question is asked"
+    for claim in {id(q.claim): q.claim for q in questions}.values():
+        first = next(q for q in questions if q.claim == claim)
+        assert first.scope == claim.scope, f"first asked in [{first.scope}], not [{claim.scope}]"
+        assert len(claim.source) > 15, f"too short a source: {claim.source!r}"
+        assert len(claim.statement) > 15, f"too short a statement: {claim.statement!r}"
+    for question in questions:
+        if question.scope != question.claim.scope:
+            assert question.note, "say why a reader would ask this"
+
+
+def check_exact_bounds_stay_below_proofs(case: TargetCase) -> None:
+    """No exact lower bound exceeds the least proved upper bound."""
+    accountants = all_accountants()
+    lowers = list(exact_bounds(case.target, POPULATION))
+    if not lowers:
+        raise SkipTest("no exact lower bound is known in the scope of any question")
+    for lower in lowers:
+        upper = least_upper_bound(case.target, lower.scope, POPULATION, lower.delta, accountants)
+        assert upper is not None, f"no upper bound in [{lower.scope}]"
+        assert lower.epsilon <= upper.epsilon * (1 + 1e-9), (
+            f"{lower.epsilon} is shown and {upper.epsilon} proved in [{lower.scope}]"
+        )
+
+
+def check_no_scope_is_charged_less_than_any_within_it_is_known_to_lose(case: TargetCase) -> None:
+    """At delta 0, over all scopes, whether or not a question asks about them."""
+    lost: dict[Scope, float] = {}
+    for scope in SCOPES:
+        mechanism = case.target.mechanism(scope, POPULATION)
+        if mechanism is not None:
+            lost[scope] = exact_lower_bound(mechanism, scope).epsilon
+    if not lost:
+        raise SkipTest("no mechanism is known in any scope")
+    accountants, found = all_accountants(), dict[tuple[str, Adjacency], float]()
+    for wide in SCOPES:
+        event = case.target.event(wide, POPULATION)
+        key = (repr(event), wide.adjacency)
+        if key not in found:
+            readers = [a for a in accountants if a.supports(event)]
+            epsilons = (a.bound(event, delta=0.0, scope=wide).epsilon for a in readers)
+            found[key] = min(epsilons, default=math.inf)
+        for scope, epsilon in lost.items():
+            assert not wide.covers(scope) or epsilon <= found[key] * (1 + 1e-9), (
+                f"{found[key]} is charged in [{wide}], {epsilon} lost in [{scope}]"
+            )
+
+
+def check_exact_bounds_are_of_what_is_sent(case: TargetCase) -> None:
+    """Nothing is known to be lost of an attribute, or of a rating's value, that changes no message.
+
+    Changed for all users, with all coins as they were, in the first round.
+    """
+    target = case.target
+    profiles, broadcast = case.received(0)
+    values = profiles.ratings.copy()
+    values.data[:] = np.where(values.data > 2, 1.0, 5.0)
+    attributes = {
+        key: Attribute(codes=(one.codes + 1) % len(one.categories), categories=one.categories)
+        for key, one in profiles.attributes.items()
+    }
+    before = dict(messages(target.upload(profiles, broadcast, np.random.default_rng(3))))
+    unsent = []
+    for changed, unit in (
+        (replace(profiles, attributes=attributes), Unit.ATTRIBUTE),
+        (replace(profiles, ratings=values), Unit.RATING),
+    ):
+        after = dict(messages(target.upload(changed, broadcast, np.random.default_rng(3))))
+        if all(np.array_equal(before[name], after[name]) for name in before):
+            unsent.append(unit)
+    if not unsent:
+        raise SkipTest("attributes and values of ratings both change its messages")
+    for scope in SCOPES:
+        if scope.unit in unsent and scope.adjacency is Adjacency.REPLACE:
+            mechanism = target.mechanism(scope, POPULATION)
+            assert mechanism is None, f"{mechanism} is stated in [{scope}], which is not sent"
+
+
+def check_weaker_vantages_are_never_proved_worse(case: TargetCase) -> None:
+    """Seeing less is never proved to cost more."""
+    accountants = all_accountants()
+    for question in case.target.questions(POPULATION):
+        epsilons = []
+        for vantage in (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE, Vantage.RELEASE):
+            scope = replace(question.scope, vantage=vantage)
+            bound = least_upper_bound(case.target, scope, POPULATION, 1e-6, accountants)
+            assert bound is not None, f"no upper bound in [{scope}]"
+            epsilons.append(bound.epsilon)
+        assert all(
+            after <= before * (1 + 1e-9)
+            for before, after in itertools.pairwise(epsilons)
+            if not math.isinf(before)
+        ), f"{epsilons} for server, shuffle, aggregate and release in [{question.scope}]"
+
+
+def check_events_compose_in_every_scope(case: TargetCase) -> None:
+    """Every scope has an event that some accountant reads, and twice of it costs no less.
+
+    Every accountant that reads it says so of both ways to write it twice, at one price.
+    """
+    accountants = all_accountants()
+    for scope, event in _events(case.target).items():
+        readers = [a for a in accountants if a.supports(event)]
+        assert readers, f"no accountant reads {event} in [{scope}]"
+        for accountant in readers:
+            prices = []
+            for priced in (
+                event,
+                SelfComposedDpEvent(event, 2),
+                ComposedDpEvent([event, event]),
+            ):
+                assert accountant.supports(priced), f"{accountant} does not read {priced}"
+                prices.append(accountant.bound(priced, delta=1e-6, scope=scope).epsilon)
+            once, twice, both = prices
+            said = f"{accountant} charges {once} for {event} in [{scope}], and twice {twice}"
+            assert once <= twice * (1 + 1e-9), said
+            assert twice == both or abs(twice - both) <= 1e-6 * twice, f"{said}, or {both}"
+
+
+def _events(target: Target) -> dict[Scope, DpEvent]:
+    """What is charged in every scope; of scopes of one adjacency and event, the first."""
+    found: dict[tuple[str, Adjacency], tuple[Scope, DpEvent]] = {}
+    for scope in SCOPES:
+        event = target.event(scope, POPULATION)
+        found.setdefault((repr(event), scope.adjacency), (scope, event))
+    return dict(found.values())
+
+
+def check_sampled_uploads_agree_with_the_stated_law(case: TargetCase) -> None:
+    """The client's code, sampled, agrees with the law that the target states for it.
+
+    At confidence 1 - 1e-9 the bound must not exceed the stated law's; and with 50,000 uploads a
+    world it must reach at least 0.8 of it (or 6.0 where it is larger): else the code does not do
+    what it says.
+    """
+    challenges = case.target.challenges()
+    if not challenges:
+        raise SkipTest("it offers no local game")
+    for challenge in challenges:
+        game = local.play(
+            challenge,
+            LikelihoodRatio(),
+            ClopperPearson(),
+            name="likelihood-ratio",
+            samples=50_000,
+            delta=0.0,
+            confidence=1 - 1e-9,
+            row_confidence=0.95,
+            rng=np.random.default_rng(7),
+        )
+        small = Population(n_users=USERS, n_items=challenge.profiles.n_items)
+        mechanism = challenge.target.mechanism(challenge.scope, small)
+        assert mechanism is not None, f"no law is stated in [{challenge.scope}]"
+        exact, found = exact_lower_bound(mechanism, challenge.scope).epsilon, game.bound.epsilon
+        assert min(0.8 * exact, 6.0) <= found <= exact, f"{found} measured, {exact} stated"
+
+
+def check_a_batch_of_clients_uploads_what_they_would_one_by_one(case: TargetCase) -> None:
+    """The same generator, going on from client to client, gives the same messages."""
+    profiles, broadcast = case.received()
+    rng = np.random.default_rng(3)
+    whole = dict(messages(case.target.upload(profiles, broadcast, rng)))
+    rng = np.random.default_rng(3)
+    single = [
+        dict(messages(case.target.upload(profiles.take(np.array([i])), broadcast, rng)))
+        for i in range(profiles.n_users)
+    ]
+    for name, values in whole.items():
+        parts = np.concatenate([one[name] for one in single])
+        # Single precision, summed in another order.
+        np.testing.assert_allclose(parts, values, err_msg=name, rtol=1e-5, atol=1e-6)
+
+
+def check_repeated_uploads_follow_profile_by_profile(case: TargetCase) -> None:
+    """Several uploads a profile are of the first profile, then of the second, and so on."""
+    profiles, broadcast = case.received()
+    uploads = case.target.upload(profiles, broadcast, np.random.default_rng(4), size=3)
+    np.testing.assert_array_equal(uploads.users, np.repeat(np.arange(profiles.n_users), 3))
+
+
+def check_a_message_depends_on_its_sender_only(case: TargetCase) -> None:
+    """A secret planted in all fields of one user changes nobody else's first message."""
+    _, broadcast = case.received(0)
+    one = case.rounds[0]
+    two = train(case.short, plant(data(), 4)).transcript.rounds[0]
+    np.testing.assert_array_equal(one.uploads.users, two.uploads.users)
+    others = np.flatnonzero(one.uploads.users != 4)
+    for name, component in one.uploads.components.items():
+        np.testing.assert_array_equal(
+            component.dense(others), two.uploads.components[name].dense(others), err_msg=name
+        )
+    for name, part in (broadcast or {}).items():
+        np.testing.assert_array_equal(part, (two.broadcast or {})[name])
+
+
+def check_what_no_system_reads_is_in_no_view(case: TargetCase) -> None:
+    """Identifiers, titles and the times of interactions leave every view as it is."""
+    interactions = data()
+    planted = replace(
+        interactions,
+        users=interactions.users + 4_611_686,
+        titles=tuple(f"secret {n}" for n in range(ITEMS)),
+        timestamps=None,
+    )
+    other = train(case.short, planted)
+    for vantage in Vantage:
+        assert same(view(case.run, vantage), view(other, vantage)), f"other at {vantage}"
+
+
+def check_views_hold_what_their_vantage_sees_and_no_more(case: TargetCase) -> None:
+    """Messages linked for the server, unlinked in the shuffle, summed in the aggregate."""
+    transcript = case.run.transcript
+    for vantage in Vantage:
+        shown = transcript.view(vantage, np.random.default_rng(0))
+        for one in shown.rounds:
+            linked, shuffled = vantage is Vantage.SERVER, vantage is Vantage.SHUFFLED
+            summed = vantage is Vantage.AGGREGATE
+            assert one.uploads is None or linked, f"linked messages at {vantage}"
+            assert one.shuffled is None or shuffled, f"a shuffled batch at {vantage}"
+            assert one.aggregate is None or summed, f"a sum of messages at {vantage}"
+            assert one.clear is None or linked or summed, f"clear messages at {vantage}"
+        if vantage is Vantage.RELEASE:
+            models = [one.broadcast for one in shown.rounds]
+            assert models == [transcript.release], "the release shows more than its model"
+
+
+def check_the_shuffle_hides_who_sent_what(case: TargetCase) -> None:
+    """The batch holds the messages that were sent, in an order that the senders do not set."""
+    rounds, transcript = case.rounds, case.run.transcript
+    batches = [transcript.view(Vantage.SHUFFLED, np.random.default_rng(s)).rounds for s in (1, 2)]
+    for number, one in enumerate(rounds):
+        first, second = (batch[number].shuffled or {} for batch in batches)
+        moved = []
+        for name, component in one.uploads.components.items():
+            whole = component.total()
+            a, b = first[name], second[name]
+            np.testing.assert_allclose(
+                a.dense(np.arange(len(a))).mean(axis=0, dtype=np.float64),
+                whole / max(len(component), 1),
+                rtol=1e-5,
+                atol=1e-6 * np.abs(whole).max(initial=0.0) + 1e-12,
+            )
+            x, y = (c.dense(np.arange(len(c))) for c in (a, b))
+            distinct = len(np.unique(x.reshape(len(x), -1), axis=0))
+            moved.append(distinct < 8 or not np.array_equal(x, y))
+        assert all(moved), "two shuffles left the messages in the same order"
+
+
+def check_odd_data_are_handled_or_refused(case: TargetCase) -> None:
+    """Strange shapes end in a training or in one InputError that says what was expected."""
+    for name, interactions in odd(data()).items():
+        refusal, run = "", None
+        try:
+            run = train(case.short, interactions)
+        except InputError as error:
+            refusal = str(error)
+        if run is None:
+            assert refusal.startswith("Expected"), f"{name}: {refusal}"
+            assert ". " in refusal, f"{name}: no remedy in: {refusal}"
+            assert name not in _PLAIN, f"{name} must be handled, got: {refusal}"
+        else:
+            _check_finite(case.target, run, interactions, name)
+    _check_finite(case.target, case.run, case.interactions, "explicit")
+
+
+def _check_finite(target: Target, run: Run, interactions: Interactions, name: str) -> None:
+    scores = target.score(run.model, interactions, np.arange(interactions.n_users))
+    assert scores.shape == interactions.ratings.shape, f"{name}: scores of {scores.shape}"
+    assert np.isfinite(scores).all(), f"{name}: scores are not finite"
+    for one in run.transcript.view(Vantage.SERVER).rounds:
+        for part, values in seen(one):
+            assert np.isfinite(values).all(), f"{name}: {part} is not finite"
+
+
+_PLAIN = ("an idle user", "a user with all items", "implicit")
+
+
+def odd(full: Interactions) -> dict[str, Interactions]:
+    """Data at the borders of what a system may meet."""
+    ratings = full.ratings.toarray()
+    idle, busy = ratings.copy(), ratings.copy()
+    idle[3] = 0
+    busy[3] = np.maximum(busy[3], 3)
+    of = partial(
+        Interactions.of,
+        attributes=full.attributes,
+        genres=full.genres,
+        genre_names=full.genre_names,
+    )
+    return {
+        "an idle user": of(idle),
+        "a user with all items": of(busy),
+        "implicit": of((ratings > 0) * 1.0),
+        "no attributes": Interactions.of(ratings),
+        "one user": full.take(np.array([2])),
+        "one item": Interactions.of(ratings[:, :1] + 1.0, attributes=full.attributes),
+        "nothing": Interactions.of(np.zeros((4, 5))),
+        "everything": Interactions.of(np.full((4, 5), 2.0)),
+    }
+
+
+def plant(interactions: Interactions, user: int) -> Interactions:
+    """The same data with every field of one user changed."""
+    ratings = interactions.ratings.toarray()
+    ratings[user] = np.where(ratings[user] > 0, 0.0, 4.5)
+    attributes = {
+        key: Attribute(
+            codes=np.where(
+                np.arange(interactions.n_users) == user,
+                (attribute.codes + 1) % len(attribute.categories),
+                attribute.codes,
+            ),
+            categories=attribute.categories,
+        )
+        for key, attribute in interactions.attributes.items()
+    }
+    return Interactions.of(
+        ratings,
+        attributes=attributes,
+        genres=interactions.genres,
+        genre_names=interactions.genre_names,
+    )
+
+
+CHECKS: tuple[Callable[[TargetCase], None], ...] = tuple(
+    check for name, check in sorted(globals().items()) if name.startswith("check_")
+)
+
+
+def check_target(target: Target) -> tuple[str, ...]:
+    """Run every check on it; return which do not apply, and why.
+
+    Raises AssertionError at the first check that fails.
+    """
+    return run_checks(CHECKS, TargetCase(target))
