@@ -12,7 +12,6 @@ from fedrec_auditor.accountants.losses.infinite import why_infinite
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Scope, Vantage
-from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.verdict import Verdict, exceeds, judge, refutes
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
 from fedrec_auditor.auditor.families import FAMILIES
@@ -135,7 +134,7 @@ def answer(
         delta=question.delta,
         accounted=accounted,
         measured=measured,
-        sizes=_sizes(target, population),
+        sizes=replace(target.sizes, items=population.n_items),
         beyond=question.beyond,
     )
     mechanism = target.mechanism(question.scope, population)
@@ -155,16 +154,6 @@ def answer(
         measured=measured,
         note=note,
         beyond=question.beyond,
-    )
-
-
-def _sizes(target: Target, population: Population) -> Sizes:
-    """How much the wider units and horizons hold, as far as the target's settings say."""
-    return Sizes(
-        items=population.n_items,
-        ratings=getattr(target, "trimmed", None),
-        reports=getattr(target, "reports", None),
-        rounds=getattr(target, "rounds", None),
     )
 
 

@@ -25,7 +25,7 @@ from fedrec_auditor.targets import catalogue
 from fedrec_auditor.targets.catalogue.entry import Computed, Entry
 from fedrec_auditor.targets.catalogue.parts.privrec_tables import (
     PRINTED,
-    Table,
+    PrintedEpsilon,
     counted,
     realisable,
     upper,
@@ -208,7 +208,9 @@ def _arithmetic(computed: Sequence[Computed]) -> Arithmetic | None:
     return Arithmetic.RIGHT if all(number.holds for number in computed) else Arithmetic.WRONG
 
 
-def tables(chosen: Sequence[Table] | None = None, *, jobs: int = 1) -> tuple[TableRow, ...]:
+def tables(
+    chosen: Sequence[PrintedEpsilon] | None = None, *, jobs: int = 1
+) -> tuple[TableRow, ...]:
     """PrivRec's Tables 3 and 4, every entry (or the ``chosen``) beside its counting and the truth.
 
     All 36 take about 20 seconds of one core.
@@ -218,7 +220,7 @@ def tables(chosen: Sequence[Table] | None = None, *, jobs: int = 1) -> tuple[Tab
     return tuple(sorted(made, key=made.__getitem__))
 
 
-def _table_row(place: int, cell: Table) -> tuple[int, TableRow]:
+def _table_row(place: int, cell: PrintedEpsilon) -> tuple[int, TableRow]:
     asked = {"clients": cell.clients, "n_users": cell.n_users}
     return place, TableRow(
         table=cell.number,

@@ -1,9 +1,10 @@
 """Finding the members of a family by name, without importing them.
 
 A family is a package with a ``base.py``; every other module in it holds one member, and its file
-name (underscores as hyphens) is the member's name. Members that belong together may have a room, a
-package of their own inside it; what members share is in a package called ``parts``. Third parties
-add members through entry points of the group ``fedrec_auditor.<family>``.
+name (underscores as hyphens) is the member's name. Its class is called like the file, or like the
+file and the family's noun (``LaplaceProtection`` in ``laplace.py``). Members that belong together
+may have a room, a package of their own inside it; what members share is in a package called
+``parts``. Third parties add members through entry points of the group ``fedrec_auditor.<family>``.
 """
 
 from __future__ import annotations
@@ -43,13 +44,14 @@ class Family:
         modules = self._modules()
         if name in modules:
             module = importlib.import_module(modules[name])
-            noun = name.replace("-", "")
+            own = name.replace("-", "")
+            known = (own, own + self.kind.removesuffix("s"))
             for attribute, value in vars(module).items():
-                if isinstance(value, type) and attribute.lower() == noun:
+                if isinstance(value, type) and attribute.lower() in known:
                     return value
             raise InputError(
                 f"Expected a class named after its file in {modules[name]}, found none. "
-                f"Rename the class so that it reads {noun!r} in lower case."
+                f"Rename the class so that it reads {own!r} in lower case."
             )
         loaded = self._plugins()[name].load()
         if not isinstance(loaded, type):

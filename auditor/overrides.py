@@ -64,7 +64,7 @@ def _aliases(kind: type[Any], known: set[str]) -> dict[str, str]:
         for name in names
         if name in known and letter not in known
     }
-    return {**usual, **getattr(kind, "aliases", {})}
+    return {**usual, **kind.aliases}
 
 
 def _value(text: str) -> Setting:

@@ -23,7 +23,7 @@ from fedrec_auditor.auditor import workers
 from fedrec_auditor.auditor.checkpoints import Checkpoints, versions
 from fedrec_auditor.auditor.plan import Plan, Resources, Setting, make_plan, make_resources
 from fedrec_auditor.auditor.progress import Observer
-from fedrec_auditor.auditor.tasks import Audit, Subject, Task, TaskResult
+from fedrec_auditor.auditor.tasks import Audit, AuditedTarget, Task, TaskResult
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import DataRow, Provenance, Record
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -120,23 +120,23 @@ def _run(
 
 def _job(audit: Audit, tasks: Sequence[Task], checkpoints: Checkpoints | None) -> Results:
     """Run tasks of one target in one thread, and keep each as soon as it is finished."""
-    subject, results = Subject(audit, tasks[0].target), {}
+    audited, results = AuditedTarget(audit, tasks[0].target), {}
     for task in tasks:
         with threadpoolctl.threadpool_limits(1):
-            results[task] = result = _timed(subject, task, alone=len(audit.targets) == 1)
+            results[task] = result = _timed(audited, task, alone=len(audit.targets) == 1)
         if checkpoints is not None and not result.errors:
             checkpoints.put(task, result)
     return results
 
 
-def _timed(subject: Subject, task: Task, *, alone: bool) -> TaskResult:
+def _timed(audited: AuditedTarget, task: Task, *, alone: bool) -> TaskResult:
     """Run a task; a fault in it is told in its result and loses no other task.
 
     So is a target's refusal of the data or its settings, unless no other target is audited.
     """
     started = time.perf_counter()
     try:
-        result = subject.run(task.step)
+        result = audited.run(task.step)
     except InputError as error:
         if alone:
             raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -149,7 +148,7 @@ class Audit:
         return np.random.default_rng(np.random.SeedSequence([self.plan.seed, *map(int, words)]))
 
 
-class Subject:
+class AuditedTarget:
     """One target of an audit; it is trained when the first step needs it, and once."""
 
     def __init__(self, audit: Audit, name: str) -> None:
@@ -177,8 +176,8 @@ class Subject:
         """What is held out, and the training on the rest; InputError if the data do not suffice."""
         audit, target = self._audit, self._audit.targets[self.name]
         assert audit.interactions is not None
-        if self._cut:
-            target = dataclasses.replace(target, rounds=QUICK_ROUNDS)  # type: ignore[type-var]
+        if audit.plan.quick:
+            target = target.shortened(QUICK_ROUNDS)
         held = utility.hold_out(target.evaluation, audit.interactions, audit.rng("held-out items"))
         seed = audit.rng(f"{target.name} training")
         return held, target.run(held.train, seed, None, audit.compute)
@@ -186,7 +185,7 @@ class Subject:
     @cached_property
     def _cut(self) -> str:
         """What a quick audit leaves out of the training, in words; nothing otherwise."""
-        rounds: int = getattr(self._audit.targets[self.name], "rounds", 0)
+        rounds = self._audit.targets[self.name].sizes.rounds or 0
         if not self._audit.plan.quick or rounds <= QUICK_ROUNDS:
             return ""
         return f"Quick: trained for {QUICK_ROUNDS} of {rounds} rounds."

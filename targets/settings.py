@@ -84,7 +84,7 @@ def share_or_none(value: float) -> bool:
 
 
 def boolean(value: float) -> bool:
-    """True or false."""
+    """Whether it is True or False."""
     return isinstance(value, bool)
 
 

@@ -1,7 +1,27 @@
-"""Tests compute in one thread, as the workers of an audit do: pytest runs as many as cores."""
-
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # read once, when numpy and torch are imported
+import pytest
+
+from fedrec_auditor.auditor.command_line import main
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: a process a core
+
+
+@pytest.fixture
+def cli(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Run the command in this process: (exit code, standard output, standard error)."""
+
+    def call(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["auditor", *map(str, words)])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        out, err = capsys.readouterr()
+        return int(caught.value.code or 0), out, err
+
+    return call

@@ -14,10 +14,10 @@ from fedrec_auditor.auditor.demonstrations.parts.beyond import Beyond
 from fedrec_auditor.auditor.demonstrations.parts.side_by_side import SideBySide
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
-from fedrec_auditor.targets.systems.federated_mf.parts.noisy_horizontal import presence
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 
-_SCOPE, _DELTA = presence("user"), 1e-5
+_SCOPE, _DELTA = scope_of("user"), 1e-5
 
 
 @dataclass(frozen=True, slots=True)

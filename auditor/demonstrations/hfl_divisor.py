@@ -12,10 +12,10 @@ from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
-from fedrec_auditor.targets.systems.federated_mf.parts.noisy_horizontal import presence
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 
-_SCOPE, _DELTA = presence("rating"), 1e-5
+_SCOPE, _DELTA = scope_of("rating"), 1e-5
 _PARTIES = 1 << 10  # of one user each, trained at once
 
 

@@ -219,5 +219,9 @@ def check_protection(protection: Protection) -> tuple[str, ...]:
     """Run every check on it; return which do not apply, and why.
 
     Raises AssertionError at the first check that fails.
+
+    >>> from fedrec_auditor.targets.protections.unprotected import Unprotected
+    >>> check_protection(Unprotected())
+    ('check_sampled_law: it states no law of an entry',)
     """
     return run_checks(CHECKS, protection)

@@ -76,5 +76,9 @@ def check_route(route: Route) -> tuple[str, ...]:
     """Run every check on it; return which do not apply, and why.
 
     Raises AssertionError at the first check that fails.
+
+    >>> from fedrec_auditor.targets.routes.direct import Direct
+    >>> check_route(Direct())
+    ()
     """
     return run_checks(CHECKS, route)

@@ -7,7 +7,7 @@ import numpy as np
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.catalogue.entry import Computed, Entry
 from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
-from fedrec_auditor.targets.systems.fedrec.parts.federated import PAPER
+from fedrec_auditor.targets.systems.fedrec.parts.composition import PAPER
 
 _ENTRY = any_pair(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND)
 _UPLOAD = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)

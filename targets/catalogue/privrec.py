@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scop
 from fedrec_auditor.targets.catalogue.entry import Computed, Entry
 from fedrec_auditor.targets.catalogue.parts.privrec_tables import (
     PRINTED,
-    Table,
+    PrintedEpsilon,
     counted,
     realisable,
     upper,
@@ -187,7 +187,7 @@ def _sent() -> tuple[Computed, ...]:
     )
 
 
-def _name(cell: Table) -> str:
+def _name(cell: PrintedEpsilon) -> str:
     return f"Table {cell.number}, q = {cell.clients}/{cell.n_users}, delta {cell.delta:g}"
 
 

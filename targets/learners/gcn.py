@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from fedrec_auditor.targets.learners.parts.embeddings import Embeddings, Neighbours
+from fedrec_auditor.targets.learners.parts.embeddings import Embeddings
+from fedrec_auditor.targets.learners.parts.work import Neighbours
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,5 +18,5 @@ class Gcn(Embeddings):
     """
 
     name = "gcn"
-    neighbours: ClassVar[Neighbours] = Neighbours.CONVOLVED
-    deep: ClassVar[bool] = True
+    neighbours = Neighbours.CONVOLVED
+    deep = True

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from fedrec_auditor.targets.learners.parts.embeddings import Embeddings, Neighbours
+from fedrec_auditor.targets.learners.parts.embeddings import Embeddings
+from fedrec_auditor.targets.learners.parts.work import Neighbours
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,5 +18,5 @@ class LightGcn(Embeddings):
     """
 
     name = "light-gcn"
-    neighbours: ClassVar[Neighbours] = Neighbours.ADDED
-    deep: ClassVar[bool] = False
+    neighbours = Neighbours.ADDED
+    deep = False

@@ -15,6 +15,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Critical, Domain
 from fedrec_auditor.targets.mechanisms.parts.coins import unit
+from fedrec_auditor.targets.mechanisms.parts.entries import OneBit
 from fedrec_auditor.targets.streams import Streams
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _BYTE = 256
 
 
 @dataclass(frozen=True, slots=True)
-class BitFlip:
+class BitFlip(OneBit):
     """P(1 | 1) = p and P(1 | 0) = q: epsilon = max(|ln(p/q)|, |ln((1-q)/(1-p))|) a bit.
 
     Both ratios count. That p/q <= e^eps alone bounds epsilon is a trap (Gao et al. 2020, section
@@ -66,16 +67,6 @@ class BitFlip:
     def epsilon(self) -> float:
         """The exact epsilon of one bit; infinite if an output is possible for one bit only."""
         return max(_log_ratio(self.p, self.q), _log_ratio(1.0 - self.p, 1.0 - self.q))
-
-    @property
-    def domain(self) -> Domain:
-        """One bit."""
-        return Domain(low=0, high=1, values=(0.0, 1.0))
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """One bit."""
-        return ()
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None

@@ -51,18 +51,18 @@ class Clipped:
 
     @property
     def domain(self) -> Domain:
-        """Every real number."""
+        """Every real number: values out of range are clipped."""
         return replace(self.mechanism.domain, low=-math.inf, high=math.inf)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """The inner one."""
+        """Shape of one output of the inner mechanism."""
         return self.mechanism.output_shape
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
     ) -> NDArray[Any]:
-        """Clip, then draw."""
+        """Clip ``value`` and randomize it by the inner mechanism."""
         return self.mechanism.randomize(self._clip(value), rng, size)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
@@ -74,7 +74,7 @@ class Clipped:
         return self.mechanism.critical()
 
     def event(self) -> DpEvent:
-        """The inner event."""
+        """The event of the inner mechanism, which clipping cannot worsen."""
         return self.mechanism.event()
 
     def _clip(self, value: ArrayLike) -> NDArray[Any]:
@@ -89,6 +89,6 @@ class _Curved(Clipped):
     __qualname__ = "Clipped"
 
     def divergence(self, epsilon: float) -> float:
-        """The inner curve."""
+        """The privacy curve of the inner mechanism."""
         assert isinstance(self.mechanism, Divergent)
         return self.mechanism.divergence(epsilon)

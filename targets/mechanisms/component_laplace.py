@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ComponentBudget:
+class NoisyComponent:
     """A named run of ``size`` coordinates, each of which may spend ``epsilon``."""
 
     name: str
@@ -52,7 +51,7 @@ class ComponentLaplace(Laplacian):
     Inputs and outputs are the components laid end to end, (*batch, total size).
     """
 
-    components: tuple[ComponentBudget, ...]
+    components: tuple[NoisyComponent, ...]
     clip: float
 
     def __post_init__(self) -> None:
@@ -62,26 +61,6 @@ class ComponentLaplace(Laplacian):
         if not names or len(set(names)) < len(names):
             raise InputError(f"Expected components of different names, got {names}. Rename them.")
 
-    @classmethod
-    def adaptive(
-        cls, sizes: Mapping[str, int], *, epsilon_min: float, epsilon_max: float, clip: float
-    ) -> Self:
-        """Budgets in equal steps from ``epsilon_min`` to ``epsilon_max``, in this order.
-
-        Eq. 11 with l = 0, 1, 2, 3 for user, item, MLP 1, MLP 2. Section 5.7 of the paper gives
-        others (30, 60, 40, 50): for those, name the components one by one.
-        """
-        budgets = np.linspace(epsilon_min, epsilon_max, len(sizes)).tolist()
-        named = zip(sizes.items(), budgets, strict=True)
-        return cls(
-            tuple(ComponentBudget(name, size, epsilon) for (name, size), epsilon in named), clip
-        )
-
-    @property
-    def epsilon_per_coordinate(self) -> dict[str, float]:
-        """What one coordinate of each component spends: the paper's epsilon_i."""
-        return {component.name: component.epsilon for component in self.components}
-
     @property
     def epsilon(self) -> float:
         """What one upload spends: the sum over all coordinates."""
@@ -89,12 +68,12 @@ class ComponentLaplace(Laplacian):
 
     @property
     def domain(self) -> Domain:
-        """Every real vector."""
+        """Every real vector of the total size: entries are clipped."""
         return Domain(low=-math.inf, high=math.inf, shape=self.output_shape)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """(total size,)."""
+        """One axis, the entries of all components laid end to end."""
         return (sum(component.size for component in self.components),)
 
     @property

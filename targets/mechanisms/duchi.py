@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.base import Critical
 from fedrec_auditor.targets.mechanisms.parts.coins import bernoulli
+from fedrec_auditor.targets.mechanisms.parts.entries import UnitEntry
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, flip_rate
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ LEAST = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Duchi:
+class Duchi(UnitEntry):
     """+B with 1/2 + x (e^eps - 1)/(2 (e^eps + 1)), else -B; B = (e^eps + 1)/(e^eps - 1).
 
     Exactly epsilon-private, attained by x = 1 against x = -1, and unbiased: the mean output is x.
@@ -44,18 +45,8 @@ class Duchi:
 
     @property
     def magnitude(self) -> float:
-        """B."""
+        """B, the absolute value of every output."""
         return 1.0 / (1.0 - 2.0 * self.flip)
-
-    @property
-    def domain(self) -> Domain:
-        """[-1, 1]."""
-        return Domain(low=-1, high=1)
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """One number."""
-        return ()
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None

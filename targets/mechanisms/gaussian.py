@@ -7,7 +7,6 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Domain
 from fedrec_auditor.targets.mechanisms.parts.additive import (
     Normal,
     check_mu,
@@ -16,12 +15,13 @@ from fedrec_auditor.targets.mechanisms.parts.additive import (
     gaussian_divergence,
     gaussian_mu,
 )
+from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry
 
 __all__ = ["Gaussian", "gaussian_divergence", "gaussian_mu"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gaussian(Normal):
+class Gaussian(BoundedEntry, Normal):
     """Noise N(0, sigma^2) on an entry in [low, high]: no epsilon holds at delta 0.
 
     Far out the log-ratio grows without bound; at delta > 0 the exact curve is that of
@@ -46,18 +46,8 @@ class Gaussian(Normal):
 
     @property
     def mu(self) -> float:
-        """(high - low)/sigma."""
+        """The sensitivity in standard deviations, (high - low)/sigma."""
         return (self.high - self.low) / self.sigma
-
-    @property
-    def domain(self) -> Domain:
-        """[low, high]."""
-        return Domain(low=self.low, high=self.high)
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """One number."""
-        return ()
 
     @property
     def noise_scale(self) -> float:
@@ -65,5 +55,5 @@ class Gaussian(Normal):
         return self.sigma
 
     def center(self, value: NDArray[Any]) -> NDArray[Any]:
-        """The entry."""
+        """What the noise is added to: the entry as it is."""
         return value

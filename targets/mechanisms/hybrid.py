@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.base import Critical
 from fedrec_auditor.targets.mechanisms.duchi import Duchi
 from fedrec_auditor.targets.mechanisms.parts.coins import bernoulli
+from fedrec_auditor.targets.mechanisms.parts.entries import UnitEntry
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, ratio_of_flip
 from fedrec_auditor.targets.mechanisms.piecewise import LEAST, MOST, Piecewise
 
@@ -25,7 +26,7 @@ THRESHOLD = math.log((2.0 * _ROOTS - 5.0) / 27.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Hybrid:
+class Hybrid(UnitEntry):
     """``Piecewise`` with probability 1 - e^(-eps/2), else ``Duchi``; up to eps 0.61 ``Duchi`` only.
 
     Exactly epsilon-private, as both are and the choice says nothing of the input; unbiased. At
@@ -44,18 +45,8 @@ class Hybrid:
 
     @property
     def share(self) -> float:
-        """Probability of ``Piecewise``."""
+        """Probability with which the ``Piecewise`` mechanism is used."""
         return -math.expm1(-self.epsilon / 2.0) if self.epsilon > THRESHOLD else 0.0
-
-    @property
-    def domain(self) -> Domain:
-        """[-1, 1]."""
-        return Domain(low=-1, high=1)
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """One number."""
-        return ()
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None

@@ -8,28 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.base import Critical
+from fedrec_auditor.targets.mechanisms.parts.entries import OneBit
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(OneBit):
     """The output is the input: epsilon is infinite, as any output names its input.
 
     Elementwise over arrays of bits, which are enough to show it. Outputs are bool.
     """
-
-    @property
-    def domain(self) -> Domain:
-        """One bit."""
-        return Domain(low=0, high=1, values=(0.0, 1.0))
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """One bit."""
-        return ()
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
@@ -52,7 +43,7 @@ class Identity:
         )
 
     def event(self) -> DpEvent:
-        """Non-private."""
+        """A non-private event: the output is the input."""
         from dp_accounting import NonPrivateDpEvent
 
         return NonPrivateDpEvent()

@@ -16,6 +16,7 @@ from fedrec_auditor.targets.mechanisms.parts.categories import (
     one_hot,
 )
 from fedrec_auditor.targets.mechanisms.parts.coins import bernoulli
+from fedrec_auditor.targets.mechanisms.parts.entries import OneNumber
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, share_of_noise
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class KAry:
+class KAry(OneNumber):
     """The true category with e^eps/(e^eps + k - 1), any other one with 1/(e^eps + k - 1).
 
     Exactly epsilon-private: the report says the truth e^eps times as likely as any other input
@@ -49,13 +50,8 @@ class KAry:
 
     @property
     def domain(self) -> Domain:
-        """One category."""
+        """One category, a whole number from 0."""
         return categories_domain(self.categories)
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """One category."""
-        return ()
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.base import Critical
 from fedrec_auditor.targets.mechanisms.parts.additive import Laplacian, check_positive, check_range
+from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Laplace(Laplacian):
+class Laplace(BoundedEntry, Laplacian):
     """Noise of scale b on an entry in [low, high]: epsilon = (high - low)/b, and exactly so.
 
     Elementwise over arrays of any shape: every entry is an input of its own. The range counts, not
@@ -39,22 +40,12 @@ class Laplace(Laplacian):
         return (self.high - self.low) / self.scale
 
     @property
-    def domain(self) -> Domain:
-        """[low, high]."""
-        return Domain(low=self.low, high=self.high)
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """One number."""
-        return ()
-
-    @property
     def noise_scale(self) -> float:
-        """b."""
+        """The scale b of the noise."""
         return self.scale
 
     def center(self, value: NDArray[Any]) -> NDArray[Any]:
-        """The entry."""
+        """What the noise is added to: the entry as it is."""
         return value
 
     def critical(self) -> Critical:

@@ -98,17 +98,12 @@ class NoiseReplacement(NormalCurve):
 
     @property
     def mu(self) -> float:
-        """sensitivity/(sigma sqrt(v))."""
+        """Sensitivity over the noise that is left, sensitivity/(sigma sqrt(v))."""
         return self.sensitivity / (self.sigma * math.sqrt(self.variance))
 
     @property
-    def claimed_mu(self) -> float:
-        """sensitivity/sigma, as Theorem 5 has it."""
-        return self.sensitivity / self.sigma
-
-    @property
     def domain(self) -> Domain:
-        """[0, sensitivity]."""
+        """One number in [0, sensitivity]."""
         return Domain(low=0.0, high=self.sensitivity)
 
     @property

@@ -73,7 +73,7 @@ class ObjectivePerturbation(Laplacian):
 
     @property
     def domain(self) -> Domain:
-        """Every real vector."""
+        """Every real vector of coefficients."""
         return Domain(low=-math.inf, high=math.inf, shape=(self.dimension,))
 
     @property
@@ -83,7 +83,7 @@ class ObjectivePerturbation(Laplacian):
 
     @property
     def noise_scale(self) -> float:
-        """D/eps."""
+        """The scale D/eps of the Laplace noise."""
         d = self.dimension
         return 2.0 * (abs(self.linear) * d + abs(self.quadratic) * d**2) / self.budget
 
@@ -102,7 +102,7 @@ class ObjectivePerturbation(Laplacian):
         return Critical(inputs=inputs, outputs=self.center(inputs))
 
     def event(self) -> DpEvent:
-        """A pure epsilon."""
+        """A pure event of this epsilon."""
         from fedrec_auditor.accountants.events.leaves import PureDpEvent
 
         return PureDpEvent(self.epsilon)

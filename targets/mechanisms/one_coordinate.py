@@ -59,12 +59,12 @@ class OneCoordinate:
 
     @property
     def domain(self) -> Domain:
-        """[-1, 1]^dimension."""
+        """Vectors (dimension,) of entries in [-1, 1]."""
         return Domain(low=-1, high=1, shape=(self.dimension,))
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """[coordinate, bit]."""
+        """Two numbers: the coordinate, and its bit."""
         return (2,)
 
     def project(self, value: ArrayLike) -> NDArray[np.float64]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.base import Critical
 from fedrec_auditor.targets.mechanisms.parts.coins import bernoulli
+from fedrec_auditor.targets.mechanisms.parts.entries import UnitEntry
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, share_of_noise
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ LEAST, MOST = 1e-9, 40.0
 
 
 @dataclass(frozen=True, slots=True)
-class Piecewise:
+class Piecewise(UnitEntry):
     """Density e^eps as high on [l(x), r(x)] as elsewhere on [-C, C]: exactly epsilon-private.
 
     C = (e^(eps/2) + 1)/(e^(eps/2) - 1), r - l = C - 1 and l(x) = (C + 1) x/2 - (C - 1)/2, so that
@@ -53,16 +54,6 @@ class Piecewise:
     def magnitude(self) -> float:
         """C, the largest output."""
         return _CELLS / (_CELLS - self._near) / (1.0 - self.noise)
-
-    @property
-    def domain(self) -> Domain:
-        """[-1, 1]."""
-        return Domain(low=-1, high=1)
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """One number."""
-        return ()
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None

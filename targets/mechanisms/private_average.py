@@ -75,12 +75,12 @@ class PrivateAverage(Normal):
 
     @property
     def domain(self) -> Domain:
-        """Every real vector."""
+        """Every real vector (dimension,): updates are clipped."""
         return Domain(low=-math.inf, high=math.inf, shape=(self.dimension,))
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """(dimension + 1,)."""
+        """The noisy average (dimension,) and the noisy share."""
         return (self.dimension + 1,)
 
     @property

@@ -57,7 +57,7 @@ class Product:
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """(length, *inner output)."""
+        """One output of the inner mechanism an entry, (length, ...)."""
         return (self.length, *self.mechanism.output_shape)
 
     def randomize(

@@ -48,12 +48,12 @@ class Repeated:
 
     @property
     def domain(self) -> Domain:
-        """The inner domain."""
+        """Inputs of the inner mechanism."""
         return self.mechanism.domain
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """(count, *inner output)."""
+        """One output of the inner mechanism a use, (count, ...)."""
         return (self.count, *self.mechanism.output_shape)
 
     def randomize(

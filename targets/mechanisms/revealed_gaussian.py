@@ -64,7 +64,7 @@ class RevealedGaussian:
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """(count, 2)."""
+        """For every use whether it was sampled, and the noisy sum: (count, 2)."""
         return (self.count, 2)
 
     def randomize(

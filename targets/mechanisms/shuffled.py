@@ -13,8 +13,9 @@ from scipy.special import expit
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.base import Critical
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.parts.entries import UnitEntry
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -25,7 +26,7 @@ _RARE = 750.0
 
 
 @dataclass(frozen=True, slots=True)
-class Shuffled:
+class Shuffled(UnitEntry):
     """How many of ``n_users`` shuffled reports are +B, when all others hold -1.
 
     Each user sends +B with probability (1 + v (e^eps - 1)/(e^eps + 1))/2 for the entry v in
@@ -47,16 +48,6 @@ class Shuffled:
             raise InputError(
                 f"Expected n_users >= 1, got n_users={self.n_users!r}. Count the senders."
             )
-
-    @property
-    def domain(self) -> Domain:
-        """One entry."""
-        return Domain(low=-1, high=1)
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """A number."""
-        return ()
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.base import Critical
 from fedrec_auditor.targets.mechanisms.parts.coins import exponential_coin, geometric
+from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -23,7 +24,7 @@ _MOST_STEPS = 2**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnappedLaplace:
+class SnappedLaplace(BoundedEntry):
     """An entry plus Laplace noise, rounded to multiples of a power of two, clamped to +-bound.
 
     The grid is the least power of two that is at least ``scale``. Rounding and clamping forget, so
@@ -69,16 +70,6 @@ class SnappedLaplace:
         critical = self.critical()
         first, second = self.log_prob(critical.outputs, critical.inputs[:, None])
         return float(np.abs(first - second).max())
-
-    @property
-    def domain(self) -> Domain:
-        """[low, high]."""
-        return Domain(low=self.low, high=self.high)
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """One number, a multiple of the grid."""
-        return ()
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None

@@ -51,17 +51,17 @@ class VectorGaussian(Normal):
 
     @property
     def mu(self) -> float:
-        """2C/sigma."""
+        """The distance of opposite vectors in standard deviations, 2C/sigma."""
         return 2.0 * self.clip / self.sigma
 
     @property
     def domain(self) -> Domain:
-        """Every real vector."""
+        """Every real vector (dimension,): it is clipped in norm."""
         return Domain(low=-math.inf, high=math.inf, shape=(self.dimension,))
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """(dimension,)."""
+        """One axis of ``dimension`` entries."""
         return (self.dimension,)
 
     @property
@@ -70,5 +70,5 @@ class VectorGaussian(Normal):
         return self.sigma
 
     def center(self, value: NDArray[Any]) -> NDArray[np.float64]:
-        """The clipped vector."""
+        """What the noise is added to: the vector, clipped in norm."""
         return clip_norm(value, self.clip)

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Unit
-from fedrec_auditor.targets.mechanisms.clipped import Clipped
-from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace
 from fedrec_auditor.targets.protections.base import Promise
-from fedrec_auditor.targets.protections.parts.noise import (
-    ClippedNoise,
-    Noisy,
-    clipped_laplace,
-    laplace_upload,
-)
-from fedrec_auditor.targets.settings import check_settings, positive
-
-_GROUPS = ("user", "item", "mlp1", "mlp2")
+from fedrec_auditor.targets.protections.parts.noise import LaplaceNoise
+from fedrec_auditor.targets.settings import check_settings, numbers, positive
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaptiveLaplace(Noisy):
+class AdaptiveLaplace(LaplaceNoise):
     """Entries clipped to [-clip, clip], noise of scale 2 clip / epsilon of the entry's group.
 
     An entry spends its group's epsilon, exactly: the range is 2 clip, and so is the sensitivity. A
@@ -56,16 +46,14 @@ class AdaptiveLaplace(Noisy):
 
     def budget(self, group: str) -> float:
         """Epsilon of an entry of ``group``; InputError for a group that has none."""
-        if group not in _GROUPS:
+        budgets = numbers(self)
+        del budgets["clip"]
+        if group not in budgets:
             raise InputError(
-                f"Expected a model of groups among {', '.join(_GROUPS)}, got {group!r}. Use "
+                f"Expected a model of groups among {', '.join(budgets)}, got {group!r}. Use "
                 "laplace, which has one epsilon for all."
             )
-        return float(getattr(self, group))
-
-    def noise(self, group: str) -> ClippedNoise:
-        """Laplace noise of scale 2 clip / epsilon."""
-        return ClippedNoise(self.clip, 2.0 * self.clip / self.budget(group))
+        return budgets[group]
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
         """Every parameter its own epsilon, at most the largest."""
@@ -81,15 +69,3 @@ class AdaptiveLaplace(Noisy):
                 ),
             ),
         )
-
-    def coordinate(self, group: str) -> Clipped:
-        """Laplace noise on an entry of [-clip, clip]."""
-        return clipped_laplace(self.budget(group), self.clip)
-
-    def upload(self, sizes: Mapping[str, int]) -> ComponentLaplace:
-        """All entries, each at the budget of its group."""
-        return laplace_upload({g: (n, self.budget(g)) for g, n in sizes.items()}, self.clip)
-
-    def spent(self, sizes: Mapping[str, int]) -> float:
-        """The sum over all entries."""
-        return self.upload(sizes).epsilon

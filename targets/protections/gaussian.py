@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.statements.scope import Unit
-from fedrec_auditor.targets.mechanisms import gaussian
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
+from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.protections.base import Promise
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise, Noisy
@@ -18,7 +18,7 @@ _DELTA = 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gaussian(Noisy):
+class GaussianProtection(Noisy):
     """Entries clipped to [-clip, clip], noise N(0, sigma^2) on every one of them.
 
     No epsilon holds at delta 0. At delta > 0 an entry has the curve of mu = 2 clip / sigma, and an
@@ -41,7 +41,7 @@ class Gaussian(Noisy):
         return ClippedNoise(self.clip, self.sigma, normal=True)
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """No number."""
+        """What the paper says of the noise, without a number."""
         return (
             Promise(
                 epsilon=math.inf,
@@ -56,9 +56,9 @@ class Gaussian(Noisy):
 
     def coordinate(self, group: str) -> Clipped:
         """Normal noise on an entry of [-clip, clip]."""
-        return Clipped(gaussian.Gaussian(sigma=self.sigma, low=-self.clip, high=self.clip))
+        return Clipped(Gaussian(sigma=self.sigma, low=-self.clip, high=self.clip))
 
     def upload(self, sizes: Mapping[str, int]) -> Clipped:
         """All entries: two uploads may lie in opposite corners."""
-        inner = gaussian.Gaussian(sigma=self.sigma, low=-self.clip, high=self.clip)
+        inner = Gaussian(sigma=self.sigma, low=-self.clip, high=self.clip)
         return Clipped(Product(inner, sum(sizes.values())))

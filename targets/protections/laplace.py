@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.statements.scope import Unit
-from fedrec_auditor.targets.mechanisms.clipped import Clipped
-from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace
 from fedrec_auditor.targets.protections.base import Promise
-from fedrec_auditor.targets.protections.parts.noise import (
-    ClippedNoise,
-    Noisy,
-    clipped_laplace,
-    laplace_upload,
-)
+from fedrec_auditor.targets.protections.parts.noise import LaplaceNoise
 from fedrec_auditor.targets.settings import check_settings, positive
 
 
 @dataclass(frozen=True, kw_only=True)
-class Laplace(Noisy):
+class LaplaceProtection(LaplaceNoise):
     """Entries clipped to [-clip, clip], noise of scale 2 clip / epsilon on every one of them.
 
     An entry spends ``epsilon``, exactly, and a whole upload so many times that as it has entries.
@@ -34,9 +26,9 @@ class Laplace(Noisy):
     def __post_init__(self) -> None:
         check_settings(self, epsilon=positive, clip=positive)
 
-    def noise(self, group: str) -> ClippedNoise:
+    def budget(self, group: str) -> float:
         """The same for every group."""
-        return ClippedNoise(self.clip, 2.0 * self.clip / self.epsilon)
+        return self.epsilon
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
         """Every parameter the same epsilon."""
@@ -50,15 +42,3 @@ class Laplace(Noisy):
                 ),
             ),
         )
-
-    def coordinate(self, group: str) -> Clipped:
-        """Laplace noise on an entry of [-clip, clip]."""
-        return clipped_laplace(self.epsilon, self.clip)
-
-    def upload(self, sizes: Mapping[str, int]) -> ComponentLaplace:
-        """All entries."""
-        return laplace_upload({g: (n, self.epsilon) for g, n in sizes.items()}, self.clip)
-
-    def spent(self, sizes: Mapping[str, int]) -> float:
-        """``epsilon`` times the number of entries."""
-        return self.upload(sizes).epsilon

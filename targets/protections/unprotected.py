@@ -19,7 +19,7 @@ class Unprotected(Kept):
     """
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """No epsilon."""
+        """One promise without an epsilon."""
         return (
             Promise(
                 epsilon=math.inf,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Route(Protocol):
-    """Who sees what of the uploads, and what the way is worth in an accountant's terms."""
+    """Who sees what of the uploads, and the event that an accountant charges for it."""
 
     @property
     def vantage(self) -> Vantage:

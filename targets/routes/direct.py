@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Direct:
-    """The server sees every upload: the way is worth nothing."""
+    """The server sees every upload, so that the route adds no privacy."""
 
     vantage = Vantage.SERVER
 
     def event(self, local: DpEvent, epsilon: float, n_senders: int) -> DpEvent:
-        """The local event."""
+        """The local event: the server sees every upload."""
         return local

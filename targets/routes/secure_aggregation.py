@@ -22,5 +22,5 @@ class SecureAggregation:
     vantage = Vantage.AGGREGATE
 
     def event(self, local: DpEvent, epsilon: float, n_senders: int) -> DpEvent:
-        """The local event."""
+        """The local event: a sum is a function of the uploads."""
         return local

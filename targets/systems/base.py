@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import DEFAULT as DEFAULT
 from fedrec_auditor.targets.compute import Compute as Compute
@@ -131,6 +132,11 @@ class Target(Protocol):
     """
 
     @property
+    def aliases(self) -> Mapping[str, str]:
+        """Other names of settings on the command line, such as the paper's; the class has them."""
+        ...
+
+    @property
     def name(self) -> str:
         """Name on the command line."""
         ...
@@ -148,6 +154,15 @@ class Target(Protocol):
     @property
     def evaluation(self) -> Evaluation:
         """How the paper measures utility."""
+        ...
+
+    @property
+    def sizes(self) -> Sizes:
+        """Rounds of a training, reports of a user and round, ratings of a user, where known."""
+        ...
+
+    def shortened(self, rounds: int) -> Target:
+        """The same system with a training of at most so many rounds."""
         ...
 
     def questions(self, population: Population) -> tuple[Question, ...]:

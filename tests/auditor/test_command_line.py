@@ -14,7 +14,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.commands.run import FailOn, exit_code
-from fedrec_auditor.auditor.tasks import Subject, TaskResult
+from fedrec_auditor.auditor.tasks import AuditedTarget, TaskResult
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
 
@@ -144,19 +144,19 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
 
     plan = read_plan(done / "plan.toml")
     ran: list[str] = []
-    real = Subject.run
+    real = AuditedTarget.run
 
-    def counted(self: Subject, step: str) -> TaskResult:
+    def counted(self: AuditedTarget, step: str) -> TaskResult:
         if len(ran) == 5:
             raise KeyboardInterrupt
         ran.append(step)
         return real(self, step)
 
-    monkeypatch.setattr(Subject, "run", counted)
+    monkeypatch.setattr(AuditedTarget, "run", counted)
     with pytest.raises(KeyboardInterrupt):
         runner.run_plan(plan, make_resources(1), out=tmp_path)
     assert not (tmp_path / "report.json").exists()
-    monkeypatch.setattr(Subject, "run", real)
+    monkeypatch.setattr(AuditedTarget, "run", real)
     seen: list[int] = []
     record = runner.run_plan(
         plan, make_resources(1), out=tmp_path, observe=lambda done, *_: seen.append(done)
@@ -176,7 +176,7 @@ def test_an_interrupt_is_one_line_and_exit_code_3(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Subject, "run", interrupted)
+    monkeypatch.setattr(AuditedTarget, "run", interrupted)
     words = ("run", "fcf", "--data", "synthetic", "--jobs", "1", "--out", tmp_path)
     code, _, err = cli(*words)
     assert code == 3
@@ -188,14 +188,14 @@ def test_an_interrupt_is_one_line_and_exit_code_3(
 def test_a_fault_in_one_task_loses_no_other(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Subject.run
+    real = AuditedTarget.run
 
-    def faulty(self: Subject, step: str) -> TaskResult:
+    def faulty(self: AuditedTarget, step: str) -> TaskResult:
         if step == "utility":
             raise ZeroDivisionError("a bug")
         return real(self, step)
 
-    monkeypatch.setattr(Subject, "run", faulty)
+    monkeypatch.setattr(AuditedTarget, "run", faulty)
     plan = tmp_path / "plan.toml"
     plan.write_text('targets = ["dplcf-sp"]\nattacks = ["bit-decoding"]\ndata = "synthetic"\n')
     code, _, _ = cli("run", "--plan", plan, "--quick", "--jobs", "1", "--out", tmp_path / "out")
@@ -210,14 +210,14 @@ def test_a_target_that_refuses_its_data_is_named_and_loses_no_other(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With nothing else to audit it is bad input; beside others their findings are kept."""
-    real = Subject.run
+    real = AuditedTarget.run
 
-    def refusing(self: Subject, step: str) -> TaskResult:
+    def refusing(self: AuditedTarget, step: str) -> TaskResult:
         if self.name == "fcf":
             raise InputError("Expected a training that stays finite, got none.")
         return real(self, step)
 
-    monkeypatch.setattr(Subject, "run", refusing)
+    monkeypatch.setattr(AuditedTarget, "run", refusing)
     words = ("--data", "synthetic", "--quick", "--jobs", "1", "--out", tmp_path)
     code, _, err = cli("run", "fcf", *words)
     assert (code, err.count("stays finite")) == (2, 1)

@@ -11,7 +11,7 @@ import pytest
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit
 from fedrec_auditor.auditor.plan import Plan
-from fedrec_auditor.auditor.tasks import BOUNDS, QUICK_ROUNDS, Audit, Subject
+from fedrec_auditor.auditor.tasks import BOUNDS, QUICK_ROUNDS, Audit, AuditedTarget
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Run
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
@@ -38,9 +38,9 @@ def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyP
     tasks = audit.tasks()
     assert len(set(tasks)) == len(tasks) == 2 * (2 + 2)
     for job in audit.jobs(tasks, workers=2):
-        subject = Subject(audit, job[0].target)
+        audited = AuditedTarget(audit, job[0].target)
         for task in job:
-            subject.run(task.step)
+            audited.run(task.step)
     assert trained == {"fcf": 1, "dplcf-sp": 1}
 
 
@@ -61,7 +61,7 @@ def test_a_quick_training_is_shorter() -> None:
     lengths = []
     for quick in (True, False):
         plan = Plan(targets=("fmf-lfl",), attacks=(), quick=quick, settings=settings)
-        _, run = Subject(Audit.of(plan, data), "fmf-lfl").trained
+        _, run = AuditedTarget(Audit.of(plan, data), "fmf-lfl").trained
         lengths.append(len(run.transcript.rounds))
     assert lengths == [QUICK_ROUNDS, QUICK_ROUNDS + 5]
 
@@ -71,7 +71,7 @@ def test_bounds_of_an_upload_count_the_features_that_these_data_have() -> None:
     data = Synthetic(n_users=12, n_items=10, profile=4).load()
     data = replace(data, attributes={})
     plan = Plan(targets=("fedrec-apm",), attacks=(), quick=True)
-    found = Subject(Audit.of(plan, data), "fedrec-apm").run(BOUNDS)
+    found = AuditedTarget(Audit.of(plan, data), "fedrec-apm").run(BOUNDS)
     sent = FedRecApm(rounds=1).run(data, np.random.default_rng(0)).transcript.rounds[0].uploads
     budgets = {"user": 30.0, "item": 60.0, "mlp1": 40.0, "mlp2": 50.0}
     spent = sum(

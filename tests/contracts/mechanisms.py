@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.testing.mechanisms import (
 from fedrec_auditor.auditor.verification.verification import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
-from fedrec_auditor.targets.mechanisms.component_laplace import ComponentBudget, ComponentLaplace
+from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.discrete_gaussian import DiscreteGaussian
 from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
 from fedrec_auditor.targets.mechanisms.duchi import Duchi
@@ -40,14 +40,12 @@ from fedrec_auditor.targets.mechanisms.objective_perturbation import ObjectivePe
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.optimal_unary import OptimalUnary
 from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
-from fedrec_auditor.targets.mechanisms.post_processed import PostProcessed
 from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
 from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
 from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
 from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
-from fedrec_auditor.targets.mechanisms.shuffled_reports import ShuffledReports
 from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
 from fedrec_auditor.targets.mechanisms.symmetric_unary import SymmetricUnary
 from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
@@ -139,20 +137,6 @@ def _on_pieces(mechanism: Piecewise | Hybrid, atoms: tuple[float, ...] = ()) -> 
     )
 
 
-def _sum(bits: NDArray[Any]) -> NDArray[Any]:
-    return bits.sum(axis=-1)
-
-
-def _parity(category: NDArray[Any]) -> NDArray[Any]:
-    return np.stack([category % 2, np.ones_like(category)], axis=-1)
-
-
-def _counts(kinds: int, n_users: int) -> NDArray[Any]:
-    """All ways to share users out over kinds."""
-    ways = itertools.product(range(n_users + 1), repeat=kinds)
-    return np.array([way for way in ways if sum(way) == n_users])
-
-
 def _told(mechanism: RevealedGaussian) -> Case:
     """A normal coin a use, and a normal sum around the value if the coin is low."""
     rate, z = mechanism.sampling_probability, mechanism.noise_multiplier
@@ -216,17 +200,6 @@ _FURTHER: dict[str, tuple[Case, ...]] = {
         )
         for scale, bound, grid in ((0.7, 20.0, 1.0), (0.25, 2.0, 0.25), (2.5, 4.0, 4.0))
     ),
-    "post-processed": (
-        Case(PostProcessed(Product(BitFlip(0.8, 0.3), 3), _sum), _tuples(3), np.arange(4)),
-        Case(PostProcessed(KAry(1.5, 5), _parity), np.arange(5), np.array([[0, 1], [1, 1]])),
-        Case(PostProcessed(OptimalUnary(1.0, 3), _sum), np.arange(3), np.arange(4)),
-    ),
-    "shuffled-reports": (
-        Case(ShuffledReports(KAry(1.5, 3), (0, 2, 2)), np.arange(3), _counts(3, 4)),
-        Case(ShuffledReports(BitFlip(0.8, 0.3), (0, 0, 1)), _BITS, _counts(2, 4)),
-        Case(ShuffledReports(Product(BitFlip(0.8, 0.3), 2), ((0, 1),)), _tuples(2), _counts(4, 2)),
-        Case(ShuffledReports(KAry(1.5, 3), ()), np.arange(3), _counts(3, 1)),
-    ),
 }
 
 # At least one case a member of the family; test_mechanisms.py checks that none is forgotten.
@@ -287,7 +260,7 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
     "component-laplace": (
         Case(
             ComponentLaplace(
-                (ComponentBudget("user", 1, 0.5), ComponentBudget("item", 2, 2.0)), clip=0.5
+                (NoisyComponent("user", 1, 0.5), NoisyComponent("item", 2, 2.0)), clip=0.5
             ),
             np.array([[-3.0, 0.5, 0.0], [1.0, -0.7, -2.0], [0.3, 0.2, 0.1]]),
             None,

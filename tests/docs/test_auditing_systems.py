@@ -8,7 +8,7 @@ from pathlib import Path
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.plan import CORE, make_target, read_plan
 from fedrec_auditor.targets.learners.ncf import Ncf
-from fedrec_auditor.targets.protections.laplace import Laplace
+from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 from fedrec_auditor.targets.routes.shuffler import Shuffler
 from fedrec_auditor.targets.systems.fedrec.fedncf import FedNcf
 
@@ -32,7 +32,10 @@ def test_the_plan_composes_what_the_page_says(tmp_path: Path) -> None:
     path.write_text(found.group(1), "utf-8")
     target = make_target("fedncf", read_plan(path))
     assert target == FedNcf(
-        rounds=20, learner=Ncf(dimension=32), protection=Laplace(epsilon=5.0), route=Shuffler()
+        rounds=20,
+        learner=Ncf(dimension=32),
+        protection=LaplaceProtection(epsilon=5.0),
+        route=Shuffler(),
     )
 
 

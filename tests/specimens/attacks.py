@@ -30,17 +30,16 @@ class Sizes:
         return Scores(values=self.scores(view, rng)[pairs[:, 0]])
 
     def scores(self, view: View, rng: np.random.Generator) -> np.ndarray:
-        return sum(self.score(part, view) for part in components(view))
+        uploads = view.rounds[-1].uploads
+        assert uploads is not None
+        found = np.zeros(view.public.n_users)
+        for component in uploads.components.values():
+            found[uploads.users] += self.score(component, view)
+        return found
 
     def score(self, component: Any, view: View) -> np.ndarray:
         values = component.dense(np.arange(len(component)))
-        return np.abs(values, dtype=float).reshape(len(values), -1).sum(axis=1)
-
-
-def components(view: View) -> list[Any]:
-    uploads = view.rounds[-1].uploads
-    assert uploads is not None
-    return list(uploads.components.values())
+        return np.abs(values.astype(float)).reshape(len(values), -1).sum(axis=1)
 
 
 class PeeksIfItCan(Sizes):

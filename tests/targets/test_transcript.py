@@ -13,6 +13,7 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.testing.targets import brief
 from fedrec_auditor.targets.components import (
     Component,
     Dense,
@@ -32,7 +33,6 @@ from fedrec_auditor.targets.transcript import (
     View,
     Wire,
 )
-from tests.contracts.targets import brief
 
 EVERY = np.arange(6)
 

@@ -14,7 +14,6 @@ from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_mf import HorizontalMf
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import batch_size, rate_at
-from fedrec_auditor.targets.transcript import Uploads
 
 Statistic = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """From what is seen of a block, (rounds, block, items, p), one number a copy, (block,)."""
@@ -68,12 +67,11 @@ class SideBySide:
         with one_thread():
             parties = system.parted(data, items, rng)
             for number in range(system.rounds):
-                weights = np.ones(1)
-                uploads = Uploads(np.arange(1), system.sent(parties, items, weights, number))
-                message = uploads.components[system.component].dense(np.arange(1))[0]
+                sent = system.sent(parties, items, number)
+                message = sent.dense(np.arange(1))[0]
                 moved = items.astype(np.float64) - message
                 seen[number] = moved.reshape(seen.shape[1:]) / self._length(number, parties[0].pace)
-                items = system.merge(items, uploads, parties, weights, number)
+                items = system.merge(items, sent, parties, number)
         return seen
 
     def scores(

@@ -396,6 +396,12 @@ _LAWS: dict[type[DpEvent], Callable[[DpEvent], tuple[list[float], list[float]]]]
     RandomizedResponseDpEvent: _response_law,
     PureDpEvent: _pure_law,
 }
+KINDS: tuple[DpEvent, ...] = (
+    BitFlipDpEvent(0.7, 0.2),
+    RandomizedResponseDpEvent(0.4, 5),
+    PureDpEvent(1.5),
+)
+"""One of each kind in ``REPORTS``."""
 _RATES = st.floats(0.02, 0.98)
 # Reports with two or three outputs worth telling apart.
 REPORTS: st.SearchStrategy[DpEvent] = st.one_of(

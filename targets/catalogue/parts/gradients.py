@@ -13,7 +13,7 @@ from scipy import sparse
 
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.mechanisms.embedding_gaussian import clip_embedding
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import Batch, project
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import RatingBatch, project
 from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
 
 _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7), 6
@@ -68,7 +68,7 @@ def turned(bound: float, *, ratings: int, fitting: int) -> float:
     items = np.zeros_like(first)
     sums = []
     for world in range(2):
-        batch = Batch.of(ratings_of, np.array([world]))
+        batch = RatingBatch.of(ratings_of, np.array([world]))
         sums.append(batch.gradients(batch.errors(users, items), users, items)[1])
     return float(np.linalg.norm(sums[0] - sums[1]))
 
@@ -92,7 +92,7 @@ def _lengths(
     """Of n users with ``count`` items each, which are their own: (n,)."""
     n, m = len(users), len(items)
     table = sparse.csr_array((ratings, np.arange(m), count * np.arange(n + 1)), shape=(n, m))
-    batch = Batch(np.arange(n), table)
+    batch = RatingBatch(np.arange(n), table)
     of_users, of_items = batch.gradients(batch.errors(users, items), users, items)
     squares = np.square(of_items).sum(axis=1).reshape(n, count).sum(axis=1)
     if joint:

@@ -35,7 +35,7 @@ _ROWS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class PrintedEpsilon:
     """One entry: M of N clients a round, and the epsilon printed at a delta."""
 
     number: int
@@ -46,14 +46,14 @@ class Table:
 
 
 PRINTED = tuple(
-    Table(number=number, clients=clients, n_users=n_users, delta=delta, printed=printed)
+    PrintedEpsilon(number=number, clients=clients, n_users=n_users, delta=delta, printed=printed)
     for (number, n_users), rows in _ROWS.items()
     for clients, row in rows.items()
     for delta, printed in zip(_DELTAS, row, strict=True)
 )
 
 
-def counted(cell: Table) -> float:
+def counted(cell: PrintedEpsilon) -> float:
     """What the authors' counting gives, with its digits cut after the fourth as they cut them."""
     epsilon = printed_epsilon(
         clients=cell.clients,

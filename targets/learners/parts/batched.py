@@ -17,10 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.compute import Compute
-from fedrec_auditor.targets.learners.base import Catalogue
-from fedrec_auditor.targets.learners.parts.embeddings import Neighbours
 from fedrec_auditor.targets.learners.parts.minibatches import draw_order
-from fedrec_auditor.targets.learners.parts.training import Work, named
+from fedrec_auditor.targets.learners.parts.work import Neighbours, Work, named
 
 _NUMBERS = {"cpu": 1 << 21, "cuda": 1 << 28}
 """Padded item rows of a block, in numbers."""
@@ -29,7 +27,7 @@ _NUMBERS = {"cpu": 1 << 21, "cuda": 1 << 28}
 def train_batched(work: Work, compute: Compute) -> None:
     """Trains all devices of ``work`` in place, block by block."""
     device = torch.device(compute.device)
-    bound = _NUMBERS.get(device.type, _NUMBERS["cpu"]) // work.learner.dimension
+    bound = _NUMBERS.get(device.type, _NUMBERS["cpu"]) // work.dimension
     with _threads(compute.threads), torch.no_grad():
         for block in work.blocks(bound):
             _Block(work, block, device).train()
@@ -50,9 +48,9 @@ class _Block:
 
     def __init__(self, work: Work, block: NDArray[np.int64], device: torch.device) -> None:
         self.work, self.block, self.device = work, block, device
-        self.learner, self.local = work.learner, work.local
+        self.local = work.local
         self.streams, self.sizes = work.streams.take(block), work.examples.sizes[block]
-        n, width, d = len(block), int(self.sizes.max()), work.learner.dimension
+        n, width, d = len(block), int(self.sizes.max()), work.dimension
         starts = work.examples.indptr[block]
         self.real = np.arange(width) < self.sizes[:, None]
         self.place = np.where(self.real, starts[:, None] + np.arange(width), 0)
@@ -67,15 +65,14 @@ class _Block:
         self.base = (torch.arange(n, device=device) * width)[:, None]
         self.x = self._tensor(work.features[block])
         self.theta = self._tensor(work.theta[block])
-        shapes = work.learner.shapes(Catalogue(n_items=0, n_user_features=self.x.shape[1]))
-        self.p = named(self.theta, shapes)
+        self.p = named(self.theta, work.shapes)
         self.halves: tuple[torch.Tensor, ...] = ()
-        if self.learner.deep:  # contiguous, for matrix products
+        if self.work.deep:  # contiguous, for matrix products
             self.halves = tuple(part.contiguous() for part in self.p["mlp1.weight"].split(d, dim=2))
         self.tilt = self._tensor(work.tilt[block]) if len(work.tilt) else None
         self.tilt_halves: tuple[torch.Tensor, ...] = ()
-        if self.tilt is not None and self.learner.deep:
-            self.tilt_halves = named(self.tilt, shapes)["mlp1.weight"].split(d, dim=2)
+        if self.tilt is not None and self.work.deep:
+            self.tilt_halves = named(self.tilt, work.shapes)["mlp1.weight"].split(d, dim=2)
         self.tilt_rows = None
         if len(work.tilt_rows):
             draws = work.tilt_rows[self.place]
@@ -87,7 +84,7 @@ class _Block:
 
     def train(self) -> None:
         """All epochs of all devices of the block."""
-        n, d = len(self.block), self.learner.dimension
+        n, d = len(self.block), self.work.dimension
         width, batch = int(self.sizes.max()), self.local.batch
         weight = self.own.view(n, 1, width)
         self.mean = torch.bmm(weight, self.z.view(n, width, d))[:, 0]
@@ -105,9 +102,9 @@ class _Block:
 
     def _step(self, index: torch.Tensor, real: torch.Tensor) -> None:
         """One minibatch of every device: ``index`` (n, B) rows of z, ``real`` masks padding."""
-        p, rate, deep = self.p, self.local.learning_rate, self.learner.deep
+        p, rate, deep = self.p, self.local.learning_rate, self.work.deep
         n, b = index.shape
-        flat, d = index.reshape(-1), self.learner.dimension
+        flat, d = index.reshape(-1), self.work.dimension
         label, own = self.label[flat].view(n, b), self.own[flat].view(n, b)
         rows = self.z[flat].view(n, b, d)
         z = torch.addcmul(rows, label[:, :, None], self.shift[:, None])
@@ -146,9 +143,9 @@ class _Block:
     def _user(self) -> tuple[torch.Tensor, torch.Tensor]:
         """The user's embedding, and what its last layer is applied to."""
         base = _mv(self.p["user.E"], self.x)
-        if self.learner.neighbours is Neighbours.IGNORED:
+        if self.work.neighbours is Neighbours.IGNORED:
             return base, base
-        if self.learner.neighbours is Neighbours.ADDED:
+        if self.work.neighbours is Neighbours.ADDED:
             return base + self.mean, base
         inner = base + _mv(self.p["user.W1"], self.mean)
         return (_mv(self.p["user.W2"], inner) + self.p["user.b"]).relu_(), inner
@@ -158,8 +155,8 @@ class _Block:
     ) -> torch.Tensor | None:
         """Descends the user's parameters; the gradient of the neighbour mean if there is one."""
         p, rate = self.p, self.local.learning_rate
-        d_mean = None if self.learner.neighbours is Neighbours.IGNORED else d_user
-        if self.learner.neighbours is Neighbours.CONVOLVED:
+        d_mean = None if self.work.neighbours is Neighbours.IGNORED else d_user
+        if self.work.neighbours is Neighbours.CONVOLVED:
             d_out = d_user * (user > 0)
             d_user = _mv(p["user.W2"].transpose(1, 2), d_out)
             d_mean = _mv(p["user.W1"].transpose(1, 2), d_user)

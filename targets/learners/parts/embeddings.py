@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,18 +19,12 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Component, Floats
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
+from fedrec_auditor.targets.learners.parts.training import train
+from fedrec_auditor.targets.learners.parts.work import Neighbours
 from fedrec_auditor.targets.settings import check_settings, positive, whole
 from fedrec_auditor.targets.transcript import Broadcast
 
 _BLOCK = 1 << 24  # numbers at once when scoring
-
-
-class Neighbours(IntEnum):
-    """What a user's embedding takes from the items that the device holds."""
-
-    IGNORED = 0  # u = z_u
-    ADDED = 1  # u = z_u + mean z_v
-    CONVOLVED = 2  # u = ReLU(W2 (z_u + W1 mean z_v) + b)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +90,6 @@ class Embeddings(ABC):
         batched one to rounding. InputError if the broadcast does not fit, or a tilt names what is
         not there.
         """
-        from fedrec_auditor.targets.learners.parts.training import train
-
         model = self._received(broadcast, clients)
         unknown = sorted(set(local.tilt) - set(model))
         if unknown:
@@ -106,7 +97,7 @@ class Embeddings(ABC):
                 f"Expected tilts of {', '.join(model)}, got one of {', '.join(unknown)}. "
                 "Name components of the model."
             )
-        return train(self, model, clients, local, compute)
+        return train(model, clients, local, compute, neighbours=self.neighbours, deep=self.deep)
 
     def score(self, model: Broadcast, clients: Clients) -> Floats:
         """Logits of all items, (n, n_items) float32: the same order as their sigmoid, without ties.

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +14,13 @@ from fedrec_auditor.targets.components import Component, Dense, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.learners.parts.minibatches import (
-    Examples,
     draw_examples,
     draw_order,
     draw_tilt,
     draw_tilt_rows,
 )
+from fedrec_auditor.targets.learners.parts.work import Neighbours, Work, named
 from fedrec_auditor.targets.streams import Streams
-
-if TYPE_CHECKING:
-    from fedrec_auditor.targets.learners.parts.embeddings import Embeddings
 
 _WORTH = 3e8
 """Visits of an example times d^2 from which compiled code is used: about 0.3 s in torch.
@@ -37,41 +31,14 @@ _ORDERED = 1 << 18
 """Places in the orders of a block of devices."""
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """All devices of one call: what they train on, and their parameters, trained in place.
-
-    ``theta`` (n, P) has all but the item rows, a component after the other; ``rows`` (nnz, d) the
-    touched item rows. ``tilt`` and ``tilt_rows`` have the same shapes, or no rows.
-    """
-
-    learner: Embeddings
-    local: LocalTraining
-    streams: Streams
-    features: NDArray[np.float32]
-    examples: Examples
-    theta: NDArray[np.float32]
-    rows: NDArray[np.float32]
-    tilt: NDArray[np.float32]
-    tilt_rows: NDArray[np.float32]
-
-    def blocks(self, bound: int) -> Iterator[NDArray[np.int64]]:
-        """Devices with examples, of like size, as many as keep devices x size under ``bound``."""
-        sizes = self.examples.sizes
-        order = np.argsort(sizes, kind="stable")[::-1]
-        order = order[sizes[order] > 0]
-        while len(order):
-            count = max(1, bound // int(sizes[order[0]]))
-            yield np.sort(order[:count])
-            order = order[count:]
-
-
 def train(
-    learner: Embeddings,
     model: dict[str, NDArray[np.float32]],
     clients: Clients,
     local: LocalTraining,
     compute: Compute,
+    *,
+    neighbours: Neighbours,
+    deep: bool,
 ) -> dict[str, Component]:
     """Every device's model: touched rows of "item", all of the rest.
 
@@ -81,10 +48,12 @@ def train(
     streams = clients.streams
     examples = draw_examples(clients.interactions, streams, local.negatives)
     dense = [name for name in model if name != "item"]
-    nothing = np.zeros((0, learner.dimension), dtype=np.float32)
+    nothing = np.zeros((0, shapes["item"][1]), dtype=np.float32)
     first = np.concatenate([model[name].ravel() for name in dense])
     work = Work(
-        learner=learner,
+        neighbours=neighbours,
+        deep=deep,
+        shapes=shapes,
         local=local,
         streams=streams,
         features=np.ascontiguousarray(clients.features, dtype=np.float32),
@@ -115,17 +84,6 @@ def train(
     return {name: out[name] for name in model}
 
 
-def named(theta: Any, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
-    """Views of ``theta`` (n, P), array or tensor, by component."""
-    out, start = {}, 0
-    for name, shape in shapes.items():
-        if name != "item":
-            end = start + int(np.prod(shape))
-            out[name] = theta[:, start:end].reshape(len(theta), *shape)
-            start = end
-    return out
-
-
 def _tilt(
     streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], dense: list[str]
 ) -> NDArray[np.float32]:
@@ -153,7 +111,7 @@ def _kernel(work: Work, compute: Compute) -> str:
     if not on_cpu or importlib.util.find_spec("numba") is None:
         return "torch"
     visits = float(work.local.epochs) * len(work.examples.ids)
-    return "numba" if visits * work.learner.dimension**2 > _WORTH else "torch"
+    return "numba" if visits * work.dimension**2 > _WORTH else "torch"
 
 
 def _train_fused(work: Work, compute: Compute) -> None:
@@ -177,8 +135,8 @@ def _train_fused(work: Work, compute: Compute) -> None:
             work.rows,
             work.tilt,
             work.tilt_rows,
-            int(work.learner.neighbours),
-            work.learner.deep,
+            int(work.neighbours),
+            work.deep,
             np.float32(local.learning_rate),
             local.batch,
         )

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.base import Domain
+from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry
 
 _FARTHEST = 2.0**52
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnGrid(ABC):
+class OnGrid(BoundedEntry, ABC):
     """The nearest multiple of ``step`` to an entry in [low, high], moved by random steps.
 
     ``step`` is a power of two, so that doubles hold every multiple exactly. The entry is rounded
@@ -46,16 +46,6 @@ class OnGrid(ABC):
     def width(self) -> int:
         """The sensitivity: how many steps the rounded ends are apart."""
         return round(self.high / self.step) - round(self.low / self.step)
-
-    @property
-    def domain(self) -> Domain:
-        """[low, high]."""
-        return Domain(low=self.low, high=self.high)
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """One number, a multiple of the step."""
-        return ()
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None

@@ -42,16 +42,16 @@ class Unary(ABC):
     @property
     @abstractmethod
     def missed(self) -> float:
-        """P(0 | 1)."""
+        """Probability that the bit of the input's category is sent as 0."""
 
     @property
     @abstractmethod
     def invented(self) -> float:
-        """P(1 | 0)."""
+        """Probability that the bit of another category is sent as 1."""
 
     @property
     def domain(self) -> Domain:
-        """One category."""
+        """One category, a whole number from 0."""
         return categories_domain(self.categories)
 
     @property

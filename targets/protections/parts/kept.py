@@ -44,7 +44,7 @@ class Kept:
         return None
 
     def spent(self, sizes: Mapping[str, int]) -> float:
-        """Infinite."""
+        """Infinite: no epsilon bounds an upload without noise."""
         return math.inf
 
     def attribute(self) -> DpEvent | None:

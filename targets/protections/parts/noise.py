@@ -16,7 +16,7 @@ from scipy.special import ndtr
 from fedrec_auditor.targets.components import Component, Randomized
 from fedrec_auditor.targets.learners.base import Clients
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
-from fedrec_auditor.targets.mechanisms.component_laplace import ComponentBudget, ComponentLaplace
+from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.protections.parts.kept import Kept
 from fedrec_auditor.targets.streams import Streams
@@ -95,13 +95,29 @@ class Noisy(Kept, ABC):
         }
 
 
-def clipped_laplace(epsilon: float, clip: float) -> Clipped:
-    """The law of an entry that may spend ``epsilon``."""
-    return Clipped(Laplace(scale=2.0 * clip / epsilon, low=-clip, high=clip))
+class LaplaceNoise(Noisy):
+    """Laplace noise of scale 2 clip / epsilon of the entry's group, on entries of [-clip, clip]."""
 
+    clip: float
 
-def laplace_upload(parts: Mapping[str, tuple[int, float]], clip: float) -> ComponentLaplace:
-    """The law of an upload of groups of (entries, epsilon an entry)."""
-    return ComponentLaplace(
-        tuple(ComponentBudget(name, size, epsilon) for name, (size, epsilon) in parts.items()), clip
-    )
+    @abstractmethod
+    def budget(self, group: str) -> float:
+        """Epsilon of an entry of ``group``; InputError for a group that has none."""
+
+    def noise(self, group: str) -> ClippedNoise:
+        """Laplace noise of scale 2 clip / epsilon."""
+        return ClippedNoise(self.clip, 2.0 * self.clip / self.budget(group))
+
+    def coordinate(self, group: str) -> Clipped:
+        """Laplace noise on an entry of [-clip, clip]."""
+        scale = 2.0 * self.clip / self.budget(group)
+        return Clipped(Laplace(scale=scale, low=-self.clip, high=self.clip))
+
+    def upload(self, sizes: Mapping[str, int]) -> ComponentLaplace:
+        """All entries, each at the budget of its group."""
+        parts = tuple(NoisyComponent(g, n, self.budget(g)) for g, n in sizes.items())
+        return ComponentLaplace(parts, self.clip)
+
+    def spent(self, sizes: Mapping[str, int]) -> float:
+        """The sum of the budgets of all entries."""
+        return self.upload(sizes).epsilon

@@ -24,7 +24,6 @@ class BprMf(CentralMf):
     1024 triples (user, positive, negative); regularization acts on the vectors of a triple.
     """
 
-    name = "bpr-mf"
     reported = tables(
         apps=Printed(
             hr=(0.2241, 0.2966, 0.3552, 0.4138, 0.4770),
@@ -32,7 +31,7 @@ class BprMf(CentralMf):
         ),
     )
 
-    def train(
+    def fit(
         self, n_users: int, n_items: int, visits: Iterator[Visits], rng: np.random.Generator
     ) -> dict[str, NDArray[Any]]:
         """User vectors (n, F) and item vectors (M, F)."""

@@ -25,7 +25,6 @@ class DplcfAp(FlippedKnn):
 
     keep: float = 1.0
 
-    name = "dplcf-ap"
     kind = "asymmetric"
     estimated = True
     reported = tables(

@@ -12,7 +12,6 @@ from fedrec_auditor.targets.systems.dplcf.parts.item_knn import FlippedKnn
 class DplcfSp(FlippedKnn):
     """DPLCF-SP (section 3.2.2): the claim of epsilon for one interaction is right and tight."""
 
-    name = "dplcf-sp"
     kind = "symmetric"
     estimated = True
     reported = tables(

@@ -25,7 +25,6 @@ class Gmf(CentralMf):
     vectors of an example.
     """
 
-    name = "gmf"
     reported = tables(
         apps=Printed(
             hr=(0.2218, 0.3092, 0.3644, 0.4230, 0.4678),
@@ -33,7 +32,7 @@ class Gmf(CentralMf):
         ),
     )
 
-    def train(
+    def fit(
         self, n_users: int, n_items: int, visits: Iterator[Visits], rng: np.random.Generator
     ) -> dict[str, NDArray[Any]]:
         """User vectors (n, F), item vectors (M, F) and the weights h (1, F).

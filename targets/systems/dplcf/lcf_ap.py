@@ -15,7 +15,6 @@ class LcfAp(FlippedKnn):
     What leaves the device is the same: claimed epsilon-private, but an uploaded 0 proves a 0.
     """
 
-    name = "lcf-ap"
     kind = "asymmetric"
     reported = tables(
         movielens=Printed(

@@ -15,7 +15,6 @@ class LcfSp(FlippedKnn):
     What leaves the device is the same, and so is what is claimed and true of it.
     """
 
-    name = "lcf-sp"
     kind = "symmetric"
     reported = tables(
         movielens=Printed(

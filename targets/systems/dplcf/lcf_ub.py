@@ -17,7 +17,6 @@ class LcfUb(ItemKnn):
     The server gets every interaction in the clear, and nothing is promised of it.
     """
 
-    name = "lcf-ub"
     randomizer = None
     claim: ClassVar[Claim] = flip_claim("none", 1.0)
     reported = tables(

@@ -19,8 +19,6 @@ class DpSgdMf(LocalOnly):
     trim: int = 10
     learning_rate: float = 0.03
 
-    name = "dp-sgd-mf"
-
     def __post_init__(self) -> None:
         super().__post_init__()
         check_central(self)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.targets.settings import check_settings, positive
-from fedrec_auditor.targets.systems.base import Population, Question, Reported
+from fedrec_auditor.targets.systems.base import Population, Question
 from fedrec_auditor.targets.systems.federated_mf.local_only import sampling_note
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import (
     Clipping,
@@ -20,7 +19,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.lone_parties import (
     LoneParties,
     check_central,
 )
-from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, batch_size
 
 
@@ -47,9 +46,6 @@ class DpSgld(LoneParties):
     epsilon: float = 1.0
     learning_rate: float = 0.0001
 
-    name = "dp-sgld"
-    reported: ClassVar[tuple[Reported, ...]] = ()
-
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(self, epsilon=positive)
@@ -63,17 +59,17 @@ class DpSgld(LoneParties):
         return ErrorClipping(self.bound)
 
     def multiplier(self, n_users: int) -> float:
-        """The noise in units of L."""
+        """The noise multiplier, in units of L."""
         drawn = batch_size(n_users, self.rate)
         logs = math.log(2.5 * self.steps * drawn / self.delta) * math.log(2.0 / self.delta)
         return drawn / n_users * math.sqrt(128.0 * self.steps * logs) / self.epsilon
 
     def claimed(self, joint: bool) -> float:
-        """L."""
+        """The Lipschitz constant L of the claim."""
         return self.clipping.sensitivity(self.trim if self.unit == "user" else 1, joint)
 
     def descent(self, n_users: int) -> Descent:
-        """Langevin steps."""
+        """Steps with noise up to that of Langevin dynamics."""
         return replace(super().descent(n_users), langevin=True)
 
     def questions(self, population: Population) -> tuple[Question, ...]:

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Component, Floats, Rows
-from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.settings import check_settings, whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Population, Question
 from fedrec_auditor.targets.systems.federated_mf.parts.local_mf import LocalMf
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER
 from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import neutral
+from fedrec_auditor.targets.systems.parts.system import Unperturbed
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, kw_only=True)
-class FmfLfl(LocalMf):
+class FmfLfl(Unperturbed, LocalMf):
     """FMF in the local setting (Figure 3a, equation 5, s = n): every device sends its V^(i).
 
     In ``local_steps`` T' steps on its own loss, a device moves its user embedding and the rows of
@@ -41,45 +32,18 @@ class FmfLfl(LocalMf):
     learning_rate: float = 10.0
     local_steps: int = 10
 
-    name = "fmf-lfl"
-    reported = ()
+    place = "sections 3.1 and 3.2, Figure 3(a)"
+    offer = (
+        "; what is offered is that ratings and user embeddings stay on the device, and item "
+        "embeddings are shared."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(self, local_steps=whole)
 
-    @property
-    def public(self) -> dict[str, Any]:
-        """Messages are linked and in the clear."""
-        return {}
-
-    def questions(self, population: Population) -> tuple[Question, ...]:
-        """No epsilon is promised: the privacy offered is that ratings are not sent."""
-        claim = Claim(
-            epsilon=math.inf,
-            scope=any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING),
-            statement=(
-                "No epsilon is promised; what is offered is that ratings and user embeddings stay "
-                "on the device, and item embeddings are shared."
-            ),
-            source=f"{PAPER}, sections 3.1 and 3.2, Figure 3(a)",
-        )
-        return (Question(claim=claim, scope=claim.scope),)
-
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None at all before the server; weaker vantages see means of it.
-
-        None for an attribute, on which nothing depends.
-        """
-        sent = scope.vantage is Vantage.SERVER and scope.unit is not Unit.ATTRIBUTE
-        return Identity() if sent else None
-
-    def event(self, scope: Scope, population: Population) -> DpEvent:
-        """Non-private from every vantage: rows move if they were rated."""
-        return Identity().event()
-
     def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
-        """All alike."""
+        """The same neutral embedding for every user, (n, p)."""
         one = neutral(self.factors, self.bound).astype(np.float32)
         return np.broadcast_to(one, (ratings.shape[0], self.factors))
 

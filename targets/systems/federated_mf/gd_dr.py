@@ -9,33 +9,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import (
-    Adjacency,
     Horizon,
-    Scope,
     Unit,
     Vantage,
     any_pair,
 )
 from fedrec_auditor.targets.components import Component, Floats, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
-from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
 from fedrec_auditor.targets.settings import check_settings, positive, whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Challenge, Population, Question
 from fedrec_auditor.targets.systems.federated_mf.parts.local_mf import LocalMf
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, project, rate_at
 from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import neutral
-from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import ReportLaw
-from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
+from fedrec_auditor.targets.systems.parts.reports import Reporting, ReportLaw
+from fedrec_auditor.targets.systems.parts.system import received as table
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 if TYPE_CHECKING:
-    from dp_accounting import DpEvent
+    pass
 
 _SHUFFLED_DELTA = 1e-6
 _USERS = 1 << 12  # devices whose projected gradients are computed at once
@@ -43,7 +38,7 @@ _UNITS = (Unit.USER, Unit.REPORT)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GdDr(LocalMf):
+class GdDr(Reporting, LocalMf):
     """Private-GD-DR (Shin, Kim, Shin, Xiao, TKDE 2018), the local baseline: epsilon/T a report.
 
     The server draws a random matrix Phi of ``rows`` x m, entries N(0, 1/rows), and sends it once.
@@ -61,9 +56,6 @@ class GdDr(LocalMf):
     rows: int = 50
     learning_rate: float = 0.001
 
-    name = "gd-dr"
-    reported = ()
-
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(self, epsilon=positive, rows=whole)
@@ -74,15 +66,13 @@ class GdDr(LocalMf):
         """Epsilon of one report."""
         return self.epsilon / self.rounds
 
-    @property
-    def randomizer(self) -> OneCoordinate:
-        """One report."""
+    def report(self, n_items: int = 0) -> OneCoordinate:
+        """One report of an entry of Phi times the gradient, of rows x factors."""
         return OneCoordinate(self.each, self.rows * self.factors)
 
-    @property
-    def public(self) -> dict[str, Any]:
-        """The law of a report's bit given the projected entry."""
-        return {"channel": ReportLaw(self.each)}
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows: the law of a report's bit given the projected entry, too."""
+        return replace(super().public(interactions), channel=ReportLaw(self.each))
 
     def questions(self, population: Population) -> tuple[Question, ...]:
         """The local claim, and what a shuffle would make of it."""
@@ -110,36 +100,6 @@ class GdDr(LocalMf):
             ),
         )
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """One report a round, before the server or in a shuffle, where a malicious Phi is sent.
-
-        None for ratings that come or go: users of none are in no corner.
-        """
-        if scope.unit not in _UNITS or scope.adjacency is Adjacency.ADD_REMOVE:
-            return None
-        if scope.vantage is Vantage.SERVER:
-            one: Mechanism = self.randomizer
-        elif scope.vantage is Vantage.SHUFFLED:
-            one = Shuffled(self.each, population.n_users)
-        else:
-            return None
-        return Repeated(one, self._count(scope.horizon))
-
-    def event(self, scope: Scope, population: Population) -> DpEvent:
-        """Every report once; behind a shuffle, one shuffle of all users' reports a round.
-
-        Who takes part is not hidden.
-        """
-        from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
-
-        if scope.is_presence:
-            return NonPrivateDpEvent()
-        if scope.vantage is Vantage.SERVER:
-            one = self.randomizer.event()
-        else:
-            one = ShuffledDpEvent(self.each, population.n_users, binary=True)
-        return SelfComposedDpEvent(one, self._count(scope.horizon))
-
     def challenges(self) -> tuple[Challenge, ...]:
         """Two users with one rating each, of items that Phi counts with opposite signs."""
         game = replace(self, factors=1, rows=1, rounds=1, epsilon=self.each)
@@ -163,7 +123,7 @@ class GdDr(LocalMf):
         )
 
     def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
-        """All alike."""
+        """The same neutral embedding for every user, (n, p)."""
         one = neutral(self.factors, self.bound).astype(np.float32)
         return np.broadcast_to(one, (ratings.shape[0], self.factors))
 
@@ -172,7 +132,7 @@ class GdDr(LocalMf):
     ) -> tuple[dict[str, Component], Floats]:
         """Component "signs", one a device."""
         items, phi = np.asarray(model["items"]), np.asarray(model["projection"])
-        randomizer, n = self.randomizer, ratings.shape[0]
+        randomizer, n = self.report(), ratings.shape[0]
         draws = streams.uniform(3)
         index = randomizer.coordinates_at(draws[:, 0])
         entry, factor = np.divmod(index, self.factors)
@@ -215,11 +175,8 @@ class GdDr(LocalMf):
     def received(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
         """The broadcast, its Phi checked."""
         sent = super().received(broadcast, profiles)
-        self.check(sent, "projection", (self.rows, profiles.n_items))
+        table(sent, "projection", (self.rows, profiles.n_items))
         return sent
-
-    def _count(self, horizon: Horizon) -> int:
-        return self.rounds if horizon is Horizon.TRAINING else 1
 
 
 def _bit(uploads: Uploads) -> Any:

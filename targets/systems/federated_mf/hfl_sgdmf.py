@@ -14,10 +14,8 @@ from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_laws import (
     rating_law,
     user_law,
 )
-from fedrec_auditor.targets.systems.federated_mf.parts.noisy_horizontal import (
-    NoisyHorizontal,
-    presence,
-)
+from fedrec_auditor.targets.systems.federated_mf.parts.noisy_horizontal import NoisyHorizontal
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import COUNTED, PAPER, accounted
 
 
@@ -37,8 +35,6 @@ class HflSgdmf(NoisyHorizontal):
     tuning: int = 1000
     tuning_rate: float = 0.1
 
-    name = "hfl-sgdmf"
-    reported = ()
     joint = False
 
     def __post_init__(self) -> None:
@@ -57,7 +53,7 @@ class HflSgdmf(NoisyHorizontal):
             Claim(
                 epsilon=accounted(self.noise_multiplier, self.rate, steps, self.delta),
                 delta=self.delta,
-                scope=presence(self.unit),
+                scope=scope_of(self.unit),
                 statement=(
                     f"{what}, present or not, is hidden in all that its party sends, by the "
                     f"accountant's epsilon for {steps} noisy steps at z = "
@@ -74,7 +70,7 @@ class HflSgdmf(NoisyHorizontal):
             Question(claim=full, scope=full.scope, delta=self.delta, note=self._why),
             Question(
                 claim=full,
-                scope=presence(self.unit, Vantage.RELEASE),
+                scope=scope_of(self.unit, Vantage.RELEASE),
                 delta=self.delta,
                 note="What the published item embeddings alone give away.",
             ),
@@ -83,7 +79,7 @@ class HflSgdmf(NoisyHorizontal):
             asked.append(
                 Question(
                     claim=full,
-                    scope=presence("user"),
+                    scope=scope_of("user"),
                     delta=self.delta,
                     note="All ratings of a user: per rating nothing is trimmed.",
                 )

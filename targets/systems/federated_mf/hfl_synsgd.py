@@ -16,18 +16,15 @@ from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population, Question
 from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_mf import Party
 from fedrec_auditor.targets.systems.federated_mf.parts.noise_rounds import Masked
-from fedrec_auditor.targets.systems.federated_mf.parts.noisy_horizontal import (
-    NoisyHorizontal,
-    presence,
-)
+from fedrec_auditor.targets.systems.federated_mf.parts.noisy_horizontal import NoisyHorizontal
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     PAPER,
-    Batch,
+    RatingBatch,
     accounted,
     project,
     rate_at,
 )
-from fedrec_auditor.targets.transcript import Uploads
 
 _ROWS = 201  # purpose of a party's stream
 
@@ -49,8 +46,6 @@ class HflSynsgd(NoisyHorizontal):
     tuning: int = 1000
     tuning_rate: float = 0.1
 
-    name = "hfl-synsgd"
-    reported = ()
     component = "noisy"
 
     def __post_init__(self) -> None:
@@ -73,7 +68,7 @@ class HflSynsgd(NoisyHorizontal):
         claim = Claim(
             epsilon=epsilon,
             delta=self.delta,
-            scope=presence(self.unit),
+            scope=scope_of(self.unit),
             statement=(
                 f"{what}, present or not, is hidden in all gradients that its party sends with "
                 f"epsilon {epsilon:.4g}, as HFL-SGDMF is over as many steps at z = "
@@ -95,18 +90,16 @@ class HflSynsgd(NoisyHorizontal):
             )
         return (Question(claim=claim, scope=claim.scope, delta=self.delta, note=note),)
 
-    def sent(
-        self, parties: list[Party], items: Floats, weights: NDArray[np.float64], number: int
-    ) -> dict[str, Any]:
+    def sent(self, parties: list[Party], items: Floats, number: int) -> Component:
         """Noisy sums of gradients, stored as the rows drawn and one seed a party."""
         seeds, indptr, ids, values = [], [0], [], []
-        for k, party in enumerate(parties):
-            drawn = self.local(float(weights[k])).draw(party.ratings, party.rng, 1)
+        for party in parties:
+            drawn = self.local(party.weight).draw(party.ratings, party.rng, 1)
             seeds.append(party.rng.integers(1 << 64, dtype=np.uint64))
             rated, slope, moved = self._one(party, items, drawn.places, drawn.rows)
             if self.joint:
                 rate = rate_at(number, self.steps, self.learning_rate)
-                size = np.float32(rate * party.pace * weights[k])
+                size = np.float32(rate * party.pace * party.weight)
                 rows = np.unique(drawn.rows)
                 party.users = party.users.copy()
                 party.users[rows] = project(party.users[rows] - size * moved[rows], self.bound)
@@ -119,21 +112,13 @@ class HflSynsgd(NoisyHorizontal):
             values=np.concatenate(values).astype(np.float32),
             count=len(items),
         )
-        return {self.component: self._noisy(clean, Streams(np.array(seeds, np.uint64)))}
+        return self._noisy(clean, Streams(np.array(seeds, np.uint64)))
 
-    def merge(
-        self,
-        items: Floats,
-        uploads: Uploads,
-        parties: list[Party],
-        weights: NDArray[np.float64],
-        number: int,
-    ) -> Floats:
+    def merge(self, items: Floats, sent: Component, parties: list[Party], number: int) -> Floats:
         """A step on the weighted mean of what the parties sent, then the projection."""
-        component = uploads.components[self.component]
-        sums = component.dense(np.arange(len(component)))
-        paces = np.array([party.pace for party in parties])
-        step = rate_at(number, self.steps, self.learning_rate) * weights * paces
+        sums = sent.dense(np.arange(len(sent)))
+        scales = np.array([[party.weight, party.pace] for party in parties]).T
+        step = rate_at(number, self.steps, self.learning_rate) * scales[0] * scales[1]
         moved = items - np.tensordot(step.astype(np.float32), sums, 1)
         return project(np.asarray(moved, np.float32), self.bound)
 
@@ -143,7 +128,7 @@ class HflSynsgd(NoisyHorizontal):
         """First messages of parties of one user each: (n, m, p)."""
         ratings, users = self._prepared(full, first, streams)
         kept = self.local(1.0).single_draws(ratings, streams.child(_ROWS), 1).places
-        batch = Batch.thinned(ratings, kept)
+        batch = RatingBatch.thinned(ratings, kept)
         error = batch.errors(users, items)
         rows = np.repeat(np.arange(len(users)), np.diff(batch.ratings.indptr))
         clean = Rows(

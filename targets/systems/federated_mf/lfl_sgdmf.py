@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Component, Floats, Randomized, Rows
+from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares, least_variance
@@ -43,7 +44,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     rate_at,
 )
 from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
-from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -84,8 +85,6 @@ class LflSgdmf(LocalMf):
     overstated: float = 1.0
     faithful: bool = True
 
-    name = "lfl-sgdmf"
-    reported = ()
     # The paper's symbols on the command line; sigma there is in units of the sensitivity.
     aliases = MappingProxyType({"sigma": "noise_multiplier", "T": "rounds"})
 
@@ -100,10 +99,9 @@ class LflSgdmf(LocalMf):
                 "A server that understates the survivors adds noise for nothing."
             )
 
-    @property
-    def public(self) -> dict[str, Any]:
-        """Honest servers see the sum and what is sent outside the masks."""
-        return {"route": Vantage.AGGREGATE}
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows: honest servers see the sum and what is sent outside the masks."""
+        return replace(super().public(interactions), route=Vantage.AGGREGATE)
 
     @property
     def sensitivity(self) -> float:
@@ -192,7 +190,7 @@ class LflSgdmf(LocalMf):
         plain = plain and scope.adjacency is not Adjacency.REPLACE
         if not plain or scope.vantage is not Vantage.AGGREGATE:
             return None
-        n, count = population.n_users, self._count(scope.horizon)
+        n, count = population.n_users, self.uses(scope.horizon)
         distance = self.sensitivity
         if scope.unit is not Unit.USER and population.n_items > 1:
             distance = rating_distance(self.bound, self.factors, self.fitting)
@@ -227,7 +225,7 @@ class LflSgdmf(LocalMf):
             left = self._left(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         z = self.noise_multiplier * math.sqrt(left) / (1.0 if presence else 2.0)
-        return noisy_steps(z, 1.0, self._count(scope.horizon), amplified=False)
+        return noisy_steps(z, 1.0, self.uses(scope.horizon), amplified=False)
 
     def shares(self, n_users: int, survivors: int) -> tuple[float, float]:
         """zeta1 and zeta2: variances of a device's noises in units of sigma^2."""
@@ -263,10 +261,10 @@ class LflSgdmf(LocalMf):
         )
         shares = self.shares(int(model["users"]), int(model["survivors"]))
         before, after = (self.sigma * math.sqrt(share) for share in shares)
-        replace = Replacement(before, after, not self.faithful)
+        second = Replacement(before, after, not self.faithful)
         return {
             "update": Randomized(gradient, Masked(before), streams),
-            "replacement": Randomized(nothing, replace, streams),
+            "replacement": Randomized(nothing, second, streams),
         }, users
 
     def turn(
@@ -384,9 +382,6 @@ class LflSgdmf(LocalMf):
                 "in each of the two rounds, the one asked about, too."
             )
         return "".join(f"{part} " for part in parts)
-
-    def _count(self, horizon: Horizon) -> int:
-        return self.rounds if horizon is Horizon.TRAINING else 1
 
 
 def _scope(unit: Unit, vantage: Vantage) -> Scope:

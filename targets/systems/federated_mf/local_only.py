@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.targets.settings import check_settings, not_negative, positive
-from fedrec_auditor.targets.systems.base import Population, Question, Reported
+from fedrec_auditor.targets.systems.base import Population, Question
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, GradientClipping
 from fedrec_auditor.targets.systems.federated_mf.parts.lone_parties import LoneParties
-from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, accounted
 
 
@@ -29,24 +28,21 @@ class LocalOnly(LoneParties):
     clip: float = 10.0
     noise_multiplier: float = 1.8
 
-    name = "local-only"
-    reported: ClassVar[tuple[Reported, ...]] = ()
-
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(self, noise_multiplier=not_negative, clip=positive)
 
     @property
     def clipping(self) -> Clipping:
-        """Of gradients."""
+        """Every unit's joint gradient is scaled to a norm of ``clip``."""
         return GradientClipping(self.clip, self.unit)
 
     def multiplier(self, n_users: int) -> float:
-        """z."""
+        """The noise multiplier z, in units of the clipping bound."""
         return self.noise_multiplier
 
     def claimed(self, joint: bool) -> float:
-        """C."""
+        """The clipping bound C."""
         return self.clip
 
     def questions(self, population: Population) -> tuple[Question, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scop
 from fedrec_auditor.targets.components import Dense, Floats
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
 from fedrec_auditor.targets.settings import (
     boolean,
@@ -25,23 +24,19 @@ from fedrec_auditor.targets.settings import (
     scale,
     whole,
 )
-from fedrec_auditor.targets.spill import Spill
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
-    Challenge,
     Evaluation,
     Model,
     Population,
-    Progress,
     Question,
-    Reported,
-    Run,
     Split,
 )
-from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, UNITS, explicit, trim
-from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
+from fedrec_auditor.targets.systems.parts.system import System, Trained, Training
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -50,7 +45,7 @@ _NUMBERS = 1 << 22  # entries of normal equations that are held at once, for par
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObjPertb:
+class ObjPertb(System):
     """ObjPertb (Hua, Xia, Zhong, IJCAI 2015): one rating's value is hidden with epsilon, in V.
 
     The curator factorises the ratings by alternating least squares, keeps U, clipped to |u| <= 1,
@@ -79,10 +74,8 @@ class ObjPertb:
     trim: int = 10
     faithful: bool = True
 
-    name = "obj-pertb"
     paper = PAPER
-    reported: ClassVar[tuple[Reported, ...]] = ()
-    evaluation: ClassVar[Evaluation] = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     def __post_init__(self) -> None:
         check_settings(self, factors=whole, sweeps=whole, trim=whole)
@@ -128,10 +121,6 @@ class ObjPertb:
             ),
         )
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None: the law of V is written down for given U only."""
-        return None
-
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Repaired, epsilon for a rating's value, in any view; else nothing is bounded."""
         from dp_accounting import NonPrivateDpEvent
@@ -141,17 +130,9 @@ class ObjPertb:
             return NonPrivateDpEvent()
         return PureDpEvent(self._share)
 
-    def challenges(self) -> tuple[Challenge, ...]:
-        """None: its noise is the curator's, not a client's."""
-        return ()
-
-    def run(
-        self,
-        interactions: Interactions,
-        rng: np.random.Generator,
-        progress: Progress | None = None,
-        compute: Compute = DEFAULT,
-    ) -> Run:
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
         """Factorise, perturb, publish: one round, in which the curator sends V.
 
         Memory is (n + m) p^2 numbers, for the normal equations.
@@ -160,24 +141,13 @@ class ObjPertb:
         ratings = explicit(interactions, self.bound)
         if self.unit == "user":
             ratings = trim(ratings, self.trim, Streams.spawn(rng, interactions.n_users))
-        n, m = ratings.shape
         users, items = self._publish(ratings, streams)
-        if progress is not None:
-            progress(1, 1)
-        uploads = Uploads(np.arange(1), {"items": Dense(items[None])})
-        numbers = {field.name: getattr(self, field.name) for field in fields(self)}
-        transcript = Transcript(
-            public=Public(
-                algorithm=self.name,
-                n_users=n,
-                n_items=m,
-                settings={k: float(v) for k, v in numbers.items() if not isinstance(v, str)},
-                parties=1,
-            ),
-            rounds=(Spill(compute).keep(Round(broadcast=None, uploads=uploads)),),
-            release={"items": items},
-        )
-        return Run(transcript=transcript, model=Model(arrays={"users": users, "items": items}))
+        yield Round(broadcast=None, uploads=Uploads(np.arange(1), {"items": Dense(items[None])}))
+        return Trained({"items": items}, {"users": users, "items": items})
+
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows: the message is the curator's."""
+        return replace(super().public(interactions), parties=1)
 
     def upload(
         self,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.settings import check_settings, not_negative
-from fedrec_auditor.targets.systems.base import Population, Question, Reported
+from fedrec_auditor.targets.systems.base import Population, Question
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, EmbeddingClipping
-from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import NoisyParties, scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import NoisyParties
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import COUNTED, PAPER, accounted
 from fedrec_auditor.targets.systems.federated_mf.parts.vertical_laws import rating_law
 from fedrec_auditor.targets.systems.federated_mf.parts.vertical_mf import VerticalMf
@@ -32,25 +32,22 @@ class VflSgdmf(NoisyParties, VerticalMf):
     tuning: int = 100
     noise_multiplier: float = 1.8
 
-    name = "vfl-sgdmf"
-    reported: ClassVar[tuple[Reported, ...]] = ()
-
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(self, noise_multiplier=not_negative)
 
     @property
     def clipping(self) -> Clipping:
-        """Of embeddings."""
+        """Embeddings are clipped as in equation 6."""
         return EmbeddingClipping(self.bound)
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """T T' and kappa."""
+        """Steps on both tables, T T', and on items alone, kappa."""
         return self.steps, self.tuning
 
     def multiplier(self, n_users: int) -> float:
-        """z."""
+        """The noise multiplier z, in units of the claimed sensitivity."""
         return self.noise_multiplier
 
     def claimed(self, joint: bool) -> float:

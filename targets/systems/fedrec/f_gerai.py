@@ -1,12 +1,9 @@
 """F-GERAI: FedRec with noise in the objective and in the user's features."""
 
-from __future__ import annotations
+from dataclasses import dataclass
 
-from dataclasses import dataclass, field
-
-from fedrec_auditor.targets.protections.base import Protection
 from fedrec_auditor.targets.protections.objective import Objective
-from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated
+from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated, Protection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +13,6 @@ class FGerai(Federated):
     Its Hit@20 is drawn in Figure 5 and printed nowhere.
     """
 
-    protection: Protection = field(default_factory=lambda: Objective(features=True))
+    protection: Protection = Objective(features=True)
 
-    name = "f-gerai"
     place = "section 5.3 (F-GERAI)"

@@ -1,12 +1,9 @@
 """F-GERAI-NL: FedRec with noise in the objective only."""
 
-from __future__ import annotations
+from dataclasses import dataclass
 
-from dataclasses import dataclass, field
-
-from fedrec_auditor.targets.protections.base import Protection
 from fedrec_auditor.targets.protections.objective import Objective
-from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated
+from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated, Protection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +13,6 @@ class FGeraiNl(Federated):
     Its Hit@20 is drawn in Figure 5 and printed nowhere.
     """
 
-    protection: Protection = field(default_factory=Objective)
+    protection: Protection = Objective()
 
-    name = "f-gerai-nl"
     place = "section 5.3 (F-GERAI-NL)"

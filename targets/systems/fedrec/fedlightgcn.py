@@ -1,20 +1,16 @@
 """FedLightGCN: federated LightGCN under FedRec's protocol, unprotected."""
 
-from __future__ import annotations
+from dataclasses import dataclass
 
-from dataclasses import dataclass, field
-
-from fedrec_auditor.targets.learners.base import Learner
 from fedrec_auditor.targets.learners.light_gcn import LightGcn
-from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated, hits
+from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated, Learner, hits
 
 
 @dataclass(frozen=True, kw_only=True)
 class FedLightGcn(Federated):
     """Algorithm 1 with the client of LightGCN."""
 
-    learner: Learner = field(default_factory=LightGcn)
+    learner: Learner = LightGcn()
 
-    name = "fedlightgcn"
     place = "section 5.10, Table VI"
     reported = hits(0.080, 0.082, "Table VI")

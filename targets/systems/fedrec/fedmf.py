@@ -1,12 +1,9 @@
 """FedMF: federated matrix factorization under FedRec's protocol, unprotected."""
 
-from __future__ import annotations
+from dataclasses import dataclass
 
-from dataclasses import dataclass, field
-
-from fedrec_auditor.targets.learners.base import Learner
 from fedrec_auditor.targets.learners.mf import Mf
-from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated
+from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated, Learner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +13,6 @@ class FedMf(Federated):
     The paper attacks FedMF in Figure 2 and prints no figure of its utility.
     """
 
-    learner: Learner = field(default_factory=Mf)
+    learner: Learner = Mf()
 
-    name = "fedmf"
     place = "section 1, Figure 2"

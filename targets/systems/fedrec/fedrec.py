@@ -1,7 +1,5 @@
 """FedRec: a graph-convolutional recommender whose devices send all parameters (Zhang et al.)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated
@@ -14,5 +12,4 @@ class FedRec(Federated):
     Its Hit@20 is drawn in Figure 5 and printed nowhere.
     """
 
-    name = "fedrec"
     place = "sections 3.1 and 3.2, Algorithm 1"

@@ -1,22 +1,18 @@
 """FedRec-GN: FedRec with Gaussian noise on every parameter."""
 
-from __future__ import annotations
+from dataclasses import dataclass
 
-from dataclasses import dataclass, field
-
-from fedrec_auditor.targets.protections.base import Protection
-from fedrec_auditor.targets.protections.gaussian import Gaussian
-from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated
+from fedrec_auditor.targets.protections.gaussian import GaussianProtection
+from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated, Protection
 
 
 @dataclass(frozen=True, kw_only=True)
 class FedRecGn(Federated):
-    """The Gaussian baseline; sigma, clipping and delta are not printed, see ``Gaussian``.
+    """The Gaussian baseline; sigma, clipping and delta are not printed, see ``GaussianProtection``.
 
     Its Hit@20 is drawn in Figure 5 and printed nowhere.
     """
 
-    protection: Protection = field(default_factory=Gaussian)
+    protection: Protection = GaussianProtection()
 
-    name = "fedrec-gn"
     place = "section 5.3 (FedRec-GN)"

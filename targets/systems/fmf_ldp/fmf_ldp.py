@@ -7,64 +7,42 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import (
-    Adjacency,
     Horizon,
-    Scope,
     Unit,
     Vantage,
     any_pair,
 )
+from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.theorems.shuffling import hiding
 from fedrec_auditor.targets.components import Floats, Reports
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.coins import unit
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
-from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
 from fedrec_auditor.targets.settings import check_settings, share_or_none, usual
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Challenge, Population, Question
 from fedrec_auditor.targets.systems.fmf_ldp.parts.implicit_mf import PAPER, ImplicitMf, printed
+from fedrec_auditor.targets.systems.parts.reports import Reporting, ReportLaw
+from fedrec_auditor.targets.systems.parts.system import received
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
-    from dp_accounting import DpEvent
+    pass
 
 _SHUFFLED_DELTA = 1e-6
 _LARGEST_GAME = 2000
 _BLOCK = 1 << 19  # numbers in a block of messages
 
 
-@dataclass(frozen=True, slots=True)
-class ReportLaw:
-    """P(symbol | v) of one report: 2 coordinate + bit, at entry v in [-1, 1] of that coordinate.
-
-    With one coordinate the symbol is the bit. Algorithm 1 of the paper.
-    """
-
-    epsilon: float
-    dimension: int = 1
-
-    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Log-probability of the symbol ``output`` given the entry ``value``, broadcast."""
-        coordinate, bit = np.divmod(np.asarray(output), 2)
-        one = OneCoordinate(self.epsilon, 1).log_prob(
-            np.stack([np.zeros_like(bit), bit], axis=-1), np.asarray(value)[..., None]
-        )
-        return np.where(coordinate < self.dimension, one - math.log(self.dimension), -np.inf)
-
-
 @dataclass(frozen=True, kw_only=True)
-class FmfLdp(ImplicitMf):
+class FmfLdp(Reporting, ImplicitMf):
     """FMF-LDP: Theorem 3, epsilon for one report, is exact; "k epsilon for a user" is one round's.
 
     A client draws ``reports`` = k coordinates of its item gradient (equation 5), projects these
@@ -85,7 +63,6 @@ class FmfLdp(ImplicitMf):
     reports: int = 100
     colluding: float = 0.0
 
-    name = "fmf-ldp"
     reported = printed(
         (0.2163, 0.3755, 0.5131),
         "FMF-LDP-100, epsilon 2.5",
@@ -97,6 +74,11 @@ class FmfLdp(ImplicitMf):
 
     def __post_init__(self) -> None:
         check_settings(self, **{**usual(self), "colluding": share_or_none})
+
+    @property
+    def sizes(self) -> Sizes:
+        """Rounds, and reports of a user and round."""
+        return Sizes(rounds=self.rounds, reports=self.reports)
 
     @property
     def channel(self) -> ReportLaw:
@@ -160,51 +142,14 @@ class FmfLdp(ImplicitMf):
                         "amplification without a number (section 5.1). The lower bound has all "
                         "other users at the opposite corner, where a malicious broadcast puts "
                         f"them. A proxy that colludes leaves what the server sees, "
-                        f"{self._count(horizon)} x {self.epsilon:g} = "
-                        f"{self._count(horizon) * self.epsilon:g}."
+                        f"{self.uses(horizon)} x {self.epsilon:g} = "
+                        f"{self.uses(horizon) * self.epsilon:g}."
                     )
-                    + self._hidden(population),
+                    + self._left(population),
                 )
                 for horizon in (Horizon.ROUND, Horizon.TRAINING)
             ),
         )
-
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """One-coordinate reports, as many as the horizon has, before the server or in its shuffle.
-
-        Behind the proxy it is the law of one user's reports among those of all others at the
-        opposite corner. Users reach both corners in all entries under ``opposite_rows`` with half
-        of the catalogue each. None for units below a report: a single interaction does not reach
-        every pair of gradients; nor does a history that comes or goes.
-        """
-        if scope.unit not in (Unit.REPORT, Unit.USER) or scope.adjacency is Adjacency.ADD_REMOVE:
-            return None
-        if scope.vantage is Vantage.SERVER:
-            one: Mechanism = self._randomizer(population.n_items)
-        elif scope.vantage is Vantage.SHUFFLED:
-            one = Shuffled(self.epsilon, hiding(population.n_users, self.colluding))
-        else:
-            return None
-        return Repeated(one, self._count(scope.horizon))
-
-    def event(self, scope: Scope, population: Population) -> DpEvent:
-        """Each report once a use; behind the proxy, one shuffle of a report a user each.
-
-        The real proxy mixes the k reports of all users in one pool, which is post-processing of k
-        separate shuffles; reports of users who collude are no part of it. What is seen behind the
-        shuffle is post-processing of it in turn. Who takes part is not hidden.
-        """
-        from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
-
-        if scope.is_presence:
-            return NonPrivateDpEvent()
-        if scope.vantage is Vantage.SERVER:
-            one = self._randomizer(population.n_items).event()
-        else:
-            one = ShuffledDpEvent(
-                self.epsilon, hiding(population.n_users, self.colluding), binary=True
-            )
-        return SelfComposedDpEvent(one, self._count(scope.horizon))
 
     def challenges(self) -> tuple[Challenge, ...]:
         """Two users whose projected gradients are +1 and -1 throughout, in a small catalogue.
@@ -281,8 +226,8 @@ class FmfLdp(ImplicitMf):
         stream: k coordinates, k flips, k corners. Beside the reports and a block of messages,
         memory does not grow.
         """
-        items = self._received(broadcast, profiles)
-        randomizer, k = self._randomizer(len(items)), self.reports
+        items = received(broadcast, "items", (profiles.n_items, self.factors))
+        randomizer, k = self.report(len(items)), self.reports
         vectors = self.solve(profiles.ratings, items)
         users = np.repeat(np.arange(profiles.n_users), size)
         streams = Streams.spawn(rng, len(users))
@@ -337,17 +282,23 @@ class FmfLdp(ImplicitMf):
         """Equation 9 over N k reports, then Algorithm 2, line 12, with the sign of an ascent."""
         return self.ascend(items, uploads.components["reports"].total() / len(uploads.users), 1.0)
 
-    def _randomizer(self, n_items: int) -> OneCoordinate:
+    def report(self, n_items: int) -> OneCoordinate:
+        """One report of an entry of the gradient, of M x F."""
         return OneCoordinate(self.epsilon, n_items * self.factors)
 
-    def _hidden(self, population: Population) -> str:
+    def _left(self, population: Population) -> str:
         """How many users are left to hide among, for a note; empty if all are."""
         if not self.colluding:
             return ""
-        left = hiding(population.n_users, self.colluding)
+        left = self.hidden(population.n_users)
         return f" {self.colluding:.3g} of the users collude: {left} are left to hide among."
 
-    def _count(self, horizon: Horizon) -> int:
+    def hidden(self, n_users: int) -> int:
+        """All users but those who collude: a proxy hides nobody among these."""
+        return hiding(n_users, self.colluding)
+
+    def uses(self, horizon: Horizon) -> int:
+        """Reports of a user within ``horizon``."""
         return {
             Horizon.REPORT: 1,
             Horizon.ROUND: self.reports,

@@ -68,7 +68,6 @@ class DpPrivRec(PrivRec):
     clip_rate: float = 1.0
     faithful: bool = True
 
-    name = "dp-privrec"
     reported = ()  # Figures 3 and 4 have no numbers; the text says "within 10%" of PrivRec
 
     def __post_init__(self) -> None:
@@ -156,7 +155,7 @@ class DpPrivRec(PrivRec):
             return None
         if self.drawn(population.n_users) < population.n_users:
             return None
-        return Repeated(self.round_mechanism(population), self._steps(scope.horizon))
+        return Repeated(self.round_mechanism(population), self.uses(scope.horizon))
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Normal noise of the round, under sampling without replacement, once a round.
@@ -180,7 +179,7 @@ class DpPrivRec(PrivRec):
             one = SampledWithoutReplacementDpEvent(population.n_users, m, one)
         elif m < population.n_users and scope.is_presence:
             one = PoissonSampledDpEvent(m / population.n_users, one)
-        return SelfComposedDpEvent(one, self._steps(scope.horizon))
+        return SelfComposedDpEvent(one, self.uses(scope.horizon))
 
     def questions(self, population: Population) -> tuple[Question, ...]:
         """Tables 3 and 4 for this population, of the models; of the upload; and of one round."""
@@ -263,9 +262,6 @@ class DpPrivRec(PrivRec):
                 "share where b says something, make at most 1."
             ),
         )
-
-    def _steps(self, horizon: Horizon) -> int:
-        return self.rounds if horizon is Horizon.TRAINING else 1
 
     def _note(self, m: int) -> str:
         """What is wrong on the way to the figure, in the order of the paper."""

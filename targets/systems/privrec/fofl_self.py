@@ -16,10 +16,9 @@ class FoflSelf(MetaLearned):
     train. Source: section 4.1; the original (Jalalirad et al. 2019) is not followed further.
     """
 
-    name = "fofl-self"
     reported = reported((0.118, 0.152, 0.195, 0.241), (0.101, 0.130, 0.169, 0.207))
 
     @property
     def network(self) -> Network:
-        """Items alone."""
+        """A network that reads items' embeddings alone."""
         return Network(embedding=self.embedding, width=self.width, ids=True, side=False)

@@ -33,7 +33,6 @@ class NnSelf(MetaLearned):
     server_rate: float = 0.1
     item_ids: bool = True
 
-    name = "nn-self"
     reported = reported((0.109, 0.148, 0.190, 0.235), (0.098, 0.124, 0.162, 0.201))
 
     @property
@@ -42,7 +41,7 @@ class NnSelf(MetaLearned):
         return Network(embedding=self.embedding, width=self.width, ids=self.item_ids, side=True)
 
     def learn(self, devices: Devices) -> Weights:
-        """Minus the meta-gradient."""
+        """The change that each device returns: minus its meta-gradient."""
         from fedrec_auditor.targets.systems.privrec.parts.device import maml
 
         return maml(devices, self.local)

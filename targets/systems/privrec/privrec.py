@@ -9,7 +9,7 @@ from fedrec_auditor.targets.systems.privrec.parts.meta_learned import MetaLearne
 from fedrec_auditor.targets.systems.privrec.parts.network import Network
 
 if TYPE_CHECKING:
-    from fedrec_auditor.targets.systems.privrec.parts.device import LocalTraining
+    from fedrec_auditor.targets.systems.privrec.parts.device import ProximalTraining
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,6 @@ class PrivRec(MetaLearned):
     proximal: float = 0.01
     item_ids: bool = True
 
-    name = "privrec"
     reported = reported((0.123, 0.160, 0.205, 0.249), (0.106, 0.137, 0.174, 0.210))
 
     @property
@@ -35,6 +34,6 @@ class PrivRec(MetaLearned):
         return Network(embedding=self.embedding, width=self.width, ids=self.item_ids, side=True)
 
     @property
-    def local(self) -> LocalTraining:
+    def local(self) -> ProximalTraining:
         """With the proximal term."""
         return replace(super().local, proximal=self.proximal)

@@ -12,17 +12,15 @@ from dp_accounting import ComposedDpEvent, LaplaceDpEvent, SelfComposedDpEvent
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.targets.mechanisms.component_laplace import ComponentBudget, ComponentLaplace
+from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
 from tests.contracts.mechanisms import SCOPE
 
-SMALL = ComponentLaplace(
-    (ComponentBudget("user", 1, 0.3), ComponentBudget("item", 3, 0.6)), clip=0.5
-)
+SMALL = ComponentLaplace((NoisyComponent("user", 1, 0.3), NoisyComponent("item", 3, 0.6)), clip=0.5)
 
 
 def test_a_coordinate_costs_its_budget_and_an_upload_the_sum() -> None:
-    assert SMALL.epsilon_per_coordinate == {"user": 0.3, "item": 0.6}
     assert SMALL.epsilon == pytest.approx(0.3 + 3 * 0.6)
     for position, epsilon in enumerate([0.3, 0.6, 0.6, 0.6]):
         x, y = np.zeros(4), np.zeros(4)
@@ -50,18 +48,15 @@ def test_half_the_scale_is_twice_the_budget() -> None:
 
 def test_the_papers_uploads_spend_what_their_size_says() -> None:
     """d = 64: W1, W2 and b at 30 a coordinate; the item table of ML-100K at 60."""
-    assert (
-        ComponentLaplace((ComponentBudget("user", 2 * 64**2 + 64, 30.0),), 0.5).epsilon == 247_680
-    )
-    table = ComponentLaplace((ComponentBudget("item", 64 * 1682, 60.0),), 0.5)
+    assert ComponentLaplace((NoisyComponent("user", 2 * 64**2 + 64, 30.0),), 0.5).epsilon == 247_680
+    table = ComponentLaplace((NoisyComponent("item", 64 * 1682, 60.0),), 0.5)
     assert exact_lower_bound(table, SCOPE).epsilon == pytest.approx(6_458_880)
 
 
 def test_equation_11_spaces_the_budgets_evenly_unlike_section_5_7() -> None:
     sizes = {"user": 2, "item": 3, "mlp1": 1, "mlp2": 1}
-    apm = ComponentLaplace.adaptive(sizes, epsilon_min=30.0, epsilon_max=60.0, clip=0.5)
-    assert list(apm.epsilon_per_coordinate.values()) == [30.0, 40.0, 50.0, 60.0]
-    assert list(apm.epsilon_per_coordinate.values()) != [30.0, 60.0, 40.0, 50.0]
+    apm = AdaptiveLaplace.by_resistance(least=30.0, most=60.0, clip=0.5).upload(sizes)
+    assert [part.epsilon for part in apm.components] == [30.0, 40.0, 50.0, 60.0]
     # The noise factor 0.033 of the fixed baseline is a budget of 30 at clip 0.5.
     assert apm.noise_scale[0] == pytest.approx(0.033, abs=5e-4)
     assert apm.event() == ComposedDpEvent(
@@ -92,14 +87,14 @@ def test_noise_on_touched_rows_only_tells_which_rows_were_touched() -> None:
 @pytest.mark.parametrize("wrong", [0.0, -1.0, math.nan, math.inf])
 def test_senseless_budgets_are_refused(wrong: float) -> None:
     with pytest.raises(InputError, match="epsilon"):
-        ComponentBudget("user", 1, wrong)
+        NoisyComponent("user", 1, wrong)
     with pytest.raises(InputError, match="clip"):
         ComponentLaplace(SMALL.components, wrong)
 
 
 def test_senseless_components_are_refused() -> None:
     with pytest.raises(InputError, match="size >= 1"):
-        ComponentBudget("user", 0, 1.0)
-    for parts in ((), (ComponentBudget("a", 1, 1.0), ComponentBudget("a", 2, 1.0))):
+        NoisyComponent("user", 0, 1.0)
+    for parts in ((), (NoisyComponent("a", 1, 1.0), NoisyComponent("a", 2, 1.0))):
         with pytest.raises(InputError, match="different names"):
             ComponentLaplace(parts, 0.5)

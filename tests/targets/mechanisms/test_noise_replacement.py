@@ -99,8 +99,8 @@ def test_the_density_is_the_joint_normal_one(run: NoiseReplacement, seed: int) -
 def test_without_dropout_less_noise_is_left_than_claimed(omega: float, n: int) -> None:
     run = build(n, omega, n, n)
     assert run.variance == pytest.approx(1 / (2 - omega))
-    assert run.mu > run.claimed_mu
-    assert replace(run, repaired=True).mu == pytest.approx(run.claimed_mu)
+    assert run.mu > run.sensitivity / run.sigma
+    assert replace(run, repaired=True).mu == pytest.approx(run.sensitivity / run.sigma)
 
 
 @given(runs().filter(lambda run: run.replaced > 1), st.floats(1, 5), st.integers(0, 2**32 - 1))
@@ -151,7 +151,7 @@ def test_ten_iterations_cost_more_than_claimed(
 ) -> None:
     """T fresh iterations at sigma/sensitivity = ratio, delta = 1e-5: mu grows by sqrt(T)."""
     run, rounds = build(omega=omega, ratio=ratio), math.sqrt(10)
-    assert epsilon(rounds * run.claimed_mu) == pytest.approx(claimed, abs=0.005)
+    assert epsilon(rounds * run.sensitivity / run.sigma) == pytest.approx(claimed, abs=0.005)
     assert epsilon(rounds * run.mu) == pytest.approx(true, abs=0.005)
     from_table = math.sqrt(np.linalg.inv(covariance(run))[0, 0]) / ratio
     assert epsilon(rounds * from_table) == pytest.approx(true, abs=0.005)

@@ -10,21 +10,21 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.mechanisms.gaussian import gaussian_divergence
-from fedrec_auditor.targets.protections.gaussian import Gaussian
-from fedrec_auditor.targets.protections.laplace import Laplace
+from fedrec_auditor.targets.protections.gaussian import GaussianProtection
+from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 
 SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 
 
 def test_no_epsilon_is_promised_and_none_holds_without_a_delta() -> None:
-    (promise,) = Gaussian().promises(("user", "item"))
-    assert promise.epsilon == Gaussian().spent({"item": 3}) == math.inf
-    assert exact_lower_bound(Gaussian().coordinate("item"), SCOPE).epsilon == math.inf
+    (promise,) = GaussianProtection().promises(("user", "item"))
+    assert promise.epsilon == GaussianProtection().spent({"item": 3}) == math.inf
+    assert exact_lower_bound(GaussianProtection().coordinate("item"), SCOPE).epsilon == math.inf
 
 
 @pytest.mark.parametrize("entries", [1, 9, 400])
 def test_an_upload_of_n_entries_has_the_curve_of_opposite_corners(entries: int) -> None:
-    protection = Gaussian(sigma=2.0, clip=0.5)
+    protection = GaussianProtection(sigma=2.0, clip=0.5)
     law = protection.upload({"user": 1, "item": entries - 1})
     bound = exact_lower_bound(law, SCOPE, 1e-5).epsilon
     mu = math.sqrt(entries) / 2.0
@@ -32,11 +32,13 @@ def test_an_upload_of_n_entries_has_the_curve_of_opposite_corners(entries: int) 
 
 
 def test_it_disturbs_as_much_as_the_laplace_noise_beside_it() -> None:
-    assert Gaussian().sigma == pytest.approx(math.sqrt(2) * Laplace().noise("item").scale, rel=0.02)
+    assert GaussianProtection().sigma == pytest.approx(
+        math.sqrt(2) * LaplaceProtection().noise("item").scale, rel=0.02
+    )
 
 
 def test_impossible_settings_are_refused_by_name() -> None:
     with pytest.raises(InputError, match="got sigma="):
-        Gaussian(sigma=0.0)
+        GaussianProtection(sigma=0.0)
     with pytest.raises(InputError, match="sigma"):
-        Gaussian(sigma=1e-200)
+        GaussianProtection(sigma=1e-200)

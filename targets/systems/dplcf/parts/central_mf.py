@@ -24,12 +24,12 @@ from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.settings import check_settings, not_negative, positive, whole
-from fedrec_auditor.targets.systems.base import Model
 from fedrec_auditor.targets.systems.dplcf.parts.collected_bits import (
     CollectedBits,
     flip_claim,
     flipper,
 )
+from fedrec_auditor.targets.systems.parts.system import Trained
 from fedrec_auditor.targets.transcript import Uploads
 
 Visits = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
@@ -79,23 +79,13 @@ class CentralMf(CollectedBits):
             source=f"{claim.source}; section 4.1.2 (baselines)",
         )
 
-    @property
-    def settings(self) -> dict[str, float]:
-        """Settings of the model, and the rates of the flip."""
-        names = ("factors", "learning_rate", "regularization", "epochs", "batch", "negatives")
-        flip = self.randomizer
-        rates = {} if flip is None else {"epsilon": self.epsilon, "p": flip.p, "q": flip.q}
-        return {**{name: float(getattr(self, name)) for name in names}, **rates}
-
     @abstractmethod
-    def train(
+    def fit(
         self, n_users: int, n_items: int, visits: Iterator[Visits], rng: np.random.Generator
     ) -> dict[str, NDArray[Any]]:
         """The model's parts; ``visits`` gives users, positives and negatives in training order."""
 
-    def learn(
-        self, uploads: Uploads, rng: np.random.Generator
-    ) -> tuple[dict[str, NDArray[Any]], Model]:
+    def learn(self, uploads: Uploads, rng: np.random.Generator) -> Trained:
         """Train on the uploaded 1s. The whole model, users' vectors included, is its release.
 
         The paper's server sends each user a list only; what is released here bounds that.
@@ -103,8 +93,8 @@ class CentralMf(CollectedBits):
         bits = uploads.components["bits"]
         start, sampling = rng.spawn(2)
         visits = visit(bits, self.epochs, self.negatives, sampling)
-        parts = self.train(len(bits), bits.shape[0], visits, start)
-        return parts, Model(arrays=parts)
+        parts = self.fit(len(bits), bits.shape[0], visits, start)
+        return Trained(parts, parts)
 
     def _vectors(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return rng.normal(scale=self.init_scale, size=(count, self.factors))

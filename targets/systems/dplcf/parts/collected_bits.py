@@ -7,9 +7,9 @@ Every system of that paper collects the same: each device flips every bit of its
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,27 +17,24 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
-from fedrec_auditor.targets.components import Dense, Floats
+from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.mechanisms.product import Product
-from fedrec_auditor.targets.spill import Spill
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
     Challenge,
     Evaluation,
-    Model,
     Population,
-    Progress,
     Question,
     Reported,
-    Run,
 )
-from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
+from fedrec_auditor.targets.systems.parts.system import System, Trained, Training
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -49,7 +46,7 @@ _BLOCK = 1 << 20  # bits flipped at once
 _NARROW = (Unit.BIT, Unit.INTERACTION, Unit.RATING)
 
 
-class CollectedBits(ABC):
+class CollectedBits(System):
     """What is uploaded, and what is claimed and true of it; a system says what is learnt from it.
 
     ``randomizer`` is the law of one uploaded bit, None where bits are sent as they are.
@@ -57,16 +54,6 @@ class CollectedBits(ABC):
 
     paper = PAPER
     evaluation = Evaluation(cutoffs=CUTOFFS)
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """Name on the command line."""
-
-    @property
-    @abstractmethod
-    def reported(self) -> tuple[Reported, ...]:
-        """Tables 2 to 5."""
 
     @property
     @abstractmethod
@@ -78,22 +65,9 @@ class CollectedBits(ABC):
     def claim(self) -> Claim:
         """What is promised of the upload."""
 
-    @property
     @abstractmethod
-    def settings(self) -> dict[str, float]:
-        """What everybody knows of this training."""
-
-    @abstractmethod
-    def learn(
-        self, uploads: Uploads, rng: np.random.Generator
-    ) -> tuple[dict[str, NDArray[Any]], Model]:
+    def learn(self, uploads: Uploads, rng: np.random.Generator) -> Trained:
         """What the server sends out, and what scoring needs, from the uploads alone."""
-
-    @abstractmethod
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
-        """Scores of all items for these users."""
 
     def questions(self, population: Population) -> tuple[Question, ...]:
         """The claim for one interaction, and what a whole user has of it."""
@@ -154,31 +128,19 @@ class CollectedBits(ABC):
             ),
         )
 
-    def run(
-        self,
-        interactions: Interactions,
-        rng: np.random.Generator,
-        progress: Progress | None = None,
-        compute: Compute = DEFAULT,
-    ) -> Run:
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
         """One upload by every user; the server learns from it and sends out the result once."""
-        uploads = self.upload(interactions, None, rng, compute=compute)
-        only = Spill(compute).keep(Round(broadcast=None, uploads=uploads))
-        release, model = self.learn(only.uploads, rng)
-        transcript = Transcript(
-            public=Public(
-                algorithm=self.name,
-                n_users=interactions.n_users,
-                n_items=interactions.n_items,
-                settings=self.settings,
-                channel=self.randomizer,
-            ),
-            rounds=(only,),
-            release=release,
-        )
-        if progress is not None:
-            progress(1, 1)
-        return Run(transcript=transcript, model=model)
+        sent = self.upload(interactions, None, rng, compute=compute)
+        kept = yield Round(broadcast=None, uploads=sent)
+        return self.learn(sent if kept is None else kept.uploads, rng)
+
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows: the settings, and the law of a flip."""
+        plain, flip = super().public(interactions), self.randomizer
+        rates = {} if flip is None else {"p": flip.p, "q": flip.q}
+        return replace(plain, settings={**plain.settings, **rates}, channel=flip)
 
     def upload(
         self,
@@ -283,26 +245,20 @@ class Printed:
 
 def tables(*, apps: Printed, movielens: Printed | None = None) -> tuple[Reported, ...]:
     """What is printed for MovieLens (Tables 4, 5) beside AppUsage (2, 3), or AppUsage alone."""
-    found = []
-    for metric in ("hr", "ndcg"):
-        small = getattr(apps, metric)
-        large = getattr(movielens, metric) if movielens is not None else (None,) * len(CUTOFFS)
-        for cutoff, other, value in zip(CUTOFFS, small, large, strict=True):
-            apps_data = "AppUsage, which has 871 users and 1,682 items"
-            note = (
-                f"{apps_data}; MovieLens was given up"
-                if value is None
-                else f"MovieLens-20M filtered to 74,529 users; {other:.4f} on {apps_data}"
-            )
-            found.append(
-                Reported(
-                    metric=f"{metric.upper()}@{cutoff}",
-                    protocol="99 sampled negatives",
-                    value=other if value is None else value,
-                    note=f"epsilon 1; {note}",
-                )
-            )
-    return tuple(found)
+    place = "AppUsage, which has 871 users and 1,682 items"
+    large = apps if movielens is None else movielens
+    return tuple(
+        Reported(
+            metric=f"{metric}@{cutoff}",
+            protocol="99 sampled negatives",
+            value=value,
+            note=f"epsilon 1; {place}; MovieLens was given up"
+            if movielens is None
+            else f"epsilon 1; MovieLens-20M filtered to 74,529 users; {other:.4f} on {place}",
+        )
+        for metric, values, others in (("HR", large.hr, apps.hr), ("NDCG", large.ndcg, apps.ndcg))
+        for cutoff, value, other in zip(CUTOFFS, values, others, strict=True)
+    )
 
 
 def _first_bit(uploads: Uploads) -> NDArray[np.int64]:

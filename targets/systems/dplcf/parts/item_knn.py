@@ -26,6 +26,7 @@ from fedrec_auditor.targets.systems.dplcf.parts.collected_bits import (
     flipper,
 )
 from fedrec_auditor.targets.systems.dplcf.parts.jaccard import neighbourhoods, pair_counts
+from fedrec_auditor.targets.systems.parts.system import Trained
 from fedrec_auditor.targets.transcript import Uploads
 
 
@@ -44,23 +45,14 @@ class ItemKnn(CollectedBits):
     def __post_init__(self) -> None:
         check_settings(self, neighbours=whole)
 
-    @property
-    def settings(self) -> dict[str, float]:
-        """The neighbourhood size and the rates of the flip."""
-        flip = self.randomizer
-        rates = {} if flip is None else {"p": flip.p, "q": flip.q}
-        return {"neighbours": float(self.neighbours), **rates}
-
-    def learn(
-        self, uploads: Uploads, rng: np.random.Generator
-    ) -> tuple[dict[str, NDArray[Any]], Model]:
+    def learn(self, uploads: Uploads, rng: np.random.Generator) -> Trained:
         """Every item's neighbours with their similarities; ``rng`` is not drawn from."""
         flip = self.randomizer if self.estimated else None
         p, q = (1.0, 0.0) if flip is None else (flip.p, flip.q)
         both = pair_counts(uploads.components["bits"])
         nearest = neighbourhoods(both, len(uploads.users), p, q, self.neighbours)
         release = {"neighbours": nearest.items, "similarity": nearest.similarity}
-        return release, Model(arrays={"nearest": nearest.matrix()})
+        return Trained(release, {"nearest": nearest.matrix()})
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
@@ -95,8 +87,3 @@ class FlippedKnn(ItemKnn):
     def claim(self) -> Claim:
         """Section 3.2.1: epsilon for the existence of one interaction."""
         return flip_claim(self.kind, self.epsilon)
-
-    @property
-    def settings(self) -> dict[str, float]:
-        """The budget beside the rest."""
-        return {"epsilon": self.epsilon, **super().settings}

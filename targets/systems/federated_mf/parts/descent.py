@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -13,51 +13,33 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.systems.federated_mf.parts.party_coins import Coins
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import Batch, project, rate_at
-
-
-class Clipping(Protocol):
-    """What bounds the gradient of a rating or a user."""
-
-    @property
-    def replaced(self) -> float:
-        """How far another value of one rating moves the sum, in units of its removal."""
-        ...
-
-    def errors(self, batch: Batch, errors: Floats, users: Floats, items: Floats) -> Floats:
-        """The errors with which gradients are made."""
-        ...
-
-    def project(self, rows: Floats) -> Floats:
-        """Embeddings after a step."""
-        ...
-
-    def sensitivity(self, count: int, joint: bool) -> float:
-        """How far ``count`` ratings of one user move the sum, in U and V (``joint``) or V alone."""
-        ...
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import RatingBatch, project, rate_at
 
 
 @dataclass(frozen=True, slots=True)
-class Unclipped:
-    """No bound."""
+class Clipping:
+    """What bounds the gradient of a rating or a user; this one leaves it unbounded.
+
+    ``replaced`` says how far another value of one rating moves the sum, in units of its removal.
+    """
 
     replaced: ClassVar[float] = 1.0
 
-    def errors(self, batch: Batch, errors: Floats, users: Floats, items: Floats) -> Floats:
-        """As they are."""
+    def errors(self, batch: RatingBatch, errors: Floats, users: Floats, items: Floats) -> Floats:
+        """The errors (nnz,) with which gradients are made."""
         return errors
 
     def project(self, rows: Floats) -> Floats:
-        """As they are."""
+        """Embeddings (n, p) after a step."""
         return rows
 
     def sensitivity(self, count: int, joint: bool) -> float:
-        """Infinite."""
+        """How far ``count`` ratings of one user move the sum, in U and V (``joint``) or V alone."""
         return math.inf
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingClipping:
+class EmbeddingClipping(Clipping):
     """The paper's: embeddings not negative, norm^2 <= R, so that 0 <= u.v <= R (equation 6).
 
     One rating moves the gradient in u by 2 R^(3/2) at most, and so that in v. Of one user's
@@ -67,11 +49,6 @@ class EmbeddingClipping:
     """
 
     bound: float
-    replaced: ClassVar[float] = 1.0
-
-    def errors(self, batch: Batch, errors: Floats, users: Floats, items: Floats) -> Floats:
-        """As they are: the embeddings bound them."""
-        return errors
 
     def project(self, rows: Floats) -> Floats:
         """The nearest rows that satisfy equation 6."""
@@ -84,18 +61,17 @@ class EmbeddingClipping:
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorClipping:
+class ErrorClipping(Clipping):
     """Errors clipped to [-R, R], embeddings to norm^2 <= R, of any sign."""
 
     bound: float
-    replaced: ClassVar[float] = 1.0
 
-    def errors(self, batch: Batch, errors: Floats, users: Floats, items: Floats) -> Floats:
-        """Clipped."""
+    def errors(self, batch: RatingBatch, errors: Floats, users: Floats, items: Floats) -> Floats:
+        """Errors clipped to [-bound, bound]."""
         return np.clip(errors, -self.bound, self.bound)
 
     def project(self, rows: Floats) -> Floats:
-        """Onto the ball."""
+        """Rows scaled down to norm^2 <= ``bound``."""
         norm = np.sqrt(np.einsum("...i,...i->...", rows, rows) / rows.dtype.type(self.bound))
         return np.asarray(rows / np.maximum(norm, 1.0)[..., None])
 
@@ -105,7 +81,7 @@ class ErrorClipping:
 
 
 @dataclass(frozen=True, slots=True)
-class GradientClipping:
+class GradientClipping(Clipping):
     """The joint gradient of every rating, or of every user, scaled to a norm of ``clip`` at most.
 
     After Abadi et al. 2016, Algorithm 1, lines 6 and 7. Another value may turn it round.
@@ -115,14 +91,10 @@ class GradientClipping:
     unit: str
     replaced: ClassVar[float] = 2.0
 
-    def errors(self, batch: Batch, errors: Floats, users: Floats, items: Floats) -> Floats:
+    def errors(self, batch: RatingBatch, errors: Floats, users: Floats, items: Floats) -> Floats:
         """Scaled: a gradient is its errors times embeddings."""
         scale = batch.clip_users if self.unit == "user" else batch.clip_ratings
         return scale(errors, users, items, self.clip)
-
-    def project(self, rows: Floats) -> Floats:
-        """As they are."""
-        return rows
 
     def sensitivity(self, count: int, joint: bool) -> float:
         """``clip`` for a user whose gradient is clipped, ``count`` times that for its ratings."""
@@ -198,7 +170,7 @@ class Descent:
             )
         return users, items
 
-    def _draw(self, ratings: sparse.csr_array, coins: Coins) -> Batch:
+    def _draw(self, ratings: sparse.csr_array, coins: Coins) -> RatingBatch:
         if not self.independent:
             return coins.fixed(ratings, self.rate)
         if self.unit == "user":

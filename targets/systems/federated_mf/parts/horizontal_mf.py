@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,40 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.targets.components import Component, Dense, Floats, Ints
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.settings import (
-    check_settings,
-    numbers,
-    positive,
-    scale,
-    share,
-    whole,
-    whole_or_none,
-)
-from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.settings import check_settings, positive, whole_or_none
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import (
-    DEFAULT,
-    Challenge,
-    Evaluation,
-    Model,
-    Progress,
-    Run,
-    Split,
-)
+from fedrec_auditor.targets.systems.base import DEFAULT, Model
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import PartyMf
 from fedrec_auditor.targets.systems.federated_mf.parts.party_steps import PartySteps
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
-    PAPER,
-    explicit,
-    project,
-    start,
-    trim,
-)
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import explicit, project, start, trim
 from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
-from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
+from fedrec_auditor.targets.systems.parts.system import Trained, Training
+from fedrec_auditor.targets.systems.parts.system import received as table
+from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 _NUMBERS = 1 << 22  # embeddings of parties of one user that are trained at once
 _TRIM, _START = 101, 102  # purposes of such a party's stream
@@ -53,7 +33,8 @@ _TRIM, _START = 101, 102  # purposes of such a party's stream
 class Party:
     """What one party keeps: its users, their ratings (all, and trimmed), embeddings, its coins.
 
-    ``pace`` is one over the number of trimmed ratings of an average user: 1/(m tau).
+    ``weight`` is its share of all users, n_k/n; ``pace`` is one over the number of trimmed ratings
+    of an average user: 1/(m tau).
     """
 
     members: Ints
@@ -61,16 +42,15 @@ class Party:
     ratings: sparse.csr_array
     users: Floats
     rng: np.random.Generator
+    weight: float
     pace: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class HorizontalMf(ABC):
+class HorizontalMf(PartyMf):
     """T rounds of T' local steps, then V is the mean of all V^(k), weighted by n_k/n (Figure 3).
 
-    ``factors`` p, ``rounds`` T, ``local_steps`` T', ``rate`` (of the rows sampled in a step) and
-    ``parties`` s are the paper's (sections 4.3, 5.3); ``bound`` is R, the largest rating there can
-    be; ``learning_rate`` is g of ``_sgd_mf``. ``tuning`` is the number of local steps of the last
+    ``tuning`` is the number of local steps of the last
     stage (0 in the vanilla paradigm) and ``tuning_rate`` their g, neither printed in the paper.
     Users are dealt to parties at random, in shares of one size. A message is V^(k),
     m x p in float32. User embeddings never leave a party; the last V is published.
@@ -78,29 +58,15 @@ class HorizontalMf(ABC):
     A party divides sums by its number of ratings; this number is taken as public, as n_k is.
     """
 
-    factors: int = 20
-    rounds: int = 100
-    local_steps: int = 10
-    rate: float = 0.01
-    parties: int = 10
-    bound: float = 5.0
     learning_rate: float = 0.3
     tuning: int = 0
     tuning_rate: float = 0.5
 
-    paper = PAPER
-    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
     component = "items"
 
     def __post_init__(self) -> None:
-        check_settings(self, factors=whole, rounds=whole, local_steps=whole, parties=whole)
-        check_settings(self, rate=share, bound=scale, learning_rate=positive, tuning_rate=positive)
-        check_settings(self, tuning=whole_or_none)
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """Name on the command line."""
+        super().__post_init__()
+        check_settings(self, tuning=whole_or_none, tuning_rate=positive)
 
     @abstractmethod
     def local(self, weight: float) -> PartySteps:
@@ -122,67 +88,47 @@ class HorizontalMf(ABC):
         return 0
 
     @property
-    def steps(self) -> int:
-        """T T'."""
-        return self.rounds * self.local_steps
+    def sizes(self) -> Sizes:
+        """Rounds, and ratings of a user where they are trimmed."""
+        return Sizes(rounds=self.rounds, ratings=self.trimmed)
+
+    def count(self, interactions: Interactions) -> int:
+        """With fewer users than parties, as many parties as users."""
+        return min(self.parties, interactions.n_users)
 
     def pace(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
         """One over the ratings of an average row, 1/(m tau), as the party's own data have it."""
         return n_users / np.maximum(1, ratings)
 
-    def challenges(self) -> tuple[Challenge, ...]:
-        """None: normal noise promises nothing at delta 0, at which the games measure."""
-        return ()
-
-    def run(
-        self,
-        interactions: Interactions,
-        rng: np.random.Generator,
-        progress: Progress | None = None,
-        compute: Compute = DEFAULT,
-    ) -> Run:
-        """Train; every round's broadcast and all parties' messages are kept.
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
+        """Every round's broadcast and all parties' messages.
 
         Memory beside the transcript is 2 s + 1 tables of item embeddings.
         """
         n, m = interactions.n_users, interactions.n_items
         first = items = start(rng.random((m, self.factors)), self.bound)
         parties = self.parted(interactions, items, rng)
-        weights = np.array([len(party.members) / n for party in parties])
-        spill, rounds = Spill(compute), []
         with one_thread():
             for number in range(self.rounds):
-                uploads = Uploads(
-                    np.arange(len(parties)), self.sent(parties, items, weights, number)
-                )
-                model = {"items": items, "first": first}
-                rounds.append(spill.keep(Round(broadcast=model, uploads=uploads)))
-                items = self.merge(items, uploads, parties, weights, number)
-                if progress is not None:
-                    progress(number + 1, self.rounds)
-            tuned = np.stack(
-                [self.tune(party, items, weights[k]) for k, party in enumerate(parties)]
-            )
+                sent = self.sent(parties, items, number)
+                uploads = Uploads(np.arange(len(parties)), {self.component: sent})
+                yield Round(broadcast={"items": items, "first": first}, uploads=uploads)
+                items = self.merge(items, sent, parties, number)
+            tuned = np.stack([self.tune(party, items) for party in parties])
         users, home = np.empty((n, self.factors), np.float32), np.empty(n, np.int64)
         for k, party in enumerate(parties):
             users[party.members], home[party.members] = party.users, k
-        transcript = Transcript(
-            public=self.public(interactions, len(parties)),
-            rounds=tuple(rounds),
-            release={"items": items, "first": first},
-        )
-        return Run(
-            transcript=transcript,
-            model=Model(arrays={"users": users, "items": tuned, "home": home}),
+        return Trained(
+            {"items": items, "first": first}, {"users": users, "items": tuned, "home": home}
         )
 
-    def sent(
-        self, parties: list[Party], items: Floats, weights: NDArray[np.float64], number: int
-    ) -> dict[str, Any]:
+    def sent(self, parties: list[Party], items: Floats, number: int) -> Component:
         """Every party's V^(k) after its local steps; user embeddings move with ``joint``."""
         out = np.empty((len(parties), *items.shape), dtype=np.float32)
         for k, party in enumerate(parties):
-            party.users, out[k] = self.local(float(weights[k])).train(
+            party.users, out[k] = self.local(party.weight).train(
                 party.users,
                 items,
                 party.ratings,
@@ -191,22 +137,15 @@ class HorizontalMf(ABC):
                 first=number * self.local_steps,
                 count=self.local_steps,
             )
-        return {self.component: Dense(out)}
+        return Dense(out)
 
-    def merge(
-        self,
-        items: Floats,
-        uploads: Uploads,
-        parties: list[Party],
-        weights: NDArray[np.float64],
-        number: int,
-    ) -> Floats:
+    def merge(self, items: Floats, sent: Component, parties: list[Party], number: int) -> Floats:
         """The next V: the weighted mean of all V^(k)."""
-        component = uploads.components[self.component]
-        sent = component.dense(np.arange(len(component)))
-        return np.asarray(np.tensordot(weights, sent, 1), dtype=np.float32)
+        weights = np.array([party.weight for party in parties])
+        tables = sent.dense(np.arange(len(sent)))
+        return np.asarray(np.tensordot(weights, tables, 1), dtype=np.float32)
 
-    def tune(self, party: Party, items: Floats, weight: float) -> Floats:
+    def tune(self, party: Party, items: Floats) -> Floats:
         """The party's own V after fine-tuning without noise; its user embeddings change, too.
 
         On all of its ratings, untrimmed, in both embeddings with embedding clipping: user
@@ -243,14 +182,11 @@ class HorizontalMf(ABC):
     def parted(
         self, interactions: Interactions, items: Floats, rng: np.random.Generator
     ) -> list[Party]:
-        """The parties: users dealt at random, their embeddings and coins from one seed each.
-
-        With fewer users than parties, as many parties as users.
-        """
+        """The parties: users dealt at random, each party's randomness from a seed of its own."""
         table = explicit(interactions, self.bound)
         dealt = rng.permutation(interactions.n_users)
         made = []
-        for members in np.array_split(dealt, min(self.parties, interactions.n_users)):
+        for members in np.array_split(dealt, self.count(interactions)):
             own = np.random.Generator(np.random.SFC64(int(rng.integers(1 << 63))))
             members = np.sort(members)
             full = ratings = sparse.csr_array(table[members])
@@ -260,18 +196,9 @@ class HorizontalMf(ABC):
             if self.pretrained:
                 users = fit_users(full, items, bound=self.bound, steps=self.pretrained)
             pace = float(self.pace(len(members), interactions.n_items, ratings.nnz))
-            made.append(Party(members, full, ratings, users, own, pace))
+            weight = len(members) / interactions.n_users
+            made.append(Party(members, full, ratings, users, own, weight, pace))
         return made
-
-    def public(self, interactions: Interactions, parties: int) -> Public:
-        """What everybody knows of a run."""
-        return Public(
-            algorithm=self.name,
-            n_users=interactions.n_users,
-            n_items=interactions.n_items,
-            settings=numbers(self),
-            parties=parties,
-        )
 
     def upload(
         self,
@@ -326,19 +253,9 @@ class HorizontalMf(ABC):
         self, broadcast: Broadcast | None, profiles: Interactions
     ) -> tuple[Floats, Floats]:
         """V as it is, and as it was first, to which user embeddings are pre-trained."""
-        sent = {} if broadcast is None else broadcast
-        expected = (profiles.n_items, self.factors)
-        items = sent.get("items")
-        first = sent.get("first", items)
-        for got in (items, first):
-            if got is None or got.shape != expected:
-                raise InputError(
-                    f'Expected broadcast item embeddings "items" (and "first") of shape '
-                    f"{expected}, got {None if got is None else got.shape}. Send one row an item."
-                )
-        assert items is not None
-        assert first is not None
-        items, first = (np.asarray(table, np.float32) for table in (items, first))
+        shape, sent = (profiles.n_items, self.factors), broadcast or {}
+        items = table(sent, "items", shape).astype(np.float32)
+        first = table(sent, "first", shape).astype(np.float32) if "first" in sent else items
         return project(items, self.bound), project(first, self.bound)
 
     def _prepared(

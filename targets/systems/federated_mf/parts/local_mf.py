@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,29 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Component, Floats
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.settings import check_settings, numbers, positive, scale, whole
-from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.settings import check_settings, positive, scale, whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import (
-    DEFAULT,
-    Challenge,
-    Evaluation,
-    Model,
-    Progress,
-    Run,
-    Split,
-)
+from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Split
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, explicit, start
 from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
-from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
+from fedrec_auditor.targets.systems.parts.system import System, Trained, Training
+from fedrec_auditor.targets.systems.parts.system import received as table
+from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalMf(ABC):
+class LocalMf(System):
     """Settings, training loop and prediction; members say what is sent and how V follows.
 
     ``factors`` p and ``rounds`` T are the paper's (T = 10 in section 6.3); ``bound`` is R, the
@@ -53,11 +45,6 @@ class LocalMf(ABC):
     def __post_init__(self) -> None:
         check_settings(self, factors=whole, rounds=whole, fitting=whole)
         check_settings(self, bound=scale, learning_rate=positive)
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """Name on the command line."""
 
     @abstractmethod
     def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
@@ -82,29 +69,15 @@ class LocalMf(ABC):
         """What else every broadcast has in it."""
         return {}
 
-    @property
-    @abstractmethod
-    def public(self) -> dict[str, Any]:
-        """Channel and route, as ``Public`` has them."""
-
-    def challenges(self) -> tuple[Challenge, ...]:
-        """None, but where a device's own randomizer promises a pure epsilon."""
-        return ()
-
-    def run(
-        self,
-        interactions: Interactions,
-        rng: np.random.Generator,
-        progress: Progress | None = None,
-        compute: Compute = DEFAULT,
-    ) -> Run:
-        """Train and keep all that crossed a boundary."""
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
+        """The broadcasts and messages of all rounds."""
         n, m = interactions.n_users, interactions.n_items
         ratings = explicit(interactions, self.bound)
         first = start(rng.random((m, self.factors)), self.bound)
         users, items = self.begin(ratings, first), first
         constant = self.announced(m, rng)
-        spill, rounds = Spill(compute), []
 
         def send(model: Broadcast) -> dict[str, Component]:
             nonlocal users
@@ -116,21 +89,8 @@ class LocalMf(ABC):
             for number in range(self.rounds):
                 model = {"items": items, "first": first, "users": np.array(n), **constant}
                 crossed, items = self.turn(number, model, send, rng)
-                rounds.append(spill.keep(crossed))
-                if progress is not None:
-                    progress(number + 1, self.rounds)
-        transcript = Transcript(
-            public=Public(
-                algorithm=self.name,
-                n_users=n,
-                n_items=m,
-                settings=numbers(self),
-                **self.public,
-            ),
-            rounds=tuple(rounds),
-            release={"items": items, "first": first},
-        )
-        return Run(transcript=transcript, model=Model(arrays={"items": items}))
+                yield crossed
+        return Trained({"items": items, "first": first}, {"items": items})
 
     def upload(
         self,
@@ -165,17 +125,7 @@ class LocalMf(ABC):
     def received(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
         """The broadcast, with V as it was first, to which user embeddings are pre-trained."""
         sent = dict(broadcast or {})
-        expected = (profiles.n_items, self.factors)
         sent.setdefault("first", sent.get("items"))  # type: ignore[arg-type]
         for part in ("items", "first"):
-            self.check(sent, part, expected)
+            table(sent, part, (profiles.n_items, self.factors))
         return sent
-
-    def check(self, sent: Broadcast, part: str, shape: tuple[int, int]) -> None:
-        """InputError unless the broadcast has a matrix ``part`` of this shape."""
-        got = getattr(sent.get(part), "shape", None)
-        if got != shape:
-            raise InputError(
-                f'Expected a broadcast matrix "{part}" of shape {shape}, got {got}. '
-                "Send one row an item, one column a factor."
-            )

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Dense, Rows
+from fedrec_auditor.targets.components import Component, Dense, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Model, Progress, Run
+from fedrec_auditor.targets.systems.base import DEFAULT
 from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import NoisyParties
-from fedrec_auditor.targets.transcript import Broadcast, Round, Transcript, Uploads
+from fedrec_auditor.targets.systems.parts.system import Trained, Training
+from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,14 +31,10 @@ class LoneParties(NoisyParties):
         """All steps are on both tables."""
         return self.steps, 0
 
-    def run(
-        self,
-        interactions: Interactions,
-        rng: np.random.Generator,
-        progress: Progress | None = None,
-        compute: Compute = DEFAULT,
-    ) -> Run:
-        """Train every party; one round, in which all publish."""
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
+        """One round, in which every party publishes what it has trained by itself."""
         parties = self.parted(interactions, rng)
         n, m = interactions.n_users, interactions.n_items
         stacked, own = self.descent(n).train(
@@ -50,25 +47,19 @@ class LoneParties(NoisyParties):
             count=self.steps,
         )
         versions = stacked.reshape(parties.count, n, self.factors)
-        uploads = Uploads(
-            np.arange(parties.count),
-            {
-                "users": Dense(versions),
-                "items": Rows(indptr=parties.owned, ids=parties.order, values=own, count=m),
-            },
-        )
-        if progress is not None:
-            progress(1, 1)
+        rows = Rows(indptr=parties.owned, ids=parties.order, values=own, count=m)
+        parts: dict[str, Component] = {"users": Dense(versions), "items": rows}
+        yield Round(broadcast=None, uploads=Uploads(np.arange(parties.count), parts))
         items, owner = np.empty((m, self.factors), dtype=np.float32), np.empty(m, dtype=np.int64)
         items[parties.order] = own
         owner[parties.order] = np.repeat(np.arange(parties.count), np.diff(parties.owned))
         arrays = {"users": versions, "items": items, "owner": owner}
-        transcript = Transcript(
-            public=self.public(interactions, parties.count),
-            rounds=(Round(broadcast=None, uploads=uploads),),
-            release=arrays,
-        )
-        return Run(transcript=transcript, model=Model(arrays=arrays))
+        return Trained(arrays, arrays)
+
+    @property
+    def length(self) -> int:
+        """One round, whatever the number of steps before it."""
+        return 1
 
     def upload(
         self,

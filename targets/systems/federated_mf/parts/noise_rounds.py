@@ -22,7 +22,7 @@ class Masked:
     scale: float
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Messages, float32."""
+        """The messages (n, *shape), float32."""
         return np.asarray(values + _noise(streams, _FIRST, values.shape, self.scale))
 
 
@@ -39,7 +39,7 @@ class Replacement:
     repaired: bool
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Messages, float32."""
+        """The messages (n, *shape), float32."""
         own, last = self.weights
         xi = _noise(streams, _FIRST, values.shape, own - self.before)
         return xi + _noise(streams, _SECOND, values.shape, last)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit
 from fedrec_auditor.targets.components import Floats, Ints
-from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.settings import (
     boolean,
     check_choice,
@@ -18,19 +16,18 @@ from fedrec_auditor.targets.settings import (
     proper_share,
     whole,
 )
-from fedrec_auditor.targets.systems.base import Population, Question
+from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_laws import (
     drawn_shares,
     party_sizes,
 )
 from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_mf import HorizontalMf
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import SINGLE, guessed_pace
 from fedrec_auditor.targets.systems.federated_mf.parts.party_steps import PartySteps
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import UNITS, batch_size, noisy_steps
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-
-_ONE = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +62,6 @@ class NoisyHorizontal(HorizontalMf):
         check_settings(self, delta=proper_share, density=proper_share)
         check_settings(self, faithful=boolean)
 
-    @abstractmethod
-    def questions(self, population: Population) -> tuple[Question, ...]:
-        """The claims for the ``unit``."""
-
     @property
     def mended(self) -> str:
         """What ``faithful=False`` repairs, in words."""
@@ -93,7 +86,7 @@ class NoisyHorizontal(HorizontalMf):
         return self.noise_multiplier * one * (self.trim if self.unit == "user" else 1)
 
     def local(self, weight: float) -> PartySteps:
-        """Noisy, projected steps; on user embeddings too, if ``joint``."""
+        """Noisy, projected steps on item embeddings."""
         return PartySteps(
             learning_rate=self.learning_rate,
             steps=self.steps,
@@ -101,7 +94,6 @@ class NoisyHorizontal(HorizontalMf):
             unit=self.unit,
             independent=not self.faithful,
             sigma=self.sigma,
-            weight=weight if self.joint else 0.0,
             bound=self.bound,
         )
 
@@ -109,12 +101,7 @@ class NoisyHorizontal(HorizontalMf):
         """One over the ratings of an average row: the party's own count, or repaired the guess."""
         if self.faithful:
             return super().pace(n_users, n_items, ratings)
-        guess = max(1.0, self.density * n_items)
-        return 1.0 / (min(guess, self.trim) if self.unit == "user" else guess)
-
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None, but where a system knows what is left after the projections."""
-        return None
+        return guessed_pace(self.density, n_items, self.trimmed)
 
     def reach(self, scope: Scope, n_items: int) -> float:
         """How far the unit of ``scope`` moves one step's sum of gradients, at most.
@@ -131,12 +118,16 @@ class NoisyHorizontal(HorizontalMf):
         """
         count = n_items if self.trimmed is None else min(self.trimmed, n_items)
         one = 2.0 * self.bound * math.sqrt(self.bound)
-        if scope.unit in _ONE and not self.adapted:
+        if scope.unit in SINGLE and not self.adapted:
             swapped = scope.unit is not Unit.RATING and scope.adjacency is not Adjacency.ADD_REMOVE
             return 2.0 * one if swapped else one
         if scope.is_presence:
             return one * math.sqrt(count)
-        if scope.unit in _ONE and scope.adjacency is Adjacency.ADD_REMOVE and self.trimmed is None:
+        if (
+            scope.unit in SINGLE
+            and scope.adjacency is Adjacency.ADD_REMOVE
+            and self.trimmed is None
+        ):
             return one * math.sqrt(2 * count - 1)
         return one * math.sqrt(count) * 2.0
 
@@ -164,13 +155,3 @@ class NoisyHorizontal(HorizontalMf):
         if not fixed or share >= 0.25:  # a quarter of the steps, twice as far apart, is as much
             return noisy_steps(z, share, steps, amplified=False)
         return noisy_steps(z / 2.0, share, steps, amplified=False, revealed=True)
-
-
-def presence(unit: str, vantage: Vantage = Vantage.SERVER) -> Scope:
-    """A scope of the paper's claims: a rating or a user, there or not, over the training."""
-    return Scope(
-        unit=Unit.USER if unit == "user" else Unit.RATING,
-        adjacency=Adjacency.ADD_REMOVE,
-        vantage=vantage,
-        horizon=Horizon.TRAINING,
-    )

@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
 from fedrec_auditor.targets.components import Floats, Ints
-from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.settings import boolean, check_settings, positive, proper_share
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, Descent
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import SINGLE, guessed_pace
 from fedrec_auditor.targets.systems.federated_mf.parts.rating_parties import RatingParties
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import batch_size, noisy_steps
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-
-_ONE = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +57,7 @@ class NoisyParties(RatingParties):
 
     @abstractmethod
     def multiplier(self, n_users: int) -> float:
-        """z."""
+        """The noise multiplier z, in units of the claimed sensitivity."""
 
     @abstractmethod
     def claimed(self, joint: bool) -> float:
@@ -83,12 +81,7 @@ class NoisyParties(RatingParties):
         """One over the ratings of an average row: the party's own count, or repaired the guess."""
         if self.faithful:
             return super().pace(n_users, n_items, ratings)
-        guess = max(1.0, self.density * n_items)
-        return 1.0 / (min(guess, self.trim) if self.unit == "user" else guess)
-
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None, but where a system knows what is left after the projections."""
-        return None
+        return guessed_pace(self.density, n_items, self.trim if self.unit == "user" else None)
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Every noisy gradient of the parties that hold the unit, at its true sensitivity.
@@ -105,7 +98,7 @@ class NoisyParties(RatingParties):
         from dp_accounting import ComposedDpEvent, NonPrivateDpEvent
 
         n, m = population.n_users, population.n_items
-        single = scope.unit in _ONE
+        single = scope.unit in SINGLE
         parties = 1 if single else min(self.parties, m)
         held = self.trim if self.unit == "user" else m
         share = -(-m // min(self.parties, m)) if self.split == "random" else m
@@ -135,11 +128,3 @@ class NoisyParties(RatingParties):
                 return NonPrivateDpEvent()
             charged.append(one(z, often, steps * parties))
         return charged[0] if len(charged) == 1 else ComposedDpEvent(charged)
-
-
-def scope_of(
-    unit: str, vantage: Vantage = Vantage.SERVER, adjacency: Adjacency = Adjacency.ADD_REMOVE
-) -> Scope:
-    """A scope of the paper's claims: of a rating or a user, over the training."""
-    kind = Unit.USER if unit == "user" else Unit.RATING
-    return Scope(unit=kind, adjacency=adjacency, vantage=vantage, horizon=Horizon.TRAINING)

@@ -7,7 +7,6 @@ the normal law does (Mironov 2012), which no bound of these systems covers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,31 +14,7 @@ from scipy import sparse
 
 from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import Batch, sample_rows
-
-
-class Coins(Protocol):
-    """All randomness of the steps of several parties, whose rows and items are stacked."""
-
-    def fixed(self, ratings: sparse.csr_array, rate: float) -> Batch:
-        """A fixed number of rows of every party."""
-        ...
-
-    def rows(self, ratings: sparse.csr_array, rate: float) -> Batch:
-        """Every row by itself."""
-        ...
-
-    def ratings(self, ratings: sparse.csr_array, rate: float) -> Batch:
-        """Every rating by itself."""
-        ...
-
-    def users(self, shape: tuple[int, ...]) -> Floats:
-        """Standard normal noise on the user embeddings of a step."""
-        ...
-
-    def items(self, shape: tuple[int, ...]) -> Floats:
-        """Standard normal noise on the item embeddings of a step."""
-        ...
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import RatingBatch, sample_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +25,22 @@ class PartyCoins:
     n_users: int
     owned: Ints
 
-    def fixed(self, ratings: sparse.csr_array, rate: float) -> Batch:
+    def fixed(self, ratings: sparse.csr_array, rate: float) -> RatingBatch:
         """n' rows of every party, without replacement."""
         return self._rows(ratings, rate, poisson=False)
 
-    def rows(self, ratings: sparse.csr_array, rate: float) -> Batch:
+    def rows(self, ratings: sparse.csr_array, rate: float) -> RatingBatch:
         """Every row at ``rate``."""
         return self._rows(ratings, rate, poisson=True)
 
-    def ratings(self, ratings: sparse.csr_array, rate: float) -> Batch:
+    def ratings(self, ratings: sparse.csr_array, rate: float) -> RatingBatch:
         """Every rating at ``rate``: as many as a binomial, without replacement."""
         bounds = ratings.indptr[:: self.n_users] if self.n_users else np.zeros(1, dtype=int)
         kept = []
         for rng, low, high in zip(self.generators, bounds[:-1], bounds[1:], strict=True):
             size = rng.binomial(high - low, rate)
             kept.append(low + np.sort(rng.choice(high - low, size, replace=False)))
-        return Batch.thinned(ratings, np.concatenate(kept))
+        return RatingBatch.thinned(ratings, np.concatenate(kept))
 
     def users(self, shape: tuple[int, ...]) -> Floats:
         """Each party's from its own generator."""
@@ -75,9 +50,9 @@ class PartyCoins:
         """Each party's from its own generator."""
         return self._normal(shape, self.owned)
 
-    def _rows(self, ratings: sparse.csr_array, rate: float, *, poisson: bool) -> Batch:
+    def _rows(self, ratings: sparse.csr_array, rate: float, *, poisson: bool) -> RatingBatch:
         drawn = [sample_rows(self.n_users, rate, rng, poisson) for rng in self.generators]
-        return Batch.of(
+        return RatingBatch.of(
             ratings, np.concatenate([k * self.n_users + rows for k, rows in enumerate(drawn)])
         )
 
@@ -98,23 +73,25 @@ class StreamCoins:
         self._streams = streams
         self._step = 0
 
-    def fixed(self, ratings: sparse.csr_array, rate: float) -> Batch:
-        """All."""
+    def fixed(self, ratings: sparse.csr_array, rate: float) -> RatingBatch:
+        """All rows, since each party has one."""
         self._next()
-        return Batch(np.arange(ratings.shape[0]), ratings)
+        return RatingBatch(np.arange(ratings.shape[0]), ratings)
 
-    def rows(self, ratings: sparse.csr_array, rate: float) -> Batch:
+    def rows(self, ratings: sparse.csr_array, rate: float) -> RatingBatch:
         """Every user at ``rate``."""
         chosen = self._next().uniform(1)[:, 0] < rate
         users = np.repeat(np.arange(ratings.shape[0]), np.diff(ratings.indptr))
-        return Batch.thinned(ratings, np.flatnonzero(chosen[users]))
+        return RatingBatch.thinned(ratings, np.flatnonzero(chosen[users]))
 
-    def ratings(self, ratings: sparse.csr_array, rate: float) -> Batch:
+    def ratings(self, ratings: sparse.csr_array, rate: float) -> RatingBatch:
         """Every rating at ``rate``, by the probability of its Laplace draw."""
         users = np.repeat(np.arange(ratings.shape[0]), np.diff(ratings.indptr))
         draws = self._next().laplace_at(users, np.arange(ratings.nnz) - ratings.indptr[users])
         tail = 0.5 * np.exp(-np.abs(draws))
-        return Batch.thinned(ratings, np.flatnonzero(np.where(draws < 0, tail, 1 - tail) < rate))
+        return RatingBatch.thinned(
+            ratings, np.flatnonzero(np.where(draws < 0, tail, 1 - tail) < rate)
+        )
 
     def users(self, shape: tuple[int, ...]) -> Floats:
         """One row a party."""
@@ -132,3 +109,7 @@ class StreamCoins:
         count = shape[0] // max(1, len(self._streams)) * shape[1]
         draws = self._streams.child(self._step).child(purpose).normal(count)
         return draws.reshape(shape).astype(np.float32)
+
+
+Coins = PartyCoins | StreamCoins
+"""All randomness of the steps of several parties, whose rows and items are stacked."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,85 +15,86 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.settings import (
-    check_choice,
-    check_settings,
-    numbers,
-    positive,
-    scale,
-    share,
-    whole,
-)
+from fedrec_auditor.targets.settings import check_choice, check_settings, whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Challenge, Evaluation, Model, Split
+from fedrec_auditor.targets.systems.base import Model
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Descent
-from fedrec_auditor.targets.systems.federated_mf.parts.parties import SPLITS, Parties, deal
 from fedrec_auditor.targets.systems.federated_mf.parts.party_coins import PartyCoins, StreamCoins
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
-    PAPER,
-    UNITS,
-    explicit,
-    start,
-    trim,
-)
-from fedrec_auditor.targets.transcript import Broadcast, Public
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import PartyMf
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import UNITS, explicit, start, trim
+from fedrec_auditor.targets.transcript import Broadcast
+
+SPLITS = ("random", "category")
 
 _NUMBERS = 1 << 22  # embeddings of parties of one user that are trained at once
 
 
-@dataclass(frozen=True, kw_only=True)
-class RatingParties(ABC):
-    """Settings, split of the items, local training and prediction; members say what is sent.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parties:
+    """What all parties hold, stacked: s copies of the users, and the items party by party.
 
-    ``rounds`` T, ``local_steps`` T', ``factors`` p, ``rate``, ``parties`` s, ``unit`` and ``trim``
-    (theta, used per user only) are the paper's (section 4.3: T = 100, T' = 10, p = 20, sampling
-    rate 0.01, theta 10 for s = 1, 5 for 2 to 10, 2 for 18). ``bound`` is R, the largest rating
-    there can be. ``learning_rate`` is g of ``_sgd_mf``; the paper tunes it for every privacy budget
-    and prints none, so the defaults of all members were picked by MSE on MovieLens-100K, on the
-    split that utility is reported on. Items are dealt to parties at random in shares of one size,
-    or with ``split`` "category" each to the category of its own that has the fewest items, one
-    party a category that has any (section 4.3). A party's ratings are trimmed once, before the
-    training.
+    ``ratings`` (s n, m) has party k's (trimmed) ratings in rows k n to (k + 1) n, over its own
+    items, ``owned[k]`` to ``owned[k + 1]`` of ``order``, which are columns of the whole table.
+    ``pace`` (s,) is one over the ratings of an average row of each, 1/(m_k tau).
     """
 
-    rounds: int = 100
-    local_steps: int = 10
-    factors: int = 20
-    rate: float = 0.01
-    parties: int = 10
-    bound: float = 5.0
-    learning_rate: float = 0.05
+    ratings: sparse.csr_array
+    order: Ints
+    owned: Ints
+    pace: Floats
+    coins: PartyCoins
+
+    @property
+    def count(self) -> int:
+        """Number of parties, s."""
+        return len(self.pace)
+
+    @property
+    def weights(self) -> Floats:
+        """Every party's share of the items, m_k/m, (s,)."""
+        return np.diff(self.owned) / len(self.order)
+
+    def by_user(self) -> Floats:
+        """``pace`` of every stacked user, (s n, 1)."""
+        return np.repeat(self.pace, self.coins.n_users)[:, None]
+
+    def by_item(self, weighted: bool) -> Floats:
+        """``pace`` of every item's party, (m, 1), times m_k / m (equation 4) if ``weighted``."""
+        pace = self.pace * self.weights if weighted else self.pace
+        return np.repeat(pace, np.diff(self.owned))[:, None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatingParties(PartyMf):
+    """Settings, split of the items, local training and prediction; members say what is sent.
+
+    ``unit`` and ``trim`` (theta, used per user only) are the paper's (section 4.3: T = 100, T' =
+    10, p = 20, sampling rate 0.01, theta 10 for s = 1, 5 for 2 to 10, 2 for 18). The paper tunes
+    ``learning_rate`` for every privacy budget, so the defaults of all members were picked by MSE on
+    MovieLens-100K, on the split that utility is reported on. Items are dealt to parties at random
+    in shares of one size, or with ``split`` "category" each to the category of its own that has the
+    fewest items, one party a category that has any (section 4.3). A party's ratings are trimmed
+    once, before the training.
+    """
+
     unit: str = "rating"
     trim: int = 5
     split: str = "random"
 
-    paper = PAPER
-    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
-
     def __post_init__(self) -> None:
-        check_settings(self, rounds=whole, local_steps=whole, factors=whole, rate=share)
-        check_settings(self, parties=whole, trim=whole)
-        check_settings(self, bound=scale, learning_rate=positive)
+        super().__post_init__()
+        check_settings(self, trim=whole)
         check_choice(self, "unit", UNITS)
         check_choice(self, "split", SPLITS)
 
-    @property
-    def steps(self) -> int:
-        """T T'."""
-        return self.rounds * self.local_steps
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """Name on the command line."""
+    def count(self, interactions: Interactions) -> int:
+        """With fewer items than parties, as many parties as items."""
+        few = self.split == "random" and interactions.n_items < self.parties
+        return interactions.n_items if few else self.parties
 
     @abstractmethod
     def descent(self, n_users: int) -> Descent:
         """How a party of so many users steps."""
-
-    def challenges(self) -> tuple[Challenge, ...]:
-        """None: no local randomizer makes a claim by itself here; the noise is a party's."""
-        return ()
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
@@ -150,16 +152,6 @@ class RatingParties(ABC):
         drawn = zip(parties.coins.generators, counts, strict=True)
         return np.concatenate(
             [start(rng.random((count, self.factors)), self.bound) for rng, count in drawn]
-        )
-
-    def public(self, interactions: Interactions, parties: int) -> Public:
-        """What everybody knows of a run."""
-        return Public(
-            algorithm=self.name,
-            n_users=interactions.n_users,
-            n_items=interactions.n_items,
-            settings=numbers(self),
-            parties=parties,
         )
 
     def alone(
@@ -228,3 +220,34 @@ class RatingParties(ABC):
             count=steps,
         )
         return users, items.reshape(n, m, p)
+
+
+def deal(
+    interactions: Interactions, parties: int, split: str, rng: np.random.Generator
+) -> Sequence[Ints]:
+    """Columns of every party, ascending: at random in shares of one size, or by category.
+
+    By category an item goes to that of its own which has the fewest items, or without one to the
+    fewest of all (section 4.3). InputError for items without genres, or if the categories that
+    have items are not as many as ``parties``.
+    """
+    if split == "random":
+        count = min(parties, interactions.n_items)
+        dealt = np.array_split(rng.permutation(interactions.n_items), count)
+        return [np.sort(share) for share in dealt]
+    genres = interactions.genres
+    if genres is None:
+        raise InputError(
+            f"Expected items with genres to split by category, got none in "
+            f'{interactions.name!r}. Ask for split="random".'
+        )
+    sizes = genres.sum(axis=0)
+    chosen = np.where(genres, sizes, np.where(sizes > 0, len(genres) + sizes, np.inf))
+    own = chosen.argmin(axis=1)
+    shares = [np.flatnonzero(own == genre) for genre in np.unique(own)]
+    if len(shares) != parties:
+        raise InputError(
+            f"Expected one party a category that has items, {len(shares)}, got "
+            f"parties={parties!r}. Give parties={len(shares)}."
+        )
+    return shares

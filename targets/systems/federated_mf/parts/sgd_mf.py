@@ -99,19 +99,19 @@ def sample_rows(
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RatingBatch:
     """Ratings of some rows: ``users`` (b,) their places in the table, ``ratings`` csr (b, m)."""
 
     users: Ints
     ratings: sparse.csr_array
 
     @classmethod
-    def of(cls, ratings: sparse.csr_array, users: Ints) -> Batch:
+    def of(cls, ratings: sparse.csr_array, users: Ints) -> RatingBatch:
         """The rows ``users`` of a table."""
         return cls(users, sparse.csr_array(ratings[users]))
 
     @classmethod
-    def thinned(cls, ratings: sparse.csr_array, kept: Ints) -> Batch:
+    def thinned(cls, ratings: sparse.csr_array, kept: Ints) -> RatingBatch:
         """The ratings at the places ``kept`` (ascending) in ``ratings.data``, of all rows."""
         return cls(
             np.arange(ratings.shape[0]),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -11,12 +10,12 @@ from fedrec_auditor.targets.components import Dense, Floats
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_settings, whole_or_none
-from fedrec_auditor.targets.spill import Spill
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Model, Progress, Run
+from fedrec_auditor.targets.systems.base import DEFAULT
 from fedrec_auditor.targets.systems.federated_mf.parts.rating_parties import RatingParties
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
-from fedrec_auditor.targets.transcript import Broadcast, Round, Transcript, Uploads
+from fedrec_auditor.targets.systems.parts.system import Trained, Training
+from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,61 +33,42 @@ class VerticalMf(RatingParties):
         super().__post_init__()
         check_settings(self, tuning=whole_or_none)
 
-    def run(
-        self,
-        interactions: Interactions,
-        rng: np.random.Generator,
-        progress: Progress | None = None,
-        compute: Compute = DEFAULT,
-    ) -> Run:
-        """Train; every round's broadcast and all parties' messages are kept.
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
+        """Every round's broadcast and all parties' messages.
 
         Memory beside the transcript is some 5 s tables of user embeddings (n x p float32).
         """
         parties = self.parted(interactions, rng)
         n, m = interactions.n_users, interactions.n_items
         users: Floats = start(rng.random((n, self.factors)), self.bound)
-        own = self.first(parties, np.diff(parties.owned))
-        descent, spill, rounds = self.descent(n), Spill(compute), []
-        user_pace, item_pace = parties.by_user(), parties.by_item(weighted=True)
-        for number in range(self.rounds):
-            versions, own = descent.train(
+        own, descent = self.first(parties, np.diff(parties.owned)), self.descent(n)
+
+        def steps(first: int, count: int, joint: bool) -> tuple[Floats, Floats]:
+            return descent.train(
                 np.tile(users, (parties.count, 1)),
                 own,
                 parties.ratings,
                 parties.coins,
-                user_pace=user_pace,
-                item_pace=item_pace,
-                first=number * self.local_steps,
-                count=self.local_steps,
+                user_pace=parties.by_user(),
+                item_pace=parties.by_item(weighted=True),
+                first=first,
+                count=count,
+                joint=joint,
             )
+
+        for number in range(self.rounds):
+            versions, own = steps(number * self.local_steps, self.local_steps, True)
             sent = versions.reshape(parties.count, n, self.factors)
             uploads = Uploads(np.arange(parties.count), {"users": Dense(sent)})
-            model = {"users": users}
-            rounds.append(spill.keep(Round(broadcast=model, uploads=uploads)))
+            yield Round(broadcast={"users": users}, uploads=uploads)
             users = np.tensordot(parties.weights, sent, 1).astype(np.float32)
-            if progress is not None:
-                progress(number + 1, self.rounds)
-        _, own = descent.train(
-            np.tile(users, (parties.count, 1)),
-            own,
-            parties.ratings,
-            parties.coins,
-            user_pace=user_pace,
-            item_pace=item_pace,
-            first=self.steps,
-            count=self.tuning,
-            joint=False,
-        )
+        _, own = steps(self.steps, self.tuning, False)
         items = np.empty((m, self.factors), dtype=np.float32)
         items[parties.order] = own
-        release: dict[str, Any] = {"users": users, "items": items}
-        transcript = Transcript(
-            public=self.public(interactions, parties.count),
-            rounds=tuple(rounds),
-            release=release,
-        )
-        return Run(transcript=transcript, model=Model(arrays=release))
+        release = {"users": users, "items": items}
+        return Trained(release, release)
 
     def upload(
         self,

@@ -8,42 +8,24 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
-from fedrec_auditor.targets.learners.base import Catalogue
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.protections.base import Promise
 from fedrec_auditor.targets.systems.base import Population, Question
+from fedrec_auditor.targets.systems.fedrec.parts.composition import Composition
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-    from fedrec_auditor.targets.protections.base import Promise
-    from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated
 
 _SHUFFLED_DELTA = 1e-6
 _MANY = 1000
 _ORDER = tuple(Vantage)  # each sees a function of what the one before sees
 
 
-def sizes(system: Federated, population: Population) -> dict[str, int]:
-    """Entries of an upload by group of components."""
-    catalogue = Catalogue(n_items=population.n_items, n_user_features=population.n_features)
-    found = dict.fromkeys(system.learner.groups, 0)
-    for name, shape in system.learner.shapes(catalogue).items():
-        size = 1
-        for length in shape:
-            size *= length
-        found[name.partition(".")[0]] += size
-    return found
-
-
-def senders(system: Federated, population: Population) -> int:
-    """Users of one round."""
-    return max(1, round(system.share * population.n_users))
-
-
-def questions(system: Federated, population: Population) -> tuple[Question, ...]:
+def questions(system: Composition, population: Population) -> tuple[Question, ...]:
     """Every promise in its own scope for one round, then in those it would be taken for."""
     found: list[Question] = []
     for promise in system.protection.promises(system.learner.groups):
@@ -60,9 +42,9 @@ def questions(system: Federated, population: Population) -> tuple[Question, ...]
 
 
 def _wider(
-    system: Federated, promise: Promise, claim: Claim, population: Population
+    system: Composition, promise: Promise, claim: Claim, population: Population
 ) -> list[Question]:
-    counts = sizes(system, population)
+    counts = system.entries(population)
     total = sum(counts.values())
     found = []
     if promise.unit is Unit.COORDINATE:
@@ -116,8 +98,8 @@ def _wider(
                 scope=any_pair(Unit.USER, Vantage.SHUFFLED, horizon),
                 delta=_SHUFFLED_DELTA,
                 note=(
-                    f"What an honest proxy that shuffles {senders(system, population)} whole "
-                    f"uploads buys over a {horizon}."
+                    f"What an honest proxy that shuffles {system.senders(population.n_users)} "
+                    f"whole uploads buys over a {horizon}."
                 ),
             )
             for horizon in (Horizon.ROUND, Horizon.TRAINING)
@@ -125,7 +107,7 @@ def _wider(
     return found
 
 
-def mechanism(system: Federated, scope: Scope, population: Population) -> Mechanism | None:
+def mechanism(system: Composition, scope: Scope, population: Population) -> Mechanism | None:
     """The law between the unit and the server, where one covers every pair of the unit's values.
 
     For an entry that of the component with the largest epsilon; for a user that of all entries.
@@ -139,7 +121,7 @@ def mechanism(system: Federated, scope: Scope, population: Population) -> Mechan
     if scope.unit is Unit.COORDINATE:
         law = _weakest(system)
     elif scope.unit in (Unit.USER, Unit.REPORT):
-        law = system.protection.upload(sizes(system, population))
+        law = system.protection.upload(system.entries(population))
     shown = (Unit.USER, Unit.REPORT, Unit.INTERACTION, Unit.RATING)
     if law is None and scope.unit in shown and not scope.is_value:
         law = touched(system, population)
@@ -148,7 +130,7 @@ def mechanism(system: Federated, scope: Scope, population: Population) -> Mechan
     return Repeated(law, system.rounds)
 
 
-def touched(system: Federated, population: Population) -> Mechanism | None:
+def touched(system: Composition, population: Population) -> Mechanism | None:
     """Whether an item's row left the broadcast: always if the item is held, else as a negative.
 
     For a user of one other item; None where noise covers all rows, or all rows are negatives.
@@ -159,7 +141,7 @@ def touched(system: Federated, population: Population) -> Mechanism | None:
     return BitFlip(1.0, system.negatives / others) if others > system.negatives else None
 
 
-def event(system: Federated, scope: Scope, population: Population) -> DpEvent:
+def event(system: Composition, scope: Scope, population: Population) -> DpEvent:
     """Noise of an entry, or else of a whole upload, on the way it takes, once a round.
 
     A user may be drawn for every round, and the server knows who is: sampling amplifies nothing.
@@ -172,7 +154,7 @@ def event(system: Federated, scope: Scope, population: Population) -> DpEvent:
         return whole
     if scope.is_presence:
         return NonPrivateDpEvent()  # noise hides what a user sends, not who sends
-    counts = sizes(system, population)
+    counts = system.entries(population)
     entry, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
     law = _weakest(system) if entry else protection.upload(counts)
     if law is None:
@@ -180,7 +162,7 @@ def event(system: Federated, scope: Scope, population: Population) -> DpEvent:
     spent = _largest(system) if entry else protection.spent(counts)
     one = _charged(law, spent, once=not training)
     if not entry and _reaches(system.route.vantage, scope.vantage):
-        one = system.route.event(one, spent, senders(system, population))
+        one = system.route.event(one, spent, system.senders(population.n_users))
     return SelfComposedDpEvent(one, system.rounds) if training else one
 
 
@@ -203,7 +185,7 @@ def _charged(law: Mechanism, spent: float, once: bool) -> DpEvent:
     return law.event()
 
 
-def _weakest(system: Federated) -> Mechanism | None:
+def _weakest(system: Composition) -> Mechanism | None:
     """The law of an entry of the group that is promised least; None if one has no noise."""
     laws = {group: system.protection.coordinate(group) for group in system.learner.groups}
     if any(law is None for law in laws.values()):
@@ -211,7 +193,7 @@ def _weakest(system: Federated) -> Mechanism | None:
     return laws[max(laws, key=lambda group: system.protection.spent({group: 1}))]
 
 
-def _largest(system: Federated) -> float:
+def _largest(system: Composition) -> float:
     """What an entry of that group spends."""
     return max(system.protection.spent({group: 1}) for group in system.learner.groups)
 

@@ -1,4 +1,4 @@
-"""A base recommender, what protects its uploads and how they reach the server: FedAvg over all.
+"""Training of a composition by federated averaging, and what follows for an auditor.
 
 Algorithm 1 of Zhang et al.: every round some users download the model, train it on their own
 interactions and features, and upload all of its parameters; the server takes the mean. A named
@@ -7,9 +7,8 @@ system states the composition; training, claims, events and games follow from it
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,82 +18,35 @@ from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.targets.components import Component, Floats
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.features import user_features
-from fedrec_auditor.targets.learners.base import Catalogue, Clients, Learner, LocalTraining
-from fedrec_auditor.targets.learners.gcn import Gcn
+from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
+from fedrec_auditor.targets.learners.base import Learner as Learner
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.protections.base import Protection
-from fedrec_auditor.targets.protections.unprotected import Unprotected
-from fedrec_auditor.targets.routes.base import Route
-from fedrec_auditor.targets.routes.direct import Direct
-from fedrec_auditor.targets.settings import check_settings, numbers, positive, share, whole
-from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.protections.base import Protection as Protection
+from fedrec_auditor.targets.settings import numbers
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
     Challenge,
-    Evaluation,
     Model,
     Population,
-    Progress,
     Question,
     Reported,
-    Run,
 )
 from fedrec_auditor.targets.systems.fedrec.parts import claims, games
-from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
+from fedrec_auditor.targets.systems.fedrec.parts.composition import Composition
+from fedrec_auditor.targets.systems.parts.system import Trained, Training
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-PAPER = "Zhang, Yuan, Yin: Comprehensive Privacy Analysis on Federated Recommender System (APM)"
 _PREPARE, _TRAIN, _PROTECT = range(3)
 """Purposes of a client's coins."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Federated(ABC):
-    """The settings of Algorithm 1, the training loop, and what follows for an auditor.
-
-    ``epochs``, ``batch``, ``learning_rate`` and ``share`` of the users a round are the paper's
-    (section 5.4; the share is 0.1 on ML-1M). ``negatives`` is its q, which it does not print; 4 is
-    usual. The paper trains until convergence, which plain SGD at its rate does not reach in an
-    audit's time: ``rounds`` = 30 is a stop of ours. On ML-100K (leave last out, all items; random
-    is 0.013) Hit@20 is then 0.016 for FedRec, 0.026 for FedNCF and 0.059 for FedLightGCN, and
-    still rises: 0.045 for FedRec after 100 rounds, where the paper's variants have 0.1.
-    ``best`` is the best rating of the scale, for the users' features; higher ratings count as it.
-    """
-
-    learner: Learner = field(default_factory=Gcn)
-    protection: Protection = field(default_factory=Unprotected)
-    route: Route = field(default_factory=Direct)
-    rounds: int = 30
-    share: float = 0.5
-    epochs: int = 5
-    batch: int = 32
-    negatives: int = 4
-    learning_rate: float = 0.001
-    best: float = 5.0
-
-    paper = PAPER
-    evaluation = Evaluation(cutoffs=(20,))
-    reported: ClassVar[tuple[Reported, ...]] = ()
-
-    def __post_init__(self) -> None:
-        check_settings(self, rounds=whole, epochs=whole, batch=whole, negatives=whole)
-        check_settings(self, share=share, learning_rate=positive, best=positive)
-        for group in self.learner.groups:
-            self.protection.coordinate(group)  # refuses a group that it has no budget for
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """Name on the command line."""
-
-    @property
-    @abstractmethod
-    def place(self) -> str:
-        """Where in the paper this composition and its promise stand."""
+class Federated(Composition):
+    """The training of a composition, and what an auditor asks of it."""
 
     def questions(self, population: Population) -> tuple[Question, ...]:
         """What the protection promises, and what a whole upload and a whole training have of it."""
@@ -112,22 +64,13 @@ class Federated(ABC):
         """One entry pushed to either end of the clipping, or one row that is touched or not."""
         return games.challenges(self)
 
-    def run(
-        self,
-        interactions: Interactions,
-        rng: np.random.Generator,
-        progress: Progress | None = None,
-        compute: Compute = DEFAULT,
-    ) -> Run:
-        """Train for ``rounds`` rounds; which users take part is drawn from ``rng``.
-
-        Memory: the uploads of all rounds up to ``compute.memory``, beyond that on disk, and the
-        models of one round's senders.
-        """
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
+        """Algorithm 1; which users take part is drawn from ``rng``."""
         everyone = self._devices(interactions, Streams.spawn(rng, interactions.n_users))
         model: Broadcast = self.learner.initial(_catalogue(everyone), rng)
-        senders = max(1, round(self.share * interactions.n_users)) if interactions.n_users else 0
-        spill, rounds = Spill(compute), []
+        senders = self.senders(interactions.n_users)
         for number in range(self.rounds):
             users = np.sort(rng.permutation(interactions.n_users)[:senders])
             clients = Clients(
@@ -136,22 +79,17 @@ class Federated(ABC):
                 streams=Streams.spawn(rng, senders),
             )
             uploads = Uploads(users, self._send(clients, model, compute))
-            rounds.append(spill.keep(Round(broadcast=model, uploads=uploads)))
+            yield Round(broadcast=model, uploads=uploads)
             model = _finite(self.step(model, uploads), number + 1)
-            if progress is not None:
-                progress(number + 1, self.rounds)
-        transcript = Transcript(
-            public=Public(
-                algorithm=self.name,
-                n_users=interactions.n_users,
-                n_items=interactions.n_items,
-                settings=self._settings,
-                route=self.route.vantage,
-            ),
-            rounds=tuple(rounds),
-            release=model,
+        return Trained(model, model)
+
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows: the numbers among all settings, those of the parts included."""
+        return replace(
+            super().public(interactions),
+            settings={**self.protection.settings, **numbers(self.learner), **numbers(self)},
+            route=self.route.vantage,
         )
-        return Run(transcript=transcript, model=Model(arrays=model))
 
     def upload(
         self,
@@ -228,20 +166,6 @@ class Federated(ABC):
         return self.protection.protect(
             trained, broadcast, replace(clients, streams=streams.child(_PROTECT))
         )
-
-    def features(self, interactions: Interactions) -> NDArray[np.float32]:
-        """What devices know of their users, (n_users, d1): Table I of the paper."""
-        ratings = interactions.ratings
-        if ratings.nnz and ratings.data.max() > self.best:
-            capped = ratings.copy()
-            np.minimum(capped.data, np.float32(self.best), out=capped.data)
-            interactions = replace(interactions, ratings=capped)
-        return user_features(interactions, best=self.best).values
-
-    @property
-    def _settings(self) -> dict[str, float]:
-        """All numbers among the settings, those of the parts by their own names."""
-        return {**self.protection.settings, **numbers(self.learner), **numbers(self)}
 
 
 def _finite(model: Broadcast, number: int) -> Broadcast:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,10 +16,8 @@ from fedrec_auditor.targets.protections.parts.noise import ClippedNoise, Noisy
 from fedrec_auditor.targets.routes.direct import Direct
 from fedrec_auditor.targets.systems.base import Challenge, Population
 from fedrec_auditor.targets.systems.fedrec.parts.claims import touched
+from fedrec_auditor.targets.systems.fedrec.parts.composition import Composition
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
-
-if TYPE_CHECKING:
-    from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated
 
 _FAR = 16.0  # clipping bounds that a pushed entry moves
 _ITEMS = 12
@@ -70,7 +67,7 @@ class RowSymbol:
         return np.asarray((item != self.row).any(axis=1), dtype=np.int64)
 
 
-def challenges(system: Federated) -> tuple[Challenge, ...]:
+def challenges(system: Composition) -> tuple[Challenge, ...]:
     """The game that its protection and learner allow; none where nothing is promised.
 
     The learner must have a ``dimension`` and the components of the paper's: an MLP or a product.
@@ -93,7 +90,7 @@ def challenges(system: Federated) -> tuple[Challenge, ...]:
     return _row(small)
 
 
-def _entry(small: Federated, noise: ClippedNoise) -> Challenge:
+def _entry(small: Composition, noise: ClippedNoise) -> Challenge:
     """Two users of two items, of which each holds one: the first row is pushed up, or down.
 
     The malicious broadcast scores every item 0 with an enormous slope in its row, so the one step
@@ -115,7 +112,7 @@ def _entry(small: Federated, noise: ClippedNoise) -> Challenge:
     )
 
 
-def _pushing(small: Federated, profiles: Interactions, slope: float) -> Broadcast:
+def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadcast:
     """A model of dimension 1 whose score is 0 and grows by ``slope`` with an item's only entry."""
     shapes = small.learner.shapes(
         Catalogue(n_items=profiles.n_items, n_user_features=small.features(profiles).shape[1])
@@ -132,7 +129,7 @@ def _pushing(small: Federated, profiles: Interactions, slope: float) -> Broadcas
     return model
 
 
-def _row(small: Federated) -> tuple[Challenge, ...]:
+def _row(small: Composition) -> tuple[Challenge, ...]:
     """Two users who differ in whether they hold item 0; both hold item 1.
 
     The one who holds it trains its row; the other one only if it is drawn as a negative. One who

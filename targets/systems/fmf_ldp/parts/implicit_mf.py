@@ -11,23 +11,22 @@ Clients upload once a round: the paper counts its uploads as epochs times k (sec
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from abc import abstractmethod
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.settings import check_settings, numbers, usual
-from fedrec_auditor.targets.spill import Spill
-from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Progress, Reported, Run
+from fedrec_auditor.targets.settings import check_settings, usual
+from fedrec_auditor.targets.systems.base import Evaluation, Model, Reported
 from fedrec_auditor.targets.systems.fmf_ldp.parts.closed_form import user_vectors
-from fedrec_auditor.targets.transcript import Broadcast, Channel, Public, Round, Transcript, Uploads
+from fedrec_auditor.targets.systems.parts.system import System, Trained, Training
+from fedrec_auditor.targets.transcript import Channel, Public, Round, Uploads
 
 PAPER = "Minto, Haller, Haddadi, Livshits: FMF-LDP, RecSys 2021"
 
@@ -55,7 +54,7 @@ def printed(
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImplicitMf(ABC):
+class ImplicitMf(System):
     """The settings and the training loop; a system says what is uploaded and how V follows.
 
     ``factors``, ``regularization``, ``learning_rate``, ``rounds`` and ``server_steps`` are the
@@ -80,71 +79,33 @@ class ImplicitMf(ABC):
 
     @property
     @abstractmethod
-    def name(self) -> str:
-        """Name on the command line."""
-
-    @property
-    @abstractmethod
     def channel(self) -> Channel | None:
         """The public law of one randomized entry."""
-
-    @abstractmethod
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
-        """The client alone: each profile's message, ``size`` times over, profile by profile."""
 
     @abstractmethod
     def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
         """The server's next V."""
 
-    def run(
-        self,
-        interactions: Interactions,
-        rng: np.random.Generator,
-        progress: Progress | None = None,
-        compute: Compute = DEFAULT,
-    ) -> Run:
-        """Train for ``rounds`` rounds and keep every round's broadcast and uploads.
-
-        What a user vector needs of the ratings is which entries are there (equation 10); their
-        values are not used.
-        """
-        items = rng.normal(scale=self.init_scale, size=(interactions.n_items, self.factors))
-        spill, rounds = Spill(compute), []
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
+        """Algorithm 2: of the ratings only which entries are there is used (equation 10)."""
+        items: Floats = rng.normal(scale=self.init_scale, size=(interactions.n_items, self.factors))
         with one_thread():
-            for number in range(self.rounds):
+            for _ in range(self.rounds):
                 model = {"items": items}
                 uploads = self.upload(interactions, model, rng, compute=compute)
-                rounds.append(spill.keep(Round(broadcast=model, uploads=uploads)))
+                yield Round(broadcast=model, uploads=uploads)
                 items = self.step(items, uploads)
-                if progress is not None:
-                    progress(number + 1, self.rounds)
-        transcript = Transcript(
-            public=Public(
-                algorithm=self.name,
-                n_users=interactions.n_users,
-                n_items=interactions.n_items,
-                settings=numbers(self),
-                channel=self.channel,
-            ),
-            rounds=tuple(rounds),
-            release={"items": items},
-        )
-        return Run(
-            transcript=transcript,
-            model=Model(arrays={"items": items}),
-            user_vectors=self.vectors_behind(rounds[-1].uploads),
-        )
+        return Trained({"items": items}, {"items": items}, self.vectors_behind(uploads))
 
     def vectors_behind(self, uploads: Uploads) -> Floats | None:
         """The user vectors (n_users, F) that these uploads were made from; None if not kept."""
         return None
+
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows, the law of a randomized entry included."""
+        return replace(super().public(interactions), channel=self.channel)
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
@@ -171,14 +132,3 @@ class ImplicitMf(ABC):
                 scale * gradient - 2.0 * self.regularization * items
             )
         return np.asarray(items)
-
-    def _received(self, broadcast: Broadcast | None, profiles: Interactions) -> Floats:
-        expected = (profiles.n_items, self.factors)
-        items = None if broadcast is None else broadcast.get("items")
-        if items is None or items.shape != expected:
-            got = None if items is None else items.shape
-            raise InputError(
-                f'Expected a broadcast item matrix "items" of shape {expected}, got {got}. '
-                "Send one row an item, one column a factor."
-            )
-        return items

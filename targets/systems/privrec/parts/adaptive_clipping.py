@@ -47,18 +47,6 @@ class AdaptiveClipping:
             )
 
     @property
-    def of_the_proof(self) -> float:
-        """With the proof's z1 = 1/(z sqrt(1 - h)) and z2 = 1/(z sqrt(h)): 1/z, not z."""
-        z, h = self.multiplier, self.balance
-        return joint_multiplier(1.0 / (z * math.sqrt(1.0 - h)), 1.0 / (z * math.sqrt(h)))
-
-    @property
-    def of_the_scales(self) -> float:
-        """With the algorithm's z/sqrt(1 - h) and z/sqrt(h) over sensitivities 2S/M and 2/M: z."""
-        z, h = self.multiplier, self.balance
-        return joint_multiplier(z / math.sqrt(1.0 - h), z / math.sqrt(h))
-
-    @property
     def as_printed(self) -> float:
         """Line 9's noise after the step, and b of lines 22-23, which is 1 whatever the update.
 
@@ -66,12 +54,6 @@ class AdaptiveClipping:
         alpha3 sqrt(1 - h) > 1.
         """
         return self.multiplier / (self.step * math.sqrt(1.0 - self.balance))
-
-    @property
-    def told_before_clipping(self) -> float:
-        """Line 9's noise after the step, with b computed before clipping: both queries tell."""
-        z, h = self.multiplier, self.balance
-        return joint_multiplier(self.as_printed, 2.0 * z / math.sqrt(h))
 
     @property
     def repaired(self) -> float:

@@ -21,7 +21,7 @@ from torch import Tensor
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.privrec.parts.examples import Examples
+from fedrec_auditor.targets.systems.privrec.parts.examples import DeviceExamples
 from fedrec_auditor.targets.systems.privrec.parts.loss import Weights, gradients, logits, loss
 from fedrec_auditor.targets.systems.privrec.parts.network import ITEM, USER, genre_shares
 from fedrec_auditor.targets.transcript import Broadcast
@@ -32,7 +32,7 @@ that does not fill its vectors, and that end would depend on the number of devic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalTraining:
+class ProximalTraining:
     """How a device trains: ``epochs`` E2, ``rate`` alpha1, ``proximal`` mu."""
 
     epochs: int
@@ -49,7 +49,7 @@ class Devices:
     A minibatch has ``batch`` examples, of which ``width`` is a multiple.
     """
 
-    examples: Examples
+    examples: DeviceExamples
     streams: Streams
     weights: Weights
     shares: Tensor
@@ -61,7 +61,7 @@ class Devices:
         cls,
         broadcast: Broadcast,
         interactions: Interactions,
-        examples: Examples,
+        examples: DeviceExamples,
         streams: Streams,
         *,
         batch: int,
@@ -103,7 +103,7 @@ class Devices:
             batch=batch,
         )
 
-    def train(self, local: LocalTraining) -> Weights:
+    def train(self, local: ProximalTraining) -> Weights:
         """Algorithm 1, lines 10 to 17: E2 epochs of plain SGD on L', minibatch by minibatch.
 
         A device whose weights leave the range of numbers on the way ends where it began.
@@ -150,12 +150,12 @@ class Devices:
         return now
 
 
-def reptile(devices: Devices, local: LocalTraining) -> Weights:
+def reptile(devices: Devices, local: ProximalTraining) -> Weights:
     """Line 18 of Algorithm 1: how far local training took a device, theta - theta0."""
     return {name: v - devices.weights[name] for name, v in devices.train(local).items()}
 
 
-def maml(devices: Devices, local: LocalTraining) -> Weights:
+def maml(devices: Devices, local: ProximalTraining) -> Weights:
     """Equations 4 and 5: minus the gradient, by theta0, of the query loss after the support steps.
 
     A random half of a device's examples (the smaller one, if odd) is the support set, on which

@@ -15,8 +15,8 @@ _DRAW, _ORDER = 0, 1  # purposes of a device's streams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examples:
-    """Examples of n devices, each item at most once, padded to one width.
+class DeviceExamples:
+    """DeviceExamples of n devices, each item at most once, padded to one width.
 
     ``items`` (n, width) holds the positives, ascending, then the negatives; ``counts`` (n,) are
     the numbers of positives, ``sizes`` (n,) of all examples. What lies beyond is padding.
@@ -27,7 +27,9 @@ class Examples:
     sizes: NDArray[np.int64]
 
     @classmethod
-    def draw(cls, interactions: Interactions, streams: Streams, *, negatives: int) -> Examples:
+    def draw(
+        cls, interactions: Interactions, streams: Streams, *, negatives: int
+    ) -> DeviceExamples:
         """Every stored interaction, and ``negatives`` times as many unmet items, all different.
 
         Fewer where the catalogue has no more. Memory: 8 bytes a device and item of the catalogue.
@@ -58,8 +60,8 @@ class Examples:
         keys[np.arange(width) >= self.sizes[:, None]] = 2.0
         return np.argsort(keys, axis=1, kind="stable")
 
-    def take(self, devices: NDArray[np.integer[Any]]) -> Examples:
+    def take(self, devices: NDArray[np.integer[Any]]) -> DeviceExamples:
         """The examples of these devices."""
-        return Examples(
+        return DeviceExamples(
             items=self.items[devices], counts=self.counts[devices], sizes=self.sizes[devices]
         )

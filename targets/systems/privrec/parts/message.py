@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.targets.components import Component, Dense, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.privrec.parts.examples import Examples
+from fedrec_auditor.targets.systems.privrec.parts.examples import DeviceExamples
 from fedrec_auditor.targets.systems.privrec.parts.network import ITEM, USER
 from fedrec_auditor.targets.transcript import Broadcast
 
 
 def messages(
-    change: Mapping[str, NDArray[Any]], examples: Examples, held: Interactions, model: Broadcast
+    change: Mapping[str, NDArray[Any]],
+    examples: DeviceExamples,
+    held: Interactions,
+    model: Broadcast,
 ) -> dict[str, Component]:
     """Component by component of ``model`` what n devices send.
 

@@ -13,8 +13,7 @@ not sent (``Rows``), which carries the same information.
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,37 +22,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements.scope import Scope, Unit
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.mechanisms.identity import Identity
-from fedrec_auditor.targets.settings import check_settings, not_negative, numbers, usual
-from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.settings import check_settings, not_negative, usual
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import (
-    DEFAULT,
-    Challenge,
-    Evaluation,
-    Model,
-    Population,
-    Progress,
-    Question,
-    Reported,
-    Run,
-    Split,
-)
-from fedrec_auditor.targets.systems.privrec.parts.examples import Examples
+from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Reported, Split
+from fedrec_auditor.targets.systems.parts.system import Trained, Training, Unperturbed
+from fedrec_auditor.targets.systems.privrec.parts.examples import DeviceExamples
 from fedrec_auditor.targets.systems.privrec.parts.message import joined, messages
 from fedrec_auditor.targets.systems.privrec.parts.network import LAYERS, Network, genre_shares
-from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 if TYPE_CHECKING:
-    from dp_accounting import DpEvent
-
-    from fedrec_auditor.targets.systems.privrec.parts.device import Devices, LocalTraining
+    from fedrec_auditor.targets.systems.privrec.parts.device import Devices, ProximalTraining
     from fedrec_auditor.targets.systems.privrec.parts.loss import Weights
 
 PAPER = "Wang et al.: PrivRec, VLDB Journal 2021"
@@ -79,7 +62,7 @@ def reported(hits: tuple[float, ...], gains: tuple[float, ...]) -> tuple[Reporte
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetaLearned(ABC):
+class MetaLearned(Unperturbed):
     """The settings, the training loop, and the device; a system says how its devices learn.
 
     ``rounds`` is E1, ``clients`` M (all, where there are fewer), ``local_epochs`` E2,
@@ -101,6 +84,8 @@ class MetaLearned(ABC):
     width: int = 64
 
     paper = PAPER
+    place = "section 2.2 (Algorithm 1) and section 2.3"
+    offer = "; what is offered is that a user's data stay put."
     evaluation = Evaluation(split=Split.HELD_OUT_USERS, cutoffs=CUTOFFS)
 
     def __post_init__(self) -> None:
@@ -121,20 +106,15 @@ class MetaLearned(ABC):
 
     @property
     @abstractmethod
-    def name(self) -> str:
-        """Name on the command line."""
-
-    @property
-    @abstractmethod
     def network(self) -> Network:
         """Sizes and features of the model."""
 
     @property
-    def local(self) -> LocalTraining:
+    def local(self) -> ProximalTraining:
         """How a device trains."""
-        from fedrec_auditor.targets.systems.privrec.parts.device import LocalTraining
+        from fedrec_auditor.targets.systems.privrec.parts.device import ProximalTraining
 
-        return LocalTraining(epochs=self.local_epochs, rate=self.local_rate, proximal=0.0)
+        return ProximalTraining(epochs=self.local_epochs, rate=self.local_rate, proximal=0.0)
 
     def learn(self, devices: Devices) -> Weights:
         """The change that each device returns: REPTILE, the way that local training took it."""
@@ -169,75 +149,23 @@ class MetaLearned(ABC):
         """How many clients take part in a round."""
         return min(self.clients, n_users)
 
-    def questions(self, population: Population) -> tuple[Question, ...]:
-        """No epsilon is promised: what is offered is that raw interactions are not sent."""
-        claim = Claim(
-            epsilon=math.inf,
-            scope=any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING),
-            statement="No epsilon is promised; what is offered is that a user's data stay put.",
-            source=f"{PAPER}, section 2.2 (Algorithm 1) and section 2.3",
-        )
-        return (Question(claim=claim, scope=claim.scope),)
-
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None at all before the server, though which negatives are drawn is left to chance.
-
-        None for what no change depends on: a rating's value, and an attribute that is no feature.
-        """
-        return Identity() if scope.vantage is Vantage.SERVER and self._sent(scope) else None
-
-    def _sent(self, scope: Scope) -> bool:
-        """Whether any message depends on the unit."""
+    def sends(self, scope: Scope) -> bool:
+        """Changes depend on which items are rated, and on attributes that are features."""
         attribute = scope.unit is Unit.ATTRIBUTE
         return not scope.is_value and (self.network.side or not attribute)
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
-        """Non-private from every vantage: nothing bounds or blurs a change."""
-        return Identity().event()
-
-    def challenges(self) -> tuple[Challenge, ...]:
-        """None: no device randomizes what it sends."""
-        return ()
-
-    def run(
-        self,
-        interactions: Interactions,
-        rng: np.random.Generator,
-        progress: Progress | None = None,
-        compute: Compute = DEFAULT,
-    ) -> Run:
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
         """Algorithm 1. Keeps the change that each drawn client returns, and every broadcast."""
         model, n = self.first(interactions, rng), interactions.n_users
-        spill, rounds = Spill(compute), []
-        for number in range(self.rounds):
+        for _ in range(self.rounds):
             senders = np.sort(rng.choice(n, size=self.drawn(n), replace=False))
             sent = self.upload(interactions.take(senders), model, rng, compute=compute)
             uploads = Uploads(senders, sent.components)
-            rounds.append(spill.keep(Round(broadcast=model, uploads=uploads)))
+            yield Round(broadcast=model, uploads=uploads)
             model = self.step(model, uploads, rng)
-            if progress is not None:
-                progress(number + 1, self.rounds)
-        return self.finish(interactions, tuple(rounds), model, rng)
-
-    def finish(
-        self,
-        interactions: Interactions,
-        rounds: tuple[Round, ...],
-        model: Broadcast,
-        rng: np.random.Generator,
-        route: Vantage = Vantage.SERVER,
-    ) -> Run:
-        """The run that ends in ``model``."""
-        public = Public(
-            algorithm=self.name,
-            n_users=interactions.n_users,
-            n_items=interactions.n_items,
-            settings=numbers(self),
-            route=route,
-        )
-        arrays: dict[str, Any] = {**model, _SEED: rng.integers(0, 2**63)}
-        transcript = Transcript(public=public, rounds=rounds, release=model)
-        return Run(transcript=transcript, model=Model(arrays=arrays))
+        return Trained(model, {**model, _SEED: rng.integers(0, 2**63)})
 
     def upload(
         self,
@@ -301,7 +229,7 @@ class MetaLearned(ABC):
         for start in range(0, len(users), _TOGETHER):
             block = np.arange(start, min(start + _TOGETHER, len(users)))
             held = interactions.take(users[block])
-            examples = Examples.draw(held, streams.take(block), negatives=self.negatives)
+            examples = DeviceExamples.draw(held, streams.take(block), negatives=self.negatives)
             order = np.argsort(-examples.sizes, kind="stable")
             yield (
                 block[order],

@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.verification.verification import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.base import Divergent
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
-from fedrec_auditor.targets.mechanisms.component_laplace import ComponentBudget, ComponentLaplace
+from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.embedding_gaussian import EmbeddingGaussian
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
@@ -123,7 +123,7 @@ def test_noise_out_of_all_proportion_is_refused(sigma: float) -> None:
 def test_ranges_whose_width_is_no_double_are_refused() -> None:
     for make in (
         lambda: Laplace(scale=1.0, low=-1e308, high=1e308),
-        lambda: ComponentLaplace((ComponentBudget("all", 1, 1.0),), clip=1e308),
+        lambda: ComponentLaplace((NoisyComponent("all", 1, 1.0),), clip=1e308),
     ):
         with pytest.raises(InputError, match="finite low < high"):
             make()

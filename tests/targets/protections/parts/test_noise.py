@@ -10,9 +10,9 @@ from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Dense, Randomized, Rows
-from fedrec_auditor.targets.protections.laplace import Laplace
+from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 from fedrec_auditor.targets.protections.parts import noise as _noise
-from fedrec_auditor.targets.protections.parts.noise import ClippedNoise, clipped_laplace
+from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
 from fedrec_auditor.targets.streams import Streams
 
 LEVEL = 1e-9  # a correct sampler fails one test here once in a billion seeds; seeds are fixed
@@ -81,7 +81,7 @@ def test_rows_that_nothing_touched_carry_noise_too() -> None:
         indptr=np.array([0, 1]), ids=np.array([2]), values=np.ones((1, 2)), count=5, rest=rest
     )
     streams = Streams.spawn(np.random.default_rng(0), 1)
-    sent = Randomized(rows, Laplace().noise("item"), streams).dense(np.array([0]))[0]
+    sent = Randomized(rows, LaplaceProtection().noise("item"), streams).dense(np.array([0]))[0]
     assert (sent != rest).all()
     assert len(np.unique(sent - np.clip(rest, -0.5, 0.5))) == 10  # no draw is used twice
 
@@ -96,13 +96,14 @@ def test_components_of_one_message_have_noise_of_their_own() -> None:
         streams=Streams.spawn(np.random.default_rng(0), 3),
     )
     zeros = Dense(np.zeros((3, 4)))
-    sent = Laplace().protect({"user.E": zeros, "item": zeros}, {}, clients)
+    sent = LaplaceProtection().protect({"user.E": zeros, "item": zeros}, {}, clients)
     draws = np.stack([c.dense(np.arange(3)) for c in sent.values()])
     assert len(np.unique(draws)) == 24
 
 
 def test_an_entrys_law_is_that_of_the_noise_it_gets() -> None:
-    law, noise = clipped_laplace(3.0, 0.5), Laplace(epsilon=3.0).noise("item")
+    protection = LaplaceProtection(epsilon=3.0)
+    law, noise = protection.coordinate("item"), protection.noise("item")
     assert law.mechanism.scale == noise.scale == pytest.approx(1 / 3)  # type: ignore[attr-defined]
     assert law.mechanism.high == noise.clip  # type: ignore[attr-defined]
 
@@ -111,4 +112,4 @@ def test_an_entrys_law_is_that_of_the_noise_it_gets() -> None:
 def test_impossible_settings_are_refused_by_name(wrong: float) -> None:
     for setting in ("epsilon", "clip"):
         with pytest.raises(InputError, match=f"got {setting}="):
-            Laplace(**{setting: wrong})
+            LaplaceProtection(**{setting: wrong})

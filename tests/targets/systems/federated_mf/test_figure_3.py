@@ -17,7 +17,7 @@ from fedrec_auditor.targets.systems.federated_mf.fmf_hfl import FmfHfl
 from fedrec_auditor.targets.systems.federated_mf.fmf_vfl import FmfVfl
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.hfl_synsgd import HflSynsgd
-from fedrec_auditor.targets.systems.federated_mf.parts.parties import deal
+from fedrec_auditor.targets.systems.federated_mf.parts.rating_parties import deal
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 from fedrec_auditor.targets.systems.federated_mf.vfl_sgdmf import VflSgdmf
 

@@ -17,8 +17,8 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.dp_sgd_mf import DpSgdMf
 from fedrec_auditor.targets.systems.federated_mf.local_only import LocalOnly
-from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import scope_of
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import Batch, accounted
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import RatingBatch, accounted
 from fedrec_auditor.targets.systems.federated_mf.vfl_sgdmf import VflSgdmf
 
 SOME = Population(n_users=900, n_items=100)
@@ -115,7 +115,7 @@ def test_a_rating_that_goes_may_turn_its_users_clipped_gradient_round() -> None:
     found = []
     for kept in ([[1e-9, 5.0]], [[0.0, 5.0]]):
         table: Any = sparse.csr_array(np.array(kept))
-        batch = Batch.of(table, np.arange(1))
+        batch = RatingBatch.of(table, np.arange(1))
         errors = np.array([9.0, -5.0])[-table.nnz :]
         of_u, of_v = batch.gradients(batch.clip_users(errors, u, v, clip), u, v)
         found.append(np.concatenate([of_u, of_v]).ravel())

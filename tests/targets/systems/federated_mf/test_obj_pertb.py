@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Vantage
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.obj_pertb import ObjPertb, _least_squares
-from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 
 SOME = Population(n_users=30, n_items=20)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.targets.protections.laplace import Laplace
+from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 from fedrec_auditor.targets.protections.unprotected import Unprotected
 from fedrec_auditor.targets.routes.direct import Direct
 from fedrec_auditor.targets.systems.fedrec.fixrec_max import FixRecMax
@@ -48,7 +48,7 @@ def test_a_suffix_names_the_protection_of_the_same_learner(base: str) -> None:
     plain, fixed, apm = system(base), system(f"{base}-ldp"), system(f"{base}-apm")
     assert plain.protection == system("fedrec").protection == Unprotected()
     assert fixed.protection == system("fednews").protection
-    assert isinstance(fixed.protection, Laplace)
+    assert isinstance(fixed.protection, LaplaceProtection)
     assert apm.protection == system("fedrec-apm").protection
     assert plain.learner == fixed.learner == apm.learner
     others = {"fedmf", "fedncf", "fedlightgcn", "fedrec"} - {base}
@@ -71,5 +71,5 @@ def test_less_noise_hits_more_often_in_tables_iii_and_vi(order: tuple[str, ...])
 def test_fixed_noise_is_that_of_the_ends_of_apm() -> None:
     """Noise factors 0.033 and 0.017 (section 5.7)."""
     for made, factor in ((FixRecMax(), 0.033), (FixRecMin(), 0.017)):
-        assert isinstance(made.protection, Laplace)
+        assert isinstance(made.protection, LaplaceProtection)
         assert round(made.protection.noise("item").scale, 3) == factor

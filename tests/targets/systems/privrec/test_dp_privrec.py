@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ def uploads(system: DpPrivRec, clip: float) -> tuple[Uploads, Uploads]:
     """What the devices send with this bound, and what PrivRec's would."""
     data = some_data()
     broadcast = system.first(data, np.random.default_rng(0)) | {CLIP: np.array(clip)}
-    plain = PrivRec(**{k: getattr(system, k) for k in PrivRec.__dataclass_fields__})
+    plain = PrivRec(**{f.name: getattr(system, f.name) for f in fields(PrivRec)})
     model = {k: v for k, v in broadcast.items() if k != CLIP}
     return (
         system.upload(data, broadcast, np.random.default_rng(1)),

@@ -16,7 +16,7 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.privrec.parts.device import LANES
-from fedrec_auditor.targets.systems.privrec.parts.examples import Examples
+from fedrec_auditor.targets.systems.privrec.parts.examples import DeviceExamples
 from fedrec_auditor.targets.systems.privrec.parts.meta_learned import _LANES
 from fedrec_auditor.targets.systems.privrec.privrec import PrivRec
 
@@ -54,7 +54,7 @@ def test_an_upload_names_the_items_and_the_attributes_of_its_user() -> None:
     data, system = some_data(), replace(SMALL, width=64)
     broadcast = system.first(data, np.random.default_rng(1))
     uploads = system.upload(data, broadcast, np.random.default_rng(2))
-    examples = Examples.draw(
+    examples = DeviceExamples.draw(
         data, Streams.spawn(np.random.default_rng(2), 20), negatives=system.negatives
     )
     item = uploads.components["item"]

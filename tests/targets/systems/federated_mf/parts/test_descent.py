@@ -18,10 +18,9 @@ from fedrec_auditor.targets.systems.federated_mf.parts.descent import (
     EmbeddingClipping,
     ErrorClipping,
     GradientClipping,
-    Unclipped,
 )
 from fedrec_auditor.targets.systems.federated_mf.parts.party_coins import PartyCoins
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import Batch, rate_at
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import RatingBatch, rate_at
 
 SEEDS = st.integers(0, 2**32 - 1)
 N, OWNED = 5, np.array([0, 4, 7])  # two parties with four and three items
@@ -42,7 +41,7 @@ def stacked(rng: np.random.Generator) -> tuple[np.ndarray, sparse.csr_array]:
 
 @pytest.mark.parametrize(
     "clipping",
-    [Unclipped(), EmbeddingClipping(5.0), ErrorClipping(0.7), GradientClipping(2.0, "rating")],
+    [Clipping(), EmbeddingClipping(5.0), ErrorClipping(0.7), GradientClipping(2.0, "rating")],
 )
 @pytest.mark.parametrize("joint", [True, False])
 @settings(max_examples=15)
@@ -90,7 +89,7 @@ def test_noise_of_the_stated_size_is_on_every_entry_rated_or_not(langevin: bool)
     ratings: Any = sparse.csr_array(np.zeros((2000, 500), dtype=np.float32))
     alone = PartyCoins((np.random.default_rng(3),), 2000, np.array([0, 500]))
     descent = Descent(
-        clipping=Unclipped(),
+        clipping=Clipping(),
         learning_rate=0.5,
         rate=0.2,
         steps=1,
@@ -130,7 +129,7 @@ def test_no_user_moves_the_sum_farther_than_the_sensitivity(
     u = clipping.project(rng.normal(size=(1, 3)) * 5)
     v = clipping.project(rng.normal(size=(count, 3)) * 5)
     made: Any = sparse.csr_array
-    batch = Batch.of(made(rng.uniform(0.1, 4.0, (1, count))), np.array([0]))
+    batch = RatingBatch.of(made(rng.uniform(0.1, 4.0, (1, count))), np.array([0]))
     of_u, of_v = batch.gradients(clipping.errors(batch, batch.errors(u, v), u, v), u, v)
     apart = math.hypot(float(np.linalg.norm(of_u)), float(np.linalg.norm(of_v)))
     assert apart <= clipping.sensitivity(count, True) * (1 + 1e-9)
@@ -144,7 +143,7 @@ def test_the_sensitivity_of_embedding_clipping_is_attained_and_the_papers_is_loo
     clipping = EmbeddingClipping(4.0)
     u, v = np.array([[2.0, 0.0]]), np.tile([[0.0, 2.0]], (count, 1))
     made: Any = sparse.csr_array
-    batch = Batch.of(made(np.full((1, count), 4.0)), np.array([0]))
+    batch = RatingBatch.of(made(np.full((1, count), 4.0)), np.array([0]))
     of_u, of_v = batch.gradients(batch.errors(u, v), u, v)
     joint = math.hypot(float(np.linalg.norm(of_u)), float(np.linalg.norm(of_v)))
     assert joint == pytest.approx(clipping.sensitivity(count, True))
@@ -167,7 +166,7 @@ def test_another_value_moves_the_sum_no_farther_than_is_said(seed: int, kind: st
     sums = []
     for value in (1e-6, 4.0):
         made: Any = sparse.csr_array
-        batch = Batch.of(made(np.array([[value]])), np.array([0]))
+        batch = RatingBatch.of(made(np.array([[value]])), np.array([0]))
         errors = clipping.errors(batch, batch.errors(u, v), u, v)
         sums.append(np.concatenate(batch.gradients(errors, u, v), axis=None))
     apart = float(np.linalg.norm(sums[1] - sums[0]))
@@ -179,7 +178,7 @@ def test_another_value_moves_the_sum_no_farther_than_is_said(seed: int, kind: st
 def test_a_training_that_diverges_says_so() -> None:
     whole, ratings = stacked(np.random.default_rng(0))
     assert whole.any()
-    descent = Descent(clipping=Unclipped(), learning_rate=1e6, rate=1.0, steps=50)
+    descent = Descent(clipping=Clipping(), learning_rate=1e6, rate=1.0, steps=50)
     with pytest.raises(InputError, match="smaller"), np.errstate(all="ignore"):
         descent.train(
             np.ones((2 * N, 3)),

@@ -24,7 +24,7 @@ from fedrec_auditor.targets.systems.federated_mf.hfl_synsgd import HflSynsgd
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.obj_pertb import ObjPertb
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
-    Batch,
+    RatingBatch,
     accounted,
     batch_size,
     explicit,
@@ -55,7 +55,7 @@ def case(seed: int) -> tuple[sparse.csr_array, np.ndarray, np.ndarray, np.ndarra
 @given(SEEDS)
 def test_gradients_are_the_sums_of_the_paper_rating_by_rating(seed: int) -> None:
     ratings, u, v, rows = case(seed)
-    batch = Batch.of(ratings, rows)
+    batch = RatingBatch.of(ratings, rows)
     of_u, of_v = batch.gradients(batch.errors(u, v), u, v)
     slow_u, slow_v, x = np.zeros((8, 3)), np.zeros((6, 3)), ratings.toarray()
     for i in rows:
@@ -72,7 +72,7 @@ def test_clipped_gradients_are_those_of_every_rating_or_user_clipped(
     seed: int, clip: float
 ) -> None:
     ratings, u, v, rows = case(seed)
-    batch = Batch.of(ratings, rows)
+    batch = RatingBatch.of(ratings, rows)
     errors = batch.errors(u, v)
     slow = {"rating": np.zeros((14, 3)), "user": np.zeros((14, 3))}
     x = ratings.toarray()
@@ -204,7 +204,7 @@ def test_scales_whose_gradients_overflow_are_refused(kind: Any, bound: float) ->
 @pytest.mark.parametrize("kind", [VflSgdmf, DpSgdMf, DpSgld, HflSynsgd, FmfLfl, GdDr, ObjPertb])
 def test_the_largest_scale_is_trained_on_in_finite_numbers(kind: Any) -> None:
     small = {"rounds": 3, "tuning": 3, "sweeps": 3}
-    named = {name: value for name, value in small.items() if hasattr(kind, name)}
+    named = {name: value for name, value in small.items() if name in kind.__dataclass_fields__}
     table = np.random.default_rng(0).integers(0, 6, (20, 12)) * 2e5
     data = Interactions.of(table)
     target = kind(bound=1e6, **named)

@@ -43,8 +43,8 @@ from fedrec_auditor.targets.learners.ncf import Ncf
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
 from fedrec_auditor.targets.protections.base import Protection
-from fedrec_auditor.targets.protections.gaussian import Gaussian
-from fedrec_auditor.targets.protections.laplace import Laplace
+from fedrec_auditor.targets.protections.gaussian import GaussianProtection
+from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 from fedrec_auditor.targets.protections.objective import Objective
 from fedrec_auditor.targets.routes.secure_aggregation import SecureAggregation
 from fedrec_auditor.targets.routes.shuffler import Shuffler
@@ -52,7 +52,6 @@ from fedrec_auditor.targets.systems.base import Challenge, Population
 from fedrec_auditor.targets.systems.fedrec.f_gerai import FGerai
 from fedrec_auditor.targets.systems.fedrec.fedrec import FedRec
 from fedrec_auditor.targets.systems.fedrec.fedrec_apm import FedRecApm
-from fedrec_auditor.targets.systems.fedrec.parts.claims import sizes
 from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated
 from fedrec_auditor.targets.systems.fedrec.parts.games import Regions
 from fedrec_auditor.targets.transcript import Uploads
@@ -81,7 +80,7 @@ def server(unit: Unit, horizon: Horizon = Horizon.ROUND) -> Scope:
 
 
 def test_the_next_model_is_the_mean_of_what_was_sent() -> None:
-    system = Small(protection=Laplace(epsilon=2.0))
+    system = Small(protection=LaplaceProtection(epsilon=2.0))
     transcript = system.run(data(), np.random.default_rng(0)).transcript
     after = [*(r.broadcast for r in transcript.rounds[1:]), transcript.release]
     for one, model in zip(transcript.rounds, after, strict=True):
@@ -118,7 +117,7 @@ def test_a_rounds_messages_are_those_of_the_clients_alone() -> None:
 def test_an_audit_of_the_wire_sees_where_each_route_lets_it() -> None:
     """Sums and pools are the same whoever sent what: the senders' order is not in them."""
     for route in (SecureAggregation(), Shuffler()):
-        system = Small(route=route, protection=Laplace(), rounds=1)
+        system = Small(route=route, protection=LaplaceProtection(), rounds=1)
         transcript = system.run(data(), np.random.default_rng(0)).transcript
         assert transcript.public.route is route.vantage
         (one,) = transcript.rounds
@@ -142,7 +141,7 @@ def test_an_audit_of_the_wire_sees_where_each_route_lets_it() -> None:
 
 
 def test_an_uploads_entries_are_counted_with_the_features_of_table_i() -> None:
-    counts = sizes(FedRecApm(), ML_100K)
+    counts = FedRecApm().entries(ML_100K)
     assert counts == {
         "user": 64 * 44 + 2 * 64 * 64 + 64,
         "item": 64 * 1682,
@@ -150,7 +149,7 @@ def test_an_uploads_entries_are_counted_with_the_features_of_table_i() -> None:
         "mlp2": 64 + 1,
     }
     bare = Population(n_users=30, n_items=20, n_features=18)
-    assert sizes(FedRecApm(), bare)["user"] == 64 * 18 + 2 * 64 * 64 + 64
+    assert FedRecApm().entries(bare)["user"] == 64 * 18 + 2 * 64 * 64 + 64
 
 
 def test_apm_is_right_for_a_parameter_and_millions_for_an_upload() -> None:
@@ -211,17 +210,17 @@ def test_noise_does_not_hide_who_takes_part() -> None:
         vantage=Vantage.SERVER,
         horizon=Horizon.ROUND,
     )
-    assert Small(protection=Laplace()).event(scope, ML_100K) == NonPrivateDpEvent()
-    assert Small(protection=Laplace()).mechanism(scope, ML_100K) is None
+    assert Small(protection=LaplaceProtection()).event(scope, ML_100K) == NonPrivateDpEvent()
+    assert Small(protection=LaplaceProtection()).mechanism(scope, ML_100K) is None
 
 
 def test_the_shuffler_amplifies_whole_uploads_of_small_budgets_only() -> None:
-    counts = sum(sizes(Small(), ML_100K).values())
+    counts = sum(Small().entries(ML_100K).values())
     scope = any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)
-    cheap = Small(protection=Laplace(epsilon=1.0 / counts), route=Shuffler())
-    dear = Small(protection=Laplace(epsilon=30.0), route=Shuffler())
+    cheap = Small(protection=LaplaceProtection(epsilon=1.0 / counts), route=Shuffler())
+    dear = Small(protection=LaplaceProtection(epsilon=30.0), route=Shuffler())
     assert cheap.event(scope, ML_100K) == SelfComposedDpEvent(
-        ShuffledDpEvent(cheap.protection.spent(sizes(cheap, ML_100K)), 472), 3
+        ShuffledDpEvent(cheap.protection.spent(cheap.entries(ML_100K)), 472), 3
     )
     shuffled = [
         least_upper_bound(system, scope, ML_100K, 1e-6, all_accountants())
@@ -239,17 +238,17 @@ def test_the_shuffler_amplifies_whole_uploads_of_small_budgets_only() -> None:
 
 
 def test_many_small_noises_are_charged_one_by_one_and_large_ones_at_once() -> None:
-    small, large = (Small(protection=Laplace(epsilon=e)) for e in (0.01, 30.0))
+    small, large = (Small(protection=LaplaceProtection(epsilon=e)) for e in (0.01, 30.0))
     exact = least_upper_bound(small, server(Unit.USER), ML_100K, 1e-6, all_accountants())
     assert exact is not None
-    assert exact.epsilon < 0.5 * small.protection.spent(sizes(small, ML_100K))
+    assert exact.epsilon < 0.5 * small.protection.spent(small.entries(ML_100K))
     assert large.event(server(Unit.USER), ML_100K) == PureDpEvent(
-        large.protection.spent(sizes(large, ML_100K))
+        large.protection.spent(large.entries(ML_100K))
     )
 
 
 def test_gaussian_noise_is_asked_at_a_delta() -> None:
-    system = Small(protection=Gaussian(sigma=5.0))
+    system = Small(protection=GaussianProtection(sigma=5.0))
     asked = system.questions(Population(n_users=9, n_items=4))
     assert [q.delta for q in asked] == [0.0, 1e-5, 1e-5]
     bounds = exact_bounds(system, Population(n_users=9, n_items=4))
@@ -277,7 +276,7 @@ def play(challenge: Challenge, samples: int = 50_000) -> tuple[float, np.ndarray
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-@pytest.mark.parametrize("protection", [Laplace(epsilon=2.0), AdaptiveLaplace(item=2.0)])
+@pytest.mark.parametrize("protection", [LaplaceProtection(epsilon=2.0), AdaptiveLaplace(item=2.0)])
 def test_the_game_pushes_an_entry_to_both_ends_whatever_the_learner(
     learner: type, protection: Protection
 ) -> None:
@@ -293,17 +292,21 @@ def test_half_the_noise_is_caught_by_the_game() -> None:
     """The trap of 2 delta / epsilon taken as delta / epsilon doubles epsilon."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Trap(Laplace):
+    class Trap(LaplaceProtection):
         def noise(self, group: str) -> object:  # type: ignore[override]
             right = super().noise(group)
             return replace(right, scale=right.scale / 2)
 
     (challenge,) = Small(protection=Trap(epsilon=1.0)).challenges()
-    bound, _ = play(replace(challenge, channel=Regions(Laplace(epsilon=1.0).noise("item"))))
+    bound, _ = play(
+        replace(challenge, channel=Regions(LaplaceProtection(epsilon=1.0).noise("item")))
+    )
     assert bound > 1.5
 
 
-@pytest.mark.parametrize("noise", [Laplace().noise("item"), Gaussian().noise("item")])
+@pytest.mark.parametrize(
+    "noise", [LaplaceProtection().noise("item"), GaussianProtection().noise("item")]
+)
 def test_the_symbols_law_sums_to_one_and_tells_the_ends_apart(noise: object) -> None:
     law = Regions(noise)  # type: ignore[arg-type]
     each = np.exp(law.log_prob(np.arange(4)[:, None], np.array([-0.5, 0.1, 0.5])))
@@ -358,7 +361,7 @@ def test_features_are_perturbed_once_a_training() -> None:
 
 
 def test_uploads_beyond_the_bound_of_memory_read_the_same_from_disk() -> None:
-    system = Small(protection=Laplace())
+    system = Small(protection=LaplaceProtection())
     kept, mapped = (
         system.run(data(), np.random.default_rng(0), compute=Compute(memory=memory)).transcript
         for memory in (1 << 30, 0)
@@ -406,7 +409,11 @@ def test_a_plan_names_the_parts() -> None:
     )
     target = make_target("fedncf", plan)
     assert isinstance(target, Federated)
-    assert (target.rounds, target.protection, target.route) == (5, Laplace(epsilon=5.0), Shuffler())
+    assert (target.rounds, target.protection, target.route) == (
+        5,
+        LaplaceProtection(epsilon=5.0),
+        Shuffler(),
+    )
     assert target.learner == Mf(dimension=4)
 
 

@@ -14,12 +14,12 @@ from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.privrec.parts.device import (
     Devices,
-    LocalTraining,
+    ProximalTraining,
     all_scores,
     maml,
     reptile,
 )
-from fedrec_auditor.targets.systems.privrec.parts.examples import Examples
+from fedrec_auditor.targets.systems.privrec.parts.examples import DeviceExamples
 from fedrec_auditor.targets.systems.privrec.parts.loss import Weights
 from fedrec_auditor.targets.systems.privrec.parts.network import Network, genre_shares
 
@@ -67,7 +67,11 @@ def cross_entropy(
 
 
 def plain_training(
-    start: Model, data: Interactions, examples: Examples, streams: Streams, local: LocalTraining
+    start: Model,
+    data: Interactions,
+    examples: DeviceExamples,
+    streams: Streams,
+    local: ProximalTraining,
 ) -> list[Model]:
     """Algorithm 1, client by client, with the gradient of equation 7 as it is (squared norm)."""
     ends, batch = [], min(4, data.n_items)
@@ -97,7 +101,7 @@ def plain_training(
 
 def setup(
     seed: int, *, ids: bool = True, side: bool = True
-) -> tuple[Interactions, Examples, Streams, Devices, Model]:
+) -> tuple[Interactions, DeviceExamples, Streams, Devices, Model]:
     rng = np.random.default_rng(seed)
     data = some_data(rng)
     network = Network(embedding=3, width=8, ids=ids, side=side)
@@ -105,7 +109,7 @@ def setup(
     for name in broadcast:  # no zeros: every bias must count
         broadcast[name] += rng.normal(size=broadcast[name].shape).astype(np.float32) * 0.3
     streams = Streams.spawn(rng, data.n_users)
-    drawn = Examples.draw(data, streams, negatives=2)
+    drawn = DeviceExamples.draw(data, streams, negatives=2)
     order = np.argsort(-drawn.sizes, kind="stable")
     data, streams, drawn = data.take(order), streams.take(order), drawn.take(order)
     devices = Devices.receive(
@@ -120,7 +124,9 @@ def setup(
     )
 
 
-def agrees(found: Weights, whole: list[Model], data: Interactions, examples: Examples) -> None:
+def agrees(
+    found: Weights, whole: list[Model], data: Interactions, examples: DeviceExamples
+) -> None:
     """What the batch stores by example and attribute is what whole tables hold.
 
     To 1e-5: a prediction near certainty leaves few digits of 1 - sigma, which second derivatives
@@ -155,7 +161,7 @@ def test_batched_training_is_training_one_by_one(
 ) -> None:
     ids, side = features
     data, examples, streams, devices, start = setup(seed, ids=ids, side=side)
-    local = LocalTraining(epochs=2, rate=0.4, proximal=proximal)
+    local = ProximalTraining(epochs=2, rate=0.4, proximal=proximal)
     ends = plain_training(start, data, examples, streams, local)
     agrees(devices.train(local), ends, data, examples)
     agrees(
@@ -170,7 +176,7 @@ def test_batched_training_is_training_one_by_one(
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2]))
 def test_the_meta_gradient_goes_through_the_support_steps(seed: int, steps: int) -> None:
     data, examples, streams, devices, start = setup(seed)
-    local = LocalTraining(epochs=steps, rate=0.4, proximal=0.0)
+    local = ProximalTraining(epochs=steps, rate=0.4, proximal=0.0)
     width = -(-examples.items.shape[1] // 4) * 4
     expected = []
     for user in range(data.n_users):
@@ -197,7 +203,7 @@ def test_the_meta_gradient_goes_through_the_support_steps(seed: int, steps: int)
 
 def test_scores_are_those_of_the_trained_table_and_of_the_broadcast_elsewhere() -> None:
     data, examples, streams, devices, start = setup(11)
-    local = LocalTraining(epochs=1, rate=0.4, proximal=0.0)
+    local = ProximalTraining(epochs=1, rate=0.4, proximal=0.0)
     ends = plain_training(start, data, examples, streams, local)
     broadcast = {k: v.numpy() for k, v in start.items()}
     shares = torch.from_numpy(genre_shares(data)).double()
@@ -215,7 +221,7 @@ def test_a_device_that_diverges_changes_nothing_and_spoils_nobody(
 ) -> None:
     _, examples, _, devices, _ = setup(5)
     assert (examples.sizes > 0).sum() > 2
-    local = LocalTraining(epochs=1, rate=0.4, proximal=0.0)
+    local = ProximalTraining(epochs=1, rate=0.4, proximal=0.0)
     whole = learn(devices, local)  # type: ignore[operator]
     spoilt = {k: v.clone() for k, v in devices.weights.items()}
     spoilt["mlp1.weight"][1] = 1e200

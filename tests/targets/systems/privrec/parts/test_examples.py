@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.privrec.parts.examples import Examples
+from fedrec_auditor.targets.systems.privrec.parts.examples import DeviceExamples
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 12), st.integers(1, 6))
@@ -17,7 +17,7 @@ def test_examples_are_all_positives_and_distinct_unmet_negatives(
 ) -> None:
     rng = np.random.default_rng(seed)
     data = Interactions.of((rng.random((users, items)) < rng.random()) * 1.0)
-    drawn = Examples.draw(data, Streams.spawn(rng, users), negatives=negatives)
+    drawn = DeviceExamples.draw(data, Streams.spawn(rng, users), negatives=negatives)
     for user in range(users):
         held = np.flatnonzero(data.ratings.toarray()[user])
         n = len(held)
@@ -37,9 +37,9 @@ def test_a_device_draws_the_same_in_any_company(seed: int) -> None:
     rng = np.random.default_rng(seed)
     data = Interactions.of((rng.random((6, 20)) < 0.3) * 1.0)
     streams = Streams.spawn(rng, 6)
-    drawn = Examples.draw(data, streams, negatives=2)
+    drawn = DeviceExamples.draw(data, streams, negatives=2)
     some = np.array([4, 1])
-    alone = Examples.draw(data.take(some), streams.take(some), negatives=2)
+    alone = DeviceExamples.draw(data.take(some), streams.take(some), negatives=2)
     for place, user in enumerate(some):
         size = drawn.sizes[user]
         np.testing.assert_array_equal(alone.items[place, :size], drawn.items[user, :size])
@@ -51,7 +51,7 @@ def test_orders_are_permutations_that_differ_by_epoch_and_device() -> None:
     rng = np.random.default_rng(0)
     data = Interactions.of((rng.random((4, 40)) < 0.5) * 1.0)
     streams = Streams.spawn(rng, 4)
-    drawn = Examples.draw(data, streams, negatives=1)
+    drawn = DeviceExamples.draw(data, streams, negatives=1)
     first, second = (drawn.orders(streams, epoch, 48) for epoch in (0, 1))
     for orders in (first, second):
         np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(48), (4, 1)))
@@ -64,7 +64,7 @@ def test_all_unmet_items_are_drawn_alike() -> None:
     """Each of 8 unmet items is drawn with probability 1/4; 20,000 devices, 6 deviations."""
     table = np.zeros((20_000, 10))
     table[:, [3, 7]] = 1.0
-    drawn = Examples.draw(
+    drawn = DeviceExamples.draw(
         Interactions.of(table), Streams.spawn(np.random.default_rng(1), 20_000), negatives=1
     )
     counts = np.bincount(drawn.items[:, 2:].ravel(), minlength=10)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fedrec_auditor.targets.components import Component, Dense, Rows
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.privrec.parts.examples import Examples
+from fedrec_auditor.targets.systems.privrec.parts.examples import DeviceExamples
 from fedrec_auditor.targets.systems.privrec.parts.message import joined, messages, norms, scaled
 
 MODEL = {
@@ -32,7 +32,7 @@ def block(seed: int, users: int) -> tuple[dict[str, Component], dict[str, np.nda
             for key, code in codes.items()
         },
     )
-    examples = Examples.draw(data, Streams.spawn(rng, users), negatives=1)
+    examples = DeviceExamples.draw(data, Streams.spawn(rng, users), negatives=1)
     width = examples.items.shape[1] + 2
     change = {
         "user": rng.normal(size=(users, 4)).astype(np.float32),

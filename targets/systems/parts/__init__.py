@@ -1,0 +1,1 @@
+"""What the systems of all papers share."""

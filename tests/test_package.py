@@ -1,0 +1,81 @@
+"""What is offered by the names that users import, and what importing them costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from importlib.metadata import version
+
+import pytest
+
+import fedrec_auditor
+from fedrec_auditor.auditor import testing
+
+SURFACE = {
+    "fedrec_auditor": ["InputError", "Verification", "__version__", "audit", "verify_ldp"],
+    "fedrec_auditor.auditor.testing": ["Case", "assert_ldp", "check_mechanism", "inputs_of"],
+}
+SUITES = {
+    "accountants": "check_accountant",
+    "datasets": "check_dataset",
+    "demonstrations": "check_demonstration",
+    "estimators": "check_estimator",
+    "learners": "check_learner",
+    "mechanisms": "check_mechanism",
+    "protections": "check_protection",
+    "routes": "check_route",
+    "targets": "check_target",
+}
+
+
+def fresh(code: str) -> str:
+    """What these lines print in a new interpreter."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("name", SURFACE)
+def test_the_public_names_are_these(name: str) -> None:
+    """A name that is taken away or renamed breaks somebody's program: say so in CHANGELOG.md."""
+    module = import_module(name)
+    assert sorted(module.__all__) == SURFACE[name]
+    assert all(getattr(module, each) is not None for each in SURFACE[name])
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = module.nothing
+
+
+def test_completion_offers_the_public_names_before_any_is_used() -> None:
+    shown = fresh("import fedrec_auditor as f; print(dir(f))")
+    assert shown == str(SURFACE["fedrec_auditor"])
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert fedrec_auditor.__version__ == version("fedrec-auditor")
+
+
+@pytest.mark.parametrize("module", ["fedrec_auditor", "fedrec_auditor.auditor.testing"])
+def test_importing_it_imports_nothing_heavy(module: str) -> None:
+    heavy = ("torch", "scipy", "numba", "numpy", "sklearn", "dp_accounting", "pytest")
+    code = f"import sys, {module}; print([m for m in {heavy!r} if m in sys.modules])"
+    assert fresh(code) == "[]"
+
+
+@pytest.mark.parametrize("family", SUITES)
+def test_every_family_has_a_suite_with_one_entry(family: str) -> None:
+    suite = import_module(f"{testing.__name__}.{family}")
+    entry = getattr(suite, SUITES[family])
+    assert entry.__annotations__["return"] == "tuple[str, ...]"
+    assert all(check.__name__.startswith("check_") for check in suite.CHECKS)
+
+
+def test_the_suites_run_where_pytest_is_not_installed() -> None:
+    code = (
+        "import sys; sys.modules['pytest'] = None\n"
+        "from fedrec_auditor.auditor.testing.routes import check_route\n"
+        "from fedrec_auditor.auditor.testing.protections import check_protection\n"
+        "from fedrec_auditor.targets.routes.direct import Direct\n"
+        "from fedrec_auditor.targets.protections.unprotected import Unprotected\n"
+        "print(check_route(Direct()), *check_protection(Unprotected()))"
+    )
+    assert fresh(code) == "() check_sampled_law: it states no law of an entry"

@@ -1,0 +1,115 @@
+"""Members that a distribution of somebody else's adds by entry points."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+from zipfile import ZipFile
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.testing.mechanisms import Case, check_mechanism
+from fedrec_auditor.auditor.testing.targets import check_target
+
+PROJECT = """
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "their-members"
+version = "1.0"
+
+[project.entry-points."fedrec_auditor.mechanisms"]
+coin = "their_members:Coin"
+
+[project.entry-points."fedrec_auditor.targets"]
+their-fcf = "their_members:TheirFcf"
+no-class = "their_members:KEEP"
+"""
+MEMBERS = '''
+"""A mechanism and a system of somebody else."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent
+from fedrec_auditor.targets.mechanisms.base import Domain
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
+
+KEEP = 0.75
+
+
+@dataclass(frozen=True)
+class Coin(BitFlip):
+    """Keeps a bit three times in four."""
+
+    p: float = KEEP
+    q: float = 1.0 - KEEP
+
+
+@dataclass(frozen=True, kw_only=True)
+class TheirFcf(Fcf):
+    """FCF of two rounds."""
+
+    rounds: int = 2
+    name = "their-fcf"
+'''
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what pip leaves of a pure wheel: its package and its dist-info."""
+    tree = tmp_path_factory.mktemp("their") / "project"
+    tree.mkdir()
+    (tree / "pyproject.toml").write_text(PROJECT)
+    (tree / "their_members.py").write_text(MEMBERS)
+    build = "from setuptools import build_meta; build_meta.build_wheel('dist')"
+    subprocess.run([sys.executable, "-c", build], cwd=tree, check=True, capture_output=True)
+    (wheel,) = (tree / "dist").glob("*.whl")
+    ZipFile(wheel).extractall(tree / "site")
+    return tree / "site"
+
+
+@pytest.fixture
+def plugged(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "coin" not in FAMILIES["mechanisms"].names()
+    monkeypatch.syspath_prepend(str(installed))
+
+
+@pytest.mark.usefixtures("plugged")
+def test_its_members_are_listed_with_ours(cli: Callable[..., tuple[int, str, str]]) -> None:
+    for kind, name, value in (
+        ("mechanisms", "coin", "their_members:Coin"),
+        ("targets", "their-fcf", "their_members:TheirFcf"),
+    ):
+        code, out, _ = cli("list", kind)
+        assert code == 0
+        (line,) = (line for line in out.splitlines() if name in line)
+        assert f"plug-in {value}" in line
+
+
+@pytest.mark.usefixtures("plugged")
+def test_its_members_keep_the_shipped_contracts() -> None:
+    coin = FAMILIES["mechanisms"].member("coin")()
+    bits = np.array([0, 1])
+    assert check_mechanism(Case(coin, bits, bits)) == (
+        "check_density: no cumulative law is given",
+        "check_curve: it states no privacy curve",
+    )
+    skipped = check_target(FAMILIES["targets"].member("their-fcf")())
+    assert skipped == ("check_sampled_uploads_agree_with_the_stated_law: it offers no local game",)
+
+
+@pytest.mark.usefixtures("plugged")
+def test_an_entry_point_that_is_no_class_is_refused() -> None:
+    assert "no-class" in {point.name for point in entry_points(group="fedrec_auditor.targets")}
+    with pytest.raises(InputError, match=r"Expected a class behind the entry point 'no-class'"):
+        FAMILIES["targets"].member("no-class")

@@ -1,0 +1,148 @@
+"""What is installed: one top-level package, which runs wherever it is called."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("accountants", "attacks", "auditor", "reports", "targets")
+BUILD = "import sys; from setuptools import build_meta as b; b.build_{}(sys.argv[1])"
+
+# Modules of the user's own, called like our folders and like what stands in them.
+THEIRS = {
+    "reports/__init__.py": "raise RuntimeError('the reports of somebody else')",
+    "targets/__init__.py": "KEEP = 0.7",
+    "attacks.py": "raise RuntimeError('the attacks of somebody else')",
+    "responses.py": """
+import numpy as np
+from targets import KEEP
+
+def randomize(x, rng, size):
+    return np.where(rng.random(size) < KEEP, x, 1 - x)
+""",
+}
+
+
+def call(*words: str | Path, folder: Path, path: str = "") -> str:
+    """What a program prints in ``folder``, found there or in ``path``, not in this checkout."""
+    own = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=folder,
+        env={**own, "PYTHONPATH": path} if path else own,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def build(kind: str, tree: Path, out: Path) -> Path:
+    out.mkdir()
+    call(sys.executable, "-c", BUILD.format(kind), out, folder=tree)
+    (built,) = out.iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clean copy of what is needed to build, links as links."""
+    copy = tmp_path_factory.mktemp("clone") / "tree"
+    caches = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    for folder in (*FOLDERS, "src"):
+        shutil.copytree(ROOT / folder, copy / folder, symlinks=True, ignore=caches)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("wheel", tree, tmp_path_factory.mktemp("built") / "dist")
+
+
+@pytest.fixture(scope="module")
+def binaries(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of a new environment: the wheel, and what it needs from this environment."""
+    place = tmp_path_factory.mktemp("clean") / "env"
+    venv.create(place, with_pip=False)
+    python = place / "bin" / "python"
+    install = ("-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index")
+    call(sys.executable, *install, wheel, folder=place)
+    (packages,) = place.glob("lib/python*/site-packages")
+    needed = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    (packages / "needed.pth").write_text("\n".join(needed))
+    where = call(python, "-c", "import fedrec_auditor as f; print(f.__file__)", folder=place)
+    assert Path(where).is_relative_to(packages)
+    return place / "bin"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in THEIRS.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def files(wheel: Path) -> set[str]:
+    return set(ZipFile(wheel).namelist())
+
+
+def test_one_package_is_at_the_top_and_all_of_it_is_there(tree: Path, wheel: Path) -> None:
+    tops = {name.partition("/")[0] for name in files(wheel)}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"fedrec_auditor"}
+    assert len(tops) == 2
+    ours = {
+        str(path.relative_to(tree))
+        for folder in FOLDERS
+        for path in (tree / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    ours |= {"__init__.py", "__main__.py", "py.typed"}
+    inside = {name for name in files(wheel) if name.startswith("fedrec_auditor/")}
+    assert inside == {f"fedrec_auditor/{name}" for name in ours}
+    assert "reports/templates/report.html.j2" in ours
+
+
+def test_a_source_distribution_builds_the_same_wheel(
+    tree: Path, wheel: Path, tmp_path: Path
+) -> None:
+    with tarfile.open(build("sdist", tree, tmp_path / "source")) as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    (unpacked,) = (tmp_path / "unpacked").iterdir()
+    assert files(build("wheel", unpacked, tmp_path / "again")) == files(wheel)
+
+
+def test_it_runs_beside_modules_of_the_same_names(binaries: Path, folder: Path) -> None:
+    shown = call(binaries / "auditor", "list", "targets", folder=folder)
+    assert "fedrec-apm" in shown
+    words = ("verify", "responses:randomize", "--epsilon", "1", "--samples", "20000")
+    assert "epsilon 1" in call(binaries / "auditor", *words, folder=folder)
+    shown = call(binaries / "python", "-m", "fedrec_auditor", "--help", folder=folder)
+    assert "verify" in shown
+
+
+def test_a_new_file_is_seen_without_installing_again(tree: Path, tmp_path: Path) -> None:
+    """An editable installation puts src/ on the path, whose links lead to the folders."""
+    copy = tmp_path / "tree"
+    shutil.copytree(tree, copy, symlinks=True, ignore=shutil.ignore_patterns("build"))
+    new = copy / "targets" / "mechanisms" / "brand_new.py"
+    new.write_text('"""Seen at once."""\n\n\nclass BrandNew:\n    """A mechanism."""\n')
+    code = (
+        "from fedrec_auditor.auditor.families import FAMILIES as f\n"
+        "member = f['mechanisms'].member('brand-new')\n"
+        "print(member.__module__, f['mechanisms'].summary('brand-new'))"
+    )
+    shown = call(sys.executable, "-c", code, folder=tmp_path, path=str(copy / "src"))
+    assert shown == "fedrec_auditor.targets.mechanisms.brand_new Seen at once.\n"
