@@ -1,1 +1,1 @@
-"""What is owed: the vocabulary of privacy statements, and the accountants that prove bounds."""
+"""The vocabulary of privacy statements, and the accountants that prove upper bounds."""

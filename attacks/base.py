@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.targets.transcript import View
+from fedrec_auditor.targets.transcript import Channel, View
 
 
 class AttackFamily(StrEnum):
@@ -34,8 +34,7 @@ class Background:
     their class codes (len(known),), ``n_classes`` their number, and ``side`` a feature matrix
     (n_users, d) of the users' other attributes; ``subjects`` are the users it is after, the known
     ones among them, by default all. ``candidates`` are (user, item) pairs, (m, 2), to
-    be told apart in membership inference. ``worlds`` are the two private values between which a
-    distinguisher decides.
+    be told apart in membership inference.
     """
 
     known: NDArray[np.int64] | None = None
@@ -44,7 +43,6 @@ class Background:
     side: NDArray[np.float64] | None = None
     subjects: NDArray[np.int64] | None = None
     candidates: NDArray[np.int64] | None = None
-    worlds: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +55,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """A score for every candidate, larger for likelier members (or for the first world): (m,)."""
+    """A score for every candidate, larger for likelier members: (m,)."""
 
     values: NDArray[np.float64]
 
@@ -119,4 +117,29 @@ class Attack(Protocol):
 
         Equal generators give equal guesses. InputError if the background lacks what is needed.
         """
+        ...
+
+
+class Distinguisher(Protocol):
+    """Decides between two private values by one output of a randomizer whose law is public."""
+
+    @property
+    def family(self) -> AttackFamily:
+        """``AttackFamily.DISTINGUISHER``."""
+        ...
+
+    @property
+    def vantage(self) -> Vantage:
+        """From where it looks."""
+        ...
+
+    @property
+    def reference(self) -> str:
+        """What the test is, and where it is described."""
+        ...
+
+    def score(
+        self, outputs: NDArray[Any], channel: Channel, values: tuple[float, float]
+    ) -> NDArray[np.float64]:
+        """A score (n,) for each output (n,), larger where the first of ``values`` is likelier."""
         ...

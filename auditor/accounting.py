@@ -21,14 +21,10 @@ from fedrec_auditor.targets.systems.base import Population, Question, Target
 
 
 def all_accountants() -> tuple[Accountant, ...]:
-    """One of every accountant, plug-ins included; the simplest proof first, for it wins ties.
-
-    Without those that are for teaching only (``headline`` is False).
-    """
+    """One of every accountant, plug-ins included; the simplest proof first, for it wins ties."""
     family = FAMILIES["accountants"]
     names = sorted(family.names(), key=lambda name: (name != "pure", name))
-    members = (family.member(name) for name in names)
-    return tuple(member() for member in members if getattr(member, "headline", True))
+    return tuple(family.member(name)() for name in names)
 
 
 def least_upper_bound(

@@ -73,7 +73,7 @@ class Plan(BaseModel):
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     quick: bool = False
     attacks: tuple[str, ...] | None = Field(default=None, strict=False)
-    estimator: str = "clopper-pearson"
+    estimator: str = "joint-binomial"
     settings: dict[str, dict[str, Number | dict[str, Number]]] = Field(default_factory=dict)
     only: Literal["claims"] | None = None
 

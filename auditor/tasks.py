@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from pydantic import Field
 
-from fedrec_auditor.attacks.base import Attack, AttackFamily
+from fedrec_auditor.attacks.base import Attack, AttackFamily, Distinguisher
 from fedrec_auditor.auditor import accounting, utility
 from fedrec_auditor.auditor.demonstrations.parts import play as claims
 from fedrec_auditor.auditor.families import FAMILIES
@@ -87,6 +87,7 @@ class Audit:
     targets: Mapping[str, Target]
     interactions: Interactions | None
     attacks: Mapping[str, Attack]
+    distinguishers: Mapping[str, Distinguisher]
     confidence: float
     compute: Compute = DEFAULT
 
@@ -99,12 +100,12 @@ class Audit:
         InputError for an unknown name, a wrong setting, or data that cannot be read.
         """
         plan = plan.resolved()
-        attacks = {name: FAMILIES["attacks"].member(name)() for name in plan.attacks or ()}
+        members = {name: FAMILIES["attacks"].member(name)() for name in plan.attacks or ()}
+        of_games = {n: m for n, m in members.items() if m.family is AttackFamily.DISTINGUISHER}
         targets, games = {}, 0
         if plan.only is None:
             targets = {name: make_target(name, plan) for name in plan.targets}
-            distinguishers = [a for a in attacks.values() if a.family is AttackFamily.DISTINGUISHER]
-            games = sum(len(t.challenges()) for t in targets.values()) * len(distinguishers)
+            games = sum(len(t.challenges()) for t in targets.values()) * len(of_games)
             if interactions is None:
                 filters = Filter(min_user=plan.min_user, min_item=plan.min_item)
                 interactions = load_data(plan.data, plan.columns, filters)
@@ -112,7 +113,8 @@ class Audit:
             plan=plan,
             targets=targets,
             interactions=interactions,
-            attacks=attacks,
+            attacks={name: m for name, m in members.items() if name not in of_games},
+            distinguishers=of_games,
             confidence=1 - (1 - plan.confidence) / max(games, 1),
             compute=compute,
         )
@@ -122,9 +124,10 @@ class Audit:
         if self.plan.only == "claims":
             names = claims.names(self.plan.targets)
             return tuple(Task(claims.target_of(name), name) for name in names)
-        steps = [n for n, a in self.attacks.items() if a.family is not AttackFamily.DISTINGUISHER]
         judged = [Task(target, BOUNDS) for target in self.targets]
-        trained = [Task(target, step) for target in self.targets for step in (*steps, UTILITY)]
+        trained = [
+            Task(target, step) for target in self.targets for step in (*self.attacks, UTILITY)
+        ]
         return (*judged, *trained)
 
     def jobs(self, tasks: Sequence[Task], workers: int) -> list[tuple[Task, ...]]:
@@ -243,12 +246,14 @@ def _bounds(task: Task, audit: Audit, interactions: Interactions) -> TaskResult:
         n_items=interactions.n_items,
         n_features=count_user_features(interactions),
     )
+    questions = target.questions(population)
     games = [
         local.play(
             challenge,
-            attack,
+            distinguisher,
             FAMILIES["estimators"].member(plan.estimator)(),
             name=name,
+            claims=[question.claim for question in questions if not question.beyond],
             samples=QUICK_SAMPLES if plan.quick else SAMPLES,
             delta=0.0,
             confidence=audit.confidence,
@@ -256,11 +261,10 @@ def _bounds(task: Task, audit: Audit, interactions: Interactions) -> TaskResult:
             rng=rng,
         )
         for challenge in target.challenges()
-        for name, attack in audit.attacks.items()
-        if attack.family is AttackFamily.DISTINGUISHER
+        for name, distinguisher in audit.distinguishers.items()
     ]
     exact = accounting.exact_bounds(target, population)
-    sampled = [game.bound for game in games]
+    sampled = [game.measured.bound for game in games]
     accountants = accounting.all_accountants()
     return TaskResult(
         findings=tuple(
@@ -270,14 +274,14 @@ def _bounds(task: Task, audit: Audit, interactions: Interactions) -> TaskResult:
                 population,
                 exact=exact,
                 sampled=sampled,
-                alarms=[game.alarm for game in games],
+                alarms=[game.measured.alarm for game in games],
                 accountants=accountants,
             )
-            for question in target.questions(population)
+            for question in questions
         ),
         measurements=tuple(
             Measurement(target=target.name, bound=MeasuredRow.of(bound))
             for bound in (*exact, *sampled)
         ),
-        attacks=tuple(game.row for game in games),
+        attacks=tuple(game.row for game in games if game.row is not None),
     )

@@ -171,7 +171,7 @@ def jobs() -> tuple[Job, ...]:
 def forget() -> None:
     """Empty every cache of the accountants."""
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == "accountants":
+        if name.startswith("fedrec_auditor.accountants."):
             for value in vars(module).values():
                 clear = getattr(value, "cache_clear", None)
                 if clear is not None:

@@ -2,7 +2,7 @@
 
 The limit, L_CP, is that of an auditor who knows both laws: the event of Neyman and Pearson with the
 largest bound, at expected counts, by two Clopper-Pearson limits at half the error each. Ours is one
-call of ``sampled_lower_bound`` on a callable, at its defaults: no hint of the law, of the event, or
+call of ``JointBinomial`` on a callable, at its defaults: no hint of the law, of the event, or
 of which input it speaks for; the draws that choose the event are of the n. It may pass L_CP, for
 its one limit is on guesses of both inputs. A bound above the truth is marked with "!": at 95%, one
 in twenty may be.
@@ -22,13 +22,12 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from benchmarks._side_by_side import side_by_side
-from fedrec_auditor.auditor.estimators.clopper_pearson import (
+from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )
-from fedrec_auditor.auditor.verification.sampled.lower_bound import sampled_lower_bound
 from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import ONE_REPORT
 
 Values = NDArray[np.float64]
 RESULTS = Path(__file__).with_name("TIGHTNESS.md")
@@ -61,15 +60,14 @@ class Case:
 
     def measure(self, n: int, seed: int) -> float:
         """Our bound, in one call."""
-        return sampled_lower_bound(
-            Subject.of(self.call),
-            [0, 1],
-            scope=ONE_REPORT,
+        bound = JointBinomial().bound(
+            Subject.of(self.call).worlds([0, 1]),
             delta=self.delta,
-            samples=n,
             confidence=CONFIDENCE,
-            seed=np.random.SeedSequence(seed),
-        ).epsilon
+            samples=n,
+            rng=np.random.default_rng(seed),
+        )
+        return bound.epsilon
 
 
 def _response(epsilon: float) -> Case:

@@ -27,8 +27,9 @@ def response(x: int, rng: np.random.Generator, size: int) -> Any:
 
 
 def draw() -> None:
-    for x, seed in enumerate(np.random.SeedSequence(0).spawn(2)):
-        for _ in Subject.of(response).blocks(x, seed, DRAWS):
+    worlds = Subject.of(response).worlds([0, 1])
+    for x, rng in enumerate(np.random.default_rng(0).spawn(2)):
+        for _ in worlds.blocks(x, DRAWS, rng):
             pass
 
 

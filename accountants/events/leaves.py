@@ -34,7 +34,7 @@ class PureDpEvent(DpEvent):  # type: ignore[misc]
     """Any mechanism of pure ``epsilon``, of which nothing else is known or used.
 
     Randomized response of that epsilon dominates it at every delta and in every composition
-    (Kairouz, Oh and Viswanath 2015, Theorem 3.3), so accountants charge it as that.
+    (Kairouz, Oh and Viswanath 2015, Theorem 3.3), so accountants read it as that.
     """
 
     epsilon: float
@@ -60,10 +60,10 @@ class ShuffledDpEvent(DpEvent):  # type: ignore[misc]
 class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
     """With ``sampling_probability`` ``event`` happens, else nothing, and the adversary knows which.
 
-    What happens is drawn apart from the data and seen, so the law of the loss is a mixture: that
-    of ``event``, or nothing at all. It does not amplify: n uses of a Gaussian are K of them,
-    K ~ Binomial(n, q). So a rating fares whose row is sampled, when other ratings of the row show
-    it. Any adjacency that ``event`` knows.
+    What happens is drawn apart from the data and seen, so the distribution of the loss is a
+    mixture: that of ``event``, or nothing at all. It does not amplify: n uses of a Gaussian are K
+    of them, K ~ Binomial(n, q). So a rating fares whose row is sampled, when other ratings of the
+    row show it. Any adjacency that ``event`` knows.
     """
 
     sampling_probability: float

@@ -11,17 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from fedrec_auditor.accountants.losses.grid import least_epsilon
-from fedrec_auditor.accountants.losses.pairs import Array, AtomicPair, Pair
+from fedrec_auditor.accountants.losses.hockey_stick import least_epsilon
+from fedrec_auditor.accountants.losses.pairs import Array, AtomicPair, ListedPair, Pair
 
 Uses = tuple[tuple[Pair, int], ...]
 """Pairs, each with how often it is used."""
+Spans = Sequence[tuple[float, float]]
+"""For each pair the losses between which all but a negligible mass lies."""
 # Points of a grid, at most: of one use, and of the window in which the sum is looked at.
 _MOST = 2**19
-# Steps to a standard deviation of the loss of one use, where there is room.
-_FINE = 256
-# Share of the tilted law that may lie outside the window on either side.
-_OUTSIDE = 1e-9
+# Steps to a standard deviation of the loss of one use, where there is room: from above, and from
+# below, where the error is larger; and for its moments alone.
+_FINE, _FINE_BELOW, _RESOLVED = 256, 1024, 64
+# Share of the tilted distribution that may lie outside the window on either side; and for a curve.
+_OUTSIDE, _OUTSIDE_OF_CURVE = 1e-9, 1e-16
 # Of the best tilt, which may lie where rare large losses are about to dominate.
 _OFF_CENTRE = 0.75
 _ROUNDING = 2.0**-42
@@ -60,17 +63,21 @@ def epsilon_above(uses: Uses, delta: float) -> float:
 
     The P-mass of an interval of losses is split over its two ends so that P and Q keep their
     masses, which dominates ("connect the dots", Doroshenko et al. 2022) and is off by the second
-    order of the step only; tails of 1e-5 delta in all count as infinite. The sum's law is that of
-    the tilted losses, e^(t l) P(l) up to a constant, composed by Fourier transform
-    modulo a window and tilted back: with the tilt at which the Chernoff bound is least the answer
-    is in the middle of the window, no matter how rare. Mass that wraps around only adds, and what
-    the top of the window cuts off is charged as infinite by its Chernoff bound. Rounding of the
-    transforms is relative to the largest mass, that is to delta; 2^-42 of delta is charged for
-    each use, and 2^-42 of epsilon and 2^-46 a use for the arithmetic. Never above the Chernoff
-    bound itself. Within 1e-3 of the truth up to a million uses; looser beyond, where the grid's
-    step no longer resolves one use.
+    order of the step only; tails of 1e-5 delta in all count as infinite. The sum's distribution is
+    that of the tilted losses, e^(t l) P(l) up to a constant, composed by Fourier transform modulo a
+    window and tilted back: with the tilt at which the Chernoff bound is least the answer is in the
+    middle of the window, no matter how rare. Mass that wraps around only adds, and what the top of
+    the window cuts off counts as infinite by its Chernoff bound. Rounding of the transforms is
+    relative to the largest mass, that is to delta; 2^-42 of delta is subtracted for each use, and
+    2^-42 of epsilon and 2^-46 a use for the arithmetic. Never above the Chernoff bound itself.
+    Within 1e-3 of the truth up to a million uses; beyond, where the grid's step no longer resolves
+    one use, within some per cent.
+
+    >>> from fedrec_auditor.accountants.losses.pairs import GaussianPair
+    >>> round(epsilon_above(((GaussianPair(0.1), 100),), 1e-5), 3)  # as one Gaussian of mu = 1
+    4.377
     """
-    return _cached(tuple(uses), delta, True)
+    return _remembered(tuple(uses), delta, True)
 
 
 def epsilon_below(uses: Uses, delta: float) -> float:
@@ -83,27 +90,124 @@ def epsilon_below(uses: Uses, delta: float) -> float:
     probability eta, a thousandth of delta, and that much is given back. What wraps around the
     window is taken off.
     """
-    return _cached(tuple(uses), delta, False)
+    return _remembered(tuple(uses), delta, False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CurveBelow:
+    """A privacy curve that the composed pairs reach at least: the distribution of their total loss.
+
+    ``losses`` rise, (n,), with their masses under P; ``lost`` is subtracted from every divergence.
+    """
+
+    losses: Array
+    masses: Array
+    lost: float
+
+    def divergence(self, epsilon: float) -> float:
+        """A lower bound on the least delta at ``epsilon`` >= 0."""
+        above = slice(int(np.searchsorted(self.losses, epsilon)), None)
+        return max(
+            0.0,
+            float(self.masses[above] @ -np.expm1(epsilon - self.losses[above])) - self.lost,
+        )
+
+
+def curve_below(uses: Uses) -> CurveBelow:
+    """All epsilons of ``epsilon_below`` at once, to an absolute error of 1e-13 or so of delta.
+
+    Composed without a tilt, so that deltas near that error are lost: they count as 0.
+    """
+    spans = [pair.span(_OUTSIDE_OF_CURVE) for pair, _ in uses]
+    step, _ = _step(uses, spans, False)
+    for _ in range(2 * _TRIES):
+        grids = _discretized(uses, spans, step, False)
+        ceded, eta = _ceded(grids, step, _OUTSIDE_OF_CURVE)
+        total = _distribution(grids, step, 0.0, _OUTSIDE_OF_CURVE)
+        if total is not None:
+            break
+        step *= 2.0
+    else:
+        return CurveBelow(np.zeros(0), np.zeros(0), 0.0)
+    # What wraps around the window, what was given back too much of, and rounding.
+    uses_in_all = sum(grid.count for grid in grids)
+    lost = eta + 2.0 * _OUTSIDE_OF_CURVE + 2.0**-46 * uses_in_all
+    infinite = _ever_infinite(grids)
+    return CurveBelow(
+        np.append(total.losses + ceded, np.inf),
+        np.append(np.exp(total.log_p), infinite),
+        lost,
+    )
+
+
+def distribution_of_sum(parts: Sequence[tuple[Array, int, int]], first: int, size: int) -> Array:
+    """The distribution of a sum of independent integers, by Fourier transform: shape (size,).
+
+    Each of ``parts`` has the probabilities of consecutive integers, the first of these, and how
+    many variables are distributed so. Sums are counted modulo ``size``, from ``first`` on.
+
+    >>> coin = np.array([0.5, 0.5])
+    >>> distribution_of_sum([(coin, 0, 3)], first=0, size=4).round(3).tolist()
+    [0.125, 0.375, 0.375, 0.125]
+    """
+    total, offset = np.ones(size // 2 + 1, dtype=np.complex128), 0
+    for masses, low, count in parts:
+        # Powers are taken of a distribution that is centred, whose transform turns slowly.
+        centre = round(float(masses @ np.arange(len(masses))) / max(float(masses.sum()), 1e-300))
+        at = (np.arange(len(masses)) - centre) % size
+        wave = fft.rfft(np.bincount(at, weights=masses, minlength=size), n=size)
+        if count > 1:
+            # Most frequencies of a sum of many vanish.
+            kept = wave.real**2 + wave.imag**2 > 10.0 ** (-80.0 / count)
+            power = np.abs(wave[kept]) ** count * np.exp(1j * (count * np.angle(wave[kept])))
+            wave = np.zeros_like(wave)
+            wave[kept] = power
+        total *= wave
+        offset += count * (low + centre)
+    return np.roll(fft.irfft(total, n=size), -((first - offset) % size))
+
+
+def _remembered(uses: Uses, delta: float, above: bool) -> float:
+    """By the values of the pairs; those in arrays are composed anew."""
+    if any(isinstance(pair, ListedPair) for pair, _ in uses):
+        return _epsilon(uses, delta, above)
+    return _cached(uses, delta, above)
 
 
 @lru_cache(maxsize=512)
 def _cached(uses: Uses, delta: float, above: bool) -> float:
+    return _epsilon(uses, delta, above)
+
+
+def _epsilon(uses: Uses, delta: float, above: bool) -> float:
     uses = tuple((pair, count) for pair, count in uses if count)
     if not uses:
         return 0.0
     tail = max(delta * 1e-5 / sum(count for _, count in uses), 1e-307)
-    step = _step(uses, tail)
+    spans = [pair.span(tail) for pair, _ in uses]
+    step, finest = _step(uses, spans, above)
     found = math.inf if above else 0.0
-    for _ in range(_TRIES):
-        grids = [_discretized(pair, count, step, tail, above) for pair, count in uses]
-        told = sum(g.count * math.log1p(-min(g.infinite, 1 - 1e-16)) for g in grids)
+    if above and step > 2.0 * finest:
+        # Too many uses for a grid that resolves one: Chernoff's bound needs no grid of the sum.
+        grids = _discretized(uses, spans, finest, above)
+        left = delta * (1.0 - _charge(grids)) - _ever_infinite(grids)
+        if left > 0:
+            found = _moved(grids, max(0.0, _least_tilt(grids, finest, left)[1]))
+    for _ in range(_TRIES if above else 2 * _TRIES):
+        grids = _discretized(uses, spans, step, above)
         one = _above if above else _below
-        shown, fits = one(grids, step, -math.expm1(told), delta)
-        found = min(found, shown) if above else max(found, shown)
+        bound, fits = one(grids, step, _ever_infinite(grids), delta)
+        found = min(found, bound) if above else max(found, bound)
         if fits:
             break
-        step *= 4.0
+        step *= 4.0 if above else 2.0
     return found
+
+
+def _ever_infinite(grids: Sequence[_Grid]) -> float:
+    """The probability that the loss of some use is infinite."""
+    log_never = sum(g.count * math.log1p(-min(g.infinite, 1 - 1e-16)) for g in grids)
+    return -math.expm1(log_never)
 
 
 def _charge(grids: Sequence[_Grid]) -> float:
@@ -125,19 +229,18 @@ def _above(
         return math.inf, True
     tilt, chernoff = _least_tilt(grids, step, left - infinite)
     found = _in_window(grids, step, _OFF_CENTRE * tilt, infinite, left)
-    shown = chernoff if found is None else min(found, chernoff)
-    return _moved(grids, shown) if shown > 0 else 0.0, found is not None
+    least = chernoff if found is None else min(found, chernoff)
+    return _moved(grids, least) if least > 0 else 0.0, found is not None
 
 
 def _below(
     grids: Sequence[_Grid], step: float, infinite: float, delta: float
 ) -> tuple[float, bool]:
     """A lower bound, and whether the window had room."""
-    if infinite > delta:
+    if infinite * (1.0 - _charge(grids)) > delta:
         return math.inf, True
-    eta = 1e-3 * delta
-    ceded = _given_back(grids, step, eta) - sum(g.count * g.offset for g in grids)
-    tilt, _ = _least_tilt(grids, step, delta - infinite)
+    ceded, eta = _ceded(grids, step, 1e-3 * delta)
+    tilt, _ = _least_tilt(grids, step, max(delta - infinite, 1e-3 * delta))
     tilt = min(_OFF_CENTRE * tilt, 0.1 / step)
     moment = _log_total(grids, step, np.array([tilt]))[0]
     extra = 1e-6 * delta
@@ -153,33 +256,35 @@ def _below(
     return 0.0, True
 
 
-def _step(uses: Uses, tail: float) -> float:
-    """Fine enough for each pair as far as it matters in the sum, and no finer than there is room.
+def _step(uses: Uses, spans: Spans, above: bool) -> tuple[float, float]:
+    """The step of the grid, and one that resolves each use by itself.
 
-    It sets how tight the answer is, not whether it is a bound.
+    The first is fine enough for each pair as far as it matters in the sum, and no finer than there
+    is room. It sets how tight the answer is, not whether it is a bound.
     """
-    spreads = [_spread(pair, tail) for pair, _ in uses]
-    widths = [high - low for low, high in (pair.span(tail) for pair, _ in uses)]
+    spreads = [_spread(pair, *span) for (pair, _), span in zip(uses, spans, strict=True)]
+    # One use must fit on the grid, and its points must be exact integers.
+    least = max(max((high - low) / _MOST, 1e-12 * max(abs(low), abs(high))) for low, high in spans)
     total = math.sqrt(sum(n * s**2 for s, (_, n) in zip(spreads, uses, strict=True)))
     if total == 0:
-        return max(1.0, max(widths) / _MOST)
+        return (max(1.0, least),) * 2
+    finest = max(min(s for s in spreads if s > 0) / _RESOLVED, least)
     wanted = (
-        max(s / _FINE, 1e-5 * total**2 / (n * s))
+        max(s / (_FINE if above else _FINE_BELOW), 1e-5 * total**2 / (n * s))
         for s, (_, n) in zip(spreads, uses, strict=True)
         if s > 0
     )
     room = min(_MOST, max(2**16, 2**21 // len(uses)))
     wish = min(min(wanted), total / 2000.0)
-    step = max(wish, 20.0 * total / room, max(widths) / _MOST)
+    step = max(wish, 20.0 * total / room, least)
     # Nothing need be split where the losses used most often lie on the grid.
     atoms = [(n, max(p.losses)) for p, n in uses if isinstance(p, AtomicPair) and p.losses]
     _, loss = max(atoms, default=(0, 0.0))
-    return loss / math.ceil(loss / step) if loss >= step else step
+    return (loss / math.ceil(loss / step) if loss >= step else step), finest
 
 
-def _spread(pair: Pair, tail: float) -> float:
-    """About the standard deviation of the loss."""
-    low, high = pair.span(tail)
+def _spread(pair: Pair, low: float, high: float) -> float:
+    """About the standard deviation of the loss, most of which lies from ``low`` to ``high``."""
     reach = 1.01 * max(abs(low), abs(high), 1e-300)
     near = np.geomspace(1e-9, 1.0, 200) * reach
     edges = np.unique(np.concatenate([-near, near, np.linspace(low, high, 400), [-np.inf, np.inf]]))
@@ -190,12 +295,17 @@ def _spread(pair: Pair, tail: float) -> float:
     return math.sqrt(max(float(mass @ (middle - mean) ** 2), 0.0))
 
 
-def _discretized(pair: Pair, count: int, step: float, tail: float, above: bool) -> _Grid:
-    low, high = pair.span(tail)
-    first, last = math.floor(low / step) - 1, math.ceil(high / step) + 1
-    points = np.arange(first, last + 1)
-    if not above:
-        return _merged(pair, count, step, points)
+def _discretized(uses: Uses, spans: Spans, step: float, above: bool) -> list[_Grid]:
+    return [
+        (_split if above else _merged)(
+            pair, n, step, np.arange(math.floor(low / step) - 1, math.ceil(high / step) + 2)
+        )
+        for (pair, n), (low, high) in zip(uses, spans, strict=True)
+    ]
+
+
+def _split(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
+    """The mass of each interval split over its two ends, so that P and Q keep their masses."""
     inner = points * step
     log_p, log_q = pair.between(np.concatenate([[-np.inf], inner, [np.inf]]))
     p = np.exp(log_p[1:-1])
@@ -206,7 +316,7 @@ def _discretized(pair: Pair, count: int, step: float, tail: float, above: bool) 
     mass[:-1] += p * (1.0 - share)
     mass[1:] += p * share
     mass[0] += math.exp(log_p[0])
-    return _Grid(first, mass, min(1.0, pair.infinite + math.exp(log_p[-1])), count)
+    return _Grid(int(points[0]), mass, min(1.0, pair.infinite + math.exp(log_p[-1])), count)
 
 
 def _merged(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
@@ -215,32 +325,37 @@ def _merged(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _
     log_p, log_q = pair.between(np.concatenate([[-np.inf], middles, [np.inf]]))
     seen = log_p > -700.0
     p, loss = np.exp(log_p[seen]), log_p[seen] - log_q[seen]
-    best: _Grid | None = None
-    for part in (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.1):
-        offset = part * step
-        lowest, highest = int(points[0]) - 1, int(points[-1]) + 1
+    lowest, highest = int(points[0]) - 1, int(points[-1]) + 1
+
+    def rounded(offset: float) -> tuple[Array, Array]:
+        """Cells, and what rounding down to them takes."""
         cell = np.floor((loss + offset) / step)
-        at = np.clip(cell, lowest, highest).astype(np.int64)
-        rest = np.clip(loss + offset - at * step, 0.0, step)
-        mean = float(p @ rest)
-        if best is None or mean < best.ceded[0]:
-            # What would be rounded up is left out.
-            kept = np.where(cell < lowest, 0.0, p)
-            mass: Array = np.bincount(
-                at - lowest, weights=kept, minlength=highest - lowest + 1
-            ).astype(np.float64)
-            variance = max(float(p @ rest**2) - mean**2, 0.0)
-            best = _Grid(lowest, mass, pair.infinite, count, offset, (mean, variance))
-    assert best is not None
-    return best
+        return cell, np.clip(loss + offset - np.clip(cell, lowest, highest) * step, 0.0, step)
+
+    offsets = [part * step for part in (0.0, 1e-8, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)]
+    offset = min(offsets, key=lambda offset: float(p @ rounded(offset)[1]))
+    cell, rest = rounded(offset)
+    mean = float(p @ rest)
+    # What would be rounded up is left out.
+    kept = np.where(cell < lowest, 0.0, p)
+    at = np.clip(cell, lowest, highest).astype(np.int64) - lowest
+    mass: Array = np.bincount(at, weights=kept, minlength=highest - lowest + 1).astype(np.float64)
+    variance = max(float(p @ rest**2) - mean**2, 0.0)
+    return _Grid(lowest, mass, pair.infinite, count, offset, (mean, variance))
 
 
-def _given_back(grids: Sequence[_Grid], step: float, eta: float) -> float:
-    """What rounding down gave away at least, but with probability ``eta``: Bernstein."""
+def _ceded(grids: Sequence[_Grid], step: float, eta: float) -> tuple[float, float]:
+    """How far the true total loss lies above that on the grid, but with a probability given too.
+
+    What rounding down took in all, by Bernstein's inequality at ``eta``, less the grids' offsets;
+    the probability is 0 where nothing is given back.
+    """
     mean = sum(g.count * g.ceded[0] for g in grids)
     variance = sum(g.count * g.ceded[1] for g in grids)
+    offset = sum(g.count * g.offset for g in grids)
     log_eta = -math.log(eta)
-    return max(0.0, mean - math.sqrt(2.0 * variance * log_eta) - step * log_eta / 3.0)
+    least = mean - math.sqrt(2.0 * variance * log_eta) - step * log_eta / 3.0
+    return (least - offset, eta) if least > 0 else (-offset, 0.0)
 
 
 def _log_sum(x: Array) -> float:
@@ -294,6 +409,18 @@ def _least_tilt(grids: Sequence[_Grid], step: float, delta: float) -> tuple[floa
     return float(near[best]), float(values[best])
 
 
+@dataclass(frozen=True, slots=True)
+class _Distribution:
+    """The sum of all finite losses: masses at ``losses``, which rise; what lies outside wraps.
+
+    ``cut`` is the mass that may lie above the window, by its Chernoff bound.
+    """
+
+    losses: Array
+    log_p: Array
+    cut: float
+
+
 def _in_window(
     grids: Sequence[_Grid],
     step: float,
@@ -302,9 +429,32 @@ def _in_window(
     delta: float,
     ceded: float | None = None,
 ) -> float | None:
-    """The least epsilon at ``delta`` of the sum's law, seen in a window; None if it has no room.
+    """The least epsilon at ``delta`` of the sum, seen in a window; None if it has no room.
 
-    From below with what it ``ceded``; from above what the window leaves out is charged.
+    From below with what it ``ceded``; from above what the window leaves out counts as infinite.
+    """
+    lower = 0.0
+    for _ in range(4):
+        total = _distribution(grids, step, tilt, _OUTSIDE, lower)
+        if total is None:
+            return None
+        top = infinite + (total.cut if ceded is None else 0.0)
+        log_top = math.log(top) if top > 0 else -math.inf
+        log_p = np.minimum(np.concatenate([[log_top], total.log_p[::-1]]), 300.0)
+        losses = total.losses + (ceded or 0.0)
+        found = least_epsilon(log_p, log_p - np.concatenate([[np.inf], losses[::-1]]), delta)
+        if found > losses[0] + step or losses[0] < 0:
+            return found
+        lower = 1.5 * lower + 0.5
+    return None
+
+
+def _distribution(
+    grids: Sequence[_Grid], step: float, tilt: float, outside: float, lower: float = 0.0
+) -> _Distribution | None:
+    """The sum in a window that holds all but ``outside`` of the tilted distribution on either side.
+
+    The window reaches ``lower`` of its width further down. None if it has no room.
     """
     mean = variance = moment = 0.0
     tilted = []
@@ -313,55 +463,41 @@ def _in_window(
         with np.errstate(divide="ignore"):
             log_mass = np.log(grid.mass) + tilt * loss
         log_moment = _log_sum(log_mass)
-        law = np.exp(log_mass - log_moment)
-        centre = float(law @ loss)
+        masses = np.exp(log_mass - log_moment)
+        centre = float(masses @ loss)
         mean += grid.count * centre
-        variance += grid.count * float(law @ (loss - centre) ** 2)
+        variance += grid.count * float(masses @ (loss - centre) ** 2)
         moment += grid.count * log_moment
-        tilted.append((grid, law, round(centre / step)))
+        tilted.append((masses, grid.low, grid.count))
     deviation = max(math.sqrt(variance), step)
-    low, high = _window(grids, step, tilt, moment, mean, deviation)
-    for _ in range(4):
-        first, size = math.floor(low / step), math.ceil((high - low) / step) + 2
-        if size > 2 * _MOST:
-            return None
-        size = fft.next_fast_len(max(size, 64), real=True)
-        law = _composed(tilted, first, size)
-        loss = (first + np.arange(size)) * step
-        with np.errstate(divide="ignore"):
-            log_p = np.log(np.maximum(law, 0.0)) + (moment - tilt * loss)
-        cut = _OUTSIDE * math.exp(min(moment - tilt * high, 0.0)) if ceded is None else 0.0
-        top = math.log(infinite + cut) if infinite + cut > 0 else -math.inf
-        log_p = np.minimum(np.concatenate([[top], log_p[::-1]]), 300.0)
-        loss += ceded or 0.0
-        found = least_epsilon(log_p, log_p - np.concatenate([[np.inf], loss[::-1]]), delta)
-        if found > loss[0] + step or loss[0] < 0:
-            return found
-        low -= (high - low) / 2.0
-    return None
+    low, high = _window(grids, step, tilt, moment, mean, deviation, outside)
+    cut = outside * math.exp(min(moment - tilt * high, 0.0))
+    low -= lower * (high - low)
+    first, size = math.floor(low / step), math.ceil((high - low) / step) + 2
+    if size > 2 * _MOST:
+        return None
+    size = fft.next_fast_len(max(size, 64), real=True)
+    losses = (first + np.arange(size)) * step
+    with np.errstate(divide="ignore"):
+        log_p: Array = np.log(np.maximum(distribution_of_sum(tilted, first, size), 0.0))
+    log_p += moment - tilt * losses
+    return _Distribution(losses, log_p, cut)
 
 
 def _window(
-    grids: Sequence[_Grid], step: float, tilt: float, moment: float, mean: float, deviation: float
+    grids: Sequence[_Grid],
+    step: float,
+    tilt: float,
+    moment: float,
+    mean: float,
+    deviation: float,
+    outside: float,
 ) -> tuple[float, float]:
-    """Outside of these losses the tilted law has a mass of ``_OUTSIDE`` at most, by Chernoff."""
+    """Losses outside of which the tilted sum has a mass of ``outside`` at most, by Chernoff."""
     shifts = np.array([0.3, 0.6, 1.0, 1.7, 3.0, 5.0, 8.0]) / deviation
-    need = -math.log(_OUTSIDE)
+    need = -math.log(outside)
     high = float(np.min((_log_total(grids, step, tilt + shifts) - moment + need) / shifts))
-    shifts = np.concatenate([shifts, np.minimum(shifts, 0.9 * tilt)])
+    if tilt > 0:
+        shifts = np.concatenate([shifts, np.minimum(shifts, 0.9 * tilt)])
     low = float(np.max((moment - _log_total(grids, step, tilt - shifts) - need) / shifts))
     return min(low, mean - 8.0 * deviation), high
-
-
-def _composed(tilted: list[tuple[_Grid, Array, int]], first: int, size: int) -> Array:
-    """The law of the sum of tilted losses modulo the window that begins at point ``first``."""
-    total, offset = np.ones(size // 2 + 1, dtype=np.complex128), 0
-    for grid, law, centre in tilted:
-        at = (grid.low - centre + np.arange(len(law))) % size
-        wave = fft.rfft(np.bincount(at, weights=law, minlength=size), n=size)
-        if grid.count > 1:
-            size_of, angle = np.abs(wave), np.angle(wave)
-            wave = size_of**grid.count * np.exp(1j * (grid.count * angle))
-        total *= wave
-        offset += grid.count * centre
-    return np.roll(fft.irfft(total, n=size), -((first - offset) % size))

@@ -10,27 +10,16 @@ from scipy import optimize, special
 _FAR = 39.0
 
 
-def log_gaussian_delta(epsilon: float, mu: float) -> float:
-    """ln of delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu).
-
-    ``mu`` is sensitivity over standard deviation; n uses of noise z have mu = sqrt(n)/z. Balle and
-    Wang 2018, Theorem 8. With a = eps/mu - mu/2 and b = a + mu it is
-    Phi(-a) - phi(a) R(b), R = Phi(-b)/phi(b) the Mills ratio, so that e^eps is not needed. Relative
-    error of delta about 1e-15 (1 + a^2) (1 + (1 + abs(a))/mu).
-    """
-    if mu == 0:
-        return -math.inf
-    if math.isinf(mu):
-        return 0.0
-    return _log_delta(epsilon / mu - mu / 2.0, mu)
-
-
 def gaussian_epsilon(delta: float, mu: float) -> float:
-    """The least epsilon at ``delta``: infinite at 0, unless ``mu`` is 0.
+    """The least epsilon at ``delta`` of Gaussian noise: infinite at 0, unless ``mu`` is 0.
 
-    Off by 1e-12 + 1e-12 mu + 1e-15 eps at most, for mu up to 1e4 and delta from 1e-300 up.
+    ``mu`` is sensitivity over standard deviation; n uses of noise z have mu = sqrt(n)/z. Off by
+    1e-12 + 1e-12 mu + 1e-15 eps at most, for mu up to 1e4 and delta from 1e-300 up.
 
     Solved for a = eps/mu - mu/2, of which the curve is smooth however large epsilon is.
+
+    >>> round(gaussian_epsilon(1e-5, 1.0), 3)
+    4.377
     """
     if mu == 0 or delta >= 1:
         return 0.0
@@ -47,6 +36,12 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
 
 
 def _log_delta(a: float, mu: float) -> float:
+    """ln of delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) at a = eps/mu - mu/2.
+
+    Balle and Wang 2018, Theorem 8. With b = a + mu it is Phi(-a) - phi(a) R(b), R = Phi(-b)/phi(b)
+    the Mills ratio, so that e^eps is not needed. Relative error of delta about
+    1e-15 (1 + a^2) (1 + (1 + abs(a))/mu).
+    """
     log_first = float(special.log_ndtr(-a))
     mills = math.sqrt(math.pi / 2.0) * float(special.erfcx((a + mu) / math.sqrt(2.0)))
     if mills == 0.0:

@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.events.leaves import (
     leaves,
 )
 from fedrec_auditor.accountants.events.parameters import check_parameters
-from fedrec_auditor.accountants.losses.three_point import Ternary
+from fedrec_auditor.accountants.losses.three_point_loss import ThreePointLoss
 from fedrec_auditor.accountants.statements.bound import check_delta
 
 
@@ -44,7 +44,7 @@ def _reason(leaf: DpEvent, count: int, delta: float, rate: float = 1.0) -> str:
     drawn = getattr(leaf, "event", None)
     if isinstance(drawn, DpEvent):
         return _reason(drawn, count, delta, _rate(leaf)) if _rate(leaf) > 0 else ""
-    if _shown(1.0, rate, count) > delta:
+    if _revealed(1.0, rate, count) > delta:
         if isinstance(leaf, NonPrivateDpEvent):
             return "A part of it is sent in the clear, or nothing bounds what it tells."
         if isinstance(leaf, (PureDpEvent, ShuffledDpEvent)) and math.isinf(leaf.epsilon):
@@ -52,12 +52,12 @@ def _reason(leaf: DpEvent, count: int, delta: float, rate: float = 1.0) -> str:
         if isinstance(leaf, (GaussianDpEvent, LaplaceDpEvent)) and leaf.noise_multiplier == 0:
             return f"There is no noise in {leaf}."
     if isinstance(leaf, (BitFlipDpEvent, RandomizedResponseDpEvent)):
-        pair = Ternary.of(leaf)
-        shown = _shown(pair.high, rate, count)
-        if math.isinf(pair.loss) and shown > delta:
+        pair = ThreePointLoss.of(leaf)
+        revealed = _revealed(pair.likely, rate, count)
+        if math.isinf(pair.loss) and revealed > delta:
             return (
                 f"An output of {leaf} is possible under one input only, and rules the other "
-                f"out when it is seen: with probability {shown:.4g}, above delta."
+                f"out when it is seen: with probability {revealed:.4g}, above delta."
             )
     if delta == 0.0 and isinstance(leaf, (GaussianDpEvent, ZCDpEvent)):
         return (
@@ -73,7 +73,7 @@ def _rate(leaf: DpEvent) -> float:
     return float(getattr(leaf, "sampling_probability", 1.0))
 
 
-def _shown(mass: float, rate: float, count: int) -> float:
+def _revealed(mass: float, rate: float, count: int) -> float:
     """The probability that what happens with ``rate`` and then tells all with ``mass`` does so."""
     mass *= rate
     return 1.0 if mass >= 1.0 else -math.expm1(count * math.log1p(-mass))

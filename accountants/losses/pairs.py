@@ -1,4 +1,4 @@
-"""Pairs of laws (P, Q), as the probabilities of their privacy loss ln(P/Q).
+"""Pairs of distributions (P, Q), as the probabilities of their privacy loss ln(P/Q).
 
 A pair dominates a mechanism if no two neighbours are told apart better, at any epsilon, than P from
 Q. Pairs are asked for the masses of intervals of the loss, in logarithms, so that neither a rare
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 class Pair(Protocol):
-    """Two laws, known by their privacy loss."""
+    """Two distributions, known by their privacy loss."""
 
     @property
     def infinite(self) -> float:
@@ -48,7 +48,7 @@ class GaussianPair:
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Log-masses of the intervals."""
         x = edges / self.mu + self.mu / 2.0
-        return _normal(x - self.mu), _normal(x)
+        return normal_masses(x - self.mu), normal_masses(x)
 
     def span(self, tail: float) -> tuple[float, float]:
         """The mean of the loss and as many deviations as the tail asks for."""
@@ -71,8 +71,8 @@ class LaplacePair:
         x = np.clip((self.m - edges) / 2.0, 0.0, self.m)
         width = _log1mexp(x[:-1] - x[1:]) - math.log(2.0)
         log_p, log_q = width - x[1:], width - (self.m - x[:-1])
-        _add(edges, self.m, -math.log(2.0), -math.log(2.0) - self.m, log_p, log_q)
-        _add(edges, -self.m, -math.log(2.0) - self.m, -math.log(2.0), log_p, log_q)
+        add_atom(edges, self.m, -math.log(2.0), -math.log(2.0) - self.m, log_p, log_q)
+        add_atom(edges, -self.m, -math.log(2.0) - self.m, -math.log(2.0), log_p, log_q)
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
@@ -101,20 +101,57 @@ class AtomicPair:
     @classmethod
     def pure(cls, epsilon: float) -> AtomicPair:
         """Randomized response of this epsilon, however large."""
-        told = -math.log1p(math.exp(-epsilon))
-        return cls((epsilon, -epsilon), (told, told - epsilon))
+        truth = -math.log1p(math.exp(-epsilon))
+        return cls((epsilon, -epsilon), (truth, truth - epsilon))
 
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Log-masses of the intervals."""
         log_p = np.full(len(edges) - 1, -np.inf)
         log_q = log_p.copy()
         for loss, mass in zip(self.losses, self.log_masses, strict=True):
-            _add(edges, loss, mass, mass - loss, log_p, log_q)
+            add_atom(edges, loss, mass, mass - loss, log_p, log_q)
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
         """The least and the largest loss."""
         return (min(self.losses), max(self.losses)) if self.losses else (0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListedPair:
+    """Any number of losses in an array, rising, (outputs,), with their log-masses under P.
+
+    Compared by identity. ``of`` sorts.
+    """
+
+    losses: Array
+    log_p: Array
+    infinite: float = 0.0
+
+    @classmethod
+    def of(cls, losses: Array, log_p: Array, infinite: float = 0.0) -> ListedPair:
+        """From finite losses in any order."""
+        order = np.argsort(losses)
+        return cls(losses[order], log_p[order], infinite)
+
+    def between(self, edges: Array) -> tuple[Array, Array]:
+        """Log-masses of the intervals."""
+        cell = np.searchsorted(edges, self.losses) - 1
+        inside = slice(*np.searchsorted(cell, [0, len(edges) - 1]))
+        cell, log_p = cell[inside], self.log_p[inside]
+        first = np.flatnonzero(np.diff(cell, prepend=-1))
+        found = np.full((2, len(edges) - 1), -np.inf)
+        if len(first):
+            found[0, cell[first]] = _log_sums(log_p, first)
+            found[1, cell[first]] = _log_sums(log_p - self.losses[inside], first)
+        return found[0], found[1]
+
+    def span(self, tail: float) -> tuple[float, float]:
+        """Quantiles of the losses under P."""
+        mass, last = np.exp(self.log_p), len(self.losses) - 1
+        low = int(np.searchsorted(np.cumsum(mass), tail))
+        high = int(np.searchsorted(np.cumsum(mass[::-1]), tail))
+        return float(self.losses[min(low, last)]), float(self.losses[max(last - high, 0)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +172,22 @@ class Reversed:
         return -high, -low
 
 
-def _add(
+def add_atom(
     edges: Array, loss: float, log_p: float, log_q: float, into_p: Array, into_q: Array
 ) -> None:
-    """Put an atom into the interval that holds it."""
+    """Add an atom of these log-masses, in place, to the interval of ``edges`` that holds it."""
     cell = int(np.searchsorted(edges, loss)) - 1
     if 0 <= cell < len(into_p):
         into_p[cell] = np.logaddexp(into_p[cell], log_p)
         into_q[cell] = np.logaddexp(into_q[cell], log_q)
+
+
+def _log_sums(log_mass: Array, first: NDArray[np.int64]) -> Array:
+    """ln of the sums of e^log_mass over the groups that begin at ``first``."""
+    top = float(log_mass.max())
+    if top - float(log_mass.min()) > 600.0:
+        return np.asarray(np.logaddexp.reduceat(log_mass, first))
+    return np.asarray(np.log(np.add.reduceat(np.exp(log_mass - top), first)) + top)
 
 
 def _log1mexp(x: Array) -> Array:
@@ -151,8 +196,8 @@ def _log1mexp(x: Array) -> Array:
         return np.log(-np.expm1(-x))
 
 
-def _normal(x: Array) -> Array:
-    """Log-masses of the standard normal law between rising points, from the nearer tail."""
+def normal_masses(x: Array) -> Array:
+    """Log-masses of the standard normal distribution between rising points ``x``: (points - 1,)."""
     right = x[:-1] > -x[1:]
     inner = np.where(right, -x[:-1], x[1:])
     outer = np.where(right, -x[1:], x[:-1])

@@ -8,7 +8,7 @@ from dp_accounting import DpEvent, LaplaceDpEvent, RandomizedResponseDpEvent
 
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
 from fedrec_auditor.accountants.events.parameters import check_parameters
-from fedrec_auditor.accountants.losses.three_point import Ternary
+from fedrec_auditor.accountants.losses.three_point_loss import ThreePointLoss
 
 PURE_EVENTS = (
     RandomizedResponseDpEvent,
@@ -24,19 +24,19 @@ Kinds = tuple[tuple[float, int], ...]
 def pure_epsilon(leaf: DpEvent) -> float:
     """The pure epsilon of one use of one of ``PURE_EVENTS``; InputError for a senseless leaf.
 
-    A shuffled report is charged as if it were not shuffled; no noise at all is infinite.
+    A shuffled report counts as if it were not shuffled; no noise at all is infinite.
     """
     check_parameters(leaf)
     if isinstance(leaf, LaplaceDpEvent):
         return 1.0 / leaf.noise_multiplier if leaf.noise_multiplier > 0 else float("inf")
     if isinstance(leaf, (PureDpEvent, ShuffledDpEvent)):
         return float(leaf.epsilon)
-    return Ternary.of(leaf).loss
+    return ThreePointLoss.of(leaf).loss
 
 
-def pure_kinds(charged: list[tuple[DpEvent, int]]) -> Kinds:
+def pure_kinds(uses: list[tuple[DpEvent, int]]) -> Kinds:
     """The different epsilons of the leaves with their counts; what costs nothing is left out."""
     counts: Counter[float] = Counter()
-    for leaf, count in charged:
+    for leaf, count in uses:
         counts[pure_epsilon(leaf)] += count
     return tuple(sorted((epsilon, count) for epsilon, count in counts.items() if epsilon > 0))

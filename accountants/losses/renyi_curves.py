@@ -152,13 +152,15 @@ def _integrated(rate: float, mu: float, orders: Array) -> Array:
         total = _log_sum(power + weight)
         if total < 0.1:
             # A - 1 = E[r^a - 1 - a (r - 1)], every term of which is small where r is near 1.
-            law = np.exp(weight)
+            masses = np.exp(weight)
             near = power < 1.0
             rest = np.where(
-                near, np.expm1(np.minimum(power, 1.0)) * law, np.exp(power + weight) - law
+                near,
+                np.expm1(np.minimum(power, 1.0)) * masses,
+                np.exp(power + weight) - masses,
             )
-            over = float(np.sum(rest - a * grown * law))
-            lost = _ROUNDING * a * float(np.abs(grown) @ law)
+            over = float(np.sum(rest - a * grown * masses))
+            lost = _ROUNDING * a * float(np.abs(grown) @ masses)
             total = math.log1p(max(over, 0.0) + lost)
         found[i] = total + _ROUNDING * max(total, 0.0)
     return found
@@ -196,7 +198,7 @@ def _log_sum(x: Array) -> float:
 
 
 def _log1p_sum(x: Array) -> float:
-    """ln(1 + sum of e^x), rounding charged."""
+    """ln(1 + sum of e^x), with an allowance for rounding."""
     total = _log_sum(x)
     found = math.log1p(math.exp(total)) if total < 700.0 else total
     # Logs of factorials are off by 1e-16 of themselves, which are up to a million.

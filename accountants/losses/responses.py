@@ -1,11 +1,11 @@
 """The least epsilon of composed randomized responses: exact, or from above where they are many.
 
-n_j responses of pure epsilon e_j, j = 1 ... m. Each tells the truth with probability
-1/(1 + e^-e_j), loss +e_j, or lies, loss -e_j; so the law of the total loss is that of m numbers of
-lies, each binomial. The divergence at eps is the sum over losses x > eps of P(x) (1 - e^(eps - x)),
-which for like responses is Theorem 3.3 of Kairouz, Oh and Viswanath 2015, and for unlike ones
-Theorem 1.5 of Murtagh and Vadhan 2016. All terms are positive and are added in logs, so deltas may
-be as small as doubles are.
+n_j responses of pure epsilon e_j, j = 1 ... m. Each tells the truth with probability 1/(1 +
+e^-e_j), loss +e_j, or is flipped, loss -e_j; so the distribution of the total loss is that of m
+numbers of flipped responses, each binomial. The divergence at eps is the sum over losses x > eps of
+P(x) (1 - e^(eps - x)), which for like responses is Theorem 3.3 of Kairouz, Oh and Viswanath 2015,
+and for unlike ones Theorem 1.5 of Murtagh and Vadhan 2016. All terms are positive and are added in
+logs, so deltas may be as small as doubles are.
 
 Computed under a tilt (Cramér): P(x) = M(t) e^(-t x) R(x), where t minimises Chernoff's bound at
 delta. R then has its bulk where the divergence is decided, so short windows of it suffice and
@@ -38,12 +38,16 @@ _ROUNDING = 2.0**-51
 
 
 @dataclass(frozen=True, slots=True)
-class _Lies:
-    """Tilted law of the lies of one kind: log-masses, and the losses they add, from ``most``."""
+class _Flipped:
+    """Tilted distribution of how many responses of one kind are flipped.
+
+    Log-masses, and the losses that they add relative to the ``most`` likely number. ``whole`` if no
+    number is left out.
+    """
 
     log_mass: Vector
     loss: Vector
-    lies: float
+    most: float
     whole: bool
 
 
@@ -55,7 +59,7 @@ def least_epsilon_of(kinds: Kinds, delta: float) -> float:
     10^6 totals in the window. Else on a grid of step s: above the optimum by B s at most, for B
     bundles of kinds (as in Murtagh and Vadhan 2016, Theorem 1.7, losses are only rounded up), and
     by its second order in practice, 1e-5 relative: each atom is split between the two cells beside
-    it so that both laws keep their masses. Beyond 10^10 uses of one kind, or 4096 kinds:
+    it so that both distributions keep their masses. Beyond 10^10 uses of one kind, or 4096 kinds:
     Chernoff's bound, some per cent above. Memory below 300 MB.
     """
     total = math.fsum(epsilon * count for epsilon, count in kinds)
@@ -65,14 +69,16 @@ def least_epsilon_of(kinds: Kinds, delta: float) -> float:
     cells = sum(_width(epsilon, count, tilt) for epsilon, count in kinds)
     if cells > _MOST_ALONE or len(kinds) > _MOST_KINDS:
         return min(total, max(0.0, total + chernoff))
-    parts = [_lies(epsilon, count, tilt, _TAIL + math.log(len(kinds))) for epsilon, count in kinds]
+    parts = [
+        _flipped(epsilon, count, tilt, _TAIL + math.log(len(kinds))) for epsilon, count in kinds
+    ]
     spared = math.fsum(
-        2.0 * epsilon * part.lies for (epsilon, _), part in zip(kinds, parts, strict=True)
+        2.0 * epsilon * part.most for (epsilon, _), part in zip(kinds, parts, strict=True)
     )
     # ln of P/(delta R) where the loss, counted from total - spared, is 0.
     saved = _saved(kinds, tilt)
     shift = -math.log(delta) - saved + tilt * spared
-    # What the arithmetic and the windows may lose, charged: it decides where delta is nearly 1.
+    # What the arithmetic and the windows may lose is added: it decides where delta is nearly 1.
     terms = abs(saved) + tilt * spared + sum(float(np.ptp(part.loss)) for part in parts) + cells
     shift += 2.0**-50 * (terms - math.log(delta)) + math.exp(_SPENT - _TAIL)
     if math.prod(len(part.loss) for part in parts) <= _MOST_TOGETHER or len(parts) == 1:
@@ -99,14 +105,14 @@ def _saved(kinds: Kinds, tilt: float) -> float:
 
 def _saved_by_one(epsilon: Vector | np.float64, tilt: Vector | np.float64) -> Vector:
     """ln(1 + e^-e) - ln(1 + e^-(e (1 + 2 t))), which nearly cancel at small tilts."""
-    lies = np.exp(-epsilon) * -np.expm1(-2.0 * epsilon * tilt)
-    return np.asarray(np.log1p(lies / (1.0 + np.exp(-epsilon * (1.0 + 2.0 * tilt)))))
+    less = np.exp(-epsilon) * -np.expm1(-2.0 * epsilon * tilt)
+    return np.asarray(np.log1p(less / (1.0 + np.exp(-epsilon * (1.0 + 2.0 * tilt)))))
 
 
 def _tilt(kinds: Kinds, level: float) -> tuple[float, float]:
     """The tilt that minimises Chernoff's bound on epsilon, and that bound less the total."""
     epsilon, count = (np.array(column, dtype=np.float64) for column in zip(*kinds, strict=True))
-    # Above, nobody lies any more; below, Chernoff's bound is above the total.
+    # Above, no response is flipped any more; below, Chernoff's bound is above the total.
     highest = 5.0 / float(epsilon[0])
     lowest = min(highest, level / float(2.0 * (epsilon * count).sum())) / 4.0
     tilts = np.geomspace(lowest, highest, 241)
@@ -125,20 +131,20 @@ def _hockey(tilt: float | Vector) -> Vector:
 
 
 def _width(epsilon: float, count: int, tilt: float) -> float:
-    """Numbers of lies in a window that holds all but e^-60 by Bernstein's inequality."""
-    lie = 1.0 / (1.0 + math.exp(min(epsilon * (1.0 + 2.0 * tilt), 700.0)))
-    reach = math.sqrt(2.0 * count * lie * (1.0 - lie) * _TAIL) + 2.0 * _TAIL / 3.0
+    """How many numbers of flipped responses hold all but e^-60, by Bernstein's inequality."""
+    flip = 1.0 / (1.0 + math.exp(min(epsilon * (1.0 + 2.0 * tilt), 700.0)))
+    reach = math.sqrt(2.0 * count * flip * (1.0 - flip) * _TAIL) + 2.0 * _TAIL / 3.0
     return min(float(count), 2.0 * reach) + 1.0
 
 
-def _lies(epsilon: float, count: int, tilt: float, tail: float) -> _Lies:
-    """Binomial law of the lies by the ratios of neighbouring masses, out from the mode."""
+def _flipped(epsilon: float, count: int, tilt: float, tail: float) -> _Flipped:
+    """Binomial, by the ratios of neighbouring masses, out from the mode."""
     odds = -epsilon * (1.0 + 2.0 * tilt)
-    lie = 1.0 / (1.0 + math.exp(min(-odds, 700.0)))
-    reach = math.sqrt(2.0 * count * lie * (1.0 - lie) * tail) + 2.0 * tail / 3.0 + 1.0
-    low = max(0, math.floor(count * lie - reach))
-    high = min(count, math.ceil(count * lie + reach))
-    mode = min(high, max(low, math.floor((count + 1) * lie)))
+    flip = 1.0 / (1.0 + math.exp(min(-odds, 700.0)))
+    reach = math.sqrt(2.0 * count * flip * (1.0 - flip) * tail) + 2.0 * tail / 3.0 + 1.0
+    low = max(0, math.floor(count * flip - reach))
+    high = min(count, math.ceil(count * flip + reach))
+    mode = min(high, max(low, math.floor((count + 1) * flip)))
     numbers = np.arange(low, high, dtype=np.float64)
     ratios = np.log((count - numbers) / (numbers + 1.0)) + odds
     up = np.cumsum(ratios[mode - low :])
@@ -148,16 +154,16 @@ def _lies(epsilon: float, count: int, tilt: float, tail: float) -> _Lies:
     # The window by Bernstein is generous: what is below the tail goes.
     kept = np.flatnonzero(log_mass > -tail - math.log(len(log_mass)))
     first, last = int(kept[0]), int(kept[-1])
-    lies = np.arange(low + first, low + last + 1, dtype=np.float64)
-    return _Lies(
+    numbers = np.arange(low + first, low + last + 1, dtype=np.float64)
+    return _Flipped(
         log_mass=log_mass[first : last + 1],
-        loss=-2.0 * epsilon * (lies - mode),
-        lies=float(mode),
+        loss=-2.0 * epsilon * (numbers - mode),
+        most=float(mode),
         whole=first == 0 and low == 0 and last == count - low,
     )
 
 
-def _together(parts: list[_Lies]) -> tuple[Vector, Vector]:
+def _together(parts: list[_Flipped]) -> tuple[Vector, Vector]:
     """Every total of the losses of these kinds, with its tilted log-mass."""
     log_mass, loss = np.zeros(1), np.zeros(1)
     for part in parts:
@@ -184,7 +190,7 @@ def _least(log_mass: Vector, loss: Vector) -> float:
     return max(end, float(loss[i]) + left)
 
 
-def _on_grid(parts: list[_Lies], tilt: float) -> tuple[Vector, Vector]:
+def _on_grid(parts: list[_Flipped], tilt: float) -> tuple[Vector, Vector]:
     """Tilted log-masses of the total loss on a grid of falling losses, from above."""
     bundles = [_together(bundle) for bundle in _bundled(parts)]
     low, high = _window(parts)
@@ -209,9 +215,9 @@ def _on_grid(parts: list[_Lies], tilt: float) -> tuple[Vector, Vector]:
     return np.asarray(np.log(tilted), dtype=np.float64), np.asarray(index * step)
 
 
-def _bundled(parts: list[_Lies]) -> list[list[_Lies]]:
+def _bundled(parts: list[_Flipped]) -> list[list[_Flipped]]:
     """Kinds in bundles that can be enumerated."""
-    bundles: list[list[_Lies]] = [[]]
+    bundles: list[list[_Flipped]] = [[]]
     size = 1
     for part in sorted(parts, key=lambda part: len(part.loss)):
         size *= len(part.loss)
@@ -222,7 +228,7 @@ def _bundled(parts: list[_Lies]) -> list[list[_Lies]]:
     return bundles
 
 
-def _window(parts: list[_Lies]) -> tuple[float, float]:
+def _window(parts: list[_Flipped]) -> tuple[float, float]:
     """Where the total loss is, but for e^-60 either way: Chernoff's bound, or all there is."""
     means = [float(np.exp(part.log_mass) @ part.loss) for part in parts]
     centred = [part.loss - mean for part, mean in zip(parts, means, strict=True)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedrec_auditor.accountants.losses.pairs import Array, Pair, _add
+from fedrec_auditor.accountants.losses.pairs import Array, Pair, add_atom
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Poisson:
         other = log_q + math.log1p(-self.rate) if self.rate < 1 else np.full_like(log_q, -np.inf)
         log_p = np.logaddexp(other, log_p + math.log(self.rate))
         if self.pair.infinite > 0 and self.rate < 1:
-            told, least = math.log(self.pair.infinite), math.log1p(-self.rate)
-            _add(edges, least, least + told, told, log_p, log_q)
+            revealed, least = math.log(self.pair.infinite), math.log1p(-self.rate)
+            add_atom(edges, least, least + revealed, revealed, log_p, log_q)
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
@@ -75,14 +75,15 @@ class FixedSize:
     direction is that of the other mirrored, D_x(P||Q) = 1 - x + x D_{1/x}(Q||P), so that H(x) =
     1 - x + x H(1/x) binds it there.
 
-    This H is the curve of a pair, which is what is computed. With (P, Q) the pair of M and
-    (P1, Q) = ((1 - q) Q + q P, Q): for x >= 1, q (P - y Q)+ with y = 1 + (x - 1)/q is (P1 - x Q)+,
-    so the positive losses are those of (P1, Q), where that of (P, Q) is positive. The negative
-    ones are the same mirrored, with the laws exchanged. What is left has loss 0, and a mass of
-    1 - P1(l > 0) - Q(l > 0) = (1 - q)(1 - 2b) + q (1 - a - b) under both laws, a = P(l > 0) and
-    b = Q(l > 0). It is not negative: b <= a, and a + b <= 1 as P(l < 0) = b for a symmetric pair,
-    which is asked for. So the masses are laws, H is convex, and the pair dominates all neighbours
-    at every x, hence any adaptive composition of such samples (Zhu, Dong, Wang 2022, Theorem 10).
+    This H is the curve of a pair, which is what is computed. With (P, Q) the pair of M and (P1, Q)
+    = ((1 - q) Q + q P, Q): for x >= 1, q (P - y Q)+ with y = 1 + (x - 1)/q is (P1 - x Q)+, so the
+    positive losses are those of (P1, Q), where that of (P, Q) is positive. The negative ones are
+    the same mirrored, with the distributions exchanged. What is left has loss 0, and a mass of 1 -
+    P1(l > 0) - Q(l > 0) = (1 - q)(1 - 2b) + q (1 - a - b) under both distributions, a = P(l > 0)
+    and b = Q(l > 0). It is not negative: b <= a, and a + b <= 1 as P(l < 0) = b for a symmetric
+    pair, which is asked for. So the masses are distributions, H is convex, and the pair dominates
+    all neighbours at every x, hence any adaptive composition of such samples (Zhu, Dong, Wang 2022,
+    Theorem 10).
     """
 
     pair: Pair
@@ -99,10 +100,10 @@ class FixedSize:
         up_p, up_q = sampled.between(np.maximum(edges, 0.0))
         down_q, down_p = sampled.between(np.maximum(-edges[::-1], 0.0))
         log_p, log_q = np.logaddexp(up_p, down_p[::-1]), np.logaddexp(up_q, down_q[::-1])
-        told_p, told_q = (float(np.exp(part[0])) for part in sampled.between(_POSITIVE))
-        rest = 1.0 - told_p - told_q - self.infinite
+        mass_p, mass_q = (float(np.exp(part[0])) for part in sampled.between(_POSITIVE))
+        rest = 1.0 - mass_p - mass_q - self.infinite
         if rest > 0:
-            _add(edges, 0.0, math.log(rest), math.log(rest), log_p, log_q)
+            add_atom(edges, 0.0, math.log(rest), math.log(rest), log_p, log_q)
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
@@ -128,7 +129,7 @@ class Revealed:
         log_p, log_q = (part + math.log(self.rate) for part in self.pair.between(edges))
         if self.rate < 1:
             nothing = math.log1p(-self.rate)
-            _add(edges, 0.0, nothing, nothing, log_p, log_q)
+            add_atom(edges, 0.0, nothing, nothing, log_p, log_q)
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from dp_accounting import (
@@ -22,13 +21,10 @@ from fedrec_auditor.accountants.events.leaves import (
     BitFlipDpEvent,
     PureDpEvent,
     RevealedSamplingDpEvent,
-    assumed,
-    private_leaves,
-    readable,
 )
 from fedrec_auditor.accountants.losses.composition import epsilon_above
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
-from fedrec_auditor.accountants.losses.grid import least_epsilon
+from fedrec_auditor.accountants.losses.hockey_stick import least_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
     AtomicPair,
     GaussianPair,
@@ -37,11 +33,8 @@ from fedrec_auditor.accountants.losses.pairs import (
     Reversed,
 )
 from fedrec_auditor.accountants.losses.sampled_pairs import FixedSize, Poisson, Revealed
-from fedrec_auditor.accountants.losses.three_point import Ternary
-from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta, check_epsilon
-
-if TYPE_CHECKING:
-    from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.accountants.losses.three_point_loss import ThreePointLoss
+from fedrec_auditor.accountants.methods.parts.leaf_accountant import LeafAccountant
 
 _BITS = (RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent)
 _READS = (*_BITS, LaplaceDpEvent, GaussianDpEvent)
@@ -50,19 +43,19 @@ _SAMPLED = {
     SampledWithoutReplacementDpEvent: _READS,
     RevealedSamplingDpEvent: _READS,
 }
-# Above, the binomial law is not listed but composed.
+# Above, the binomial distribution is not listed but composed.
 _MOST_RESPONSES = 10**6
 # Above, a loss is taken as it is: doubles have no room for a grid around it.
 _LARGE = 1e7
-# What one use may lose to rounding in a Fourier transform; charged as an infinite loss.
-ROUNDING = 2.0**-52
+# What one use may lose to rounding in a Fourier transform; uses as an infinite loss.
+_ROUNDING = 2.0**-52
 
 
 @dataclass(frozen=True, slots=True)
-class Pld:
-    """Privacy losses of composed uses add up in law (Sommer, Meiser, Mohammadi 2019).
+class Pld(LeafAccountant):
+    """Privacy losses of composed uses add up in distribution (Sommer, Meiser, Mohammadi 2019).
 
-    Randomized responses, bit flips and pure epsilons of one kind: the exact binomial law.
+    Randomized responses, bit flips and pure epsilons of one kind: the exact binomial distribution.
     Gaussians: the exact curve of their joint mu (Balle and Wang 2018, Theorem 8). Anything else:
     the dominating pairs of the leaves (``pairs``, ``sampled_pairs``), composed on a grid from
     above (``composition``), within 1e-3 of epsilon up to a million uses, looser beyond. Poisson
@@ -74,44 +67,25 @@ class Pld:
     buckets cost 1.0987 there; in truth 10.987).
     """
 
-    @property
-    def reference(self) -> str:
-        """The theorem the bound rests on."""
-        return "privacy loss distributions (Sommer, Meiser, Mohammadi 2019)"
+    reference = "privacy loss distributions (Sommer, Meiser, Mohammadi 2019)"
+    name = "the loss accountant"
+    reads = _READS
+    sampled = _SAMPLED
 
-    def supports(self, event: DpEvent) -> bool:
-        """Whether every leaf's privacy loss distribution is known."""
-        return readable(event, _READS, sampled=_SAMPLED)
-
-    def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
-        """The least epsilon at ``delta``; InputError names a leaf that cannot be read."""
-        charged = private_leaves(
-            event, _READS, sampled=_SAMPLED, scope=scope, reader="the loss accountant"
-        )
-        check_delta(delta)
-        return Bound(
-            epsilon=math.inf if charged is None else _epsilon(charged, delta),
-            delta=delta,
-            side=Side.UPPER,
-            scope=scope,
-            source=self.reference,
-            assumptions=assumed(event),
-        )
-
-
-def _epsilon(charged: list[tuple[DpEvent, int]], delta: float) -> float:
-    charged = [(leaf, n) for leaf, n in charged if getattr(leaf, "sampling_probability", 1.0) > 0]
-    most = math.fsum(count * _largest(leaf) for leaf, count in charged)
-    if delta == 0.0 or most == 0.0:
-        return most
-    leaf, count = charged[0]
-    if len(charged) == 1 and isinstance(leaf, _BITS) and count <= _MOST_RESPONSES:
-        found = _responses(leaf, count, delta)
-    elif all(isinstance(leaf, GaussianDpEvent) for leaf, _ in charged):
-        found = _gaussian(_joint_mu(charged), delta)
-    else:
-        found = _composed(charged, delta)
-    return min(found, most)
+    def epsilon(self, uses: list[tuple[DpEvent, int]], delta: float) -> float:
+        """The epsilon of the composed pairs, never above the sum of the largest losses."""
+        uses = [(leaf, n) for leaf, n in uses if getattr(leaf, "sampling_probability", 1.0) > 0]
+        most = math.fsum(count * _largest(leaf) for leaf, count in uses)
+        if delta == 0.0 or most == 0.0:
+            return most
+        leaf, count = uses[0]
+        if len(uses) == 1 and isinstance(leaf, _BITS) and count <= _MOST_RESPONSES:
+            found = _responses(leaf, count, delta)
+        elif all(isinstance(leaf, GaussianDpEvent) for leaf, _ in uses):
+            found = _gaussian(_joint_mu(uses), delta)
+        else:
+            found = _composed(uses, delta)
+        return min(found, most)
 
 
 def _largest(leaf: DpEvent) -> float:
@@ -128,9 +102,9 @@ def _largest(leaf: DpEvent) -> float:
             return whole + math.log(rate + (1.0 - rate) * math.exp(-whole))
         return math.log1p(rate * math.expm1(whole))
     if isinstance(leaf, PureDpEvent):
-        return check_epsilon(leaf.epsilon)
+        return float(leaf.epsilon)
     if isinstance(leaf, _BITS):
-        return Ternary.of(leaf).loss
+        return ThreePointLoss.of(leaf).loss
     if isinstance(leaf, LaplaceDpEvent) and leaf.noise_multiplier > 0:
         return float(1.0 / leaf.noise_multiplier)
     return math.inf
@@ -160,38 +134,38 @@ def _gaussian(mu: float, delta: float) -> float:
 
 def _responses(leaf: DpEvent, count: int, delta: float) -> float:
     """Exactly the epsilon of ``count`` uses of one pair with losses +L, 0, -L."""
-    pair = Ternary.of(leaf)
+    pair = ThreePointLoss.of(leaf)
     if math.isinf(pair.loss):
-        revealed = -math.expm1(count * math.log1p(-pair.high)) if pair.high < 1 else 1.0
+        revealed = -math.expm1(count * math.log1p(-pair.likely)) if pair.likely < 1 else 1.0
         return 0.0 if revealed <= delta else math.inf
-    if pair.silent > ROUNDING:
+    if pair.uninformative > _ROUNDING:
         return epsilon_above(((_pair(leaf), count),), delta)
-    told = np.arange(count, -1, -1)
-    # Logs of factorials are off by 1e-16 of themselves, and so are the masses; delta is charged.
+    truthful = np.arange(count, -1, -1)
+    # Logs of factorials are off by 1e-16 of themselves, and so are the masses; delta is uses.
     lost = 2.0**-50 * (8.0 + count * math.log(count + 1.0))
     return least_epsilon(
-        stats.binom.logpmf(told, count, pair.high),
-        stats.binom.logpmf(told, count, pair.low),
+        stats.binom.logpmf(truthful, count, pair.likely),
+        stats.binom.logpmf(truthful, count, pair.unlikely),
         delta * (1.0 - lost),
     )
 
 
-def _composed(charged: list[tuple[DpEvent, int]], delta: float) -> float:
+def _composed(uses: list[tuple[DpEvent, int]], delta: float) -> float:
     """Unlike leaves on one grid; Poisson samples of a record that is present, then absent.
 
     Losses too large for a grid are added up as they are.
     """
-    huge = [(leaf, n) for leaf, n in charged if _LARGE < _largest(leaf) < math.inf]
+    huge = [(leaf, n) for leaf, n in uses if _LARGE < _largest(leaf) < math.inf]
     if huge:
-        rest = [part for part in charged if part not in huge]
+        rest = [part for part in uses if part not in huge]
         return math.fsum(n * _largest(leaf) for leaf, n in huge) + (
             _composed(rest, delta) if rest else 0.0
         )
-    gaussians = [(leaf, n) for leaf, n in charged if isinstance(leaf, GaussianDpEvent)]
+    gaussians = [(leaf, n) for leaf, n in uses if isinstance(leaf, GaussianDpEvent)]
     pairs: list[tuple[Pair, int]] = []
     if gaussians:
         pairs.append((_noisy(_joint_mu(gaussians)), 1))
-    pairs += [(_pair(leaf), n) for leaf, n in charged if not isinstance(leaf, GaussianDpEvent)]
+    pairs += [(_pair(leaf), n) for leaf, n in uses if not isinstance(leaf, GaussianDpEvent)]
     found = epsilon_above(tuple(pairs), delta)
     if any(isinstance(pair, Poisson) for pair, _ in pairs) and found < math.inf:
         turned = ((Reversed(p) if isinstance(p, Poisson) else p, n) for p, n in pairs)
@@ -199,13 +173,13 @@ def _composed(charged: list[tuple[DpEvent, int]], delta: float) -> float:
     return found
 
 
-# What is told without noise, or with none that matters.
-_TOLD = AtomicPair.of(infinite=1.0)
+# Without noise, or with none that matters, the value is revealed.
+_REVEALED = AtomicPair.of(infinite=1.0)
 
 
 def _noisy(mu: float) -> Pair:
     if mu > _LARGE:
-        return _TOLD
+        return _REVEALED
     return GaussianPair(mu) if mu > 0 else AtomicPair.of((0.0, 1.0))
 
 
@@ -222,11 +196,13 @@ def _pair(leaf: DpEvent) -> Pair:
     if isinstance(leaf, PureDpEvent) and math.isfinite(leaf.epsilon):
         return AtomicPair.pure(leaf.epsilon)
     if isinstance(leaf, _BITS):
-        pair = Ternary.of(leaf)
+        pair = ThreePointLoss.of(leaf)
         if math.isinf(pair.loss):
-            return AtomicPair.of((0.0, pair.silent), infinite=pair.high)
-        return AtomicPair.of((pair.loss, pair.high), (0.0, pair.silent), (-pair.loss, pair.low))
+            return AtomicPair.of((0.0, pair.uninformative), infinite=pair.likely)
+        return AtomicPair.of(
+            (pair.loss, pair.likely), (0.0, pair.uninformative), (-pair.loss, pair.unlikely)
+        )
     noise = leaf.noise_multiplier
     if noise * _LARGE < 1.0:
-        return _TOLD
+        return _REVEALED
     return _noisy(1.0 / noise) if isinstance(leaf, GaussianDpEvent) else LaplacePair(1.0 / noise)

@@ -6,42 +6,33 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dp_accounting import DpEvent
-
-from fedrec_auditor.accountants.events.leaves import private_leaves, readable
 from fedrec_auditor.accountants.losses.pure import PURE_EVENTS, pure_epsilon
-from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta
+from fedrec_auditor.accountants.methods.parts.leaf_accountant import LeafAccountant
 
 if TYPE_CHECKING:
-    from fedrec_auditor.accountants.statements.scope import Scope
+    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Pure:
+class Pure(LeafAccountant):
     """Pure epsilons add up, under adaptive composition too (Dwork et al. 2006, Theorem 1).
 
-    The sum holds at delta 0, hence at any delta; where reports may take their worst pair at once
-    it is exact at delta 0. A shuffled report is charged as if it were not shuffled.
+    The sum holds at delta 0, hence at any delta; where all reports may take their worst pair of
+    inputs at once it is exact at delta 0. A shuffled report counts as if it were not shuffled.
+
+    >>> from dp_accounting import SelfComposedDpEvent
+    >>> from fedrec_auditor.accountants.events.leaves import PureDpEvent
+    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+    >>> scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+    >>> event = SelfComposedDpEvent(PureDpEvent(0.5), 20)
+    >>> Pure().bound(event, delta=0.0, scope=scope).epsilon
+    10.0
     """
 
-    @property
-    def reference(self) -> str:
-        """The theorem the bound rests on."""
-        return "basic composition of pure epsilons (Dwork, McSherry, Nissim, Smith 2006)"
+    reference = "basic composition of pure epsilons (Dwork, McSherry, Nissim, Smith 2006)"
+    name = "the pure accountant"
+    reads = PURE_EVENTS
 
-    def supports(self, event: DpEvent) -> bool:
-        """Whether every leaf has a pure epsilon that is known here."""
-        return readable(event, PURE_EVENTS)
-
-    def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
-        """The sum of the leaves' epsilons; InputError names a leaf that cannot be read."""
-        charged = private_leaves(event, PURE_EVENTS, scope=scope, reader="the pure accountant")
-        return Bound(
-            epsilon=math.inf
-            if charged is None
-            else math.fsum(count * pure_epsilon(leaf) for leaf, count in charged),
-            delta=check_delta(delta),
-            side=Side.UPPER,
-            scope=scope,
-            source=self.reference,
-        )
+    def epsilon(self, uses: list[tuple[DpEvent, int]], delta: float) -> float:
+        """The sum of all epsilons."""
+        return math.fsum(count * pure_epsilon(leaf) for leaf, count in uses)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from dp_accounting import (
@@ -24,9 +23,6 @@ from fedrec_auditor.accountants.events.leaves import (
     BitFlipDpEvent,
     PureDpEvent,
     RevealedSamplingDpEvent,
-    assumed,
-    private_leaves,
-    readable,
 )
 from fedrec_auditor.accountants.losses.renyi_curves import (
     fixed_size,
@@ -34,11 +30,8 @@ from fedrec_auditor.accountants.losses.renyi_curves import (
     gaussian,
     poisson_gaussian,
 )
-from fedrec_auditor.accountants.losses.three_point import Ternary
-from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta
-
-if TYPE_CHECKING:
-    from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.accountants.losses.three_point_loss import ThreePointLoss
+from fedrec_auditor.accountants.methods.parts.leaf_accountant import LeafAccountant
 
 _BITS = (RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent)
 _READS = (
@@ -61,42 +54,24 @@ _ROUNDING = 2.0**-50
 
 
 @dataclass(frozen=True, slots=True)
-class Rdp:
+class Rdp(LeafAccountant):
     """Rényi divergences of every order add up (Mironov 2017, Proposition 1).
 
     Curves of one use: closed forms for Laplace, Gaussian and zCDP, the dominating pair for
-    randomized response and bit flips; ``sampled_curves`` has Poisson samples of a Gaussian, present
-    or absent, and samples of fixed size of anything under replacement. Conversion: Canonne, Kamath
-    and Steinke 2020, Proposition 12.
+    randomized response and bit flips; ``losses.renyi_curves`` has Poisson samples of a Gaussian,
+    present or absent, and samples of fixed size of anything under replacement. Conversion: Canonne,
+    Kamath and Steinke 2020, Proposition 12.
     """
 
-    @property
-    def reference(self) -> str:
-        """The theorem the bound rests on."""
-        return "Rényi composition (Mironov 2017), converted by Canonne, Kamath, Steinke 2020"
+    reference = "Rényi composition (Mironov 2017), converted by Canonne, Kamath, Steinke 2020"
+    name = "the Rényi accountant"
+    reads = _READS
+    sampled = _SAMPLED
 
-    def supports(self, event: DpEvent) -> bool:
-        """Whether every leaf's curve is known."""
-        return readable(event, _READS, sampled=_SAMPLED)
-
-    def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
-        """The least epsilon over all orders; InputError names a leaf that cannot be read."""
-        charged = private_leaves(
-            event, _READS, sampled=_SAMPLED, scope=scope, reader="the Rényi accountant"
-        )
-        check_delta(delta)
-        epsilon = math.inf
-        if charged is not None:
-            curve = sum((n * _curve(leaf) for leaf, n in charged), np.zeros(len(_ORDERS)))
-            epsilon = float(compute_epsilon(_ORDERS, curve, delta)[0])
-        return Bound(
-            epsilon=epsilon,
-            delta=delta,
-            side=Side.UPPER,
-            scope=scope,
-            source=self.reference,
-            assumptions=assumed(event),
-        )
+    def epsilon(self, uses: list[tuple[DpEvent, int]], delta: float) -> float:
+        """The least epsilon over all orders."""
+        curve = sum((n * _curve(leaf) for leaf, n in uses), np.zeros(len(_ORDERS)))
+        return float(compute_epsilon(_ORDERS, curve, delta)[0])
 
 
 @lru_cache(maxsize=256)
@@ -107,7 +82,7 @@ def _curve(leaf: DpEvent) -> NDArray[np.float64]:
 
 def _at(leaf: DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     if isinstance(leaf, _BITS):
-        return _ternary(Ternary.of(leaf), orders)
+        return _three_point(ThreePointLoss.of(leaf), orders)
     if isinstance(leaf, GaussianDpEvent):
         return gaussian(leaf.noise_multiplier, orders)
     if isinstance(leaf, LaplaceDpEvent):
@@ -129,7 +104,7 @@ def _largest(leaf: DpEvent) -> float:
     """The divergence of infinite order."""
     if isinstance(leaf, LaplaceDpEvent):
         return 1.0 / leaf.noise_multiplier if leaf.noise_multiplier > 0 else math.inf
-    return Ternary.of(leaf).loss if isinstance(leaf, _BITS) else math.inf
+    return ThreePointLoss.of(leaf).loss if isinstance(leaf, _BITS) else math.inf
 
 
 def _laplace(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -139,7 +114,7 @@ def _laplace(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     one, two = (orders - 1) / noise, orders / noise
     up, down = orders / (2 * orders - 1), (orders - 1) / (2 * orders - 1)
     large = np.logaddexp(np.log(up) + one, np.log(down) - two)
-    # Less 1, where both terms nearly cancel; what rounding may have lost is charged.
+    # Less 1, where both terms nearly cancel; what rounding may have lost is added.
     over = up * np.expm1(np.minimum(one, 1.0)) + down * np.expm1(-two)
     small = np.log1p(np.maximum(over, 0.0) + _ROUNDING * np.minimum(one, 1.0))
     return np.asarray(np.where(one < 1.0, small, large) / (orders - 1))
@@ -158,21 +133,22 @@ def _revealed(
     return np.asarray(np.where(growth < 1.0, small, large) / (orders - 1))
 
 
-def _ternary(pair: Ternary, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+def _three_point(pair: ThreePointLoss, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """ln E_Q[(P/Q)^a] / (a - 1) of the three kinds of outputs."""
     if pair.loss == 0:
         return np.zeros(len(orders))
     if math.isinf(pair.loss):
         return np.full(len(orders), np.inf)
-    log_high, log_low = math.log(pair.high), math.log(pair.low)
-    log_silent = math.log(pair.silent) if pair.silent > 0 else -math.inf
+    log_likely, log_unlikely = math.log(pair.likely), math.log(pair.unlikely)
+    log_rest = math.log(pair.uninformative) if pair.uninformative > 0 else -math.inf
     terms = np.stack(
         [
-            orders * log_high + (1 - orders) * log_low,
-            orders * log_low + (1 - orders) * log_high,
-            np.full(len(orders), log_silent),
+            orders * log_likely + (1 - orders) * log_unlikely,
+            orders * log_unlikely + (1 - orders) * log_likely,
+            np.full(len(orders), log_rest),
         ]
     )
-    # Rounding is charged: a divergence of 0 would be taken at its word by the conversion.
-    lost = _ROUNDING * orders * max(-log_low, 1.0)
+    # What rounding may have lost is added: a divergence of 0 would be taken at its word by the
+    # conversion.
+    lost = _ROUNDING * orders * max(-log_unlikely, 1.0)
     return np.asarray(np.maximum(np.logaddexp.reduce(terms) + lost, 0.0) / (orders - 1))

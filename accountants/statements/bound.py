@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.statements.scope import Scope
 
 
 class Side(StrEnum):
-    """Whether epsilon is bounded from above (a promise, a proof) or below (a leak shown)."""
+    """Whether epsilon is bounded from above (a promise, a proof) or below (a measured leak)."""
 
     UPPER = "upper"
     LOWER = "lower"

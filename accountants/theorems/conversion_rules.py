@@ -94,7 +94,8 @@ class Group:
         return f"group privacy, {self.size} changes"
 
 
-Law = Total | Group
+ConversionRule = Total | Group
+"""How a bound changes on the way from a narrower scope to a wider one, and back."""
 
 
 def _check_count(count: int) -> None:

@@ -8,14 +8,14 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit
 from fedrec_auditor.accountants.statements.sizes import Sizes
-from fedrec_auditor.accountants.theorems.conversion_rules import Group, Law, Total
+from fedrec_auditor.accountants.theorems.conversion_rules import ConversionRule, Group, Total
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One theorem on the way from the narrower scope to the wider one, and what it assumes."""
 
-    law: Law | None
+    rule: ConversionRule | None
     assumptions: tuple[str, ...]
 
 
@@ -37,17 +37,17 @@ def convert(bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float
     up = bound.side is Side.UPPER
     low, high = (bound.scope, scope) if up else (scope, bound.scope)
     steps = _path(low, high, sizes or Sizes(), delta if up and bound.delta == 0.0 else 0.0)
-    epsilon, reached = bound.epsilon, bound.delta
+    epsilon, delta_there = bound.epsilon, bound.delta
     for step in steps if up else steps[::-1]:
-        if step.law is not None:
-            move = step.law.forward if up else step.law.backward
-            epsilon, reached = move(epsilon, reached)
-    if not reached < 1.0:
+        if step.rule is not None:
+            move = step.rule.forward if up else step.rule.backward
+            epsilon, delta_there = move(epsilon, delta_there)
+    if not delta_there < 1.0:
         raise InputError(
             f"Expected a delta below 1 in [{scope}], got delta={bound.delta:.3g} at epsilon="
             f"{bound.epsilon:.6g}, which grows beyond it. Ask at a smaller delta."
         )
-    theorems = dict.fromkeys(str(step.law) for step in steps if step.law is not None)
+    theorems = dict.fromkeys(str(step.rule) for step in steps if step.rule is not None)
     assumptions = dict.fromkeys(a for step in steps for a in step.assumptions)
     if not up and theorems:
         assumptions["it holds for the worst part, which is not named"] = None
@@ -55,7 +55,7 @@ def convert(bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float
     return replace(
         bound,
         epsilon=epsilon,
-        delta=reached,
+        delta=delta_there,
         scope=scope,
         source=bound.source if bound.scope == scope else f"{how}; from: {bound.source}",
         assumptions=(*bound.assumptions, *(a for a in assumptions if a not in bound.assumptions)),

@@ -3,7 +3,7 @@
 Under replacement the truth lies between the two, and no closed form is known for it. Under
 add-remove they meet: a record of n is present or absent, and m are drawn all the same. Without it
 the sample is R + y, R uniform of size m - 1 and y uniform of the others, with it the same at
-1 - m/n and R + x at m/n. So both laws are averages, over R and y, of M(R + y) and of
+1 - m/n and R + x at m/n. So both distributions are averages, over R and y, of M(R + y) and of
 (1 - q) M(R + y) + q M(R + x), q = m/n with n counting the larger set, and divergences are jointly
 convex: it costs what Poisson sampling at rate m/n costs, with the noise of a *replacement*. For a
 sum of records clipped to C that is twice the move of a record that comes or goes, so a Poisson
@@ -25,9 +25,9 @@ from fedrec_auditor.accountants.losses.sampled_pairs import FixedSize, Poisson
 from fedrec_auditor.accountants.statements.bound import check_delta
 from fedrec_auditor.accountants.statements.scope import Adjacency
 
-# Noise below which doubles have no room for the loss, and what is told without any.
+# Noise below which doubles have no room for the loss, and what is revealed without any.
 _LEAST = 1e-7
-_TOLD = AtomicPair.of(infinite=1.0)
+_REVEALED = AtomicPair.of(infinite=1.0)
 
 
 def fixed_size_above(
@@ -51,8 +51,8 @@ def fixed_size_above(
     if delta == 0:
         return math.inf
     rate = sample / n_users
-    # Beyond, all is told.
-    noise: Pair = GaussianPair(1 / multiplier) if multiplier > _LEAST else _TOLD
+    # With less, all is revealed.
+    noise: Pair = GaussianPair(1 / multiplier) if multiplier > _LEAST else _REVEALED
     if adjacency is Adjacency.ADD_REMOVE:
         both = (Poisson(noise, rate), Reversed(Poisson(noise, rate)))
         return max(epsilon_above(((pair, rounds),), delta) for pair in both)
@@ -84,7 +84,7 @@ def fixed_size_below(
     if delta == 0:
         return math.inf
     # More noise tells less; without any, the one is seen or not.
-    noise: Pair = GaussianPair(1 / max(multiplier, _LEAST)) if multiplier > 0 else _TOLD
+    noise: Pair = GaussianPair(1 / max(multiplier, _LEAST)) if multiplier > 0 else _REVEALED
     if sample == n_users:
         return epsilon_below(((noise, rounds),), delta)
     one = Poisson(noise, sample / n_users)

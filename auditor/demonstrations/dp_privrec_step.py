@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.demonstrations.base import Contest
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
 from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
 from fedrec_auditor.auditor.demonstrations.parts.privrec_steps import dense, following, small
+from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.privrec.dp_privrec import BIT, DpPrivRec
@@ -94,24 +95,26 @@ class DpPrivRecStep:
     entries = ("12",)
     blockwise = False
 
-    def violation(self) -> Contest:
+    def violation(self) -> DistinguishingGame:
         """Line 9 as printed."""
-        return self._contest(faithful=True)
+        return self._game(faithful=True)
 
-    def control(self) -> Contest:
+    def control(self) -> DistinguishingGame:
         """The step size multiplies the noise too."""
-        return self._contest(faithful=False)
+        return self._game(faithful=False)
 
-    def _contest(self, faithful: bool) -> Contest:
+    def _game(self, faithful: bool) -> DistinguishingGame:
         system = small(multiplier=self.multiplier, server_rate=self.server_rate, faithful=faithful)
-        return Contest(
+        return DistinguishingGame(
             system=system,
             claim=claim_in(system, _POPULATION, _SCOPE, _DELTA, "section 2.3.4"),
-            scope=_SCOPE,
+            worlds=Worlds(
+                names=("user 0 holds all four items", "user 0 holds none"),
+                scope=_SCOPE,
+                draw=_Moved(system),
+                statistic="the move from one broadcast to the next, along the change of user 0",
+            ),
             delta=_DELTA,
-            worlds=("user 0 holds all four items", "user 0 holds none"),
-            statistic="the move from one broadcast to the next, along the change of user 0",
-            sample=_Moved(system),
             samples=self.samples,
             population=_POPULATION,
         )

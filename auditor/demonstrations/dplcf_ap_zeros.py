@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedrec_auditor.auditor.demonstrations.base import Contest
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
 from fedrec_auditor.auditor.demonstrations.parts.one_bit import one_bit
 from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
@@ -18,16 +18,16 @@ class DplcfApZeros:
     more users, stays within it.
     """
 
-    samples: int = 1_000
+    samples: int = 2_000
     epsilon: float = 1.0
 
     target = "dplcf-ap"
     entries = ("7",)
 
-    def violation(self) -> Contest:
+    def violation(self) -> DistinguishingGame:
         """Asymmetric flipping."""
         return one_bit(DplcfAp(epsilon=self.epsilon), self.samples)
 
-    def control(self) -> Contest:
+    def control(self) -> DistinguishingGame:
         """Symmetric flipping."""
-        return one_bit(DplcfSp(epsilon=self.epsilon), 1_000 * self.samples)
+        return one_bit(DplcfSp(epsilon=self.epsilon), 500 * self.samples)

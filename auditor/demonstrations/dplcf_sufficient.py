@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedrec_auditor.auditor.demonstrations.base import Contest
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
 from fedrec_auditor.auditor.demonstrations.parts.one_bit import one_bit
 from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
@@ -25,10 +25,10 @@ class DplcfSufficient:
     target = "dplcf-ap"
     entries = ("6",)
 
-    def violation(self) -> Contest:
+    def violation(self) -> DistinguishingGame:
         """A p that the condition allows, and that is too large."""
         return one_bit(DplcfAp(epsilon=self.epsilon, keep=self.keep), self.samples)
 
-    def control(self) -> Contest:
+    def control(self) -> DistinguishingGame:
         """The largest p that is not."""
         return one_bit(DplcfSp(epsilon=self.epsilon), 10 * self.samples)

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.demonstrations.base import Contest
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
 from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
+from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.components import Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
@@ -59,27 +60,29 @@ class FmfLdpRounds:
     target = "fmf-ldp"
     entries = ("2b", "2c")
 
-    def violation(self) -> Contest:
+    def violation(self) -> DistinguishingGame:
         """All rounds of a training."""
-        return self._contest(Horizon.TRAINING, self.rounds)
+        return self._game(Horizon.TRAINING, self.rounds)
 
-    def control(self) -> Contest:
+    def control(self) -> DistinguishingGame:
         """One round."""
-        return self._contest(Horizon.ROUND, 1)
+        return self._game(Horizon.ROUND, 1)
 
-    def _contest(self, horizon: Horizon, rounds: int) -> Contest:
+    def _game(self, horizon: Horizon, rounds: int) -> DistinguishingGame:
         system = FmfLdp(epsilon=self.epsilon, reports=self.reports, rounds=self.rounds, factors=1)
         half = system.corner_items()
         population = Population(n_users=2, n_items=2 * half)
         scope = any_pair(Unit.USER, Vantage.SERVER, horizon)
-        return Contest(
+        return DistinguishingGame(
             system=system,
             claim=claim_in(system, population, scope),
-            scope=scope,
+            worlds=Worlds(
+                names=("the first half of the catalogue", "the second half of the catalogue"),
+                scope=scope,
+                draw=_Positives(system, rounds),
+                statistic=f"how many of the {rounds * self.reports} reports carry +B",
+            ),
             delta=0.0,
-            worlds=("the first half of the catalogue", "the second half of the catalogue"),
-            statistic=f"how many of the {rounds * self.reports} reports carry +B",
-            sample=_Positives(system, rounds),
             samples=self.samples,
             population=population,
         )

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.demonstrations.base import Contest
-from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
-from fedrec_auditor.auditor.demonstrations.parts.beyond import Beyond
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
+from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import DELTA, Beyond, game
 from fedrec_auditor.auditor.demonstrations.parts.side_by_side import SideBySide
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 
-_SCOPE, _DELTA = scope_of("user"), 1e-5
+_SCOPE = scope_of("user")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +61,15 @@ class HflCountedSteps:
     blockwise = False  # copies are drawn a party at a time
     entries = ("26",)
 
-    def violation(self) -> Contest:
+    def violation(self) -> DistinguishingGame:
         """All rounds."""
-        return self._contest(self.rounds)
+        return self._game(self.rounds)
 
-    def control(self) -> Contest:
+    def control(self) -> DistinguishingGame:
         """One round."""
-        return self._contest(1)
+        return self._game(1)
 
-    def _contest(self, rounds: int) -> Contest:
+    def _game(self, rounds: int) -> DistinguishingGame:
         population = Population(n_users=100, n_items=1)
         system = HflSgdmf(
             factors=1,
@@ -78,25 +77,23 @@ class HflCountedSteps:
             local_steps=10,
             parties=1,
             tuning=0,
-            delta=_DELTA,
+            delta=DELTA,
             unit="user",
             trim=1,
             rate=1.0,
             learning_rate=1e-6,
             noise_multiplier=self.noise_multiplier,
         )
-        claim = claim_in(system, population, _SCOPE, _DELTA, place="Proposition 3")
-        return Contest(
-            system=system,
-            claim=claim,
-            scope=_SCOPE,
-            delta=_DELTA,
-            worlds=("a user rated one item", "the user rated nothing"),
+        return game(
+            system,
+            population,
+            _SCOPE,
+            "Proposition 3",
+            names=("a user rated one item", "the user rated nothing"),
             statistic=(
                 f"the item's mean gradient over {rounds} rounds is {self.threshold:g} standard "
                 "deviations beyond that of the other user"
             ),
-            sample=Beyond(_AllRounds(system), self.threshold),
+            draw=Beyond(_AllRounds(system), self.threshold),
             samples=self.samples,
-            population=population,
         )

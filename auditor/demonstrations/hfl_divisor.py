@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.demonstrations.base import Contest
-from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
+from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import DELTA, game
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 
-_SCOPE, _DELTA = scope_of("rating"), 1e-5
+_SCOPE = scope_of("rating")
 _PARTIES = 1 << 10  # of one user each, trained at once
 
 
@@ -64,15 +64,15 @@ class HflDivisor:
     target = "hfl-sgdmf"
     entries = ("27d",)
 
-    def violation(self) -> Contest:
+    def violation(self) -> DistinguishingGame:
         """A count of the party's own ratings."""
-        return self._contest(faithful=True)
+        return self._game(faithful=True)
 
-    def control(self) -> Contest:
+    def control(self) -> DistinguishingGame:
         """A public guess."""
-        return self._contest(faithful=False)
+        return self._game(faithful=False)
 
-    def _contest(self, faithful: bool) -> Contest:
+    def _game(self, faithful: bool) -> DistinguishingGame:
         population = Population(n_users=1, n_items=self.items)
         system = HflSgdmf(
             factors=1,
@@ -80,20 +80,20 @@ class HflDivisor:
             local_steps=1,
             parties=1,
             tuning=0,
-            delta=_DELTA,
+            delta=DELTA,
             rate=1.0,
             learning_rate=1e-4,
             noise_multiplier=self.noise_multiplier,
             faithful=faithful,
         )
-        return Contest(
-            system=system,
-            claim=claim_in(system, population, _SCOPE, _DELTA, place="as in Proposition 2"),
-            scope=_SCOPE,
-            delta=_DELTA,
-            worlds=("a user rated items 0 and 1", "the user rated item 0 only"),
+        return game(
+            system,
+            population,
+            _SCOPE,
+            "as in Proposition 2",
+            names=("a user rated items 0 and 1", "the user rated item 0 only"),
             statistic="log of the mean square change of the rows that nobody rated",
-            sample=_NoiseAlone(system, self.items),
+            draw=_NoiseAlone(system, self.items),
             samples=self.samples,
-            population=None if faithful else population,
+            proved=not faithful,
         )

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from fedrec_auditor.auditor.demonstrations.base import Contest
-from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
-from fedrec_auditor.auditor.demonstrations.parts.beyond import Beyond
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
+from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import DELTA, Beyond, game
 from fedrec_auditor.auditor.demonstrations.parts.side_by_side import SideBySide
+from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 
-_SCOPE, _DELTA = scope_of("rating"), 1e-5
+_SCOPE = scope_of("rating")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class HflDrawnRows:
     Events are a log-ratio of ``ratio``, and an ``entry`` so many standard deviations large.
     """
 
-    samples: int = 300_000
+    samples: int = 375_000
     others: int = 40
     rate: float = 0.05
     noise_multiplier: float = 1.4554
@@ -81,15 +81,15 @@ class HflDrawnRows:
     blockwise = False  # copies are drawn a party at a time
     entries = ("23",)
 
-    def violation(self) -> Contest:
+    def violation(self) -> DistinguishingGame:
         """All entries of the message."""
-        return self._contest(informed=True)
+        return self._game(informed=True)
 
-    def control(self) -> Contest:
+    def control(self) -> DistinguishingGame:
         """The rating's own entry."""
-        return self._contest(informed=False)
+        return self._game(informed=False)
 
-    def _contest(self, informed: bool) -> Contest:
+    def _game(self, informed: bool) -> DistinguishingGame:
         population = Population(n_users=100, n_items=1 + self.others)
         system = HflSgdmf(
             factors=1,
@@ -97,26 +97,26 @@ class HflDrawnRows:
             local_steps=1,
             parties=1,
             tuning=0,
-            delta=_DELTA,
+            delta=DELTA,
             rate=self.rate,
             learning_rate=1e-3,
             noise_multiplier=self.noise_multiplier,
         )
-        claim = claim_in(system, population, _SCOPE, _DELTA, place="as in Proposition 2")
         what, threshold = "the entry of item 0 in the party's message", self.entry
         if informed:
             what, threshold = "the log-ratio of all entries of the party's message", self.ratio
-        return Contest(
-            system=system,
-            claim=claim,
-            scope=_SCOPE,
-            delta=_DELTA,
-            worlds=(
+        played = game(
+            system,
+            population,
+            _SCOPE,
+            "as in Proposition 2",
+            names=(
                 f"a user rated item 0 and {self.others} others",
                 f"the user rated the {self.others} others only",
             ),
             statistic=f"{what} is at least {threshold:g}",
-            sample=Beyond(_OneStep(system, self.others, informed), threshold),
+            draw=Beyond(_OneStep(system, self.others, informed), threshold),
             samples=self.samples,
-            population=population,
         )
+        # runs of a block are not independent, but less spread than a binomial: see ``SideBySide``
+        return replace(played, estimator=ClopperPearson())

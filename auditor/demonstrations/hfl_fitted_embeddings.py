@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.auditor.demonstrations.base import Contest
-from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
-from fedrec_auditor.auditor.demonstrations.parts.beyond import Beyond
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
+from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import DELTA, Beyond, game
 from fedrec_auditor.auditor.demonstrations.parts.side_by_side import SideBySide
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.systems.base import Population
@@ -20,7 +19,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
 
-_SCOPE, _DELTA = scope_of("rating"), 1e-5
+_SCOPE = scope_of("rating")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class HflFittedEmbeddings:
     embeddings stay at their random start; the adversary takes their mean for them.
     """
 
-    samples: int = 100_000
+    samples: int = 125_000
     others: int = 100
     noise_multiplier: float = 15.5
     threshold: float = 3.3
@@ -89,15 +88,15 @@ class HflFittedEmbeddings:
     blockwise = False  # copies are drawn a party at a time
     entries = ("24",)
 
-    def violation(self) -> Contest:
+    def violation(self) -> DistinguishingGame:
         """Embeddings fitted first, as the paper has it."""
-        return self._contest(faithful=True)
+        return self._game(faithful=True)
 
-    def control(self) -> Contest:
+    def control(self) -> DistinguishingGame:
         """Embeddings that do not follow from ratings."""
-        return self._contest(faithful=False)
+        return self._game(faithful=False)
 
-    def _contest(self, faithful: bool) -> Contest:
+    def _game(self, faithful: bool) -> DistinguishingGame:
         population = Population(n_users=100, n_items=1 + self.others)
         system = HflSgdmf(
             factors=2,
@@ -105,20 +104,19 @@ class HflFittedEmbeddings:
             local_steps=1,
             parties=1,
             tuning=0,
-            delta=_DELTA,
+            delta=DELTA,
             rate=1.0,
             learning_rate=3e-6,
             noise_multiplier=self.noise_multiplier,
             faithful=faithful,
         )
-        claim = claim_in(system, population, _SCOPE, _DELTA, place="as in Proposition 2")
         threshold = self.threshold if faithful else self.repaired_threshold
-        return Contest(
-            system=system,
-            claim=claim,
-            scope=_SCOPE,
-            delta=_DELTA,
-            worlds=(
+        return game(
+            system,
+            population,
+            _SCOPE,
+            "as in Proposition 2",
+            names=(
                 f"a user rated item 0 and {self.others} others",
                 f"the user rated the {self.others} others only",
             ),
@@ -126,7 +124,6 @@ class HflFittedEmbeddings:
                 "all entries of the party's messages, along the difference of the worlds, are "
                 f"{threshold:g} standard deviations from their mean without the rating"
             ),
-            sample=Beyond(_Turned(system, self.others), threshold),
+            draw=Beyond(_Turned(system, self.others), threshold),
             samples=self.samples,
-            population=population,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedrec_auditor.auditor.demonstrations.base import Contest
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
 from fedrec_auditor.auditor.demonstrations.parts.one_bit import one_bit
 from fedrec_auditor.targets.systems.dplcf.lcf_ap import LcfAp
 from fedrec_auditor.targets.systems.dplcf.lcf_sp import LcfSp
@@ -17,16 +17,16 @@ class LcfApZeros:
     The control flips symmetrically at the same epsilon.
     """
 
-    samples: int = 1_000
+    samples: int = 2_000
     epsilon: float = 1.0
 
     target = "lcf-ap"
     entries = ("7",)
 
-    def violation(self) -> Contest:
+    def violation(self) -> DistinguishingGame:
         """Asymmetric flipping."""
         return one_bit(LcfAp(epsilon=self.epsilon), self.samples)
 
-    def control(self) -> Contest:
+    def control(self) -> DistinguishingGame:
         """Symmetric flipping."""
-        return one_bit(LcfSp(epsilon=self.epsilon), 1_000 * self.samples)
+        return one_bit(LcfSp(epsilon=self.epsilon), 500 * self.samples)

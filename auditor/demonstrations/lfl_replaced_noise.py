@@ -9,36 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.demonstrations.base import Contest
-from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
-from fedrec_auditor.auditor.demonstrations.parts.beyond import Beyond
-from fedrec_auditor.targets.components import Component
-from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.accountants.statements.scope import Unit
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
+from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import (
+    DELTA,
+    Beyond,
+    Protocols,
+    Sums,
+    game,
+    last_aggregate,
+)
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 
-_SCOPE = Scope(
-    unit=Unit.USER,
-    adjacency=Adjacency.ADD_REMOVE,
-    vantage=Vantage.AGGREGATE,
-    horizon=Horizon.TRAINING,
-)
-_DELTA = 1e-5
-_RUNS = 1 << 12  # protocols at once, whose numbers stay in the cache
-
 
 @dataclass(frozen=True, slots=True)
 class _Iteration:
-    """Both rounds of messages of one iteration, ``size`` times, and S + c R, standardised.
+    """S + c R of both rounds of messages of one iteration (``Protocols``), standardised.
 
-    The devices' messages are the system's (``begin``, ``send``), of ``_RUNS`` protocols in one
-    call, every device with a stream of its own; secure aggregation adds up those of a protocol.
-    The server sees S, the sum of round 1, and R, that of the messages in the clear of round 2.
-    V is a first one that ``start`` draws, of one item near 0; it is public, and user 0 rates that
-    item. The other users' gradients are known, and taken away, and the sign is turned, for user 0's
-    is negative. Memory is some 2^12 numbers a user, ten times.
+    V is a first one that ``start`` draws, of one item near 0; user 0 rates that item. The other
+    users' gradients are known, and taken away, and the sign is turned, for user 0's is negative.
     """
 
     system: LflSgdmf
@@ -48,29 +39,18 @@ class _Iteration:
     def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         system, n = self.system, self.n_users
         first = start(np.full((1, 1), 2.0**-10), system.bound)
-        count = np.array(n)
-        model = {"items": first, "first": first, "users": count, "survivors": count}
         table = np.full((n, 1), 0.6 * system.bound, np.float32)
         table[0] = 0.0 if world else system.bound
-        ratings = sparse.csr_array(table)
-        users = system.begin(ratings, first)
+        users = system.begin(sparse.csr_array(table), first)
         before, after = system.shares(n, n)
         c = before / (before + after) if self.joint else 1.0
         spread = system.sigma * math.sqrt(n * ((1.0 - c) ** 2 * before + c**2 * after))
         known = np.sum(2.0 * (users * first - table) * users, where=np.arange(n)[:, None] > 0)
-        out = np.empty(size)
-        for begin in range(0, size, _RUNS):
-            runs = min(_RUNS, size - begin)
-            owners = np.tile(np.arange(n), runs)
-            sent, _ = system.send(
-                sparse.csr_array(ratings[owners]),
-                users[owners],
-                model,
-                Streams.spawn(rng, runs * n),
-            )
-            s, r = (_sums(sent[name], runs) for name in ("update", "replacement"))
-            out[begin : begin + runs] = s + c * r
-        return (known - out) / spread
+
+        def statistic(masked: Sums, clear: Sums) -> Sums:
+            return np.asarray((known - (masked + c * clear)[:, 0, 0]) / spread)
+
+        return Protocols(system=system, ratings=table, first=first).scores(size, rng, statistic)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,43 +72,35 @@ class LflReplacedNoise:
     target = "lfl-sgdmf"
     entries = ("22",)
 
-    def violation(self) -> Contest:
+    def violation(self) -> DistinguishingGame:
         """The best statistic of all that the server sees."""
-        return self._contest(joint=True)
+        return self._game(joint=True)
 
-    def control(self) -> Contest:
+    def control(self) -> DistinguishingGame:
         """The last sum."""
-        return self._contest(joint=False)
+        return self._game(joint=False)
 
-    def _contest(self, joint: bool) -> Contest:
+    def _game(self, joint: bool) -> DistinguishingGame:
         population = Population(n_users=self.n_users, n_items=1)
         system = LflSgdmf(
             factors=1,
             rounds=1,
             omega=self.omega,
             noise_multiplier=self.noise_multiplier,
-            delta=_DELTA,
+            delta=DELTA,
         )
-        claim = claim_in(system, population, _SCOPE, _DELTA, place="Theorem 5")
         what = "the sum of both rounds"
         if joint:
             what = "the masked sum of round 1, plus c times the sum of round 2,"
-        return Contest(
-            system=system,
-            claim=claim,
-            scope=_SCOPE,
-            delta=_DELTA,
-            worlds=("user 0 rated the item", "user 0 rated nothing"),
+        return game(
+            system,
+            population,
+            last_aggregate(Unit.USER),
+            "Theorem 5",
+            names=("user 0 rated the item", "user 0 rated nothing"),
             statistic=(
                 f"{what} is {self.threshold:g} standard deviations beyond its mean without user 0"
             ),
-            sample=Beyond(_Iteration(system, self.n_users, joint), self.threshold),
+            draw=Beyond(_Iteration(system, self.n_users, joint), self.threshold),
             samples=self.samples,
-            population=population,
         )
-
-
-def _sums(messages: Component, runs: int) -> NDArray[np.float64]:
-    """Of every protocol's devices, which stand together."""
-    every = messages.dense(np.arange(len(messages)))
-    return np.asarray(every.reshape(runs, -1).sum(axis=1, dtype=np.float64))

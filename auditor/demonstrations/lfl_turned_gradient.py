@@ -8,40 +8,34 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.demonstrations.base import Contest
-from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
-from fedrec_auditor.auditor.demonstrations.parts.beyond import Beyond
-from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.accountants.statements.scope import Unit
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
+from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import (
+    DELTA,
+    Beyond,
+    Protocols,
+    Sums,
+    game,
+    last_aggregate,
+)
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
-
-_SCOPE = Scope(
-    unit=Unit.RATING,
-    adjacency=Adjacency.ADD_REMOVE,
-    vantage=Vantage.AGGREGATE,
-    horizon=Horizon.TRAINING,
-)
-_DELTA = 1e-5
-_RUNS = 1 << 12  # protocols at once, whose numbers stay in the cache
 
 
 @dataclass(frozen=True, slots=True)
 class _Turned:
     """Inner product of S + R with the difference that the rating makes on average, standardised.
 
-    The devices' messages are the system's (``begin``, ``send``), of ``_RUNS`` protocols in one
-    call, every device with a stream of its own. S is the sum of round 1, which secure aggregation
-    shows, R that of round 2; with the repaired noise S + R says all there is.
+    S and R are the sums of both rounds of messages (``Protocols``); with the repaired noise S + R
+    says all there is.
 
     V is a public first one that ``start`` draws: faint on the second axis for item 0, longer on the
     first axis for item 1, and so short that every error is nearly -R. User 0 rated item 0 if
     ``another``, and item 1 in world 0 only; all ratings are R. With item 0 alone the embedding is b
     on the second axis and the gradient -2R b in row 0; with item 1, too, it is a on the first one,
     and the gradient -2R a in row 0 or row 1, whichever is drawn. The adversary computes both
-    embeddings as the device does. The other users have no ratings, and send noise. Memory is some
-    2^12 numbers a user, fifty times.
+    embeddings as the device does. The other users have no ratings, and send noise.
     """
 
     system: LflSgdmf
@@ -59,31 +53,18 @@ class _Turned:
         return there, missing, start(uniform, bound)
 
     def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        system, n = self.system, self.n_users
+        system = self.system
         *tables, first = self.worlds()
         with_it, without = (self.gradients(table, first).mean(axis=0) for table in tables)
         along = with_it - without
         along /= np.linalg.norm(along) * system.sigma  # the noise of S + R has variance sigma^2
         center = np.vdot(without, along)
-        ratings = sparse.csr_array(tables[world])
-        owners = np.tile(np.arange(n), min(_RUNS, size))
-        users = system.begin(ratings, first)[owners]
-        copies = sparse.csr_array(ratings[owners])
-        count = np.array(n)
-        model = {"items": first, "first": first, "users": count, "survivors": count}
-        out = np.empty(size)
-        for begin in range(0, size, _RUNS):
-            runs = min(_RUNS, size - begin)
-            devices = np.arange(runs * n)
-            sent, _ = system.send(
-                copies if runs * n == len(owners) else sparse.csr_array(copies[devices]),
-                users[: runs * n],
-                model,
-                Streams.spawn(rng, runs * n),
-            )
-            both = sent["update"].dense(devices) + sent["replacement"].dense(devices)
-            out[begin : begin + runs] = (both.reshape(runs, n, -1) @ along.ravel()).sum(axis=1)
-        return np.asarray(out - center)
+
+        def statistic(masked: Sums, clear: Sums) -> Sums:
+            return np.asarray(np.einsum("nif,if->n", masked + clear, along) - center)
+
+        runs = Protocols(system=system, ratings=tables[world], first=first)
+        return runs.scores(size, rng, statistic)
 
     def gradients(
         self, table: NDArray[np.float32], first: NDArray[np.float32]
@@ -117,31 +98,30 @@ class LflTurnedGradient:
     target = "lfl-sgdmf"
     entries = ("24b",)
 
-    def violation(self) -> Contest:
+    def violation(self) -> DistinguishingGame:
         """A user who has rated another item."""
-        return self._contest(another=True)
+        return self._game(another=True)
 
-    def control(self) -> Contest:
+    def control(self) -> DistinguishingGame:
         """A user who has rated nothing else."""
-        return self._contest(another=False)
+        return self._game(another=False)
 
-    def _contest(self, another: bool) -> Contest:
+    def _game(self, another: bool) -> DistinguishingGame:
         population = Population(n_users=self.n_users, n_items=2)
         system = LflSgdmf(
             factors=2,
             rounds=1,
             noise_multiplier=self.noise_multiplier,
-            delta=_DELTA,
+            delta=DELTA,
             faithful=False,
         )
-        claim = claim_in(system, population, _SCOPE, _DELTA, place="Theorem 5")
         alone = "item 0" if another else "nothing"
-        return Contest(
-            system=system,
-            claim=claim,
-            scope=_SCOPE,
-            delta=_DELTA,
-            worlds=(
+        return game(
+            system,
+            population,
+            last_aggregate(Unit.RATING),
+            "Theorem 5",
+            names=(
                 f"user 0 rated {'items 0 and 1' if another else 'item 1'}",
                 f"user 0 rated {alone}",
             ),
@@ -149,7 +129,6 @@ class LflTurnedGradient:
                 "the sum of both rounds, along the mean difference of the worlds, is "
                 f"{self.threshold:g} standard deviations beyond its mean without the rating"
             ),
-            sample=Beyond(_Turned(system, self.n_users, another), self.threshold),
+            draw=Beyond(_Turned(system, self.n_users, another), self.threshold),
             samples=self.samples,
-            population=population,
         )

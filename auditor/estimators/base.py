@@ -1,33 +1,101 @@
-"""What every estimator offers: labelled scores in, a lower bound on epsilon out."""
+"""What every estimator offers: worlds to draw from in, a lower bound on epsilon out."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import Bound, check_epsilon
+from fedrec_auditor.accountants.verdict import exceeds
+from fedrec_auditor.auditor.worlds import Worlds
+
+FEWEST_SAMPLES = 10
+"""Draws of each world that every estimator needs."""
+_MOST_SAMPLES = 1 << 50
 
 
 class Estimator(Protocol):
-    """Turns scores of two worlds into a lower bound that holds at the stated confidence."""
+    """Draws from worlds, and bounds epsilon from below at the stated confidence.
+
+    Members inherit from this class, for ``bound`` and ``needed``; they write the rest.
+    """
 
     @property
     def reference(self) -> str:
         """The theorem the bound rests on."""
         ...
 
+    def bounds(
+        self,
+        worlds: Worlds,
+        *,
+        delta: float,
+        confidences: Sequence[float],
+        samples: int,
+        rng: np.random.Generator,
+    ) -> tuple[Bound, ...]:
+        """Lower bounds on epsilon at ``delta`` from the same draws, one for each confidence.
+
+        ``samples`` are the draws of each world, those that choose what to look at included. What
+        is looked at is chosen for the first confidence; each bound holds at its own. Draws are
+        streamed: memory does not grow with ``samples``. InputError for outputs of which the
+        estimator can make nothing, fewer than ``FEWEST_SAMPLES`` samples, and a delta or a
+        confidence that is none.
+        """
+        ...
+
+    def largest(self, samples: int, *, delta: float, confidence: float) -> float:
+        """The largest bound that so many draws of each world can show: of worlds without noise."""
+        ...
+
     def bound(
         self,
-        scores_a: NDArray[Any],
-        scores_b: NDArray[Any],
+        worlds: Worlds,
         *,
         delta: float,
         confidence: float,
-        scope: Scope,
+        samples: int,
         rng: np.random.Generator,
     ) -> Bound:
-        """Lower bound on epsilon from the scores (n,) of uploads made in world a and in world b."""
-        ...
+        """The one lower bound at ``confidence``: see ``bounds``."""
+        (found,) = self.bounds(
+            worlds, delta=delta, confidences=(confidence,), samples=samples, rng=rng
+        )
+        return found
+
+    def needed(self, epsilon: float, *, delta: float, confidence: float) -> int:
+        """The fewest draws of each world that can show more than ``epsilon``.
+
+        InputError where more than 2^50 are needed: no measurement will show it.
+        """
+        check_epsilon(epsilon)
+        low, high = FEWEST_SAMPLES - 1, FEWEST_SAMPLES
+        while not self._shows(epsilon, high, delta, confidence):
+            low, high = high, 2 * high
+            if high > _MOST_SAMPLES:
+                raise InputError(
+                    f"Expected an epsilon that draws can show, got epsilon={epsilon!r} at "
+                    f"delta={delta!r}. Measure a part of the system that is claimed to leak less."
+                )
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._shows(epsilon, middle, delta, confidence):
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def _shows(self, epsilon: float, samples: int, delta: float, confidence: float) -> bool:
+        return exceeds(self.largest(samples, delta=delta, confidence=confidence), epsilon)
+
+
+def check_samples(samples: int) -> int:
+    """Return ``samples`` if they are enough for any estimator; InputError otherwise."""
+    if samples < FEWEST_SAMPLES:
+        raise InputError(
+            f"Expected samples of at least {FEWEST_SAMPLES}, got samples={samples!r}. Draw more."
+        )
+    return samples

@@ -2,45 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE
-from fedrec_auditor.attacks.base import Attack, Background, Scores
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.attacks.base import Distinguisher
 from fedrec_auditor.auditor.estimators.base import Estimator
-from fedrec_auditor.auditor.estimators.clopper_pearson import (
+from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )
+from fedrec_auditor.auditor.measure import Measured, measure
+from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.reports.record import AttackRow
-from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.systems.base import Challenge
-from fedrec_auditor.targets.transcript import Public, RoundView, Uploads, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalGame:
-    """What one local game gives: lower bounds on epsilon, and how often the world was guessed.
+    """What one local game gives: lower bounds on epsilon, and how often the world was guessed."""
 
-    ``bound`` holds at the audit's confidence, ``alarm`` at the one at which a measurement
-    contradicts a proof.
-    """
-
-    bound: Bound
-    alarm: Bound
-    row: AttackRow
+    measured: Measured
+    row: AttackRow | None
 
 
 def play(
     challenge: Challenge,
-    attack: Attack,
+    distinguisher: Distinguisher,
     estimator: Estimator,
     *,
     name: str,
+    claims: Sequence[Claim],
     samples: int,
     delta: float,
     confidence: float,
@@ -49,74 +44,81 @@ def play(
 ) -> LocalGame:
     """Sample ``samples`` uploads a world from the client's code, score them, bound epsilon.
 
-    ``confidence`` is that of the bound, ``row_confidence`` that of the success rate's interval.
+    ``confidence`` is that of the bound, ``row_confidence`` that of the success rate's interval; a
+    bound that refutes one of ``claims`` is measured twice. Where no law of the upload is public,
+    the estimator sees what was read of it as it is, and there is no row.
     """
-    background = Background(worlds=challenge.values)
-    scores = []
-    for world in (0, 1):
-        profile = challenge.profiles.take(np.array([world]))
-        uploads = challenge.target.upload(profile, challenge.broadcast, rng, samples)
-        view = _view(challenge, challenge.read(uploads))
-        inference = attack.infer(view, background, rng)
-        if not isinstance(inference, Scores):
-            raise TypeError(f"Expected Scores from {name}, got {type(inference).__name__}.")
-        scores.append(inference.values)
-    bound, alarm = (
-        estimator.bound(
-            scores[0], scores[1], delta=delta, confidence=level, scope=challenge.scope, rng=rng
-        )
-        for level in (confidence, ALARM_CONFIDENCE)
+    scored = _Scored(challenge, distinguisher, 2 * samples)
+    known = challenge.channel is not None
+    worlds = Worlds(
+        names=challenge.inputs,
+        scope=challenge.scope,
+        draw=scored if known else scored.read,
+        statistic=f"score of the {distinguisher.reference.split(',')[0]}" if known else "",
+    )
+    measured = measure(
+        worlds,
+        claims,
+        estimator,
+        delta=delta,
+        confidence=confidence,
+        samples=samples,
+        rng=rng,
     )
     return LocalGame(
-        bound=_in_words(bound, challenge, attack),
-        alarm=_in_words(alarm, challenge, attack),
-        row=_guesses(challenge, attack, name, scores[0], scores[1], row_confidence),
+        measured=measured,
+        row=_row(challenge, distinguisher, name, scored, row_confidence) if known else None,
     )
 
 
-def _view(challenge: Challenge, symbols: NDArray[np.int64]) -> View:
-    uploads = Uploads(np.arange(len(symbols)), {"symbol": Dense(symbols)})
-    public = Public(
-        algorithm=challenge.target.name,
-        n_users=1,
-        n_items=challenge.profiles.n_items,
-        channel=challenge.channel,
-    )
-    seen = RoundView(broadcast=challenge.broadcast, uploads=uploads)
-    return View(vantage=Vantage.SERVER, public=public, rounds=(seen,))
+@dataclass(slots=True)
+class _Scored:
+    """Uploads of a world, scored; counts the first ``most`` guesses by the sign of the score.
+
+    Uploads of a measurement that was repeated are not counted: whether there are any depends on
+    the others. A score of 0 is half a right guess.
+    """
+
+    challenge: Challenge
+    distinguisher: Distinguisher
+    most: int
+    guesses: int = field(default=0, init=False)
+    right: float = field(default=0.0, init=False)
+
+    def read(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """What is looked at in ``size`` uploads: one symbol each, (size,)."""
+        game = self.challenge
+        profile = game.profiles.take(np.array([world]))
+        return game.read(game.target.upload(profile, game.broadcast, rng, size))
+
+    def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Scores of ``size`` uploads, larger for the first world, (size,)."""
+        channel = self.challenge.channel
+        assert channel is not None
+        symbols = self.read(world, size, rng)
+        scores = self.distinguisher.score(symbols, channel, self.challenge.values)
+        counted = scores[: self.most - self.guesses]
+        mine = np.count_nonzero(counted < 0 if world else counted > 0)
+        self.right += mine + np.count_nonzero(counted == 0) / 2
+        self.guesses += len(counted)
+        return scores
 
 
-def _in_words(bound: Bound, challenge: Challenge, attack: Attack) -> Bound:
-    """The bound with its worlds named, instead of world a and world b."""
-    witness = bound.witness
-    if witness is None:
-        return bound
-    words = {"world a": challenge.inputs[0], "world b": challenge.inputs[1]}
-    return replace(
-        bound,
-        source=f"{bound.source}, scored by the {attack.reference.split(',')[0]}",
-        witness=replace(witness, input_a=words[witness.input_a], input_b=words[witness.input_b]),
-    )
-
-
-def _guesses(
+def _row(
     challenge: Challenge,
-    attack: Attack,
+    distinguisher: Distinguisher,
     name: str,
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
+    scored: _Scored,
     confidence: float,
 ) -> AttackRow:
-    """Success at guessing the world, ties counted half, with a Clopper-Pearson interval."""
-    n = len(first) + len(second)
-    ties = np.count_nonzero(first == 0) + np.count_nonzero(second == 0)
-    right = np.count_nonzero(first > 0) + np.count_nonzero(second < 0) + ties / 2
+    """Success at guessing the world, with a Clopper-Pearson interval."""
+    n, right = scored.guesses, scored.right
     alpha = (1 - confidence) / 2
     return AttackRow(
         target=challenge.target.name,
         attack=name,
-        family=str(attack.family),
-        vantage=attack.vantage,
+        family=str(distinguisher.family),
+        vantage=distinguisher.vantage,
         metric="accuracy",
         value=right / n,
         ci_low=float(clopper_pearson_lower(np.floor(right), n, alpha)),
@@ -126,6 +128,6 @@ def _guesses(
         baselines={"coin flip": 0.5},
         n=n,
         subject="uploads",
-        reference=attack.reference,
+        reference=distinguisher.reference,
         note=f"tells '{challenge.inputs[0]}' from '{challenge.inputs[1]}' by one upload",
     )

@@ -1,8 +1,8 @@
 """What every attack must keep. Each check raises AssertionError naming what is broken.
 
 Attacks are tried on short trainings of ``TARGETS``, whose messages have every form that a user of
-our targets sends. A distinguisher reads one symbol of a local game instead of a training: the
-checks that need a training do not apply to it.
+our targets sends. A distinguisher, which reads one output of a local game instead of a training,
+has a check of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.base import Attack, AttackFamily, Background, Inference
+from fedrec_auditor.attacks.base import (
+    Attack,
+    AttackFamily,
+    Background,
+    Distinguisher,
+    Inference,
+)
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
 from fedrec_auditor.auditor.games.truth import Truth
@@ -187,12 +193,15 @@ def _plain(component: Component) -> Component:
 
 def check_statement(case: AttackCase) -> None:
     """It says what it is after, from where, and where it is described; ``infer`` asks no truth."""
-    attack = case.attack
-    assert attack.family in AttackFamily, f"a family of its own, {attack.family!r}"
-    assert attack.vantage in Vantage, f"a vantage of its own, {attack.vantage!r}"
-    assert len(attack.reference) > 10, f"a reference that says nothing, {attack.reference!r}"
-    asked = list(inspect.signature(attack.infer).parameters)
+    assert case.attack.family in GAMES, f"no game scores {case.attack.family!r}"
+    _check_words(case.attack)
+    asked = list(inspect.signature(case.attack.infer).parameters)
     assert asked == ["view", "background", "rng"], f"infer asks for {asked}"
+
+
+def _check_words(member: Attack | Distinguisher) -> None:
+    assert member.vantage in Vantage, f"a vantage of its own, {member.vantage!r}"
+    assert len(member.reference) > 10, f"a reference that says nothing, {member.reference!r}"
 
 
 def check_uploads_are_needed(case: AttackCase) -> None:
@@ -275,8 +284,6 @@ def alarms(case: AttackCase) -> Counter[str]:
     single groups take turns.
     """
     attack, view = case.attack, case.view()
-    if attack.family not in GAMES:
-        raise SkipTest(f"no game scores {attack.family}")
     shown = [view]
     if attack.family is AttackFamily.ATTRIBUTE and len(view.groups) > 1:
         shown += [view.only(group) for group in view.groups]
@@ -335,5 +342,19 @@ def check_attack(
         case = AttackCase(attack, run, data(), plays)
         read += attack.applies(run.transcript.view(attack.vantage, np.random.default_rng(0)))
         skipped += (f"{name}, {line}" for line in run_checks(CHECKS, case))
-    assert read or attack.family not in GAMES, "no training has what it reads"
+    assert read, "no training has what it reads"
     return tuple(skipped)
+
+
+def check_distinguisher(distinguisher: Distinguisher) -> None:
+    """It says what it is, and scores higher what the first value sends more often.
+
+    Raises AssertionError if it does not.
+    """
+    assert distinguisher.family is AttackFamily.DISTINGUISHER, f"{distinguisher.family!r}"
+    _check_words(distinguisher)
+    outputs, law = np.array([0, 1, 1, 0]), BitFlip(0.9, 0.2)
+    for values, likelier in (((1.0, 0.0), outputs == 1), ((0.0, 1.0), outputs == 0)):
+        scores = distinguisher.score(outputs, law, values)
+        assert scores.shape == outputs.shape, f"scores of shape {scores.shape}"
+        assert scores[likelier].min() > scores[~likelier].max(), f"scores {scores} of {outputs}"

@@ -14,12 +14,12 @@ import numpy as np
 from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.verdict import refutes
 from fedrec_auditor.auditor import catalogue
-from fedrec_auditor.auditor.demonstrations.base import Contest, Demonstration, Transcript
+from fedrec_auditor.auditor.demonstrations.base import Demonstration, DistinguishingGame, WorstCase
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.testing.parts.checks import run_checks
 
 RUNS = 24
-Either = Contest | Transcript
+Either = DistinguishingGame | WorstCase
 
 
 def sides(demonstration: Demonstration) -> tuple[tuple[str, Either], tuple[str, Either]]:
@@ -27,9 +27,9 @@ def sides(demonstration: Demonstration) -> tuple[tuple[str, Either], tuple[str, 
     return ("violation", demonstration.violation()), ("control", demonstration.control())
 
 
-def contests(demonstration: Demonstration) -> list[tuple[str, Contest]]:
+def games(demonstration: Demonstration) -> list[tuple[str, DistinguishingGame]]:
     """Those sides that are sampled."""
-    return [(n, side) for n, side in sides(demonstration) if isinstance(side, Contest)]
+    return [(n, side) for n, side in sides(demonstration) if isinstance(side, DistinguishingGame)]
 
 
 def check_statement(demonstration: Demonstration) -> None:
@@ -42,23 +42,28 @@ def check_statement(demonstration: Demonstration) -> None:
         assert 0 <= side.claim.epsilon < math.inf, f"{name}: nothing is claimed"
         assert side.claim.statement, f"{name}: the claim is not said"
         assert side.claim.source, f"{name}: the claim has no source"
-        assert side.statistic, f"{name}: the statistic is not said"
         # a violation of what the proof itself assumes cannot be held to it; its control can
         compared = name == "violation" or side.population is not None
         assert compared, f"{name}: no proof can be compared"
-        if isinstance(side, Contest):
+        if isinstance(side, DistinguishingGame):
             assert side.samples >= RUNS, f"{name}: {side.samples} samples"
-            assert side.worlds[0] != side.worlds[1], f"{name}: one world twice"
+            assert len(set(side.worlds.names)) == 2, f"{name}: one world twice"
+            assert side.worlds.statistic, f"{name}: the statistic is not said"
+        else:
+            assert side.statistic, f"{name}: the statistic is not said"
 
 
 def check_scope(demonstration: Demonstration) -> None:
     """What is measured is within what is claimed, scope and delta."""
     for name, side in sides(demonstration):
-        found = side if isinstance(side, Contest) else side.bound
-        assert side.claim.scope.covers(found.scope), (
-            f"{name}: a bound in [{found.scope}] says nothing of a claim in [{side.claim.scope}]"
+        if isinstance(side, DistinguishingGame):
+            scope, delta = side.worlds.scope, side.delta
+        else:
+            scope, delta = side.bound.scope, side.bound.delta
+        assert side.claim.scope.covers(scope), (
+            f"{name}: a bound in [{scope}] says nothing of a claim in [{side.claim.scope}]"
         )
-        assert found.delta >= side.claim.delta, f"{name}: the claim speaks at a larger delta"
+        assert delta >= side.claim.delta, f"{name}: the claim speaks at a larger delta"
 
 
 def check_transcript(demonstration: Demonstration) -> None:
@@ -67,7 +72,7 @@ def check_transcript(demonstration: Demonstration) -> None:
     Its witness has the two probabilities whose ratio it is, unless no double holds them.
     """
     for name, side in sides(demonstration):
-        if isinstance(side, Contest):
+        if isinstance(side, DistinguishingGame):
             continue
         bound = side.bound
         assert bound.side is Side.LOWER, name
@@ -79,27 +84,25 @@ def check_transcript(demonstration: Demonstration) -> None:
         )
     again = demonstration.violation()
     first = demonstration.violation()
-    if isinstance(first, Transcript) and isinstance(again, Transcript):
+    if isinstance(first, WorstCase) and isinstance(again, WorstCase):
         assert first.bound == again.bound, "another transcript on every call"
 
 
 def check_statistic(demonstration: Demonstration) -> None:
     """One finite number a run, in both worlds."""
-    for name, contest in contests(demonstration):
+    for name, game in games(demonstration):
         for world in (0, 1):
-            scores = contest.sample(world, RUNS, np.random.default_rng(world))
+            scores = game.worlds.draw(world, RUNS, np.random.default_rng(world))
             assert np.shape(scores) == (RUNS,), f"{name}, world {world}: shape {np.shape(scores)}"
             assert np.isfinite(scores).all(), f"{name}, world {world}: not finite"
 
 
 def check_seeds(demonstration: Demonstration) -> None:
-    """Equal generators give equal numbers, also from a contest made anew and asked before."""
-    for (name, contest), (_, other) in zip(
-        contests(demonstration), contests(demonstration), strict=True
-    ):
-        first = contest.sample(0, RUNS, np.random.default_rng(7))
-        other.sample(1, RUNS, np.random.default_rng(8))
-        again = other.sample(0, RUNS, np.random.default_rng(7))
+    """Equal generators give equal numbers, also from a game made anew and asked before."""
+    for (name, game), (_, other) in zip(games(demonstration), games(demonstration), strict=True):
+        first = game.worlds.draw(0, RUNS, np.random.default_rng(7))
+        other.worlds.draw(1, RUNS, np.random.default_rng(8))
+        again = other.worlds.draw(0, RUNS, np.random.default_rng(7))
         assert first.tobytes() == again.tobytes(), f"{name}: equal generators, other numbers"
 
 
@@ -107,10 +110,10 @@ def check_blocks(demonstration: Demonstration) -> None:
     """Runs drawn in two calls are those drawn in one, unless the member says otherwise."""
     if not getattr(demonstration, "blockwise", True):
         return
-    for name, contest in contests(demonstration):
+    for name, game in games(demonstration):
         one, two = np.random.default_rng(9), np.random.default_rng(9)
-        whole = contest.sample(0, RUNS, one)
-        parts = [contest.sample(0, size, two) for size in (5, RUNS - 5)]
+        whole = game.worlds.draw(0, RUNS, one)
+        parts = [game.worlds.draw(0, size, two) for size in (5, RUNS - 5)]
         assert whole.tobytes() == np.concatenate(parts).tobytes(), (
             f"{name}: blocks change the answer"
         )

@@ -24,6 +24,7 @@ from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.auditor.worlds import BLOCK, Worlds
 
 SCOPE = Scope(
     unit=Unit.REPORT,
@@ -44,10 +45,6 @@ class World:
     a: Draw
     b: Draw
     truth: Callable[[float], float]
-
-    def draw(self, rng: np.random.Generator, n: int) -> tuple[Scores, Scores]:
-        """Scores (n,) of world a and (n,) of world b."""
-        return self.a(rng, n), self.b(rng, n)
 
 
 def coin(p: float) -> Draw:
@@ -102,101 +99,168 @@ WORLDS = {
 }
 
 
+def worlds_of(a: Draw, b: Draw) -> Worlds:
+    """Worlds of these two laws of scores."""
+    return Worlds(
+        names=("world a", "world b"),
+        scope=SCOPE,
+        draw=lambda world, size, rng: (a, b)[world](rng, size),
+    )
+
+
 def estimate(
     estimator: Estimator,
-    a: Scores,
-    b: Scores,
+    worlds: Worlds,
     *,
     delta: float = 0.0,
     confidence: float = 0.95,
+    samples: int = 1_000,
     seed: int | np.random.SeedSequence = 0,
 ) -> Bound:
     """One bound, with a generator of its own."""
     rng = np.random.default_rng(seed)
-    return estimator.bound(a, b, delta=delta, confidence=confidence, scope=SCOPE, rng=rng)
+    (bound,) = estimator.bounds(
+        worlds, delta=delta, confidences=(confidence,), samples=samples, rng=rng
+    )
+    return bound
 
 
 def estimates(
-    estimator: Estimator, world: World, *, delta: float, confidence: float, runs: int, n: int
+    estimator: Estimator,
+    world: World,
+    *,
+    delta: float,
+    confidences: tuple[float, ...],
+    runs: int,
+    n: int,
 ) -> NDArray[np.float64]:
-    """Bounds from ``runs`` independent experiments of n scores a world: (runs,)."""
-    found = np.empty(runs)
-    for run, seed in enumerate(np.random.SeedSequence(2026).spawn(runs)):
-        draws, choices = seed.spawn(2)
-        a, b = world.draw(np.random.default_rng(draws), n)
-        bound = estimate(estimator, a, b, delta=delta, confidence=confidence, seed=choices)
-        found[run] = bound.epsilon
+    """Bounds from ``runs`` experiments of n scores a world, (runs, len(confidences))."""
+    worlds, found = worlds_of(world.a, world.b), np.empty((runs, len(confidences)))
+    for run, rng in enumerate(np.random.default_rng(2026).spawn(runs)):
+        bounds = estimator.bounds(worlds, delta=delta, confidences=confidences, samples=n, rng=rng)
+        found[run] = [bound.epsilon for bound in bounds]
     return found
 
 
 def check_calibration(estimator: Estimator) -> None:
     """The bound is above the truth in no more runs than its confidence allows."""
     for name, world in WORLDS.items():
-        for delta, confidence in ((0.0, 0.6), (0.0, 0.95), (0.3, 0.95)):
+        for delta in (0.0, 0.3):
             truth = world.truth(delta)
             if math.isinf(truth):
                 continue
-            found = estimates(
-                estimator, world, delta=delta, confidence=confidence, runs=RUNS, n=400
-            )
-            misses = int(np.count_nonzero(found > truth + 1e-12))
-            p = stats.binom.sf(misses - 1, RUNS, 1 - confidence)
-            assert p >= P_VALUE, (
-                f"{name} at delta {delta}: above the truth {truth:.4g} in {misses} of {RUNS} runs "
-                f"at confidence {confidence} (p = {p:.1e})"
-            )
+            levels = (0.6, 0.95)
+            found = estimates(estimator, world, delta=delta, confidences=levels, runs=RUNS, n=400)
+            for misses, confidence in zip(
+                np.count_nonzero(found > truth + 1e-12, axis=0).tolist(), levels, strict=True
+            ):
+                p = stats.binom.sf(misses - 1, RUNS, 1 - confidence)
+                assert p >= P_VALUE, (
+                    f"{name} at delta {delta}: above the truth {truth:.4g} in {misses} of {RUNS} "
+                    f"runs at confidence {confidence} (p = {p:.1e})"
+                )
 
 
 def check_power(estimator: Estimator) -> None:
     """With 20,000 scores a world, half of a leak of 1 is found, whichever world shows it."""
     for world in (response(1.0), laplace(1.0), gaussian(1.0)):
         delta = 0.01 if math.isinf(world.truth(0.0)) else 0.0
-        a, b = world.draw(np.random.default_rng(1), 20_000)
-        for one, other in ((a, b), (b, a)):
-            found = estimate(estimator, one, other, delta=delta).epsilon
+        for one, other in ((world.a, world.b), (world.b, world.a)):
+            worlds = worlds_of(one, other)
+            found = estimate(estimator, worlds, delta=delta, samples=20_000).epsilon
             assert found >= 0.5 * world.truth(delta), f"{found} of {world.truth(delta)}"
     # An output of one world only: infinite in that direction, ln 2 in the other.
-    always, half = np.ones(20_000), coin(0.5)(np.random.default_rng(2), 20_000)
-    for one, other in ((always, half), (half, always)):
-        assert estimate(estimator, one, other).epsilon >= 3.0, "one direction is not tried"
+    for one, other in ((coin(1.0), coin(0.5)), (coin(0.5), coin(1.0))):
+        found = estimate(estimator, worlds_of(one, other), samples=20_000).epsilon
+        assert found >= 3.0, "one direction is not tried"
 
 
 def check_edges(estimator: Estimator) -> None:
-    """Ties show nothing, infinite scores are ordered, and worlds may differ in size."""
-    flat = np.zeros(1_000)
-    assert estimate(estimator, flat, flat).epsilon == 0.0, "a leak in constant scores"
-    sure = np.full(1_000, np.inf)
-    assert estimate(estimator, sure, -sure).epsilon > 1.0, "infinite scores are not ordered"
-    a, b = response(4.0).draw(np.random.default_rng(3), 4_000)
-    found = estimate(estimator, a, b[:1_000]).epsilon
-    assert 0.0 < found < math.inf, f"{found} where the worlds differ in size"
+    """Ties show nothing, and infinite scores are ordered."""
+    flat = coin(0.0)
+    assert estimate(estimator, worlds_of(flat, flat)).epsilon == 0.0, "a leak in constant scores"
+    found = estimate(estimator, _sure(math.inf)).epsilon
+    assert found > 1.0, "infinite scores are not ordered"
+
+
+def check_largest(estimator: Estimator) -> None:
+    """What draws can show is what they do show of worlds without noise; ``needed`` inverts it."""
+    for samples, delta, confidence in ((100, 0.0, 0.95), (3_000, 1e-3, 0.9), (30_000, 0.05, 0.999)):
+        largest = estimator.largest(samples, delta=delta, confidence=confidence)
+        shown = estimate(
+            estimator, _sure(1.0), samples=samples, delta=delta, confidence=confidence
+        ).epsilon
+        assert abs(shown - largest) <= 1e-9, f"{shown} of at most {largest} at {samples} samples"
+        needed = estimator.needed(largest, delta=delta, confidence=confidence)
+        assert needed > samples, f"{needed} samples for more than {samples} can show"
+        few, enough = (
+            estimator.largest(needed + more, delta=delta, confidence=confidence) for more in (-1, 0)
+        )
+        assert few <= largest + 1e-8 < enough + 2e-8, f"{needed} samples are not the fewest"
+
+
+def check_draws(estimator: Estimator) -> None:
+    """Draws are streamed, none are left out, none are made twice, and none are changed."""
+    drawn, sizes = [], []
+    law = laplace(1.0)
+
+    def draw(world: int, size: int, rng: np.random.Generator) -> Scores:
+        scores = (law.a, law.b)[world](rng, size)
+        drawn.append((scores, scores.copy()))
+        sizes.append(size)
+        return scores
+
+    worlds = Worlds(names=("world a", "world b"), scope=SCOPE, draw=draw)
+    bound = estimate(estimator, worlds, samples=4 * BLOCK)
+    assert max(sizes) <= BLOCK, f"{max(sizes)} scores at once"
+    assert sum(sizes) == bound.samples == 8 * BLOCK, f"{sum(sizes)} draws, {bound.samples} told"
+    firsts = [float(before[0]) for _, before in drawn]
+    assert len(set(firsts)) == len(firsts), "a generator was used twice"
+    for after, before in drawn:
+        assert np.array_equal(after, before), "the scores of a world were changed"
+
+
+def check_confidences(estimator: Estimator) -> None:
+    """Bounds at several confidences come from the same draws, and less error shows less."""
+    law = response(1.0)
+    worlds, rng = worlds_of(law.a, law.b), np.random.default_rng(6)
+    found = estimator.bounds(worlds, delta=0.0, confidences=(0.9, 0.999), samples=2_000, rng=rng)
+    assert [bound.confidence for bound in found] == [0.9, 0.999], "not the confidences asked for"
+    assert found[0].epsilon > found[1].epsilon, "less error does not show less"
+    alone = estimate(estimator, worlds, confidence=0.9, samples=2_000, seed=6)
+    assert found[0] == alone, "another confidence changes the first bound"
 
 
 def check_determinism(estimator: Estimator) -> None:
-    """Equal generators give equal bounds, and the scores stay as they were."""
-    a, b = laplace(1.0).draw(np.random.default_rng(4), 2_000)
-    before = a.copy(), b.copy()
-    first, again = (estimate(estimator, a, b, seed=5) for _ in range(2))
+    """Equal generators give equal bounds."""
+    law = laplace(1.0)
+    worlds = worlds_of(law.a, law.b)
+    first, again = (estimate(estimator, worlds, samples=2_000, seed=5) for _ in range(2))
     assert first == again, "equal generators gave different bounds"
-    assert np.array_equal(a, before[0]), "the scores of world a were changed"
-    assert np.array_equal(b, before[1]), "the scores of world b were changed"
 
 
 def check_refusal(estimator: Estimator) -> None:
-    """NaN, too few scores, another shape, and senseless deltas and confidences are refused."""
-    good = np.arange(100.0)
-    for a, b in (
-        (np.append(good, np.nan), good),
-        (good, np.append(good, np.nan)),
-        (np.array([]), good),
-        (good, good[:, None]),
-    ):
-        _refused(partial(estimate, estimator, a, b), f"scores {a.shape}, {b.shape}")
+    """NaN, too few scores, objects, and senseless deltas and confidences are refused."""
+    good = coin(0.5)
+    for name, bad in {
+        "NaN": lambda rng, n: np.full(n, np.nan),
+        "a score more": lambda rng, n: np.zeros(n + 1),
+        "objects": lambda rng, n: np.full(n, None),
+    }.items():
+        for one, other in ((bad, good), (good, bad)):
+            _refused(partial(estimate, estimator, worlds_of(one, other)), name)
+    fair = worlds_of(good, good)
+    _refused(partial(estimate, estimator, fair, samples=3), "three samples")
     for delta in (-0.1, 1.0, math.nan):
-        _refused(partial(estimate, estimator, good, good, delta=delta), f"delta={delta}")
+        _refused(partial(estimate, estimator, fair, delta=delta), f"delta={delta}")
     for confidence in (0.0, 1.0, math.nan):
-        wrong = partial(estimate, estimator, good, good, confidence=confidence)
+        wrong = partial(estimate, estimator, fair, confidence=confidence)
         _refused(wrong, f"confidence={confidence}")
+
+
+def _sure(size: float) -> Worlds:
+    """Worlds without noise, whose scores are this much above and below 0."""
+    return worlds_of(lambda rng, n: np.full(n, size), lambda rng, n: np.full(n, -size))
 
 
 def _refused(call: Callable[[], Bound], what: str) -> None:
@@ -209,8 +273,10 @@ def _refused(call: Callable[[], Bound], what: str) -> None:
 
 def check_statement(estimator: Estimator) -> None:
     """A lower bound, in the scope, at the delta and the confidence asked for, and sourced."""
-    a, b = response(1.0).draw(np.random.default_rng(6), 500)
-    bound = estimate(estimator, a, b[:300], delta=0.01, confidence=0.9)
+    law = response(1.0)
+    bound = estimate(
+        estimator, worlds_of(law.a, law.b), delta=0.01, confidence=0.9, samples=400, seed=6
+    )
     assert bound.side is Side.LOWER, f"a bound from the side {bound.side}"
     assert bound.scope == SCOPE, f"a bound in [{bound.scope}]"
     assert bound.delta == 0.01, f"a bound at delta {bound.delta} for 0.01"
@@ -225,6 +291,9 @@ CHECKS = (
     check_refusal,
     check_edges,
     check_determinism,
+    check_draws,
+    check_confidences,
+    check_largest,
     check_power,
     check_calibration,
 )

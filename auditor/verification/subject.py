@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,16 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-
-BLOCK, BLOCK_ENTRIES = 1 << 16, 1 << 22
-"""Most outputs drawn at once, and most entries of them: what bounds the memory of a verification,
-whatever the number of draws. The first block of a stream is small, to learn how wide outputs are.
-"""
-_FIRST_BLOCK = 64
-
-
-class UnevenOutputs(InputError):
-    """Outputs whose shape depends on the input, where one shape was expected."""
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT
+from fedrec_auditor.auditor.verification.words import in_words
+from fedrec_auditor.auditor.worlds import Worlds, checked_outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +66,7 @@ class Subject:
 
         InputError if it raised, or gave another number of outputs, ragged ones, objects or NaN.
         """
-        return _outputs(self.answer(value, rng, size), value, size)
+        return checked_outputs(self.answer(value, rng, size), size, f"the input {value!r}")
 
     def shapes(self) -> Subject:
         """The same randomizer, of whose outputs only the shape is shown, as a word.
@@ -96,17 +89,13 @@ class Subject:
 
         return Subject(self.name, call, True)
 
-    def blocks(
-        self, value: Any, seed: np.random.SeedSequence, samples: int
-    ) -> Iterator[NDArray[Any]]:
-        """``samples`` outputs in blocks, see ``BLOCK``, each from a generator of its own."""
-        step = _FIRST_BLOCK
-        while samples > 0:
-            rng = np.random.default_rng(seed.spawn(1)[0])
-            block = self.draw(value, rng, min(step, samples))
-            yield block
-            samples -= len(block)
-            step = min(BLOCK, max(1, BLOCK_ENTRIES // max(1, block[0].size)))
+    def worlds(self, inputs: Sequence[Any]) -> Worlds:
+        """A world for each of ``inputs``: the outputs of this randomizer for it."""
+        return Worlds(
+            names=tuple(in_words(value) for value in inputs),
+            scope=ONE_REPORT,
+            draw=lambda world, size, rng: self.draw(inputs[world], rng, size),
+        )
 
 
 def _takes_size(randomizer: Callable[..., Any]) -> bool:
@@ -129,34 +118,3 @@ def _fresh(value: Any) -> Any:
         return copy.deepcopy(value)
     except Exception:  # whatever a foreign class raises
         return value
-
-
-def _outputs(drawn: Any, value: Any, samples: int) -> NDArray[Any]:
-    try:
-        array = np.asarray(drawn)
-    except ValueError as error:
-        raise InputError(
-            f"Expected outputs of one shape for the input {value!r}, got ragged ones. "
-            "Return the same shape every time."
-        ) from error
-    if array.ndim == 0 or len(array) != samples:
-        came = f"a {type(drawn).__name__}" if array.dtype == object else f"shape {array.shape}"
-        raise InputError(
-            f"Expected {samples} outputs for the input {value!r}, got {came}. "
-            "Return `size` outputs along the first axis."
-        )
-    if array.dtype.kind not in "biufUS":
-        raise InputError(
-            f"Expected numbers or strings for the input {value!r}, got {_kind(array)}. "
-            "Return an encoding of it: the numbers in it as an array, or its JSON."
-        )
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise InputError(
-            f"Expected outputs without NaN for the input {value!r}, got some. Mend the callable."
-        )
-    return array
-
-
-def _kind(array: NDArray[Any]) -> str:
-    """What an array of something else than numbers and strings holds, in a word."""
-    return type(array.ravel()[0]).__name__ if array.dtype == object else array.dtype.name

@@ -16,16 +16,19 @@ from fedrec_auditor.accountants.statements.bound import (
     check_delta,
     check_epsilon,
 )
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.measure import measure
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.exact.divergence import NoCurve
 from fedrec_auditor.auditor.verification.exact.fit import check_fit
 from fedrec_auditor.auditor.verification.exact.law import Law
 from fedrec_auditor.auditor.verification.exact.search import exact_search
 from fedrec_auditor.auditor.verification.exact.space import Space
-from fedrec_auditor.auditor.verification.sampled.measure import measured
-from fedrec_auditor.auditor.verification.sampled.pair import pair_from
+from fedrec_auditor.auditor.verification.pair import pair_from
 from fedrec_auditor.auditor.verification.subject import Subject
 from fedrec_auditor.auditor.verification.verification import ONE_REPORT, Check, Status, Verification
+from fedrec_auditor.auditor.worlds import UnevenOutputs
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -76,7 +79,7 @@ def verify_ldp(
     _check(mechanism, epsilon, delta, samples, confidence, seed)
     subject = Subject.of(mechanism)
     draws = samples or (SIZED_SAMPLES if subject.sized else SINGLE_SAMPLES)
-    search, measure, look, fit = np.random.SeedSequence(seed).spawn(4)
+    search, measuring, look, fit = np.random.SeedSequence(seed).spawn(4)
 
     given = _given(inputs)
     fits: tuple[Check, ...] = ()
@@ -99,14 +102,15 @@ def verify_ldp(
                 law, scope=ONE_REPORT, epsilon=epsilon, delta=delta, inputs=given, seed=search
             )
     if bound is None:
-        bound = measured(
-            subject,
-            chosen,
+        claim = Claim(
             epsilon=epsilon,
             delta=delta,
-            samples=draws,
-            confidence=confidence,
-            seed=measure,
+            scope=ONE_REPORT,
+            statement="(epsilon, delta)-LDP",
+            source="whoever asks",
+        )
+        bound = _measured(
+            subject, chosen, claim, samples=draws, confidence=confidence, seed=measuring
         )
     checks = run_checks(
         subject,
@@ -117,6 +121,31 @@ def verify_ldp(
         mechanism=cast("Mechanism", mechanism) if law else None,
     )
     return Verification.of(bound, epsilon=epsilon, delta=delta, checks=(*fits, *checks))
+
+
+def _measured(
+    subject: Subject,
+    inputs: Sequence[Any],
+    claim: Claim,
+    *,
+    samples: int,
+    confidence: float,
+    seed: np.random.SeedSequence,
+) -> Bound:
+    """The measured bound; outputs whose shape depends on the input are measured by their shape."""
+    rng = np.random.default_rng(seed)
+    for source in (subject, subject.shapes()):
+        with suppress(UnevenOutputs):
+            return measure(
+                source.worlds(inputs),
+                (claim,),
+                JointBinomial(),
+                delta=claim.delta,
+                confidence=confidence,
+                samples=samples,
+                rng=rng,
+            ).bound
+    raise AssertionError("shapes are words, which have one shape")
 
 
 def _check(

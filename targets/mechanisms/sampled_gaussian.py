@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import signal, stats
-from scipy.special import ndtr
+from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.composition import CurveBelow, curve_below
+from fedrec_auditor.accountants.losses.pairs import ListedPair, normal_masses
 from fedrec_auditor.targets.mechanisms.base import Domain
 from fedrec_auditor.targets.mechanisms.parts.additive import (
     _LOG_ROOT_TAU,
@@ -26,10 +27,8 @@ if TYPE_CHECKING:
 
 _CELLS, _REACH = 1 << 15, 9.5
 """Cells of one sum, which reach so many standard deviations beyond the outermost centers."""
-_ERROR, _LOSSES = 0.02, 1 << 16
-"""Losses are rounded down by so much in all, or to so many of them."""
-_ROUNDING, _TAIL, _RARE = 2.0**-52, 1e-15, 1e-40
-"""Of the convolution: lost a round, cut off in all; and cells that are left out."""
+_RARE = -92.0
+"""Log-probability below which a cell is left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +43,9 @@ class SampledGaussian:
     ``opposite`` 0 this is the Poisson-sampled Gaussian with both directions of adding and removing;
     it is one as well where a fixed number of rows is drawn, as far as the rows of one unit go.
 
-    ``divergence`` is a lower bound: losses are rounded down to a grid before they are composed,
-    which costs 0.02 of epsilon or a few thousandths of it. The ratio of the two laws rises with the
-    sum, so it bounds any system from below, too, whose shifts are at least these.
+    ``divergence`` is a lower bound: sums are seen in cells, and their losses on a grid
+    (``curve_below``). The ratio of the two laws rises with the sum, so it bounds any system from
+    below, too, whose shifts are at least these.
 
     The value is 1 if the unit is there, else 0. Outputs are sums divided by sqrt(local_steps) z,
     (rounds,). Source: Abadi et al. 2016, section 3.2, for the pair of mixtures.
@@ -104,14 +103,13 @@ class SampledGaussian:
 
     def divergence(self, epsilon: float) -> float:
         """What all rounds together reach at least, of presence against absence."""
-        curve = _composed(
+        return _composed(
             1.0 / self._unit,
             self.opposite / self._unit,
             self.sampling_probability,
             self.local_steps,
             self.rounds,
-        )
-        return max(0.0, curve.divergence(epsilon) - _TAIL - self.rounds * _ROUNDING)
+        ).divergence(epsilon)
 
     def event(self) -> DpEvent:
         """Every step's Gaussian, as if it were told which the unit is in: more than is seen."""
@@ -152,53 +150,23 @@ def _log_mixture(
     return np.asarray(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Curve:
-    """Losses (first + i) step, i = 0, 1, ..., of probability at least ``tails[i] - tails[i + 1]``.
-
-    ``scaled[i]`` is the sum over j >= i of their probabilities times e^(loss i - loss j).
-    """
-
-    step: float
-    first: int
-    tails: NDArray[np.float64]
-    scaled: NDArray[np.float64]
-
-    def divergence(self, epsilon: float) -> float:
-        """The mean of max(0, 1 - e^(epsilon - loss)), in constant time."""
-        i = max(0, math.ceil(epsilon / self.step) - self.first)
-        if i >= len(self.tails):
-            return 0.0
-        above = math.exp(min(0.0, epsilon - (self.first + i) * self.step))
-        return float(self.tails[i] - above * self.scaled[i])
-
-
 @lru_cache(maxsize=8)
-def _composed(up: float, down: float, rate: float, steps: int, rounds: int) -> _Curve:
-    """Losses of all rounds, from 0 on, of the unit's presence against its absence.
-
-    Every cell of a sum has the probability that it has, and the loss at its lower end.
-    """
-    from dp_accounting.pld.common import self_convolve
-
+def _composed(up: float, down: float, rate: float, steps: int, rounds: int) -> CurveBelow:
+    """All rounds together, of the unit's presence against its absence, one output a cell."""
     counts, log_law = _draws(steps, rate)
-    x = np.linspace(-down * steps - _REACH, up * steps + _REACH, _CELLS + 1)
-    likely = log_law > -100.0  # what is left out of the presence's law only lowers the curve
-    there = _log_mixture(x, up, counts[likely], log_law[likely])
-    gone = _log_mixture(x, -down, counts, log_law) if down else -_LOG_ROOT_TAU - 0.5 * x * x
-    cells = np.zeros(_CELLS)
-    for count, log_p in zip(counts[likely], log_law[likely], strict=True):
-        z = x - count * up
-        # Differences of whichever tail is small: the other would cancel.
-        cells += math.exp(log_p) * np.where(z[1:] <= 0, np.diff(ndtr(z)), -np.diff(ndtr(-z)))
-    seen = cells > _RARE
-    loss, cells = (there - gone)[:-1][seen], cells[seen]
-    step = max(_ERROR / rounds, float(np.ptp(loss)) / _LOSSES)
-    place = np.floor(loss / step).astype(np.int64)
-    low = int(place.min())
-    shift, mass = self_convolve(np.bincount(place - low, weights=cells), rounds, _TAIL)
-    first = rounds * low + int(shift)
-    kept = np.maximum(np.asarray(mass)[max(0, -first) :], 0.0)
-    back = kept[::-1]
-    scaled = signal.lfilter([1.0], [1.0, -math.exp(-step)], back)[::-1]
-    return _Curve(step, max(first, 0), np.cumsum(back)[::-1], scaled)
+    inner = np.linspace(-down * steps - _REACH, up * steps + _REACH, _CELLS)
+    edges = np.concatenate([[-np.inf], inner, [np.inf]])
+    there = _log_masses(edges, up, counts, log_law)
+    gone = _log_masses(edges, -down, counts, log_law) if down else normal_masses(edges)
+    seen = (there > _RARE) & (gone > -np.inf)
+    return curve_below(((ListedPair.of((there - gone)[seen], there[seen]), rounds),))
+
+
+def _log_masses(
+    edges: NDArray[np.float64], shift: float, counts: NDArray[Any], log_law: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Log-probabilities of the cells between ``edges`` under the mixture of unit normal laws."""
+    found = np.full(len(edges) - 1, -np.inf)
+    for count, log_p in zip(counts, log_law, strict=True):
+        found = np.logaddexp(found, log_p + normal_masses(edges - count * shift))
+    return found

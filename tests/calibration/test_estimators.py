@@ -35,7 +35,7 @@ def test_miss_rate_over_many_runs(
     if math.isinf(WIDER[world].truth(delta)):
         delta = 0.01
     truth = WIDER[world].truth(delta)
-    asked = {"delta": delta, "confidence": confidence, "runs": RUNS}
+    asked = {"delta": delta, "confidences": (confidence,), "runs": RUNS}
     found = estimates(estimator, WIDER[world], n=2_000, **asked)
     misses = int(np.count_nonzero(found > truth + 1e-12))
     print(f"\n{world}, {asked}: over {truth:.4g} in {misses} ({misses / RUNS:.2%})")
@@ -45,6 +45,6 @@ def test_miss_rate_over_many_runs(
 @pytest.mark.parametrize("n", [1_000, 10_000, 100_000])
 def test_power_against_a_doubled_epsilon(estimator: Estimator, n: int) -> None:
     """A claim of 0.5 on a mechanism of 1.0 is refuted in at least 90% of runs from n = 1,000."""
-    found = estimates(estimator, response(1.0), delta=0.0, confidence=0.95, runs=200, n=n)
+    found = estimates(estimator, response(1.0), delta=0.0, confidences=(0.95,), runs=200, n=n)
     print(f"\nn={n}: median bound {np.median(found):.4f} of 1, refuted {np.mean(found > 0.5):.3f}")
     assert np.mean(found > 0.5) >= 0.9

@@ -18,13 +18,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedrec_auditor.auditor.estimators.clopper_pearson import (
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )
+from fedrec_auditor.auditor.measure import measure
 from fedrec_auditor.auditor.testing.estimators import gaussian
-from fedrec_auditor.auditor.verification.sampled.lower_bound import sampled_lower_bound
-from fedrec_auditor.auditor.verification.sampled.measure import measured
 from fedrec_auditor.auditor.verification.subject import Subject
 from fedrec_auditor.auditor.verification.verification import ONE_REPORT
 
@@ -46,29 +47,31 @@ class Honest:
 
 def bounds(honest: Honest, runs: int, seed: int) -> Iterator[float]:
     for child in np.random.SeedSequence(seed).spawn(runs):
-        yield sampled_lower_bound(
-            Subject.of(honest.call),
-            list(honest.inputs),
-            scope=ONE_REPORT,
+        bound = JointBinomial().bound(
+            Subject.of(honest.call).worlds(honest.inputs),
             delta=honest.delta,
-            samples=honest.samples,
             confidence=0.95,
-            seed=child,
-        ).epsilon
+            samples=honest.samples,
+            rng=np.random.default_rng(child),
+        )
+        yield bound.epsilon
 
 
 def accusations(honest: Honest, claim: float, runs: int, seed: int) -> int:
     """How many of so many verifications accuse of more than ``claim``."""
+    said = Claim(
+        epsilon=claim, delta=honest.delta, scope=ONE_REPORT, statement="a claim", source="a test"
+    )
     return sum(
-        measured(
-            Subject.of(honest.call),
-            list(honest.inputs),
-            epsilon=claim,
+        measure(
+            Subject.of(honest.call).worlds(honest.inputs),
+            (said,),
+            JointBinomial(),
             delta=honest.delta,
-            samples=honest.samples,
             confidence=0.95,
-            seed=child,
-        ).epsilon
+            samples=honest.samples,
+            rng=np.random.default_rng(child),
+        ).bound.epsilon
         > claim + 1e-12
         for child in np.random.SeedSequence(seed).spawn(runs)
     )

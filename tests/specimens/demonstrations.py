@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.demonstrations.base import Contest, Transcript
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, WorstCase
 from fedrec_auditor.auditor.demonstrations.parts.one_bit import one_bit
 from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
@@ -24,15 +25,19 @@ class Sound:
     target = "dplcf-ap"
     entries: tuple[str, ...] = ("7",)
 
-    def violation(self) -> Contest | Transcript:
+    def violation(self) -> DistinguishingGame | WorstCase:
         return one_bit(DplcfAp(), self.samples)
 
-    def control(self) -> Contest | Transcript:
+    def control(self) -> DistinguishingGame | WorstCase:
         return one_bit(DplcfSp(), self.samples)
 
 
-def sound() -> Contest:
-    """The contest of the sound one."""
+def _changed(game: DistinguishingGame, **worlds: Any) -> DistinguishingGame:
+    return replace(game, worlds=replace(game.worlds, **worlds))
+
+
+def sound() -> DistinguishingGame:
+    """The game of the sound one."""
     return one_bit(DplcfAp(), 1_000)
 
 
@@ -61,76 +66,74 @@ class Elsewhere(Sound):
 class Wider(Sound):
     """Measures a user where one interaction is claimed."""
 
-    def violation(self) -> Contest:
+    def violation(self) -> DistinguishingGame:
         wider = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
-        return replace(sound(), scope=wider)
+        return _changed(sound(), scope=wider)
 
 
 @dataclass(frozen=True)
 class Exact(Sound):
     """Measures at delta 0 a claim for delta 0.1."""
 
-    def violation(self) -> Contest:
-        contest = sound()
-        return replace(contest, claim=replace(contest.claim, delta=0.1))
+    def violation(self) -> DistinguishingGame:
+        game = sound()
+        return replace(game, claim=replace(game.claim, delta=0.1))
 
 
 @dataclass(frozen=True)
 class Undecided(Sound):
     """Has a statistic that is NaN now and then."""
 
-    def violation(self) -> Contest:
-        contest = sound()
+    def violation(self) -> DistinguishingGame:
+        game = sound()
 
         def sample(world: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-            bits = contest.sample(world, size, rng)
+            bits = game.worlds.draw(world, size, rng)
             return np.where(bits > 0, bits, np.nan)
 
-        return replace(contest, sample=sample)
+        return _changed(game, draw=sample)
 
 
 @dataclass(frozen=True)
 class Short(Sound):
     """Gives a number less than it was asked for."""
 
-    def violation(self) -> Contest:
-        contest = sound()
-        return replace(contest, sample=lambda w, size, rng: contest.sample(w, size - 1, rng))
+    def violation(self) -> DistinguishingGame:
+        game = sound()
+        return _changed(game, draw=lambda w, size, rng: game.worlds.draw(w, size - 1, rng))
 
 
 @dataclass(frozen=True)
 class Unseeded(Sound):
     """Draws from a generator of its own."""
 
-    def control(self) -> Contest:
-        contest, own = one_bit(DplcfSp(), 1_000), np.random.default_rng(0)
-        return replace(contest, sample=lambda w, size, rng: contest.sample(w, size, own))
+    def control(self) -> DistinguishingGame:
+        game, own = one_bit(DplcfSp(), 1_000), np.random.default_rng(0)
+        return _changed(game, draw=lambda w, size, rng: game.worlds.draw(w, size, own))
 
 
 @dataclass(frozen=True)
 class Lumpy(Sound):
     """Depends on how many runs are drawn at once, and does not say so."""
 
-    def control(self) -> Contest:
-        contest = sound()
-        return replace(
-            contest, sample=lambda w, size, rng: contest.sample(w, size, rng) + size / 100
-        )
+    def control(self) -> DistinguishingGame:
+        game = sound()
+        return _changed(game, draw=lambda w, size, rng: game.worlds.draw(w, size, rng) + size / 100)
 
 
-def transcript(epsilon: float, **more: object) -> Transcript:
+def worst_case(epsilon: float, **more: object) -> WorstCase:
     """One of DPLCF-AP's, with a bound of so much."""
-    contest = sound()
+    game = sound()
     witness = Witness(input_a="1", input_b="0", output="0", probability_a=0.0, probability_b=0.6)
     bound = Bound(
-        epsilon=epsilon, side=Side.LOWER, scope=contest.scope, source="exact", witness=witness
+        epsilon=epsilon, side=Side.LOWER, scope=game.worlds.scope, source="exact", witness=witness
     )
-    return Transcript(
-        system=contest.system,
-        claim=contest.claim,
+    return WorstCase(
+        system=game.system,
+        claim=game.claim,
         bound=replace(bound, **more),  # type: ignore[arg-type]
         statistic="the bit",
-        population=contest.population,
+        population=game.population,
     )
 
 
@@ -138,32 +141,32 @@ def transcript(epsilon: float, **more: object) -> Transcript:
 class Weak(Sound):
     """Has an exact bound that refutes nothing."""
 
-    def violation(self) -> Transcript:
-        return transcript(0.5)
+    def violation(self) -> WorstCase:
+        return worst_case(0.5)
 
 
 @dataclass(frozen=True)
 class Sampled(Sound):
     """Calls exact what was sampled."""
 
-    def violation(self) -> Transcript:
-        return transcript(3.0, samples=100)
+    def violation(self) -> WorstCase:
+        return worst_case(3.0, samples=100)
 
 
 @dataclass(frozen=True)
 class Upper(Sound):
     """Takes an upper bound for a lower one."""
 
-    def violation(self) -> Transcript:
-        return transcript(3.0, side=Side.UPPER)
+    def violation(self) -> WorstCase:
+        return worst_case(3.0, side=Side.UPPER)
 
 
 @dataclass(frozen=True)
 class Overshooting(Sound):
     """Has a control above its claim."""
 
-    def control(self) -> Transcript:
-        return transcript(3.0)
+    def control(self) -> WorstCase:
+        return worst_case(3.0)
 
 
 BROKEN_DEMONSTRATIONS = (

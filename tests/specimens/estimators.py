@@ -9,25 +9,32 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson, event_epsilon
+from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
+from fedrec_auditor.auditor.estimators.parts.binomial_limits import event_epsilon
+from fedrec_auditor.auditor.worlds import Worlds
 
 
 class _Held(ClopperPearson):
     """The sound estimator, with one thing wrong in each heir."""
 
-    def bound(self, scores_a: Any, scores_b: Any, **asked: Any) -> Bound:
-        sound = super().bound(scores_a, scores_b, **asked)
-        return self._wrong(sound, np.asarray(scores_a), np.asarray(scores_b), asked)
+    def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
+        return tuple(self._wrong(sound, worlds, asked) for sound in super().bounds(worlds, **asked))
 
-    def _wrong(self, sound: Bound, a: Any, b: Any, asked: dict[str, Any]) -> Bound:
+    def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
         return sound
+
+
+def _scores(worlds: Worlds, asked: dict[str, Any]) -> list[Any]:
+    streams = asked["rng"].spawn(2)
+    return [worlds.sample(w, asked["samples"], rng) for w, rng in enumerate(streams)]
 
 
 class ChoosesOnItsScores(_Held):
     """The largest bound over all thresholds, on the very scores that it certifies."""
 
-    def _wrong(self, sound: Bound, a: Any, b: Any, asked: dict[str, Any]) -> Bound:
-        thresholds, alpha = np.unique(np.concatenate([a, b])), 1 - asked["confidence"]
+    def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
+        a, b = _scores(worlds, asked)
+        thresholds, alpha = np.unique(np.concatenate([a, b])), 1 - sound.confidence
         n, m = len(a), len(b)
         in_a, in_b = (np.searchsorted(np.sort(s), thresholds) for s in (a, b))
         found = [
@@ -41,7 +48,8 @@ class ChoosesOnItsScores(_Held):
 class PointEstimate(_Held):
     """The log-ratio of two observed shares, without limits."""
 
-    def _wrong(self, sound: Bound, a: Any, b: Any, asked: dict[str, Any]) -> Bound:
+    def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
+        a, b = _scores(worlds, asked)
         p, q = np.mean(a >= 0.5), np.mean(b >= 0.5)
         found = math.log((p - asked["delta"]) / q) if p - asked["delta"] > q > 0 else 0.0
         return replace(sound, epsilon=max(found, sound.epsilon))
@@ -50,63 +58,84 @@ class PointEstimate(_Held):
 class ForgetsDelta(_Held):
     """Measures at delta 0 and says that it holds at the delta asked for."""
 
-    def _wrong(self, sound: Bound, a: Any, b: Any, asked: dict[str, Any]) -> Bound:
-        return replace(
-            ClopperPearson().bound(a, b, **{**asked, "delta": 0.0}), delta=asked["delta"]
-        )
+    def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
+        rest = {**asked, "delta": 0.0, "confidences": (sound.confidence,)}
+        return replace(ClopperPearson().bounds(worlds, **rest)[0], delta=asked["delta"])
 
 
 class OneConfidence(_Held):
     """Certifies at one half, whatever was asked for."""
 
-    def _wrong(self, sound: Bound, a: Any, b: Any, asked: dict[str, Any]) -> Bound:
-        return replace(
-            ClopperPearson().bound(a, b, **{**asked, "confidence": 0.5}),
-            confidence=asked["confidence"],
-        )
+    def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
+        (found,) = ClopperPearson().bounds(worlds, **{**asked, "confidences": (0.5,)})
+        return replace(found, confidence=sound.confidence)
 
 
 class FindsNothing(_Held):
     """Never wrong, and of no use."""
 
-    def _wrong(self, sound: Bound, a: Any, b: Any, asked: dict[str, Any]) -> Bound:
+    def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
         return replace(sound, epsilon=0.0)
 
 
 class OneDirection(_Held):
     """Holds world a against world b, and never the other way round."""
 
-    def _wrong(self, sound: Bound, a: Any, b: Any, asked: dict[str, Any]) -> Bound:
+    def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
         swapped = sound.witness is not None and sound.witness.input_a == "world b"
         return replace(sound, epsilon=0.0) if swapped else sound
 
 
 class OwnChoices(_Held):
-    """Splits by the operating system's generator instead of the one it is given."""
+    """Draws by the operating system's generator instead of the one it is given."""
 
-    def bound(self, scores_a: Any, scores_b: Any, **asked: Any) -> Bound:
-        return super().bound(scores_a, scores_b, **{**asked, "rng": np.random.default_rng()})
+    def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
+        return super().bounds(worlds, **{**asked, "rng": np.random.default_rng()})
 
 
 class SwallowsNan(_Held):
     """Takes a score that is no number for a zero."""
 
-    def bound(self, scores_a: Any, scores_b: Any, **asked: Any) -> Bound:
-        return super().bound(np.nan_to_num(scores_a), np.nan_to_num(scores_b), **asked)
+    def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
+        def draw(world: int, size: int, rng: np.random.Generator) -> Any:
+            scores = worlds.draw(world, size, rng)
+            return np.nan_to_num(scores) if scores.dtype.kind == "f" else scores
+
+        return super().bounds(replace(worlds, draw=draw), **asked)
 
 
 class SortsInPlace(_Held):
     """Leaves the scores in another order."""
 
-    def _wrong(self, sound: Bound, a: Any, b: Any, asked: dict[str, Any]) -> Bound:
-        a.sort()
-        return sound
+    def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
+        def draw(world: int, size: int, rng: np.random.Generator) -> Any:
+            scores = worlds.draw(world, size, rng)
+            if scores.dtype.kind == "f":
+                scores.sort()
+            return scores
+
+        return super().bounds(replace(worlds, draw=draw), **asked)
+
+
+class AllAtOnce(_Held):
+    """Holds all scores in memory."""
+
+    def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
+        _scores(worlds, {**asked, "rng": np.random.default_rng(0)})
+        return super().bounds(worlds, **asked)
+
+
+class Boasts(_Held):
+    """Says that its draws can show more than they can."""
+
+    def largest(self, samples: int, *, delta: float, confidence: float) -> float:
+        return super().largest(2 * samples, delta=delta, confidence=confidence)
 
 
 class UpperSide(_Held):
     """Says that its lower bound is an upper one."""
 
-    def _wrong(self, sound: Bound, a: Any, b: Any, asked: dict[str, Any]) -> Bound:
+    def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
         return replace(sound, side=Side.UPPER)
 
 
@@ -120,5 +149,7 @@ BROKEN_ESTIMATORS = (
     OwnChoices(),
     SwallowsNan(),
     SortsInPlace(),
+    AllAtOnce(),
+    Boasts(),
     UpperSide(),
 )

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.demonstrations.base import Contest
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
 from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
+from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
@@ -25,23 +26,25 @@ class _FirstBit:
 
     system: FlippedKnn
 
-    def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.int8]:
         profile = Interactions.of(np.array([[1.0 - world, 1.0]]), name="neighbours")
         bits = self.system.upload(profile, None, rng, size).components["bits"]
         assert isinstance(bits, Dense)
-        return bits.values[:, 0].astype(np.float64)
+        return bits.values[:, 0].astype(np.int8)
 
 
-def one_bit(system: FlippedKnn, samples: int) -> Contest:
+def one_bit(system: FlippedKnn, samples: int) -> DistinguishingGame:
     """The claim for one interaction against the bit that is uploaded for it."""
-    return Contest(
+    return DistinguishingGame(
         system=system,
         claim=claim_in(system, _POPULATION, _SCOPE),
-        scope=_SCOPE,
+        worlds=Worlds(
+            names=("item 0 in the history", "item 0 not in the history"),
+            scope=_SCOPE,
+            draw=_FirstBit(system),
+            statistic="the bit received for item 0",
+        ),
         delta=0.0,
-        worlds=("item 0 in the history", "item 0 not in the history"),
-        statistic="the bit received for item 0",
-        sample=_FirstBit(system),
         samples=samples,
         population=_POPULATION,
     )

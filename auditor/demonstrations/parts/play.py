@@ -11,9 +11,9 @@ import numpy as np
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.verdict import Verdict, judge
 from fedrec_auditor.auditor import accounting
-from fedrec_auditor.auditor.demonstrations.base import Contest, Demonstration, Transcript
+from fedrec_auditor.auditor.demonstrations.base import Demonstration, DistinguishingGame, WorstCase
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.games import neighbours
+from fedrec_auditor.auditor.measure import measure
 from fedrec_auditor.reports.record import (
     ClaimRow,
     DemonstrationRow,
@@ -50,7 +50,7 @@ def runs(name: str) -> int:
     """Runs a world of a demonstration and its control: how long it takes, roughly."""
     demonstration: Demonstration = FAMILIES["demonstrations"].member(name)()
     sides = (demonstration.violation(), demonstration.control())
-    return sum(side.samples for side in sides if isinstance(side, Contest))
+    return sum(side.samples for side in sides if isinstance(side, DistinguishingGame))
 
 
 def show(
@@ -68,15 +68,15 @@ def show(
     ``quick`` plays with a tenth of the runs, 20,000 a world at least.
     """
     trials, findings, notes, errors = [], [], [], []
-    contests = ("violation", demonstration.violation()), ("control", demonstration.control())
-    for (part, contest), coins in zip(contests, rng.spawn(2), strict=True):
-        bound, alarm = _measured(contest, confidence, quick, coins)
-        trials.append(_row(contest, bound))
-        finding = _finding(contest, bound, alarm)
+    games = ("violation", demonstration.violation()), ("control", demonstration.control())
+    for (part, game), stream in zip(games, rng.spawn(2), strict=True):
+        bound, alarm = _measured(game, confidence, quick, stream)
+        trials.append(_row(game, bound))
+        finding = _finding(game, bound, alarm)
         if part == "violation" or finding.verdict is Verdict.UNSOUND:
             findings.append(finding)
-        if isinstance(contest, Contest) and _size(contest, quick) < contest.samples:
-            notes.append(f"Quick: the {part} had a tenth of its {contest.samples:,} runs a world.")
+        if isinstance(game, DistinguishingGame) and _size(game, quick) < game.samples:
+            notes.append(f"Quick: the {part} had a tenth of its {game.samples:,} runs a world.")
     violation, control = trials
     if control.exceeds:
         errors.append(
@@ -97,39 +97,47 @@ def show(
     return Shown(row=row, findings=tuple(findings), errors=tuple(errors))
 
 
-def _size(contest: Contest, quick: bool) -> int:
+def _size(game: DistinguishingGame, quick: bool) -> int:
     if not quick:
-        return contest.samples
-    return min(contest.samples, max(contest.samples // QUICK_SHARE, QUICK_LEAST))
+        return game.samples
+    return min(game.samples, max(game.samples // QUICK_SHARE, QUICK_LEAST))
 
 
 def _measured(
-    contest: Contest | Transcript, confidence: float, quick: bool, rng: np.random.Generator
+    game: DistinguishingGame | WorstCase, confidence: float, quick: bool, rng: np.random.Generator
 ) -> tuple[Bound, Bound | None]:
     """The lower bound, and that at the confidence of an alarm where it was sampled."""
-    if isinstance(contest, Transcript):
-        return contest.bound, None
-    duel = neighbours.play(contest, confidence=confidence, rng=rng, samples=_size(contest, quick))
-    return duel.bound, duel.alarm
+    if isinstance(game, WorstCase):
+        return game.bound, None
+    found = measure(
+        game.worlds,
+        (game.claim,),
+        game.estimator,
+        delta=game.delta,
+        confidence=confidence,
+        samples=_size(game, quick),
+        rng=rng,
+    )
+    return found.bound, found.alarm
 
 
-def _finding(contest: Contest | Transcript, bound: Bound, alarm: Bound | None) -> Finding:
+def _finding(game: DistinguishingGame | WorstCase, bound: Bound, alarm: Bound | None) -> Finding:
     """The claim judged by this bound, and by what an accountant proves of the same system."""
-    question = Question(claim=contest.claim, scope=bound.scope, delta=bound.delta)
-    if contest.population is None:
+    question = Question(claim=game.claim, scope=bound.scope, delta=bound.delta)
+    if game.population is None:
         return Finding.of(
-            contest.system.name,
-            contest.claim,
+            game.system.name,
+            game.claim,
             bound.scope,
-            judge(contest.claim, scope=bound.scope, delta=bound.delta, measured=bound),
+            judge(game.claim, scope=bound.scope, delta=bound.delta, measured=bound),
             delta=bound.delta,
             accounted=None,
             measured=bound,
         )
     return accounting.answer(
-        contest.system,
+        game.system,
         question,
-        contest.population,
+        game.population,
         exact=() if alarm is not None else (bound,),
         sampled=() if alarm is None else (bound,),
         alarms=() if alarm is None else (alarm,),
@@ -137,13 +145,17 @@ def _finding(contest: Contest | Transcript, bound: Bound, alarm: Bound | None) -
     )
 
 
-def _row(contest: Contest | Transcript, bound: Bound) -> TrialRow:
+def _row(game: DistinguishingGame | WorstCase, bound: Bound) -> TrialRow:
+    if isinstance(game, DistinguishingGame):
+        worlds, statistic = game.worlds.names, game.worlds.statistic
+    else:
+        worlds, statistic = (), game.statistic
     return TrialRow(
-        target=contest.system.name,
-        settings=_settings(contest.system),
-        claim=ClaimRow.of(contest.claim),
-        worlds=contest.worlds if isinstance(contest, Contest) else None,
-        statistic=contest.statistic,
+        target=game.system.name,
+        settings=_settings(game.system),
+        claim=ClaimRow.of(game.claim),
+        worlds=(worlds[0], worlds[1]) if worlds else None,
+        statistic=statistic,
         bound=MeasuredRow.of(bound),
     )
 

@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.estimators.clopper_pearson import clopper_pearson_lower, event_epsilon
+from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
+    clopper_pearson_lower,
+    event_epsilon,
+)
 from fedrec_auditor.auditor.verification.verification import Check, Status
 
 FALSE_ALARM = 1e-6

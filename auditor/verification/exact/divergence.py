@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.auditor.exact.table import Table
 from fedrec_auditor.auditor.verification.exact.integral import AGREEMENT, edges_around, integrate
 from fedrec_auditor.auditor.verification.exact.law import Law
 from fedrec_auditor.auditor.verification.exact.outputs import Outputs, sums_to_one
 from fedrec_auditor.auditor.verification.exact.rounding import unlost
-from fedrec_auditor.auditor.verification.exact.table import Table
 from fedrec_auditor.auditor.verification.words import in_words
 
 _DRAWS, _FINE = 2048, 1025
@@ -69,7 +69,8 @@ class Divergence:
         self._check_mass(np.exp(laws).sum(axis=1), a, b)
         if not self.outputs.shape:
             laws = unlost(laws, self.claim)
-        return self._table(laws, a, b, lambda k: in_words(outputs[k])).bound(self.scope, self.delta)
+        table = self._table(laws, a, b, lambda k: in_words(outputs[k]))
+        return table.lower_bound(self.scope, self.delta)
 
     def _integrated(self, a: Any, b: Any) -> Bound:
         drawn = np.concatenate([self.law.draw(value, _DRAWS, self.seed) for value in (a, b)])
@@ -91,7 +92,7 @@ class Divergence:
         # Masses off by a relative r: P(1 - r) - delta against Q(1 + r).
         r = 10.0 * AGREEMENT
         table = self._table(laws, a, b, lambda k: f"[{cells.low[k]:g}, {cells.high[k]:g}]")
-        bound = table.bound(self.scope, min(self.delta / (1.0 - r), math.nextafter(1.0, 0.0)))
+        bound = table.lower_bound(self.scope, min(self.delta / (1.0 - r), math.nextafter(1.0, 0.0)))
         return replace(
             bound, epsilon=max(0.0, bound.epsilon - 2.0 * math.atanh(r)), delta=self.delta
         )

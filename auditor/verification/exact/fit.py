@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.estimators.parts.statistics import step_of
 from fedrec_auditor.auditor.verification.exact.integral import edges_around, integrate
 from fedrec_auditor.auditor.verification.exact.law import Law
-from fedrec_auditor.auditor.verification.exact.outputs import step_of
 from fedrec_auditor.auditor.verification.subject import Subject
 from fedrec_auditor.auditor.verification.verification import Check, Status
 from fedrec_auditor.auditor.verification.words import in_words

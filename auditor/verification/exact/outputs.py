@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.auditor.estimators.parts.statistics import step_of
 from fedrec_auditor.auditor.verification.exact.law import Law
 
 if TYPE_CHECKING:
@@ -19,9 +20,8 @@ _SHOWN_INPUTS = 16
 _MOST = 1 << 14
 _REACH = 2.0 ** np.arange(-6, 12.5, 0.5)
 _STEPS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 256.0, 4096.0])
-# A grid needs so many different values, and at most so many steps between them; entries of vectors
-# that are looked at for one.
-_FEWEST_ON_GRID, _FINEST, _GRIDS = 9, 2.0**22, 64
+# Entries of vectors that are looked at for a grid.
+_GRIDS = 64
 # Beyond, whole numbers leave int64.
 _FARTHEST = 2.0**62
 WHOLE = 1e-9
@@ -192,19 +192,6 @@ class Outputs:
         columns = np.tile(np.arange(flat.shape[1]), len(ends))
         rows[np.arange(ends.size), columns] = ends.ravel()
         return self._rounded(rows.reshape(-1, *self.shape))
-
-
-def step_of(values: NDArray[np.float64]) -> float:
-    """The distance of numbers (n,) that lie on a grid: 1 for whole ones, 0 where there is none."""
-    different = np.unique(values[np.isfinite(values)])
-    if np.all(different == np.rint(different)):
-        return 1.0
-    if len(different) < _FEWEST_ON_GRID:
-        return 0.0
-    steps = (different - different[0]) / np.diff(different).min()
-    if steps[-1] > _FINEST or np.abs(steps - np.rint(steps)).max() > 1e-4:
-        return 0.0
-    return float((different[-1] - different[0]) / np.rint(steps[-1]))
 
 
 def _between(column: NDArray[Any], step: float, origin: float) -> NDArray[Any]:

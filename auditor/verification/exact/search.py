@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.exact.lower_bound import exact_lower_bound
+from fedrec_auditor.auditor.exact.table import Table
 from fedrec_auditor.auditor.verification.exact.divergence import Divergence
 from fedrec_auditor.auditor.verification.exact.law import Law, identity
 from fedrec_auditor.auditor.verification.exact.outputs import WHOLE, Outputs
@@ -22,7 +23,6 @@ from fedrec_auditor.auditor.verification.exact.ratio import Found, Ratio
 from fedrec_auditor.auditor.verification.exact.rounding import in_singles, unlost
 from fedrec_auditor.auditor.verification.exact.space import Space
 from fedrec_auditor.auditor.verification.exact.steering import simplest, worst
-from fedrec_auditor.auditor.verification.exact.table import Table
 from fedrec_auditor.auditor.verification.words import in_words
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _exhaustive(
     def bound(rows: list[int]) -> Bound:
         return Table(
             laws[rows], lambda i: name_input(listed[rows[i]]), lambda j: name_output(every[j])
-        ).bound(scope, delta)
+        ).lower_bound(scope, delta)
 
     found = bound(list(range(len(listed))))
     which = "inputs given" if space.given else "inputs"

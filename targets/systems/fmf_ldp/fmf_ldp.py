@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.statements.scope import (
     any_pair,
 )
 from fedrec_auditor.accountants.statements.sizes import Sizes
-from fedrec_auditor.accountants.theorems.shuffling import hiding
+from fedrec_auditor.accountants.theorems.shuffling import anonymity_set_size
 from fedrec_auditor.targets.components import Floats, Reports
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -295,7 +295,7 @@ class FmfLdp(Reporting, ImplicitMf):
 
     def hidden(self, n_users: int) -> int:
         """All users but those who collude: a proxy hides nobody among these."""
-        return hiding(n_users, self.colluding)
+        return anonymity_set_size(n_users, self.colluding)
 
     def uses(self, horizon: Horizon) -> int:
         """Reports of a user within ``horizon``."""

@@ -11,9 +11,22 @@ from dp_accounting.pld import privacy_loss_distribution as library
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.losses.composition import Uses, epsilon_above, epsilon_below
+from fedrec_auditor.accountants.losses import composition
+from fedrec_auditor.accountants.losses.composition import (
+    Uses,
+    curve_below,
+    distribution_of_sum,
+    epsilon_above,
+    epsilon_below,
+)
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
-from fedrec_auditor.accountants.losses.pairs import AtomicPair, GaussianPair, LaplacePair, Reversed
+from fedrec_auditor.accountants.losses.pairs import (
+    AtomicPair,
+    GaussianPair,
+    LaplacePair,
+    ListedPair,
+    Reversed,
+)
 from fedrec_auditor.accountants.losses.sampled_pairs import FixedSize, Poisson, Revealed
 from fedrec_auditor.auditor.testing.parts.events import response
 
@@ -136,6 +149,66 @@ def test_an_impossible_output_is_told_with_its_probability() -> None:
     assert math.isinf(epsilon_above(((pair, 3),), 0.0297))
     assert math.isinf(epsilon_below(((pair, 3),), 0.0297))
     assert epsilon_above(((pair, 3),), 0.0298) == pytest.approx(0, abs=1e-9)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 50), st.floats(-3, 3)), min_size=1, max_size=8),
+    st.floats(0.01, 0.7),
+    st.floats(0, 3),
+)
+def test_the_grid_dominates_and_keeps_both_masses(
+    outputs: list[tuple[int, float]], step: float, epsilon: float
+) -> None:
+    mass = np.array([float(w) for w, _ in outputs])
+    mass /= mass.sum()
+    loss = np.array([at for _, at in outputs])
+    pair = ListedPair.of(loss, np.log(mass))
+    (grid,) = composition._discretized(((pair, 1),), [(loss.min(), loss.max())], step, True)
+    exact = float(mass @ -np.expm1(np.minimum(epsilon - loss, 0.0)))
+    points = (grid.low + np.arange(len(grid.mass))) * step
+    assert grid.mass @ -np.expm1(np.minimum(epsilon - points, 0.0)) >= exact - 1e-12
+    assert grid.mass.sum() == pytest.approx(1.0)
+    assert grid.mass @ np.exp(-points) == pytest.approx(mass @ np.exp(-loss))
+
+
+@pytest.mark.parametrize(
+    "uses",
+    [
+        ((GaussianPair(0.4), 30),),
+        ((Poisson(GaussianPair(1.0), 0.1), 200),),
+        ((LaplacePair(0.5), 12), (GaussianPair(0.3), 5)),
+        ((AtomicPair.of((0.0, 0.9), (0.3, 0.09), infinite=0.01), 3),),
+    ],
+)
+def test_the_curve_from_below_meets_the_bounds_at_every_delta(uses: Uses) -> None:
+    """Below the proof at the same delta, and within 2% of what is found for one delta alone."""
+    curve = curve_below(uses)
+    for delta in (1e-7, 1e-4, 1e-2, 0.2):
+        above, below = epsilon_above(uses, delta), epsilon_below(uses, delta)
+        if math.isfinite(above):
+            assert curve.divergence(above) <= delta
+        if math.isfinite(below) and below > 0.1:
+            assert curve.divergence(0.98 * below - 0.02) >= delta
+
+
+@given(
+    st.lists(st.floats(0.01, 1.0), min_size=1, max_size=6),
+    st.lists(st.floats(0.01, 1.0), min_size=1, max_size=4),
+    st.integers(1, 5),
+    st.integers(-3, 3),
+)
+def test_sums_of_integers_have_the_convolved_law(
+    one: list[float], two: list[float], count: int, low: int
+) -> None:
+    first, second = np.array(one) / sum(one), np.array(two) / sum(two)
+    slow = second
+    for _ in range(count):
+        slow = np.convolve(slow, first)
+    found = distribution_of_sum(
+        [(first, low, count), (second, -1, 1)], count * low - 1, len(slow) + 5
+    )
+    assert found[: len(slow)] == pytest.approx(slow, abs=1e-14)
+    assert found[len(slow) :] == pytest.approx(np.zeros(5), abs=1e-14)
 
 
 @pytest.mark.parametrize(

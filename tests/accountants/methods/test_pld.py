@@ -29,7 +29,7 @@ from fedrec_auditor.accountants.events.leaves import (
     RevealedSamplingDpEvent,
 )
 from fedrec_auditor.accountants.losses.sampled_pairs import Poisson
-from fedrec_auditor.accountants.losses.three_point import Ternary
+from fedrec_auditor.accountants.losses.three_point_loss import ThreePointLoss
 from fedrec_auditor.accountants.methods.pld import Pld, _pair
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.methods.rdp import Rdp
@@ -129,12 +129,13 @@ def test_opposite_flips_are_covered() -> None:
 
 
 @pytest.mark.parametrize(("p", "q"), [(0.7, 0.2), (0.2, 0.7), (0.9, 0.3), (1.0, 0.4), (0.3, 0.3)])
-def test_the_ternary_pair_is_the_larger_of_both_directions(p: float, q: float) -> None:
-    pair = Ternary.of(BitFlipDpEvent(p, q))
+def test_the_three_point_pair_is_the_larger_of_both_directions(p: float, q: float) -> None:
+    pair = ThreePointLoss.of(BitFlipDpEvent(p, q))
+    rest = pair.uninformative
     for a in np.geomspace(1e-3, 1e3, 61):
         ours = sum(
             max(0.0, x - a * y)
-            for x, y in ((pair.high, pair.low), (pair.silent, pair.silent), (pair.low, pair.high))
+            for x, y in ((pair.likely, pair.unlikely), (rest, rest), (pair.unlikely, pair.likely))
         )
         both = [max(0.0, x - a * y) + max(0.0, 1 - x - a * (1 - y)) for x, y in ((p, q), (q, p))]
         assert ours == pytest.approx(max(both), abs=1e-12)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.theorems.conversion_rules import Group, Total
+from fedrec_auditor.accountants.theorems.conversion_rules import ConversionRule, Group, Total
 
 Law = NDArray[np.float64]
 EPSILONS = st.floats(0.0, 3.0)
@@ -70,8 +70,8 @@ def test_bits_flipped_together_have_exactly_the_group_epsilon(size: int, epsilon
     """k randomized responses, all inputs changed: k eps is attained at delta 0, and not below."""
     zero, one = response(epsilon)
     p, q = product([zero] * size), product([one] * size)
-    for law in (Group(size), Total(size)):
-        total, delta = law.forward(epsilon, 0.0)
+    for rule in (Group(size), Total(size)):
+        total, delta = rule.forward(epsilon, 0.0)
         assert delta == 0.0
         assert either_way(p, q, total) <= 1e-12
         assert math.log(p.max() / q[p.argmax()]) == pytest.approx(total, abs=1e-9)
@@ -142,23 +142,23 @@ def test_replacing_costs_one_plus_e_to_the_epsilon_times_delta() -> None:
 def test_the_way_back_undoes_the_way_there(
     data: st.DataObject, size: int, epsilon: float, delta: float
 ) -> None:
-    law: Group | Total = Group(size) if data.draw(st.booleans()) else Total(size)
-    total, grown = law.forward(epsilon, delta)
+    rule: ConversionRule = Group(size) if data.draw(st.booleans()) else Total(size)
+    total, grown = rule.forward(epsilon, delta)
     if grown < 1.0:
-        assert law.backward(total, grown) == pytest.approx((epsilon, delta), rel=1e-9, abs=1e-300)
-    assert law.backward(total, 0.0) == pytest.approx((epsilon, 0.0))
+        assert rule.backward(total, grown) == pytest.approx((epsilon, delta), rel=1e-9, abs=1e-300)
+    assert rule.backward(total, 0.0) == pytest.approx((epsilon, 0.0))
 
 
-@pytest.mark.parametrize("law", [Group(7), Total(7), Total(7, 1e-6)])
-def test_extremes_print_and_do_not_crash(law: Group | Total) -> None:
-    assert law.forward(0.0, 0.0)[0] == 0.0
-    assert law.forward(1e6, 0.0)[0] == pytest.approx(7e6)
-    assert law.forward(math.inf, 0.0)[0] == math.inf
-    assert law.forward(math.inf, 1e-5)[0] == math.inf
+@pytest.mark.parametrize("rule", [Group(7), Total(7), Total(7, 1e-6)])
+def test_extremes_print_and_do_not_crash(rule: ConversionRule) -> None:
+    assert rule.forward(0.0, 0.0)[0] == 0.0
+    assert rule.forward(1e6, 0.0)[0] == pytest.approx(7e6)
+    assert rule.forward(math.inf, 0.0)[0] == math.inf
+    assert rule.forward(math.inf, 1e-5)[0] == math.inf
     assert Group(7).forward(1e6, 1e-5) == (7e6, 1.0)
     assert Group(7).forward(0.0, 1e-5) == pytest.approx((0.0, 7e-5))
     assert Group(7).forward(1e-300, 1e-5)[1] == pytest.approx(7e-5)
-    assert str(law)
+    assert str(rule)
 
 
 def test_counts_and_numbers_that_make_no_sense_are_refused() -> None:
@@ -166,9 +166,9 @@ def test_counts_and_numbers_that_make_no_sense_are_refused() -> None:
         for kind in (Group, Total):
             with pytest.raises(InputError, match="count"):
                 kind(count)  # type: ignore[arg-type]
-    laws_of_two: tuple[Group | Total, ...] = (Group(2), Total(2))
-    for law in laws_of_two:
-        for move in (law.forward, law.backward):
+    rules_of_two: tuple[ConversionRule, ...] = (Group(2), Total(2))
+    for rule in rules_of_two:
+        for move in (rule.forward, rule.backward):
             with pytest.raises(InputError, match="epsilon"):
                 move(-1.0, 0.0)
             with pytest.raises(InputError, match="delta"):

@@ -38,8 +38,8 @@ def test_without_noise_every_copy_takes_the_systems_step() -> None:
 
 def test_changes_lie_on_the_bound_and_apart_by_half_of_what_two_users_can() -> None:
     """alpha3 S / M in units of (2 S z / M) / sqrt(1 - h): 16 sqrt(0.3) / 2 = 4.38."""
-    contest = DpPrivRecStep().violation()
-    near, far = (contest.sample(w, RUNS, np.random.default_rng(w)) for w in (0, 1))
+    game = DpPrivRecStep().violation()
+    near, far = (game.worlds.draw(w, RUNS, np.random.default_rng(w)) for w in (0, 1))
     expected = 16 * math.sqrt(0.3) / 2
     apart = (near.mean() - far.mean()) / far.std()
     assert abs(apart - expected) < 5.5 * math.sqrt((2 + expected**2 / 2) / RUNS)
@@ -47,9 +47,9 @@ def test_changes_lie_on_the_bound_and_apart_by_half_of_what_two_users_can() -> N
 
 
 def test_repaired_the_step_multiplies_the_noise() -> None:
-    contest = DpPrivRecStep().control()
-    near, far = (contest.sample(w, RUNS, np.random.default_rng(w)) for w in (0, 1))
+    game = DpPrivRecStep().control()
+    near, far = (game.worlds.draw(w, RUNS, np.random.default_rng(w)) for w in (0, 1))
     expected = math.sqrt(0.3) / 2
     apart = (near.mean() - far.mean()) / far.std()
     assert abs(apart - expected) < 5.5 * math.sqrt((2 + expected**2 / 2) / RUNS)
-    assert contest.claim.epsilon == DpPrivRecStep().violation().claim.epsilon
+    assert game.claim.epsilon == DpPrivRecStep().violation().claim.epsilon

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.verdict import refutes
-from fedrec_auditor.auditor.demonstrations.base import Contest
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
 from fedrec_auditor.auditor.demonstrations.hfl_counted_steps import HflCountedSteps
 from fedrec_auditor.auditor.demonstrations.hfl_divisor import HflDivisor
 from fedrec_auditor.auditor.demonstrations.hfl_drawn_rows import HflDrawnRows
 from fedrec_auditor.auditor.demonstrations.hfl_fitted_embeddings import HflFittedEmbeddings
 from fedrec_auditor.auditor.demonstrations.lfl_replaced_noise import LflReplacedNoise
 from fedrec_auditor.auditor.demonstrations.lfl_turned_gradient import LflTurnedGradient
-from fedrec_auditor.auditor.demonstrations.parts.beyond import Beyond
-from fedrec_auditor.auditor.games.neighbours import play
+from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import Beyond
+from fedrec_auditor.auditor.measure import measure
 from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
 from fedrec_auditor.targets.streams import Streams
 
@@ -34,16 +34,16 @@ ALL: tuple[Any, ...] = (
 )
 
 
-def sampled(contest: Contest, runs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def sampled(game: DistinguishingGame, runs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Scores of either world; those of which an event is made, where one is."""
-    draw = contest.sample.scores if isinstance(contest.sample, Beyond) else contest.sample
+    draw = game.worlds.draw.scores if isinstance(game.worlds.draw, Beyond) else game.worlds.draw
     zero, one = (draw(world, runs, np.random.default_rng(world)) for world in (0, 1))
     return zero, one
 
 
-def shift(contest: Contest, runs: int) -> tuple[float, float]:
+def shift(game: DistinguishingGame, runs: int) -> tuple[float, float]:
     """How far world 0 is from world 1, the standard normal one, and the standard error of that."""
-    zero, one = sampled(contest, runs)
+    zero, one = sampled(game, runs)
     assert abs(one.mean()) < 6 / math.sqrt(runs) + 0.01
     assert abs(one.std() - 1) < 6 / math.sqrt(2 * runs) + 0.04
     return float(zero.mean() - one.mean()), math.sqrt(2 / runs)
@@ -51,9 +51,9 @@ def shift(contest: Contest, runs: int) -> tuple[float, float]:
 
 @pytest.mark.parametrize("member", ALL)
 def test_an_epsilon_of_one_is_claimed_of_both_sides(member: Any) -> None:
-    for contest in (member().violation(), member().control()):
-        assert contest.claim.epsilon == pytest.approx(1.0, abs=2e-4)
-        assert contest.delta == contest.claim.delta == 1e-5
+    for game in (member().violation(), member().control()):
+        assert game.claim.epsilon == pytest.approx(1.0, abs=2e-4)
+        assert game.delta == game.claim.delta == 1e-5
 
 
 @pytest.mark.parametrize("omega", [0.3, 0.6])
@@ -68,19 +68,19 @@ def test_the_joint_statistic_has_the_law_of_both_rounds(omega: float) -> None:
         masked=10,
         replaced=10,
     )
-    for contest, mu in (
+    for game, mu in (
         (member.violation(), law.mu),
         (member.control(), law.sensitivity / law.sigma),
     ):
-        found, error = shift(contest, 60_000)
+        found, error = shift(game, 60_000)
         assert abs(found - mu) < 6 * error + 0.002 * mu
 
 
 def test_all_rounds_add_up() -> None:
     """sqrt(T T')/z apart, of which the claim has sqrt(T')/z; the rate falls a little."""
     member = HflCountedSteps()
-    for contest, steps in ((member.violation(), 100), (member.control(), 10)):
-        found, error = shift(contest, 8_000)
+    for game, steps in ((member.violation(), 100), (member.control(), 10)):
+        found, error = shift(game, 8_000)
         mu = math.sqrt(steps) / member.noise_multiplier
         assert 0.95 * mu - 6 * error < found < mu + 6 * error
 
@@ -104,13 +104,13 @@ def test_the_entry_alone_is_pushed_once_in_twenty() -> None:
 def test_one_rating_moves_the_gradient_as_far_as_nine() -> None:
     """8.8 times 2 R^(3/2) for 100 other ratings; the statistic has that over ten steps."""
     member = HflFittedEmbeddings()
-    contest = member.violation()
-    assert isinstance(contest.sample, Beyond)
-    turned: Any = contest.sample.scores
+    game = member.violation()
+    assert isinstance(game.worlds.draw, Beyond)
+    turned: Any = game.worlds.draw.scores
     there, missing, first = turned.worlds()
     far = np.linalg.norm(turned.expected(there, first) - turned.expected(missing, first))
     assert far / (2 * 5**1.5) == pytest.approx(8.8, abs=0.05)
-    found, error = shift(contest, 2_000)
+    found, error = shift(game, 2_000)
     mu = math.sqrt(10) / member.noise_multiplier
     assert abs(found - 8.83 * mu) < 6 * error
     repaired, error = shift(member.control(), 2_000)
@@ -119,9 +119,9 @@ def test_one_rating_moves_the_gradient_as_far_as_nine() -> None:
 
 def test_without_noise_the_expected_gradient_is_the_systems() -> None:
     """The adversary's own computation of it, in either world."""
-    contest = HflFittedEmbeddings(others=5).violation()
-    assert isinstance(contest.sample, Beyond)
-    turned: Any = contest.sample.scores
+    game = HflFittedEmbeddings(others=5).violation()
+    assert isinstance(game.worlds.draw, Beyond)
+    turned: Any = game.worlds.draw.scores
     quiet = replace(turned.system, noise_multiplier=1e-6)
     there, missing, first = turned.worlds()
     far = np.linalg.norm(turned.expected(there, first) - turned.expected(missing, first))
@@ -134,9 +134,9 @@ def test_without_noise_the_expected_gradient_is_the_systems() -> None:
 def test_one_rating_moves_the_sum_by_root_three_halves() -> None:
     """Whichever is drawn; a rating alone by 1. 6 standard errors."""
     member = LflTurnedGradient()
-    for contest, far in ((member.violation(), math.sqrt(1.5)), (member.control(), 1.0)):
-        assert isinstance(contest.sample, Beyond)
-        turned: Any = contest.sample.scores
+    for game, far in ((member.violation(), math.sqrt(1.5)), (member.control(), 1.0)):
+        assert isinstance(game.worlds.draw, Beyond)
+        turned: Any = game.worlds.draw.scores
         there, missing, first = turned.worlds()
         (old,) = turned.gradients(missing, first)
         moved = turned.gradients(there, first) - old
@@ -144,15 +144,15 @@ def test_one_rating_moves_the_sum_by_root_three_halves() -> None:
         np.testing.assert_allclose(
             np.einsum("kjf,jf->k", moved, along) / turned.system.sensitivity, far, rtol=2e-3
         )
-        found, error = shift(contest, 60_000)
+        found, error = shift(game, 60_000)
         assert abs(found - far / member.noise_multiplier) < 6 * error + 0.002
 
 
 def test_without_noise_either_gradient_is_drawn_as_often() -> None:
     """What the adversary expects is what the system sends, at 6 standard errors of a coin."""
-    contest = LflTurnedGradient().violation()
-    assert isinstance(contest.sample, Beyond)
-    turned: Any = contest.sample.scores
+    game = LflTurnedGradient().violation()
+    assert isinstance(game.worlds.draw, Beyond)
+    turned: Any = game.worlds.draw.scores
     there, _, first = turned.worlds()
     ratings = sparse.csr_array(np.repeat(there[:1], 400, axis=0))
     quiet = replace(turned.system, noise_multiplier=1e-9)
@@ -185,6 +185,14 @@ def test_noise_doubles_with_half_the_ratings() -> None:
 )
 def test_a_small_play_refutes_the_claim_and_not_the_control(member: Any, runs: int) -> None:
     """The others take the runs of ``auditor run --only claims``."""
-    for contest, violated in ((member.violation(), True), (member.control(), False)):
-        duel = play(contest, confidence=0.95, rng=np.random.default_rng(3), samples=runs)
-        assert refutes(duel.bound, contest.claim) == violated
+    for game, violated in ((member.violation(), True), (member.control(), False)):
+        found = measure(
+            game.worlds,
+            (game.claim,),
+            game.estimator,
+            delta=game.delta,
+            confidence=0.95,
+            samples=runs,
+            rng=np.random.default_rng(3),
+        )
+        assert refutes(found.bound, game.claim) == violated

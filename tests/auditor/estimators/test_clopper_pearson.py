@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +17,15 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scop
 from fedrec_auditor.auditor.estimators import clopper_pearson
 from fedrec_auditor.auditor.estimators.clopper_pearson import (
     ClopperPearson,
-    Event,
+    ThresholdEvent,
     choose,
+)
+from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
     clopper_pearson_upper,
     event_epsilon,
 )
+from fedrec_auditor.auditor.worlds import Worlds
 
 SCOPE = Scope(
     unit=Unit.REPORT,
@@ -30,12 +35,37 @@ SCOPE = Scope(
 )
 
 
-def bound(a: np.ndarray, b: np.ndarray, delta: float = 0.0, seed: int = 0) -> float:
+Law = Callable[[np.random.Generator, int], Any]
+
+
+def worlds(a: Law, b: Law) -> Worlds:
+    return Worlds(
+        names=("world a", "world b"),
+        scope=SCOPE,
+        draw=lambda world, size, rng: (a, b)[world](rng, size),
+    )
+
+
+def bound(a: Law, b: Law, samples: int, delta: float = 0.0, seed: int = 0) -> float:
     return (
         ClopperPearson()
-        .bound(a, b, delta=delta, confidence=0.95, scope=SCOPE, rng=np.random.default_rng(seed))
+        .bound(
+            worlds(a, b),
+            delta=delta,
+            confidence=0.95,
+            samples=samples,
+            rng=np.random.default_rng(seed),
+        )
         .epsilon
     )
+
+
+def coin(p: float) -> Law:
+    return lambda rng, n: (rng.random(n) < p).astype(float)
+
+
+def normal(mean: float) -> Law:
+    return lambda rng, n: rng.normal(mean, 1, n)
 
 
 @given(st.integers(1, 500), st.data(), st.floats(0.001, 0.4))
@@ -57,25 +87,20 @@ def test_event_epsilon_is_the_plain_formula(hits: int, misses: int, delta: float
 
 def test_both_directions_are_tried() -> None:
     """The asymmetric flip tells the worlds apart by the output 0 of the second world only."""
-    rng = np.random.default_rng(0)
-    always_one = np.ones(20_000)
-    mostly_zero = (rng.random(20_000) < math.exp(-1)).astype(float)
+    always_one, mostly_zero = coin(1.0), coin(math.exp(-1))
     for a, b in ((always_one, mostly_zero), (mostly_zero, always_one)):
-        assert bound(a, b) > 6
+        assert bound(a, b, 20_000) > 6
 
 
 def test_bound_approaches_the_truth_from_below() -> None:
     """Randomized response at epsilon 1, 200,000 samples a world: within 5% of the truth."""
-    rng = np.random.default_rng(1)
     p = math.e / (1 + math.e)
-    a, b = (rng.random(200_000) < p).astype(float), (rng.random(200_000) < 1 - p).astype(float)
-    assert 0.95 < bound(a, b) <= 1.0
+    assert 0.95 < bound(coin(p), coin(1 - p), 200_000) <= 1.0
 
 
 def test_delta_is_subtracted() -> None:
-    rng = np.random.default_rng(2)
-    a, b = rng.normal(1, 1, 100_000), rng.normal(0, 1, 100_000)
-    at_zero, at_delta = bound(a, b), bound(a, b, delta=0.01)
+    a, b = normal(1.0), normal(0.0)
+    at_zero, at_delta = bound(a, b, 100_000), bound(a, b, 100_000, delta=0.01)
 
     def curve(epsilon: float) -> float:
         """delta(eps; mu=1) of the Gaussian mechanism, exactly."""
@@ -89,24 +114,39 @@ def test_delta_is_subtracted() -> None:
 
 
 def test_equal_worlds_show_nothing_large() -> None:
-    rng = np.random.default_rng(3)
-    assert bound(rng.random(5_000), rng.random(5_000)) < 0.2
+    def uniform(rng: np.random.Generator, n: int) -> Any:
+        return rng.random(n)
+
+    assert bound(uniform, uniform, 5_000) < 0.2
 
 
 def test_infinite_scores_are_ordered_not_refused() -> None:
-    a, b = np.full(1_000, np.inf), np.full(1_000, -np.inf)
-    assert bound(a, b) > 4
+    high, low = (lambda rng, n, s=sign: np.full(n, s * np.inf) for sign in (1, -1))
+    assert bound(high, low, 1_000) > 4
+
+
+def test_two_worlds_are_found_among_several() -> None:
+    rates = (0.5, 0.4, 0.5, 0.1, 0.5)
+    several = Worlds(
+        names=tuple(map(str, rates)),
+        scope=SCOPE,
+        draw=lambda world, size, rng: rng.random(size) < rates[world],
+    )
+    found = ClopperPearson().bound(
+        several, delta=0.0, confidence=0.95, samples=20_000, rng=np.random.default_rng(0)
+    )
+    assert 0.9 * math.log(5) < found.epsilon < math.log(5)
+    assert found.witness is not None
+    assert (found.witness.input_a, found.witness.input_b) == ("0.5", "0.1")
 
 
 def test_result_says_what_it_rests_on() -> None:
-    rng = np.random.default_rng(4)
     found = ClopperPearson().bound(
-        rng.random(1_000) + 0.5,
-        rng.random(1_200),
+        worlds(lambda rng, n: rng.random(n) + 0.5, lambda rng, n: rng.random(n)),
         delta=0.0,
         confidence=0.9,
-        scope=SCOPE,
-        rng=rng,
+        samples=1_100,
+        rng=np.random.default_rng(4),
     )
     assert found.samples == 2_200
     assert found.confidence == 0.9
@@ -117,12 +157,17 @@ def test_result_says_what_it_rests_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scores", "match"),
-    [(np.array([1.0, np.nan] * 5), "NaN"), (np.ones((4, 2)), "shape"), (np.ones(3), "n >= 4")],
+    ("law", "samples", "match"),
+    [
+        (lambda rng, n: np.full(n, np.nan), 10, "NaN"),
+        (lambda rng, n: np.ones((n, 2)), 10, "one number an output"),
+        (lambda rng, n: np.full(n, "a word"), 10, "one number an output"),
+        (coin(0.5), 3, "samples of at least"),
+    ],
 )
-def test_bad_scores_are_refused(scores: np.ndarray, match: str) -> None:
+def test_bad_scores_are_refused(law: Law, samples: int, match: str) -> None:
     with pytest.raises(InputError, match=match):
-        bound(scores, np.ones(10))
+        bound(law, law, samples)
 
 
 def test_thousands_of_thresholds_are_as_good_as_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,15 +178,15 @@ def test_thousands_of_thresholds_are_as_good_as_all(monkeypatch: pytest.MonkeyPa
     rng = np.random.default_rng(0)
     a, b = rng.normal(1.0, 1.0, 40_000), rng.normal(0.0, 1.0, 40_000)
 
-    def worth(event: Event) -> float:
+    def worth(event: ThresholdEvent) -> float:
         side = stats.norm.sf if event.above else stats.norm.cdf
         inside = side(event.threshold, [1.0, 0.0]) * 1_000_000
-        one, other = inside[::-1] if event.swapped else inside
+        one, other = inside[list(event.worlds)]
         found = event_epsilon(one, 1_000_000, other, 1_000_000, delta=1e-5, alpha=0.05)
         return float(found)
 
-    some = choose(a, b, 1_000_000, 1_000_000, delta=1e-5, alpha=0.05)
+    some = choose((a, b), (0, 1), 1_000_000, delta=1e-5, alpha=0.05)
     monkeypatch.setattr(clopper_pearson, "_MANY", 1 << 20)
-    every = choose(a, b, 1_000_000, 1_000_000, delta=1e-5, alpha=0.05)
+    every = choose((a, b), (0, 1), 1_000_000, delta=1e-5, alpha=0.05)
     assert abs(worth(some) - worth(every)) < 0.02
     assert worth(some) > 2.0

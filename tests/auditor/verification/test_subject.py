@@ -13,7 +13,7 @@ from fedrec_auditor.auditor.verification.subject import Subject
 
 def drawn(call: Any, value: Any, seed: int) -> list[str]:
     shapes = Subject.of(call).shapes()
-    blocks = shapes.blocks(value, np.random.SeedSequence(seed), 1000)
+    blocks = shapes.worlds([value]).blocks(0, 1000, np.random.default_rng(seed))
     return [word for block in blocks for word in np.unique(block).tolist()]
 
 

@@ -13,6 +13,7 @@ from scipy import stats
 from scipy.special import log_ndtr, ndtr
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.composition import distribution_of_sum
 from fedrec_auditor.targets.mechanisms.base import Critical, Domain
 from fedrec_auditor.targets.mechanisms.parts.additive import check_count, check_positive
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import least_variance
@@ -193,10 +194,12 @@ def _totals(rounds: Dropouts) -> tuple[Floats, Floats]:
     """The sum of mu^2 over all rounds, above 0, and its law, from below."""
     squares, chance = rounds.squares()
     step = float(squares.max()) / _CELLS if len(squares) else 1.0
-    one = np.bincount((squares / step).astype(np.int64), weights=chance, minlength=_CELLS + 1)
+    one: Floats = np.bincount(
+        (squares / step).astype(np.int64), weights=chance, minlength=_CELLS + 1
+    )
     one[0] += max(0.0, 1.0 - float(chance.sum()))
     size = rounds.count * _CELLS + 1
-    law = np.fft.irfft(np.fft.rfft(one, 2 * size) ** rounds.count, 2 * size)[:size]
+    law = distribution_of_sum([(one, 0, rounds.count)], 0, size)
     kept = np.flatnonzero(law > _NOISE)
     kept = kept[kept > 0]
     return np.asarray(kept * step), np.asarray(law[kept] - _NOISE)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor import pieces
-from fedrec_auditor.auditor.demonstrations.base import Contest, Transcript
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, WorstCase
 from fedrec_auditor.auditor.demonstrations.parts import play as claims
 from fedrec_auditor.auditor.demonstrations.parts.one_bit import one_bit
 from fedrec_auditor.auditor.demonstrations.parts.play import Shown
@@ -19,23 +19,25 @@ from fedrec_auditor.auditor.plan import Plan
 from fedrec_auditor.reports.record import DemonstrationRow
 from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
-from tests.specimens.demonstrations import transcript
+from tests.specimens.demonstrations import worst_case
+
+Side = DistinguishingGame | WorstCase
 
 
 @dataclass(frozen=True)
 class Pair:
     """A demonstration made of two given sides."""
 
-    one: Contest | Transcript
-    other: Contest | Transcript
+    one: Side
+    other: Side
 
     target = "dplcf-ap"
     entries = ("7",)
 
-    def violation(self) -> Contest | Transcript:
+    def violation(self) -> Side:
         return self.one
 
-    def control(self) -> Contest | Transcript:
+    def control(self) -> Side:
         return self.other
 
 
@@ -44,7 +46,9 @@ VIOLATED = one_bit(DplcfAp(), 1_000)
 
 
 def show(
-    one: Contest | Transcript, other: Contest | Transcript = HONEST, quick: bool = False
+    one: Side,
+    other: Side = HONEST,
+    quick: bool = False,
 ) -> Shown:
     return claims.show(
         "pair", Pair(one, other), confidence=0.95, quick=quick, rng=np.random.default_rng(0)
@@ -62,7 +66,7 @@ def test_a_violation_is_shown_and_its_claim_refuted() -> None:
     assert shown.row.holds
     assert not shown.errors
     assert shown.row.control.bound.epsilon <= 1.0
-    assert shown.row.violation.worlds == VIOLATED.worlds
+    assert shown.row.violation.worlds == VIOLATED.worlds.names
 
 
 def test_settings_are_told_that_are_not_the_papers() -> None:
@@ -71,7 +75,7 @@ def test_settings_are_told_that_are_not_the_papers() -> None:
 
 
 def test_an_exact_transcript_needs_no_samples() -> None:
-    shown = show(transcript(3.0))
+    shown = show(worst_case(3.0))
     (finding,) = shown.findings
     assert finding.verdict is Verdict.VIOLATED
     assert shown.row.violation.bound.samples is None
@@ -80,8 +84,8 @@ def test_an_exact_transcript_needs_no_samples() -> None:
 
 
 def test_too_few_runs_are_said_to_show_nothing() -> None:
-    """Of one upload no epsilon above 1 can be certified, and the claim is not refuted."""
-    shown = show(replace(VIOLATED, samples=4))
+    """Of ten uploads no epsilon above 1 can be certified, and the claim is not refuted."""
+    shown = show(replace(VIOLATED, samples=10))
     assert not shown.row.shown
     assert "Not shown at this size" in shown.row.note
     assert shown.findings[0].verdict is Verdict.UNSUBSTANTIATED
@@ -90,7 +94,7 @@ def test_too_few_runs_are_said_to_show_nothing() -> None:
 
 def test_a_quick_demonstration_takes_a_tenth_and_says_so() -> None:
     shown = show(replace(VIOLATED, samples=300_000), quick=True)
-    assert shown.row.violation.bound.samples == 2 * (15_000 + 2 * 30_000)
+    assert shown.row.violation.bound.samples == 2 * 2 * 30_000
     assert "the violation had a tenth of its 300,000 runs a world" in shown.row.note
     assert shown.row.shown
     small = show(VIOLATED, quick=True)
@@ -111,9 +115,10 @@ def test_more_than_is_proved_raises_the_alarm() -> None:
     def told(world: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return np.full(size, float(world))
 
-    (finding,) = show(replace(HONEST, sample=told)).findings
+    knowing = replace(HONEST, worlds=replace(HONEST.worlds, draw=told))
+    (finding,) = show(knowing).findings
     assert finding.verdict is Verdict.UNSOUND
-    both = show(VIOLATED, other=replace(HONEST, sample=told)).findings
+    both = show(VIOLATED, other=knowing).findings
     assert [f.verdict for f in both] == [Verdict.VIOLATED, Verdict.UNSOUND]
 
 
@@ -143,7 +148,7 @@ def test_the_longest_is_begun_first() -> None:
     order = pieces.begun(work, plan)
     assert sorted(map(str, order)) == sorted(map(str, work))
     assert order[0].step == max(claims.names(), key=claims.runs)
-    assert claims.runs("dplcf-ap-zeros") == 1_000 + 1_000_000
+    assert claims.runs("dplcf-ap-zeros") == 2_000 + 1_000_000
     usual = Plan(targets=("fcf",)).resolved()
     split = pieces.split(usual, usual.targets)
     assert pieces.begun(split, usual) == split

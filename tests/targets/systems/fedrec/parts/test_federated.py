@@ -263,6 +263,7 @@ def play(challenge: Challenge, samples: int = 50_000) -> tuple[float, np.ndarray
         LikelihoodRatio(),
         ClopperPearson(),
         name="likelihood-ratio",
+        claims=(),
         samples=samples,
         delta=0.0,
         confidence=1 - 1e-9,
@@ -272,7 +273,7 @@ def play(challenge: Challenge, samples: int = 50_000) -> tuple[float, np.ndarray
     uploads = challenge.target.upload(
         challenge.profiles, challenge.broadcast, np.random.default_rng(4), 2000
     )
-    return game.bound.epsilon, challenge.read(uploads).reshape(2, -1)
+    return game.measured.bound.epsilon, challenge.read(uploads).reshape(2, -1)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

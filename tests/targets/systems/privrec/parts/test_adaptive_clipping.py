@@ -40,9 +40,16 @@ def test_queries_together_are_the_gaussians_composed(multipliers: tuple[float, .
 @given(SPLITS)
 def test_the_proof_has_the_inverse_of_what_the_algorithm_has(split: AdaptiveClipping) -> None:
     z, h = split.multiplier, split.balance
-    proof = joint_multiplier(1 / (z * math.sqrt(1 - h)), 1 / (z * math.sqrt(h)))
-    assert proof == pytest.approx(1 / z)
-    assert joint_multiplier(z / math.sqrt(1 - h), z / math.sqrt(h)) == pytest.approx(z)
+    of_the_proof = joint_multiplier(1 / (z * math.sqrt(1 - h)), 1 / (z * math.sqrt(h)))
+    assert of_the_proof == pytest.approx(1 / z)
+    of_the_scales = joint_multiplier(z / math.sqrt(1 - h), z / math.sqrt(h))
+    assert of_the_scales == pytest.approx(z)
+
+
+def counted_before_clipping(split: AdaptiveClipping) -> float:
+    """Line 9's noise after the step, with b computed before clipping: both queries tell."""
+    z, h = split.multiplier, split.balance
+    return joint_multiplier(split.as_printed, 2 * z / math.sqrt(h))
 
 
 @given(SPLITS)
@@ -52,6 +59,7 @@ def test_the_repaired_round_keeps_the_multiplier_and_the_printed_one_need_not(
     z, h = split.multiplier, split.balance
     assert split.repaired >= z * (1 - 1e-12)
     assert (split.as_printed < z) is (split.step * math.sqrt(1 - h) > 1)
+    assert counted_before_clipping(split) <= split.as_printed
 
 
 @given(split=SPLITS, counts=st.booleans())
@@ -73,8 +81,7 @@ def test_formulas_are_what_two_clients_do_to_the_release(
         moved = average.center(np.array([3.0])) - average.center(np.array([-9.0]))
         return 1 / float(np.linalg.norm(moved / average.noise_scale))
 
-    share = 2 * split.multiplier / math.sqrt(split.balance)
-    printed = split.as_printed if counts else joint_multiplier(split.as_printed, share)
+    printed = split.as_printed if counts else counted_before_clipping(split)
     assert worth(split.step) == pytest.approx(printed)
     if not counts:
         assert worth(1.0) == pytest.approx(split.repaired)

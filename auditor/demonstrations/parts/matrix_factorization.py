@@ -1,0 +1,124 @@
+"""Games on federated matrix factorization: claims at delta 1e-5, and what many runs look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
+from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
+from fedrec_auditor.auditor.worlds import Worlds
+from fedrec_auditor.targets.components import Component
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import Population, Target
+from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
+
+DELTA = 1e-5
+_RUNS = 1 << 12  # protocols at once, whose numbers stay in the cache
+Scores = Callable[[int, int, np.random.Generator], NDArray[np.float64]]
+"""As ``Worlds.draw``: world, number of runs, generator; one number a run."""
+Sums = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """Whether a run's score reaches ``threshold``: an event fixed beforehand.
+
+    Where the law of a score is known, so is the event that shows most. A selection split of any
+    size would have to find it again, among events too rare to be ranked by it.
+    """
+
+    scores: Scores
+    threshold: float
+
+    def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+        """The event of ``size`` runs, (size,)."""
+        return self.scores(world, size, rng) >= self.threshold
+
+
+def game(
+    system: Target,
+    population: Population,
+    scope: Scope,
+    place: str,
+    *,
+    names: tuple[str, str],
+    draw: Callable[[int, int, np.random.Generator], NDArray[np.float64 | np.bool_]],
+    statistic: str,
+    samples: int,
+    proved: bool = True,
+) -> DistinguishingGame:
+    """The claim that ``system`` makes in ``place`` against two worlds, at ``DELTA``.
+
+    ``proved`` says whether the bound is compared with a proof as well.
+    """
+    return DistinguishingGame(
+        system=system,
+        claim=claim_in(system, population, scope, DELTA, place),
+        worlds=Worlds(names=names, scope=scope, draw=draw, statistic=statistic),
+        delta=DELTA,
+        samples=samples,
+        population=population if proved else None,
+    )
+
+
+def last_aggregate(unit: Unit) -> Scope:
+    """What the server sees of a training by secure aggregation, one of ``unit`` more or less."""
+    return Scope(
+        unit=unit,
+        adjacency=Adjacency.ADD_REMOVE,
+        vantage=Vantage.AGGREGATE,
+        horizon=Horizon.TRAINING,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocols:
+    """Both rounds of messages of one iteration of ``system``, many times over.
+
+    ``ratings`` (users, items), zeros where there are none; ``first`` (items, p) the first item
+    embeddings, which are public. The devices' messages are the system's (``begin``, ``send``), of
+    ``_RUNS`` protocols in one call, every device with a stream of its own. Memory is some 2^12
+    numbers a user, fifty times.
+    """
+
+    system: LflSgdmf
+    ratings: NDArray[np.float32]
+    first: NDArray[np.float32]
+
+    def scores(
+        self, size: int, rng: np.random.Generator, statistic: Callable[[Sums, Sums], Sums]
+    ) -> NDArray[np.float64]:
+        """``statistic`` of ``size`` runs, of the server's view of each.
+
+        That is S, the sum of round 1 that secure aggregation shows, and R, that of the messages in
+        the clear of round 2: both (runs, items, p).
+        """
+        ratings, n = sparse.csr_array(self.ratings), len(self.ratings)
+        users = self.system.begin(ratings, self.first)
+        count = np.array(n)
+        model = {"items": self.first, "first": self.first, "users": count, "survivors": count}
+        out = np.empty(size)
+        for begin in range(0, size, _RUNS):
+            runs = min(_RUNS, size - begin)
+            owners = np.tile(np.arange(n), runs)
+            sent, _ = self.system.send(
+                sparse.csr_array(ratings[owners]),
+                users[owners],
+                model,
+                Streams.spawn(rng, runs * n),
+            )
+            sums = (self._sum(sent[name], runs) for name in ("update", "replacement"))
+            out[begin : begin + runs] = statistic(*sums)
+        return out
+
+    def _sum(self, messages: Component, runs: int) -> Sums:
+        """Of every protocol's devices, which stand together: (runs, items, p)."""
+        every = messages.dense(np.arange(len(messages)))
+        each = every.reshape(runs, len(self.ratings), *self.first.shape)
+        return np.asarray(each.sum(axis=1, dtype=np.float64))

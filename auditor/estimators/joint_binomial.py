@@ -1,0 +1,133 @@
+"""A lower bound on epsilon from guesses of the world: one draw chooses a rule, another tests it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedrec_auditor.accountants.statements.bound import (
+    Bound,
+    Side,
+    Witness,
+    check_confidence,
+    check_delta,
+)
+from fedrec_auditor.auditor.estimators.base import Estimator, check_samples
+from fedrec_auditor.auditor.estimators.parts.decision_rule import (
+    FIRST,
+    SECOND,
+    DecisionRule,
+    SampleBudget,
+)
+from fedrec_auditor.auditor.estimators.parts.joint_binomial_test import JointBinomialTest
+from fedrec_auditor.auditor.estimators.parts.selection_split import SelectionSplit, split_size
+from fedrec_auditor.auditor.worlds import Worlds
+
+
+@dataclass(frozen=True)
+class JointBinomial(Estimator):
+    """Holds at the stated confidence, whatever the outputs are and whatever was learned of them.
+
+    A tenth of the draws of each world (2,000 if that is more, half of them at most, 200,000 at
+    most) selects two worlds and a rule that guesses between them, or abstains, so that the expected
+    bound is largest. What is left of the draws of those two is drawn afresh, a fair coin choosing
+    the world of each output, and only counted: one rule and one limit, so no correction is owed
+    (``JointBinomialTest``).
+    """
+
+    reference = "joint binomial test of guesses, Clopper and Pearson 1934; rule from other samples"
+
+    def bounds(
+        self,
+        worlds: Worlds,
+        *,
+        delta: float,
+        confidences: Sequence[float],
+        samples: int,
+        rng: np.random.Generator,
+    ) -> tuple[Bound, ...]:
+        """See ``Estimator``; outputs are numbers, booleans, strings, or arrays of them.
+
+        Raises UnevenOutputs if the shape of an output depends on the world.
+        """
+        check_delta(delta)
+        alpha = 1 - check_confidence(confidences[0])
+        selecting, counting = rng.spawn(2)
+        split = SelectionSplit.drawn(worlds, check_samples(samples), selecting)
+        draws = 2 * (samples - split.size)
+        a, b, rule = split.choose(SampleBudget(draws=draws, delta=delta, alpha=alpha))
+        used, shape = split.size * len(worlds.names) + draws, split.shape
+        del split
+        coin, *streams = counting.spawn(3)
+        heads = int(coin.binomial(draws, 0.5))
+        drawn = (heads, draws - heads)
+        counts = np.zeros((2, 2), dtype=np.int64)
+        if rule is not None:
+            for row, world, size, stream in zip(counts, (a, b), drawn, streams, strict=True):
+                for block in worlds.blocks(world, size, stream, shape):
+                    row += rule.count(block)
+        test = JointBinomialTest(
+            draws=draws,
+            first=(int(counts[0, 0]), int(counts[1, 0])),
+            second=(int(counts[1, 1]), int(counts[0, 1])),
+            both=rule is not None and SECOND in rule.table,
+        )
+        names = worlds.names[a], worlds.names[b]
+        witness = None if rule is None else _witness(test, rule, names, drawn, worlds.statistic)
+        return tuple(
+            Bound(
+                epsilon=test.epsilon(delta=delta, alpha=1 - check_confidence(confidence)),
+                delta=delta,
+                side=Side.LOWER,
+                scope=worlds.scope,
+                source="guesses of the input, by a rule that other draws chose",
+                confidence=confidence,
+                samples=used,
+                witness=witness,
+            )
+            for confidence in confidences
+        )
+
+    def largest(self, samples: int, *, delta: float, confidence: float) -> float:
+        """The bound if every guess is right: see ``Estimator``.
+
+        Where the outputs are so wide that memory limits the selection split, a little more can be
+        shown.
+        """
+        check_delta(delta)
+        draws = 2 * (samples - split_size(check_samples(samples)))
+        test = JointBinomialTest(draws=draws, first=(draws, 0), both=True)
+        return test.epsilon(delta=delta, alpha=1 - check_confidence(confidence))
+
+
+def _witness(
+    found: JointBinomialTest,
+    rule: DecisionRule,
+    names: tuple[str, str],
+    drawn: tuple[int, int],
+    statistic: str,
+) -> Witness:
+    """The side of the rule that was right more often."""
+    sides = [
+        (found.first, FIRST, names, drawn),
+        (found.second, SECOND, names[::-1], drawn[::-1]),
+    ]
+    (right, wrong), side, (one, other), (n, m) = max(
+        (s for s in sides if s[1] in rule.table), key=lambda s: (s[0][0] + 1) / (s[0][1] + 1)
+    )
+    more = (
+        f"; {other} guessed on {rule.words(-side)} too, right {found.right} of "
+        f"{found.right + found.wrong} times in all"
+        if -side in rule.table
+        else ""
+    )
+    return Witness(
+        input_a=one,
+        input_b=other,
+        output=f"{statistic}: {rule.words(side)}" if statistic else rule.words(side),
+        probability_a=right / max(n, 1),
+        probability_b=wrong / max(m, 1),
+        note=f"shares seen: {right} of {n} draws against {wrong} of {m}{more}",
+    )

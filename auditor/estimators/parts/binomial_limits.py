@@ -1,0 +1,45 @@
+"""Exact confidence limits of proportions, and the epsilon that two of them show."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+
+def clopper_pearson_lower(
+    successes: ArrayLike, trials: ArrayLike, alpha: float
+) -> NDArray[np.float64]:
+    """Exact lower confidence limit of a proportion at level 1 - alpha."""
+    k = np.asarray(successes, dtype=np.float64)
+    limit = special.betaincinv(np.maximum(k, 1), np.asarray(trials) - k + 1, alpha)
+    return np.where(k > 0, limit, 0.0)
+
+
+def clopper_pearson_upper(successes: ArrayLike, trials: int, alpha: float) -> NDArray[np.float64]:
+    """Exact upper confidence limit of a proportion at level 1 - alpha."""
+    k = np.asarray(successes, dtype=np.float64)
+    limit = special.betaincinv(k + 1, np.maximum(trials - k, 1), 1 - alpha)
+    return np.where(k < trials, limit, 1.0)
+
+
+def event_epsilon(
+    hits: ArrayLike,
+    trials: int,
+    misses: ArrayLike,
+    others: int,
+    *,
+    delta: float,
+    alpha: float,
+    share: float = 0.5,
+) -> NDArray[np.float64]:
+    """Least epsilon that explains an event: ln((P_low - delta) / Q_high), at least 0.
+
+    ``hits`` of ``trials`` samples of one world and ``misses`` of ``others`` of the other fell into
+    the event; the lower limit takes ``share`` of alpha and the upper one the rest, so the bound
+    holds at level 1 - alpha. Vectorised over events.
+    """
+    low = clopper_pearson_lower(hits, trials, alpha * share) - delta
+    high = clopper_pearson_upper(misses, others, alpha * (1 - share))
+    ratio = np.divide(low, high, out=np.ones_like(low), where=low > high)
+    return np.asarray(np.log(ratio))

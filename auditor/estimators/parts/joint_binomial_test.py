@@ -1,0 +1,96 @@
+"""Guesses of the world that an output came from, and the epsilon that their success shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special, stats
+
+from fedrec_auditor.auditor.estimators.parts.binomial_limits import clopper_pearson_lower
+
+# Share of the error that pays for outputs which delta permits to tell all.
+_REVEALED = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointBinomialTest:
+    """What came of ``draws`` outputs, each of a world that a fair coin chose.
+
+    The decision rule abstains on some outputs. ``first`` holds (right, wrong) where it guessed the
+    first world, ``second`` where it guessed the second. ``both`` says whether it ever guesses the
+    second.
+    """
+
+    draws: int
+    first: tuple[int, int]
+    second: tuple[int, int] = (0, 0)
+    both: bool = False
+
+    @property
+    def right(self) -> int:
+        """How many guesses were right."""
+        return self.first[0] + self.second[0]
+
+    @property
+    def wrong(self) -> int:
+        """How many guesses were wrong."""
+        return self.first[1] + self.second[1]
+
+    def epsilon(self, *, delta: float, alpha: float) -> float:
+        """See ``joint_binomial_epsilon``."""
+        revealed, left = failure_mass(self.draws, both=self.both, delta=delta, alpha=alpha)
+        return float(joint_binomial_epsilon(self.right, self.wrong, revealed, left))
+
+
+def failure_mass(draws: int, *, both: bool, delta: float, alpha: float) -> tuple[int, float]:
+    """How many of the right guesses delta excuses, and the error left for the rest.
+
+    Law: if two outputs' laws are (epsilon, delta)-close in both directions, each is a mixture that
+    with probability delta reveals its input and otherwise is of a pair that is epsilon-close
+    (Kairouz, Oh and Viswanath 2015, Theorem 3.3). A guesser of one input only gains by the
+    revealed outputs of that one, half of them.
+    """
+    if delta == 0:
+        return 0, alpha
+    spent = _REVEALED * alpha
+    share = delta if both else delta / 2
+    return int(stats.binom.isf(spent, draws, share)), alpha - spent
+
+
+def joint_binomial_epsilon(
+    right: ArrayLike, wrong: ArrayLike, revealed: int, alpha: float
+) -> NDArray[np.float64]:
+    """Least epsilon that explains how often guesses were right, at least 0; vectorised.
+
+    Law: let a fair coin choose each output's input. Given an output that reveals nothing, the
+    input guessed is the true one with probability at most s = e^eps / (1 + e^eps). So given the
+    number of guesses, the right ones are at most binomial with success s (and ``revealed`` more,
+    see ``failure_mass``). The bound is ln(s / (1 - s)) at the Clopper-Pearson lower limit of s, at
+    level 1 - ``alpha``, for a rule fixed before these outputs were drawn. Both inputs are guessed
+    by one rule and one limit, so nothing is split between directions or between limits. Revealed
+    outputs that were guessed wrongly are left among the wrong ones, which only lowers the bound.
+    """
+    sure = np.maximum(np.asarray(right, dtype=np.float64) - revealed, 0.0)
+    least = clopper_pearson_lower(sure, sure + np.asarray(wrong, dtype=np.float64), alpha)
+    return np.asarray(np.where(least > 0.5, special.logit(np.maximum(least, 0.5)), 0.0))
+
+
+def expected_epsilon(
+    right: NDArray[np.float64], wrong: NDArray[np.float64], revealed: int, z: float
+) -> NDArray[np.float64]:
+    """``joint_binomial_epsilon`` in closed form, for counts that need not be whole; no bound.
+
+    It serves to choose a rule. ``z`` is the normal quantile of the level. The Clopper-Pearson limit
+    is a quantile of an F distribution, here by the cube-root approximation of Paulson 1942; -inf
+    where that does not reach (fewer than about three right).
+    """
+    sure = np.maximum(right - revealed, 1e-9)
+    a, b = 1 / (9 * (wrong + 1)), 1 / (9 * sure)
+    scale = (1 - b) ** 2 - z * z * b
+    spread = np.maximum((1 - b) ** 2 * a + (1 - a) ** 2 * b - z * z * a * b, 0.0)
+    root = ((1 - a) * (1 - b) + z * np.sqrt(spread)) / np.where(scale > 0, scale, 1.0)
+    known = (b < 1) & (scale > 0) & (root > 0)
+    quantile = 3 * np.log(np.where(known, root, 1.0))
+    return np.asarray(np.where(known, np.log(sure / (wrong + 1)) - quantile, -np.inf))

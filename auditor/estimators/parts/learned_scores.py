@@ -1,0 +1,140 @@
+"""Statistics of vectors that are learnt from a selection split's outputs under two inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from operator import itemgetter
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.auditor.estimators.parts.logistic_regression import fitted
+from fedrec_auditor.auditor.estimators.parts.statistics import (
+    Number,
+    as_floats,
+    plain_name,
+    show_interval,
+)
+
+Matrix = NDArray[np.float64]
+# What learning may cost: outputs of each input, entries of an output.
+_ROWS = 10_000
+_ENTRIES = 32
+_ALONE = 8
+# Entries beyond this many spreads from the middle are brought back, infinite ones included.
+_REACH = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedScore:
+    """A learned function of the entries that tell the worlds apart best, larger for the first."""
+
+    name: str
+    entries: NDArray[np.intp]
+    middle: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    compute: Callable[[Matrix], Matrix] = field(repr=False)
+    cuts: ClassVar[None] = None
+
+    def of(self, outputs: NDArray[np.float64]) -> Matrix:
+        """Outputs (n, *shape) to scores (n,)."""
+        flat = as_floats(outputs)[:, self.entries]
+        return self.compute(_standard(flat, self.middle, self.spread))
+
+    def words(self, low: float, high: float) -> str:
+        """An interval, in words."""
+        return show_interval(self.name, low, high)
+
+
+def learned_scores(
+    first: Matrix, second: Matrix, shape: tuple[int, ...]
+) -> Iterator[Number | LearnedScore]:
+    """Statistics for outputs (n, d) of two worlds, cheap ones before a trained classifier.
+
+    The entries that differ most, alone and summed with the sign of their difference; a logistic
+    regression on entries, squares, and entries clipped to where the two worlds' outputs centre,
+    which is exact for Gaussian and Laplace noise and for bits; gradient boosting for the rest.
+    """
+    first, second = first[:_ROWS], second[:_ROWS]
+    both = np.concatenate([first, second])
+    middle = np.median(both, axis=0)
+    low, high = np.quantile(both, [0.01, 0.99], axis=0)
+    spread = np.clip(both, low, high).std(axis=0)
+    spread = np.where(spread > 0, spread, np.maximum(np.ptp(both, axis=0), 1e-300))
+    spread = np.exp2(np.rint(np.log2(spread)))  # entries of one spread keep one, and bits stay few
+    a, b = _standard(first, middle, spread), _standard(second, middle, spread)
+    shift = a.mean(axis=0) - b.mean(axis=0)
+    squares = (a * a).mean(axis=0) - (b * b).mean(axis=0)
+    squares /= np.maximum(np.concatenate([a * a, b * b]).std(axis=0), 1e-9)
+    zeros = (first == 0).mean(axis=0) - (second == 0).mean(axis=0)
+    apart = np.maximum(np.abs(shift), np.maximum(np.abs(squares), 2 * np.abs(zeros)))
+    order = np.argsort(-apart, kind="stable")
+    for entry in order[:_ALONE].tolist():
+        yield Number(plain_name(entry, shape), itemgetter((slice(None), entry)))
+    by_shift = np.argsort(-np.abs(shift), kind="stable")
+    for count in sorted({2**i for i in range(1, 17) if 2**i < len(shift)} | {len(shift)}):
+        chosen = np.sort(by_shift[:count])
+        sign = np.sign(shift[chosen])
+        yield LearnedScore(
+            f"signed sum of {count} entries",
+            chosen,
+            middle[chosen],
+            spread[chosen],
+            partial(_weighted, weights=sign),
+        )
+    chosen = np.sort(order[:_ENTRIES])
+    a, b, middle, spread = a[:, chosen], b[:, chosen], middle[chosen], spread[chosen]
+    features = _features(np.median(a, axis=0), np.median(b, axis=0))
+    counts = np.repeat([1.0, 0.0], [len(a), len(b)])
+    weights = fitted(features(np.concatenate([a, b])), counts, 1.0 - counts)
+    yield LearnedScore(
+        f"log-odds learnt on {len(chosen)} entries",
+        chosen,
+        middle,
+        spread,
+        lambda x: features(x) @ weights,
+    )
+    yield LearnedScore(
+        f"gradient boosting on {len(chosen)} entries", chosen, middle, spread, _boosted(a, b)
+    )
+
+
+def _weighted(x: Matrix, weights: Matrix) -> Matrix:
+    return x @ weights
+
+
+def _standard(x: Matrix, middle: Matrix, spread: Matrix) -> Matrix:
+    with np.errstate(over="ignore"):
+        return np.clip((x - middle) / spread, -_REACH, _REACH)
+
+
+def _features(one: Matrix, other: Matrix) -> Callable[[Matrix], Matrix]:
+    low, high = np.minimum(one, other), np.maximum(one, other)
+    differ = high > low
+
+    def features(x: Matrix) -> Matrix:
+        clipped = np.clip(x, low, high)[:, differ]
+        return np.concatenate([np.ones((len(x), 1)), x, x * x, clipped], axis=1)
+
+    return features
+
+
+def _boosted(first: Matrix, second: Matrix) -> Callable[[Matrix], Matrix]:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from threadpoolctl import threadpool_limits
+
+    model = HistGradientBoostingClassifier(
+        max_iter=40, max_leaf_nodes=15, min_samples_leaf=40, early_stopping=False, random_state=0
+    )
+    labels = np.repeat([1, 0], [len(first), len(second)])
+    with threadpool_limits(1):  # its threads wait for one another longer than they work
+        model.fit(np.concatenate([first, second]), labels)
+
+    def score(x: Matrix) -> Matrix:
+        with threadpool_limits(1):
+            return np.asarray(model.decision_function(x))
+
+    return score

@@ -1,0 +1,128 @@
+"""What a mechanism of known output probabilities does not keep, and what it does."""
+
+from __future__ import annotations
+
+import math
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta, check_epsilon
+from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.auditor.exact.table import ROUNDING, Table
+from fedrec_auditor.targets.mechanisms.base import Critical, Divergent, Mechanism
+
+# An epsilon above which a curve is taken to have no end.
+_LARGEST = 2.0**1022
+
+
+def has_curve(mechanism: Mechanism, delta: float) -> bool:
+    """Whether ``exact_lower_bound`` has an answer at ``delta``: it always has one at 0."""
+    if delta == 0 or isinstance(mechanism, Divergent):
+        return True
+    critical = mechanism.critical()
+    return critical is not None and critical.exhaustive
+
+
+def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> Bound:
+    """No epsilon below this one holds for ``mechanism`` at ``delta``: a proof, not an estimate.
+
+    At delta 0 it is the largest log-ratio of one output's probability under two inputs, times the
+    copies that may take the worst pair at once; infinite where an output is possible under one
+    input and impossible under the other, or where the ratio has no bound. At delta > 0 it is the
+    least epsilon at which the hockey-stick divergence of the worst pair is at most delta; this
+    needs finitely many outputs or a mechanism that is ``Divergent`` (InputError otherwise). It is
+    a lower bound always, and the exact epsilon but for these, which the source names: several
+    copies of outputs of more than two different ratios are composed from below, without a witness;
+    copies that may see different pairs are tried with equal ones, and of a single asymmetric pair
+    with as many of either orientation as time allows. The witness names the pair.
+
+    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+    >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+    >>> scope = any_pair(Unit.BIT, Vantage.SERVER, Horizon.REPORT)
+    >>> round(exact_lower_bound(BitFlip(p=0.75, q=0.25), scope).epsilon, 4)  # ln 3
+    1.0986
+    >>> exact_lower_bound(BitFlip(p=1.0, q=0.5), scope).epsilon
+    inf
+    """
+    if check_delta(delta) > 0:
+        return _at_delta(mechanism, scope, delta)
+    critical = mechanism.critical()
+    if critical is None:
+        return Bound(
+            epsilon=math.inf,
+            side=Side.LOWER,
+            scope=scope,
+            source="exact log-ratio: the log-ratio of the outputs has no bound",
+        )
+    return _table(mechanism, critical).lower_bound(scope, 0.0)
+
+
+def delta_at(mechanism: Mechanism, epsilon: float) -> float:
+    """The least delta at which ``mechanism`` is (epsilon, delta)-private, exactly.
+
+    The largest hockey-stick divergence sum(max(0, P - e^eps Q)) over ordered pairs of inputs;
+    InputError unless the mechanism is ``Divergent`` or its outputs are finitely many, and for
+    several copies unless these have at most two ratios and all combinations of pairs that the
+    copies may see are tried.
+
+    >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+    >>> delta_at(BitFlip(p=0.75, q=0.25), 0.0)
+    0.5
+    """
+    check_epsilon(epsilon)
+    if isinstance(mechanism, Divergent):
+        return mechanism.divergence(epsilon)
+    return _table(mechanism, _exhaustive(mechanism)).delta_at(epsilon)
+
+
+def _at_delta(mechanism: Mechanism, scope: Scope, delta: float) -> Bound:
+    if isinstance(mechanism, Divergent):
+        known = mechanism.critical()
+        # A mechanism with finitely many outputs, too, has a witness.
+        if known is None or not known.exhaustive or known.copies > 1:
+            return Bound(
+                epsilon=_on_curve(mechanism, delta),
+                delta=delta,
+                side=Side.LOWER,
+                scope=scope,
+                source="exact hockey-stick divergence: the mechanism's own curve",
+            )
+    return _table(mechanism, _exhaustive(mechanism)).lower_bound(scope, delta)
+
+
+def _on_curve(mechanism: Divergent, delta: float) -> float:
+    """The least epsilon on a privacy curve that is known, from below."""
+
+    def holds(epsilon: float) -> bool:
+        return mechanism.divergence(epsilon) * (1.0 - ROUNDING) <= delta
+
+    low, high = 0.0, 0.0 if holds(0.0) else 1.0
+    while not holds(high) and high < _LARGEST:
+        low, high = high, 2.0 * high
+    if not holds(high):
+        return math.inf
+    while math.nextafter(low, high) < high and high - low > 1e-12 * high:
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return low
+
+
+def _exhaustive(mechanism: Mechanism) -> Critical:
+    critical = mechanism.critical()
+    if critical is None or not critical.exhaustive:
+        raise InputError(
+            f"Expected a mechanism with finitely many outputs at delta > 0, got {mechanism}. "
+            "Ask for delta 0, or measure with an estimator."
+        )
+    return critical
+
+
+def _table(mechanism: Mechanism, critical: Critical) -> Table:
+    """Log-probabilities of one copy, critical inputs by critical outputs."""
+    part = critical.part or mechanism
+    return Table(
+        part.log_prob(critical.outputs[None], critical.inputs[:, None]),
+        name_input=lambda i: critical.name_input(critical.inputs[i]),
+        name_output=lambda j: critical.name_output(critical.outputs[j]),
+        copies=critical.copies,
+        groups=critical.groups,
+    )

@@ -1,0 +1,70 @@
+"""The pair of inputs of a black box that is worth measuring: Hypothesis looks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import exceeds
+from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.verification.exact.law import identity
+from fedrec_auditor.auditor.verification.exact.steering import simplest, worst
+from fedrec_auditor.auditor.verification.subject import Subject
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+_SAMPLES, _EXAMPLES, _MOST_PAIRS = 4000, 60, 120
+
+
+def pair_from(
+    subject: Subject,
+    strategy: SearchStrategy[Any],
+    *,
+    epsilon: float,
+    delta: float,
+    seed: np.random.SeedSequence,
+) -> list[Any]:
+    """Two inputs to be measured on fresh draws: these showed the largest epsilon on a few.
+
+    Pairs of ``strategy`` are scored by a lower bound from 4,000 draws each, steered towards a
+    larger one; if it exceeds the claim, the simplest pair is returned that shows half of the
+    excess. The search chooses and proves nothing: its draws must not count. At most 120 pairs are
+    measured. InputError for a strategy without two different inputs.
+    """
+    from hypothesis import strategies as st
+
+    entropy = int(seed.generate_state(1)[0])
+    scores: dict[Hashable, float] = {}
+
+    def score(pair: tuple[Any, Any]) -> float:
+        key = identity(pair[0]), identity(pair[1])
+        if key[0] == key[1]:
+            return -1.0
+        if key not in scores:
+            if len(scores) >= _MOST_PAIRS:
+                return -1.0
+            bound = JointBinomial().bound(
+                subject.worlds(pair),
+                delta=delta,
+                confidence=0.95,
+                samples=_SAMPLES,
+                rng=np.random.default_rng(entropy),
+            )
+            scores[key] = bound.epsilon
+        return scores[key]
+
+    pairs = st.tuples(strategy, strategy)
+    found, pair = worst(pairs, score, seed=entropy, examples=_EXAMPLES)
+    if found < 0:
+        raise InputError(
+            "Expected a strategy of at least 2 different inputs, got none or one. Widen it."
+        )
+    if exceeds(found, epsilon):
+        above = (epsilon + found) / 2.0
+        plain = simplest(pairs, score, above=above, seed=entropy, examples=_EXAMPLES)
+        pair = pair if plain is None else plain
+    return list(pair)

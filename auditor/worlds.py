@@ -1,0 +1,119 @@
+"""Worlds that differ in a secret: what every lower bound from samples is measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Scope
+
+BLOCK, BLOCK_ENTRIES = 1 << 16, 1 << 22
+"""Most outputs drawn at once, and most entries of them: what bounds the memory of a measurement,
+whatever the number of draws. The first block of a stream is small, to learn how wide outputs are.
+"""
+_FIRST_BLOCK = 64
+
+
+class UnevenOutputs(InputError):
+    """Outputs whose shape depends on the world, where one shape was expected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worlds:
+    """Worlds that differ in what is secret, and how to draw what an adversary sees in each.
+
+    Parameters
+    ----------
+    names : the worlds in words, two or more; an estimator holds two of them against each other.
+    scope : what a bound that is measured here speaks of.
+    draw : ``draw(world, size, rng)`` runs world number ``world`` ``size`` times, independently, and
+        returns one output a run, (size, *shape): numbers, booleans or strings. The same arguments
+        give the same outputs.
+    statistic : what one output is, in words; empty if it is the whole output of a randomizer.
+
+    Examples
+    --------
+    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+    >>> coins = Worlds(
+    ...     names=("a fair coin", "a biased coin"),
+    ...     scope=any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
+    ...     draw=lambda world, size, rng: rng.random(size) < (0.5, 0.9)[world],
+    ... )
+    >>> coins.sample(1, 3, np.random.default_rng(0))
+    array([ True,  True,  True])
+    """
+
+    names: tuple[str, ...]
+    scope: Scope
+    draw: Callable[[int, int, np.random.Generator], Any]
+    statistic: str = ""
+
+    def sample(self, world: int, size: int, rng: np.random.Generator) -> NDArray[Any]:
+        """``size`` outputs of one world, (size, *shape).
+
+        InputError for another number of outputs, ragged ones, objects or NaN.
+        """
+        return checked_outputs(self.draw(world, size, rng), size, self._label(world))
+
+    def blocks(
+        self,
+        world: int,
+        samples: int,
+        rng: np.random.Generator,
+        shape: tuple[int, ...] | None = None,
+    ) -> Iterator[NDArray[Any]]:
+        """``samples`` outputs in blocks, see ``BLOCK``, each from a generator of its own.
+
+        InputError unless all outputs have one shape: ``shape`` if it is given.
+        """
+        step = _FIRST_BLOCK
+        while samples > 0:
+            block = self.sample(world, min(step, samples), rng.spawn(1)[0])
+            if shape not in (None, block.shape[1:]):
+                raise InputError(
+                    f"Expected outputs of one shape for {self._label(world)}, got {shape} and "
+                    f"{block.shape[1:]}. Return the same shape every time."
+                )
+            yield block
+            shape = block.shape[1:]
+            samples -= len(block)
+            step = min(BLOCK, max(1, BLOCK_ENTRIES // max(1, block[0].size)))
+
+    def _label(self, world: int) -> str:
+        return f"world {world} ({self.names[world]})"
+
+
+def checked_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
+    """What was drawn, as an array (size, *shape) of numbers, booleans or strings.
+
+    InputError, which names the ``origin``, for another number of outputs, ragged ones, objects or
+    NaN.
+    """
+    try:
+        array = np.asarray(drawn)
+    except ValueError as error:
+        raise InputError(
+            f"Expected outputs of one shape for {origin}, got ragged ones. "
+            "Return the same shape every time."
+        ) from error
+    if array.ndim == 0 or len(array) != size:
+        came = f"a {type(drawn).__name__}" if array.dtype == object else f"shape {array.shape}"
+        raise InputError(
+            f"Expected {size} outputs for {origin}, got {came}. "
+            "Return `size` outputs along the first axis."
+        )
+    if array.dtype.kind not in "biufUS":
+        objects = array.dtype == object
+        kind = type(array.ravel()[0]).__name__ if objects else array.dtype.name
+        raise InputError(
+            f"Expected numbers or strings for {origin}, got {kind}. "
+            "Return an encoding of it: the numbers in it as an array, or its JSON."
+        )
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InputError(f"Expected outputs without NaN for {origin}, got some. Mend the callable.")
+    return array

@@ -1,0 +1,105 @@
+"""The bound that guesses show: its law by enumeration, its ends, what delta costs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedrec_auditor.auditor.estimators.parts.joint_binomial_test import (
+    JointBinomialTest,
+    expected_epsilon,
+    failure_mass,
+    joint_binomial_epsilon,
+)
+
+ALPHA = 0.05
+
+
+def misses(epsilon: float, delta: float, share: float, draws: int, *, both: bool) -> float:
+    """Probability of a bound above ``epsilon``, exactly, for the worst law of ``epsilon, delta``.
+
+    Of the outputs that delta does not reveal, ``share`` are guessed (the others abstained on) and
+    right with probability e^eps / (1 + e^eps). Revealed ones are guessed rightly, of both inputs
+    or, by a guesser of one, of that input alone.
+    """
+    right = share * (1 - delta) / (1 + math.exp(-epsilon)) + (delta if both else delta / 2)
+    wrong = share * (1 - delta) / (1 + math.exp(epsilon))
+    revealed, alpha = failure_mass(draws, both=both, delta=delta, alpha=ALPHA)
+    rights, wrongs = np.meshgrid(np.arange(draws + 1), np.arange(draws + 1), indexing="ij")
+    possible = rights + wrongs <= draws
+    rights, wrongs = rights[possible], wrongs[possible]
+    counts = np.stack([rights, wrongs, draws - rights - wrongs], axis=1)
+    rest = max(0.0, 1 - right - wrong)
+    probability = stats.multinomial(draws, [right, wrong, rest]).pmf(counts)
+    bounds = joint_binomial_epsilon(rights, wrongs, revealed, alpha)
+    return float(probability[bounds > epsilon + 1e-9].sum())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    epsilon=st.floats(0.0, 4.0),
+    delta=st.sampled_from([0.0, 0.001, 0.01, 0.1, 0.3]),
+    share=st.floats(0.05, 1.0),
+    draws=st.integers(5, 120),
+    both=st.booleans(),
+)
+def test_the_bound_is_above_the_truth_no_more_often_than_stated(
+    epsilon: float, delta: float, share: float, draws: int, both: bool
+) -> None:
+    if not both:
+        share /= 2
+    assert misses(epsilon, delta, share, draws, both=both) <= ALPHA + 1e-9
+
+
+def test_it_is_not_far_from_the_stated_rate_either() -> None:
+    assert misses(1.0, 0.0, 1.0, 120, both=True) > 0.03
+    assert misses(1.0, 0.1, 1.0, 120, both=True) > 0.002
+
+
+def test_the_miss_rate_would_show_if_delta_were_forgotten() -> None:
+    rights = np.arange(121)
+    probability = stats.binom(120, 0.7 / (1 + math.exp(-1)) + 0.3).pmf(rights)
+    forgetful = joint_binomial_epsilon(rights, 120 - rights, 0, ALPHA)
+    assert probability[forgetful > 1.0].sum() > 0.5
+
+
+def test_ends() -> None:
+    assert joint_binomial_epsilon(0, 0, 0, ALPHA) == 0.0
+    assert joint_binomial_epsilon(0, 50, 0, ALPHA) == 0.0
+    assert joint_binomial_epsilon(50, 50, 0, ALPHA) == 0.0
+    # n right, none wrong: s^n = alpha at the limit.
+    assert joint_binomial_epsilon(100, 0, 0, ALPHA) == pytest.approx(
+        -math.log(ALPHA ** (-1 / 100) - 1)
+    )
+    assert joint_binomial_epsilon(30, 0, 30, ALPHA) == 0.0
+
+
+def test_both_directions_count_as_one() -> None:
+    one = JointBinomialTest(draws=200, first=(60, 10))
+    two = JointBinomialTest(draws=200, first=(60, 10), second=(60, 10), both=True)
+    asked = {"delta": 0.0, "alpha": ALPHA}
+    assert two.epsilon(**asked) > one.epsilon(**asked)
+    assert two.epsilon(**asked) == joint_binomial_epsilon(120, 20, 0, ALPHA)
+    assert two.epsilon(delta=0.01, alpha=ALPHA) < two.epsilon(**asked)
+
+
+def test_what_delta_reveals_is_twice_as_much_to_a_guesser_of_both() -> None:
+    assert failure_mass(100, both=True, delta=0.0, alpha=ALPHA) == (0, ALPHA)
+    one, alpha = failure_mass(100_000, both=False, delta=0.01, alpha=ALPHA)
+    two, _ = failure_mass(100_000, both=True, delta=0.01, alpha=ALPHA)
+    assert 500 < one < 600 < 1000 < two < 1100
+    assert stats.binom.sf(one, 100_000, 0.005) <= ALPHA - alpha
+
+
+@given(st.integers(10, 10**6), st.floats(0.0, 0.4), st.floats(0.001, 0.2))
+def test_the_foreseen_bound_is_the_bound(right: int, odds: float, alpha: float) -> None:
+    wrong = int(right * odds)
+    exact = float(joint_binomial_epsilon(right, wrong, 0, alpha))
+    z = float(stats.norm.isf(alpha))
+    near = float(expected_epsilon(np.array([float(right)]), np.array([float(wrong)]), 0, z)[0])
+    assert max(near, 0.0) == pytest.approx(exact, abs=0.03)

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.estimators.parts.decision_rule import (
+    FIRST,
+    NEITHER,
+    SECOND,
+    SampleBudget,
+)
+from fedrec_auditor.auditor.estimators.parts.rule_selection import best_rule, by_ratio
+from fedrec_auditor.auditor.estimators.parts.statistics import Number
+from fedrec_auditor.auditor.verification.subject import Subject
+
+SIZE = 40_000
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "best"),
+    [
+        ([0.4975, 0.0050, 0.4975], [0.0038, 0.3774, 0.6188], [FIRST, NEITHER, NEITHER]),
+        (
+            [0.9, 0.025, 0.025, 0.025, 0.025],
+            [0.025, 0.9, 0.025, 0.025, 0.025],
+            [FIRST, SECOND, NEITHER, NEITHER, NEITHER],
+        ),
+        (
+            [0.731, 0.170, 0.0625, 0.023, 0.0135],
+            [0.0135, 0.023, 0.0625, 0.170, 0.731],
+            [FIRST, NEITHER, NEITHER, NEITHER, SECOND],
+        ),
+    ],
+)
+def test_the_level_used_is_the_level_judged(
+    first: list[float], second: list[float], best: list[int]
+) -> None:
+    """Whatever the split, parts of the largest odds are guessed on, and no part slips in beside."""
+    budget = SampleBudget(draws=18 * SIZE, delta=0.0, alpha=0.05)
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        one, other = (
+            tuple(
+                rng.multinomial(SIZE // 2, np.array(law) / sum(law)).astype(np.float64)
+                for law in (first, second)
+            )
+            for _ in range(2)
+        )
+        table = by_ratio((one, other), budget).table
+        guessed = table != NEITHER
+        assert guessed.any()
+        assert (table == best)[guessed].all()
+
+
+def test_a_rule_that_never_guesses_is_none() -> None:
+    """Inputs that are told apart by nothing, in selection splits so small that chance decides."""
+
+    def coin(value: int, rng: np.random.Generator, size: int) -> Any:
+        return (rng.random(size) < 0.5).astype(np.int8)
+
+    for seed in (85, 692):
+        found = JointBinomial().bound(
+            Subject.of(coin).worlds([0, 1]),
+            delta=0.0,
+            confidence=0.95,
+            samples=100,
+            rng=np.random.default_rng([77, seed, 100]),
+        )
+        assert found.epsilon == 0.0
+    same = np.zeros(50)
+    budget = SampleBudget(draws=100, delta=0.0, alpha=0.05)
+    found_rule = best_rule(Number("output", lambda x: x), same, same, budget).rule
+    assert found_rule is None or found_rule.table.any()

@@ -1,0 +1,419 @@
+"""Exact lower bounds, against a slow double loop over the definition."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.composition import epsilon_below
+from fedrec_auditor.accountants.losses.hockey_stick import least_epsilon
+from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.accountants.methods.shuffle import Shuffle
+from fedrec_auditor.accountants.statements.bound import Side
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.exact import copies as copying
+from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
+from fedrec_auditor.auditor.exact.copies import InputPair, loss_pair
+from fedrec_auditor.auditor.testing.parts.events import response
+from fedrec_auditor.targets.mechanisms.base import Critical, Mechanism
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.mechanisms.k_ary import KAry
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
+
+SCOPE = Scope(
+    unit=Unit.BIT, adjacency=Adjacency.ANY_PAIR, vantage=Vantage.SERVER, horizon=Horizon.REPORT
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A mechanism given by its law, inputs by outputs."""
+
+    law: tuple[tuple[float, ...], ...]
+    copies: int = 1
+
+    def log_prob(self, output: np.ndarray, value: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(np.array(self.law))[value, output]
+
+    def critical(self) -> Critical:
+        return Critical(
+            inputs=np.arange(len(self.law)),
+            outputs=np.arange(len(self.law[0])),
+            copies=self.copies,
+            exhaustive=True,
+        )
+
+
+def _law(weights: list[list[int]]) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(w / sum(row) for w in row) for row in weights)
+
+
+LAWS = st.integers(2, 5).flatmap(
+    lambda outputs: st.lists(
+        st.lists(st.integers(0, 6), min_size=outputs, max_size=outputs).filter(any),
+        min_size=2,
+        max_size=4,
+    ).map(_law)
+)
+
+
+def slow_epsilon(law: tuple[tuple[float, ...], ...]) -> float:
+    worst = 0.0
+    for p, q in itertools.permutations(law, 2):
+        for a, b in zip(p, q, strict=True):
+            if a > 0 and b == 0:
+                return math.inf
+            if a > 0:
+                worst = max(worst, math.log(a / b))
+    return worst
+
+
+def slow_delta(law: tuple[tuple[float, ...], ...], epsilon: float) -> float:
+    return max(
+        sum(max(0.0, a - math.exp(epsilon) * b) for a, b in zip(p, q, strict=True))
+        for p, q in itertools.permutations(law, 2)
+    )
+
+
+@given(LAWS, st.integers(1, 1000))
+def test_the_largest_log_ratio_is_that_of_the_double_loop(law: tuple, copies: int) -> None:
+    bound = exact_lower_bound(Table(law, copies), SCOPE)
+    assert bound.epsilon == pytest.approx(copies * slow_epsilon(law), abs=1e-9)
+    assert (bound.side, bound.confidence, bound.samples) == (Side.LOWER, 1.0, None)
+    witness = bound.witness
+    assert witness is not None
+    a, b, o = int(witness.input_a), int(witness.input_b), int(witness.output)
+    assert witness.probability_a == pytest.approx(law[a][o])
+    assert witness.probability_b == pytest.approx(law[b][o])
+    assert witness.copies == copies
+    if 0 < bound.epsilon < math.inf:
+        ratio = math.log(witness.probability_a / witness.probability_b)
+        assert copies * ratio == pytest.approx(bound.epsilon)
+
+
+@given(LAWS, st.floats(0, 5))
+def test_the_hockey_stick_is_that_of_the_double_loop(law: tuple, epsilon: float) -> None:
+    assert delta_at(Table(law), epsilon) == pytest.approx(slow_delta(law, epsilon), abs=1e-12)
+
+
+@given(LAWS, st.floats(1e-6, 0.999))
+def test_epsilon_at_delta_is_the_least_that_holds(law: tuple, delta: float) -> None:
+    epsilon = exact_lower_bound(Table(law), SCOPE, delta).epsilon
+    if math.isinf(epsilon):
+        assert slow_delta(law, 50.0) > delta - 1e-12
+    else:
+        assert slow_delta(law, epsilon) <= delta + 1e-9
+        if epsilon > 1e-6:
+            assert slow_delta(law, epsilon - 1e-6) > delta - 1e-9
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 8), st.integers(0, 8), st.integers(2, 6), st.floats(1e-6, 0.5))
+def test_copies_at_delta_are_the_law_of_all_outputs_together(
+    p: int, q: int, copies: int, delta: float
+) -> None:
+    flip = BitFlip(p / 8, q / 8)
+    one = [(1 - flip.q, flip.q), (1 - flip.p, flip.p)]
+    outputs = list(itertools.product([0, 1], repeat=copies))
+    joint = tuple(tuple(math.prod(row[bit] for bit in o) for o in outputs) for row in one)
+    together = exact_lower_bound(Repeated(flip, copies), SCOPE, delta).epsilon
+    assert together == pytest.approx(
+        exact_lower_bound(Table(joint), SCOPE, delta).epsilon, abs=1e-7
+    )
+
+
+def test_the_asymmetric_flip_is_refuted_by_an_uploaded_zero() -> None:
+    flip = BitFlip.asymmetric(1.0)
+    bound = exact_lower_bound(flip, SCOPE)
+    assert math.isinf(bound.epsilon)
+    witness = bound.witness
+    assert witness is not None
+    assert (witness.input_a, witness.input_b, witness.output) == (
+        "true bit 0",
+        "true bit 1",
+        "uploaded bit 0",
+    )
+    assert witness.probability_b == 0.0
+    assert "impossible" in witness.note
+    assert delta_at(flip, 1.0) == pytest.approx(1 - math.exp(-1))
+
+
+def test_what_holds_with_equality_is_not_refuted_by_rounding() -> None:
+    for epsilon in np.linspace(0.05, 5, 200):
+        delta = 1 - math.exp(-epsilon)
+        assert exact_lower_bound(BitFlip.asymmetric(epsilon), SCOPE, delta).epsilon <= epsilon
+        less = exact_lower_bound(BitFlip.asymmetric(epsilon), SCOPE, delta - 1e-9)
+        assert math.isinf(less.epsilon)
+    for p, q, copies in ((0.75, 0.087, 100), (0.9, 0.4, 7), (0.51, 0.5, 1000)):
+        flips = Repeated(BitFlip(p, q), copies)
+        for epsilon in (0.3, 1.0, 3.0):
+            found = exact_lower_bound(flips, SCOPE, delta_at(flips, epsilon)).epsilon
+            assert found <= epsilon + 1e-9
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.5, 8.0])
+def test_sound_mechanisms_reach_their_epsilon_exactly(epsilon: float) -> None:
+    width = 3.0
+    for mechanism, times in (
+        (BitFlip.symmetric(epsilon), 1),
+        (OneCoordinate(epsilon, 7), 1),
+        (Laplace(scale=width / epsilon, low=-1, high=2), 1),
+        (Product(BitFlip.symmetric(epsilon), 1682), 1682),
+        (Repeated(OneCoordinate(epsilon, 7), 2000), 2000),
+        (Repeated(Product(BitFlip.symmetric(epsilon), 3), 5), 15),
+    ):
+        assert exact_lower_bound(mechanism, SCOPE).epsilon == pytest.approx(times * epsilon)
+
+
+def test_no_epsilon_holds_for_gaussian_noise_or_none_at_all() -> None:
+    noise = Gaussian(sigma=1.0, low=0, high=1)
+    for mechanism in (noise, Identity(), Product(noise, 4)):
+        assert math.isinf(exact_lower_bound(mechanism, SCOPE).epsilon)
+    assert exact_lower_bound(noise, SCOPE).witness is None
+
+
+def test_densities_without_a_curve_have_no_finite_sum_at_delta() -> None:
+    with pytest.raises(InputError, match="finitely many outputs"):
+        exact_lower_bound(Product(Laplace(scale=1.0, low=0, high=1), 2), SCOPE, 0.01)
+
+
+RATES = st.sampled_from([0.0, 0.001, 0.1, 0.375, 0.5, 0.625, 0.875, 0.9, 1.0])
+KINDS = st.sampled_from(
+    [
+        lambda flip: Product(flip, 3),
+        lambda flip: Product(flip, 5),
+        lambda flip: Repeated(Product(flip, 3), 2),
+        lambda flip: Product(Repeated(flip, 2), 3),
+        lambda flip: Product(Product(flip, 2), 2),
+    ]
+)
+
+
+def _joint(mechanism: Mechanism) -> tuple[tuple[float, ...], ...]:
+    """The law of all outputs under every input, of bits."""
+
+    def vectors(shape: tuple[int, ...]) -> np.ndarray:
+        flat = list(itertools.product([0, 1], repeat=math.prod(shape)))
+        return np.array(flat).reshape(-1, *shape)
+
+    inputs, outputs = vectors(mechanism.domain.shape), vectors(mechanism.output_shape)
+    place = inputs.ndim - len(mechanism.domain.shape)
+    table = mechanism.log_prob(outputs[None], np.expand_dims(inputs, place))
+    return tuple(map(tuple, np.exp(table)))
+
+
+@settings(deadline=None)
+@given(RATES, RATES, KINDS, st.floats(0, 3))
+def test_vectors_of_bits_have_the_curve_of_their_worst_pair(
+    p: float, q: float, kind: Callable[[BitFlip], Mechanism], epsilon: float
+) -> None:
+    """Against all pairs of vectors, also those that differ one way here and the other way there."""
+    mechanism = kind(BitFlip(p, q))
+    law = np.array(_joint(mechanism))
+    slow = np.maximum(law[:, None] - math.exp(epsilon) * law[None], 0.0).sum(axis=-1).max()
+    assert delta_at(mechanism, epsilon) == pytest.approx(slow, abs=1e-13)
+    if 1e-9 < slow < 1:
+        assert exact_lower_bound(mechanism, SCOPE, slow).epsilon <= epsilon + 1e-9
+        above = exact_lower_bound(mechanism, SCOPE, slow * (1 - 1e-6)).epsilon
+        assert above >= epsilon * (1 - 1e-9)
+
+
+def test_the_worst_vectors_of_asymmetric_bits_differ_either_way() -> None:
+    flips = Product(BitFlip(0.875, 0.375), 3)
+    assert delta_at(flips, 0.0) == pytest.approx(0.703125)
+    one_way = delta_at(Repeated(BitFlip(0.875, 0.375), 3), 0.0)
+    assert one_way == pytest.approx(0.640625)
+    bound = exact_lower_bound(flips, SCOPE, 0.66)
+    assert bound.epsilon > 0 == exact_lower_bound(Repeated(flips.mechanism, 3), SCOPE, 0.66).epsilon
+    assert bound.witness is not None
+    assert "exchanged in 1 of 3" in bound.witness.note
+
+
+def test_what_is_not_known_exactly_is_not_said_to_be() -> None:
+    long = Product(BitFlip(0.7, 0.2), 4000)
+    assert "from below" in exact_lower_bound(long, SCOPE, 1e-6).source
+    near, far = np.exp(KAry(1.0, 3).log_prob([0, 1], 0))  # of three categories, 0 and 1 are merged
+    unlike = Product(Table(((near + far, far), (near + far, far), (2 * far, near))), 4)
+    assert "from below" in exact_lower_bound(unlike, SCOPE, 1e-6).source
+    for mechanism in (long, unlike):
+        with pytest.raises(InputError, match="copies"):
+            delta_at(mechanism, 1.0)
+    for mechanism in (Product(BitFlip.asymmetric(1e-3), 10**5), Product(KAry(1.0, 2), 10**4)):
+        assert "below" not in exact_lower_bound(mechanism, SCOPE, 1e-6).source
+        assert 0.0 <= delta_at(mechanism, 1.0) <= 1.0
+
+
+def test_a_finite_law_with_a_curve_has_its_witness() -> None:
+    class Curved(Table):
+        def divergence(self, epsilon: float) -> float:
+            return slow_delta(self.law, epsilon)
+
+    law = ((0.6, 0.3, 0.1), (0.2, 0.3, 0.5))
+    bound = exact_lower_bound(Curved(law), SCOPE, 0.05)
+    assert bound.epsilon == pytest.approx(math.log(0.45 / 0.1))
+    assert bound.witness is not None
+    assert bound.witness.output.startswith("the 1 of 3 outputs")
+    many = exact_lower_bound(Curved(law, copies=2), SCOPE, 0.05)
+    assert (many.witness, many.source) == (
+        None,
+        "exact hockey-stick divergence: the mechanism's own curve",
+    )
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-3, 0.4])
+@pytest.mark.parametrize("width", [1e-6, 1e-2, 1.0, 1e3, 1e5])
+def test_the_curve_of_a_gaussian_ends_however_little_the_noise(width: float, delta: float) -> None:
+    noise = Gaussian(sigma=1.0, low=0, high=width)
+    shown = exact_lower_bound(noise, SCOPE, delta).epsilon
+    owed = Pld().bound(noise.event(), delta=delta, scope=SCOPE).epsilon
+    assert shown == pytest.approx(owed, rel=1e-9, abs=1e-9)
+
+
+def test_the_curve_of_laplace_noise_ends_where_its_epsilon_is() -> None:
+    for scale in (1e-200, 1e-5, 1.0):
+        noise = Laplace(scale=scale, low=0, high=1)
+        assert exact_lower_bound(noise, SCOPE, 1e-6).epsilon == pytest.approx(1 / scale, rel=1e-5)
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.01, 0.3])
+def test_curves_of_noise_meet_what_the_accountant_charges(delta: float) -> None:
+    for mechanism in (Gaussian(sigma=0.7, low=0, high=1), Laplace(scale=0.5, low=-1, high=1)):
+        shown = exact_lower_bound(mechanism, SCOPE, delta).epsilon
+        owed = Pld().bound(mechanism.event(), delta=delta, scope=SCOPE).epsilon
+        assert shown <= owed == pytest.approx(shown, abs=2e-4)
+        assert delta_at(mechanism, shown) == pytest.approx(delta, rel=1e-6)
+
+
+def test_a_curve_is_an_integral() -> None:
+    """Hockey-stick divergences by quadrature."""
+    for mechanism in (Gaussian(sigma=0.7, low=0, high=1), Laplace(scale=0.5, low=-1, high=1)):
+        low, high = mechanism.domain.low, mechanism.domain.high
+        x = np.linspace(-12, 12, 400_001)
+        p, q = (np.exp(mechanism.log_prob(x, end)) for end in (low, high))
+        for epsilon in (0.0, 0.5, 2.0):
+            area = np.trapezoid(np.maximum(p - math.exp(epsilon) * q, 0), x)
+            assert mechanism.divergence(epsilon) == pytest.approx(area, abs=1e-8)
+
+
+@given(
+    st.lists(st.integers(1, 9), min_size=3, max_size=4),
+    st.lists(st.integers(1, 9), min_size=4, max_size=4),
+    st.integers(2, 4),
+    st.floats(1e-6, 0.3),
+)
+def test_many_ratios_in_copies_are_bounded_closely_from_below(
+    one: list[int], two: list[int], copies: int, delta: float
+) -> None:
+    """Against every output of all copies, enumerated."""
+    p, q = np.array(one) / sum(one), np.array(two[: len(one)]) / sum(two[: len(one)])
+    mechanism = Table((tuple(p), tuple(q)), copies=copies)
+    found = exact_lower_bound(mechanism, SCOPE, delta).epsilon
+    laws = [functools.reduce(np.multiply.outer, [law] * copies).ravel() for law in (p, q)]
+    truth = max(least(a, b, delta) for a, b in (laws, laws[::-1]))
+    assert truth - 0.11 <= found <= truth + 1e-9
+
+
+def least(p: np.ndarray, q: np.ndarray, delta: float) -> float:
+    """The epsilon at which sum(max(0, p - e^eps q)) falls to delta, by bisection."""
+    low, high = 0.0, 40.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        above = np.maximum(p - math.exp(middle) * q, 0).sum() > delta
+        low, high = (middle, high) if above else (low, middle)
+    return high
+
+
+def test_more_than_two_ratios_in_copies_have_no_exact_delta() -> None:
+    law = ((0.5, 0.3, 0.2), (0.2, 0.3, 0.5))
+    with pytest.raises(InputError, match="two ratios"):
+        delta_at(Table(law, copies=3), 1.0)
+
+
+def test_a_shuffle_is_bracketed_where_the_claims_catalogue_says() -> None:
+    """2000 shuffles at epsilon 2.5, delta 1e-6: provable 4.18 for 50,000 users, 47.7 for 1,000."""
+    for n_users, low, high in ((50_000, 2.85, 4.19), (1_000, 20.5, 47.7)):
+        mechanism = Repeated(Shuffled(2.5, n_users), 2000)
+        lower = exact_lower_bound(mechanism, SCOPE, 1e-6).epsilon
+        upper = Shuffle().bound(mechanism.event(), delta=1e-6, scope=SCOPE).epsilon
+        assert low < lower < upper < high
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
+def test_senseless_deltas_are_refused(delta: float) -> None:
+    with pytest.raises(InputError, match="delta"):
+        exact_lower_bound(Identity(), SCOPE, delta)
+
+
+def test_many_copies_at_delta_do_not_underflow_to_an_infinite_bound() -> None:
+    """The second input makes the typical output e^-4500 likely, less than the smallest double."""
+    reports = Repeated(BitFlip.symmetric(2.5), 2000)
+    bound = exact_lower_bound(reports, SCOPE, 1e-6)
+    assert bound.epsilon == pytest.approx(response(2.5)(2000, 1e-6), rel=1e-9)
+    owed = Pld().bound(reports.event(), delta=1e-6, scope=SCOPE)
+    assert owed.epsilon == pytest.approx(bound.epsilon, rel=1e-9)
+
+
+def test_losses_beyond_the_doubles_are_composed_from_below() -> None:
+    """100 copies of losses +-10 and 0: the truth is a sum over how many of each there are."""
+    high, low = 0.85, 0.85 * math.exp(-10.0)
+    laws = np.log([[high, low, 1 - high - low], [low, high, 1 - high - low]])
+    one = np.array([low, 1 - high - low, high])
+    chance = functools.reduce(np.convolve, [one] * 100)
+    loss = 10.0 * np.arange(-100, 101)
+    assert float(chance @ loss) > 745
+
+    def delta_of(epsilon: float) -> float:
+        return float(chance @ -np.expm1(np.minimum(epsilon - loss, 0.0)))
+
+    low_end, high_end = 0.0, 1000.0
+    while high_end - low_end > 1e-9:
+        middle = (low_end + high_end) / 2
+        low_end, high_end = (middle, high_end) if delta_of(middle) > 1e-3 else (low_end, middle)
+    found = epsilon_below(((loss_pair(InputPair(0, 1, *laws)), 100),), 1e-3)
+    assert low_end - 0.1 <= found <= high_end
+
+
+@pytest.mark.parametrize("count", [200_000, 2_000_000])
+def test_millions_of_copies_from_below_against_an_exact_sum(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bits of rates 0.5 and 0.55, on a grid, and the bulk of the counts instead of all."""
+    pair = InputPair(0, 1, np.log([0.45, 0.55]), np.log([0.5, 0.5]))
+    on_grid = epsilon_below(((loss_pair(pair), count),), 1e-6)
+    monkeypatch.setattr(copying, "_MANY_COPIES", 0)
+    bulk = copying._copied(pair, count)
+    assert len(bulk.log_p) < count
+    monkeypatch.setattr(copying, "_MANY_COPIES", count)
+    whole = copying._copied(pair, count) if count < 10**6 else bulk
+    truth, short = (least_epsilon(p.log_p[::-1], p.log_q[::-1], 1e-6) for p in (whole, bulk))
+    assert 0.98 * truth <= on_grid <= truth
+    assert short == pytest.approx(truth, rel=1e-7)
+
+
+def test_shuffles_of_millions_leave_out_what_no_double_holds() -> None:
+    """The law of the number of ones keeps its mass, and both ends."""
+    law = Shuffled(2.5, 10**6 + 1)
+    critical = law.critical()
+    assert len(critical.outputs) < 10**5
+    chance = np.exp(law.log_prob(critical.outputs[:, None], critical.inputs))
+    assert chance.sum(axis=0) == pytest.approx(1.0, rel=1e-10)
+    assert exact_lower_bound(law, SCOPE).epsilon == pytest.approx(2.5)
+    lower = exact_lower_bound(law, SCOPE, 1e-6).epsilon
+    fewer = exact_lower_bound(Shuffled(2.5, 10**6), SCOPE, 1e-6).epsilon
+    assert lower == pytest.approx(fewer, rel=1e-4)

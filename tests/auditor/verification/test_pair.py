@@ -1,0 +1,82 @@
+"""pair_from: the pair worth measuring is found, simple, and found again; calls are bounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.verification.pair import pair_from
+from fedrec_auditor.auditor.verification.subject import Subject
+
+
+def pair(randomizer: Any, strategy: Any, epsilon: float = 1.0, delta: float = 0.0) -> list[Any]:
+    return pair_from(
+        Subject.of(randomizer),
+        strategy,
+        epsilon=epsilon,
+        delta=delta,
+        seed=np.random.SeedSequence(3),
+    )
+
+
+def odd_one(x: int, rng: np.random.Generator, size: int) -> Any:
+    return rng.random(size) < (0.02 if x == 7 else 0.3)
+
+
+def response(x: int, rng: np.random.Generator) -> int:
+    return int((rng.random() < 0.75) == bool(x))
+
+
+def laplace(x: float, rng: np.random.Generator, size: int) -> Any:
+    return x + rng.laplace(0.0, 1.0, size)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.01])
+def test_the_one_bad_input_of_many_is_found(delta: float) -> None:
+    assert sorted(pair(odd_one, st.integers(0, 20), delta=delta)) == [0, 7]
+
+
+def test_without_a_violation_the_worst_pair_is_returned() -> None:
+    assert sorted(pair(response, st.integers(0, 1), epsilon=9.0)) == [0, 1]
+    a, b = pair(laplace, st.floats(0, 1))
+    assert abs(a - b) > 0.8
+
+
+def test_a_violating_pair_is_simple() -> None:
+    a, b = pair(laplace, st.floats(-100, 100))
+    assert float(a).is_integer()
+    assert float(b).is_integer()
+    assert abs(a - b) > 1
+
+
+def test_the_search_is_the_same_twice_and_bounded() -> None:
+    drawn = 0
+
+    def counted(x: float, rng: np.random.Generator, size: int) -> Any:
+        nonlocal drawn
+        drawn += size
+        return laplace(x, rng, size)
+
+    first = pair(counted, st.floats(0, 5))
+    assert 0 < drawn <= 120 * 8_000
+    assert pair(counted, st.floats(0, 5)) == first
+
+
+def test_long_vectors_that_differ_in_the_middle_only_are_told_apart() -> None:
+    def leaky(x: Any, rng: np.random.Generator, size: int) -> Any:
+        return rng.random(size) < (0.9 if x[15] else 0.3)
+
+    bits = st.lists(st.booleans(), min_size=30, max_size=30).map(np.array)
+    a, b = pair(leaky, bits)
+    assert a[15] != b[15]
+
+
+def test_bad_strategies_and_callables_are_refused() -> None:
+    with pytest.raises(InputError, match="2 different inputs"):
+        pair(laplace, st.just(0.5))
+    with pytest.raises(InputError, match="TypeError"):
+        pair(laplace, st.text(min_size=1))
