@@ -281,7 +281,7 @@ def alarms(case: AttackCase) -> Counter[str]:
 
     That is: by more than its interval at 95%. A play of attribute inference on a whole message
     includes one on every group of its components, and costs as much more: here the whole and
-    single groups take turns.
+    single groups take turns, and count as one metric.
     """
     attack, view = case.attack, case.view()
     shown = [view]
@@ -304,7 +304,7 @@ def alarms(case: AttackCase) -> Counter[str]:
         for row in rows:
             assert row.ci_low <= row.value <= row.ci_high, f"{row.metric} outside its interval"
             assert row.baseline is not None, f"{row.metric} without a baseline"
-            found[row.metric] += row.ci_low > row.baseline
+            found[row.metric.partition(" (")[0]] += row.ci_low > row.baseline
     return found
 
 
