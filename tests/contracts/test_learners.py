@@ -148,13 +148,15 @@ def test_values_of_ratings_do_not_matter(
         np.testing.assert_array_equal(array, other[name])
 
 
-def test_a_tilt_moves_its_part_and_scales_with_it(
+def test_a_linear_term_moves_its_part_and_scales_with_it(
     learner: Learner, model: dict[str, NDArray[Any]], clients: Clients
 ) -> None:
     """One step over all examples: the loss has the same gradient, the linear term adds its own."""
     moved = []
     for scale in (0.0, 1.0, 2.0):
-        local = LocalTraining(epochs=1, batch=1000, learning_rate=0.1, tilt={"user.E": scale})
+        local = LocalTraining(
+            epochs=1, batch=1000, learning_rate=0.1, linear_term={"user.E": scale}
+        )
         moved.append(dense(learner.train(model, clients, local, Compute()), 3)["user.E"])
     plain, once, twice = moved
     assert np.abs(once - plain).max() > 0.01

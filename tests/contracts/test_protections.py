@@ -119,13 +119,13 @@ def test_what_it_takes_in_is_left_alone(protection: Protection) -> None:
         np.testing.assert_array_equal(values, before[name])
 
 
-def test_training_keeps_everything_but_the_tilt(protection: Protection) -> None:
+def test_training_keeps_everything_but_the_linear_term(protection: Protection) -> None:
     shapes = {"user.E": (3, 4), "item": (ITEMS, 2), "mlp1.weight": (1, 2), "mlp2.bias": (1,)}
     plain = LocalTraining(epochs=2, batch=7, negatives=3, learning_rate=0.1)
     trained = protection.training(plain, shapes)
-    assert replace(trained, tilt={}) == plain
-    assert set(trained.tilt) <= set(shapes)
-    assert all(scale > 0 for scale in trained.tilt.values())
+    assert replace(trained, linear_term={}) == plain
+    assert set(trained.linear_term) <= set(shapes)
+    assert all(scale > 0 for scale in trained.linear_term.values())
 
 
 def test_an_upload_spends_what_its_law_says_and_at_least_its_dearest_entry(

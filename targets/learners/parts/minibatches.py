@@ -86,16 +86,16 @@ def draw_order(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.int32]:
     return (keys & _LOW).astype(np.int32)
 
 
-def draw_tilt(
+def draw_linear_term(
     streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], name: str
 ) -> NDArray[np.float32]:
     """Coefficients of the linear term for one dense component, (n, *shape)."""
     shape = shapes[name]
-    draws = _tilt_streams(streams, shapes, name).laplace(int(np.prod(shape)))
-    return (local.tilt[name] * draws).astype(np.float32).reshape(len(streams), *shape)
+    draws = _linear_streams(streams, shapes, name).laplace(int(np.prod(shape)))
+    return (local.linear_term[name] * draws).astype(np.float32).reshape(len(streams), *shape)
 
 
-def draw_tilt_rows(
+def draw_linear_rows(
     streams: Streams,
     local: LocalTraining,
     shapes: dict[str, tuple[int, ...]],
@@ -105,11 +105,11 @@ def draw_tilt_rows(
     width = shapes["item"][1]
     owner = np.repeat(np.arange(len(streams)), examples.sizes)
     places = examples.ids.astype(np.int64)[:, None] * width + np.arange(width)
-    draws = _tilt_streams(streams, shapes, "item").laplace_at(owner[:, None], places)
-    return (local.tilt["item"] * draws).astype(np.float32)
+    draws = _linear_streams(streams, shapes, "item").laplace_at(owner[:, None], places)
+    return (local.linear_term["item"] * draws).astype(np.float32)
 
 
-def _tilt_streams(streams: Streams, shapes: dict[str, tuple[int, ...]], name: str) -> Streams:
+def _linear_streams(streams: Streams, shapes: dict[str, tuple[int, ...]], name: str) -> Streams:
     return streams.child(2 * list(shapes).index(name) + 2)
 
 

@@ -128,8 +128,8 @@ class Descent:
         ratings: sparse.csr_array,
         coins: Coins,
         *,
-        user_pace: Floats,
-        item_pace: Floats,
+        user_scale: Floats,
+        item_scale: Floats,
         first: int = 0,
         count: int,
         joint: bool = True,
@@ -137,8 +137,8 @@ class Descent:
         """``count`` steps on stacked ``users`` (S, p) and ``items`` (M, p), from the ``first`` on.
 
         Parties are trained together: ``ratings`` (S, M) has a block for each of them. A step on the
-        sum is learning rate times pace, (S, 1) and (M, 1). New arrays. InputError if the embeddings
-        are no longer finite.
+        sum is the learning rate times ``user_scale`` (S, 1), or ``item_scale`` (M, 1), long. New
+        arrays. InputError if the embeddings are no longer finite.
         """
         users, items = users.copy(), items.copy()
         for step in range(first, first + count):
@@ -146,7 +146,7 @@ class Descent:
             batch = self._draw(ratings, coins)
             errors = self.clipping.errors(batch, batch.errors(users, items), users, items)
             of_users, of_items = batch.gradients(errors, users, items)
-            size = (rate * item_pace).astype(items.dtype)
+            size = (rate * item_scale).astype(items.dtype)
             sigma = self.sigma if joint else self.tuning_sigma
             noise = self._noise(sigma, size, coins.items, items.shape)
             items = self.clipping.project(
@@ -154,7 +154,7 @@ class Descent:
             )
             if not joint:
                 continue
-            size = (rate * user_pace).astype(users.dtype)
+            size = (rate * user_scale).astype(users.dtype)
             noise = self._noise(sigma, size, coins.users, users.shape)
             if noise is None:
                 moved = users[batch.users] - size[batch.users] * of_users

@@ -70,11 +70,11 @@ class PartySteps:
         ratings: sparse.csr_array,
         rng: np.random.Generator,
         *,
-        pace: float,
+        step_scale: float,
         first: int,
         count: int,
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """New embeddings (n, p), (m, p) after ``count`` steps, of ``pace`` times the rate each.
+        """New embeddings (n, p), (m, p) after ``count`` steps of ``step_scale`` times the rate.
 
         All coins are drawn from ``rng``: the ratings of all steps, then one seed of noise a step.
         InputError if the embeddings are no longer finite.
@@ -91,7 +91,7 @@ class PartySteps:
             drawn.rows,
             *_entries(ratings, drawn),
             seeds,
-            (self._rates(first, count) * pace).astype(np.float32),
+            (self._rates(first, count) * step_scale).astype(np.float32),
             *self._numbers,
         )
         return self._finite(users), self._finite(items)
@@ -103,21 +103,21 @@ class PartySteps:
         ratings: sparse.csr_array,
         streams: Streams,
         *,
-        pace: NDArray[Any],
+        step_scale: NDArray[Any],
         count: int,
     ) -> NDArray[np.float32]:
         """Item embeddings (n, m, p) of n parties of one user each, after their first steps.
 
         All coins are drawn from the party's stream. ``items`` (m, p) is what all begin with,
-        ``pace`` (n,) each one's. A party of one user draws its row in every step, unless units
-        are drawn by themselves.
+        ``step_scale`` (n,) each one's. A party of one user draws its row in every step, unless
+        units are drawn by themselves.
         """
         from fedrec_auditor.targets.systems.federated_mf.parts.party_kernel import advance_all
 
         n = ratings.shape[0]
         drawn = self.single_draws(ratings, streams, count)
         users, out = np.array(users, np.float32), np.tile(items.astype(np.float32), (n, 1, 1))
-        sizes = pace[:, None] * self._rates(0, count)
+        sizes = step_scale[:, None] * self._rates(0, count)
         advance_all(
             users,
             out,

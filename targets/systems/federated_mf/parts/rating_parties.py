@@ -35,19 +35,19 @@ class Parties:
 
     ``ratings`` (s n, m) has party k's (trimmed) ratings in rows k n to (k + 1) n, over its own
     items, ``owned[k]`` to ``owned[k + 1]`` of ``order``, which are columns of the whole table.
-    ``pace`` (s,) is one over the ratings of an average row of each, 1/(m_k tau).
+    ``step_scale`` (s,) is one over the ratings of an average row of each, 1/(m_k tau).
     """
 
     ratings: sparse.csr_array
     order: Ints
     owned: Ints
-    pace: Floats
+    step_scale: Floats
     coins: PartyCoins
 
     @property
     def count(self) -> int:
         """Number of parties, s."""
-        return len(self.pace)
+        return len(self.step_scale)
 
     @property
     def weights(self) -> Floats:
@@ -55,13 +55,13 @@ class Parties:
         return np.diff(self.owned) / len(self.order)
 
     def by_user(self) -> Floats:
-        """``pace`` of every stacked user, (s n, 1)."""
-        return np.repeat(self.pace, self.coins.n_users)[:, None]
+        """``step_scale`` of every stacked user, (s n, 1)."""
+        return np.repeat(self.step_scale, self.coins.n_users)[:, None]
 
     def by_item(self, weighted: bool) -> Floats:
-        """``pace`` of every item's party, (m, 1), times m_k / m (equation 4) if ``weighted``."""
-        pace = self.pace * self.weights if weighted else self.pace
-        return np.repeat(pace, np.diff(self.owned))[:, None]
+        """``step_scale`` of every item's party, (m, 1); ``weighted`` times m_k / m (equation 4)."""
+        step_scale = self.step_scale * self.weights if weighted else self.step_scale
+        return np.repeat(step_scale, np.diff(self.owned))[:, None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ class RatingParties(PartyMf):
                 out[:, columns] = version[users] @ items[columns].T
             return out
 
-    def pace(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
+    def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
         """One over the ratings of an average row, 1/(m_k tau), as the party's own data have it.
 
         Of one rating at least: a row that is drawn has one, and steps would be too long.
@@ -129,7 +129,7 @@ class RatingParties(PartyMf):
         """
         table, n = explicit(interactions, self.bound).tocsc(), interactions.n_users
         shares = deal(interactions, self.parties, self.split, rng)
-        generators, blocks, paces = [], [], []
+        generators, blocks, step_scales = [], [], []
         for columns in shares:
             own = np.random.Generator(np.random.SFC64(int(rng.integers(1 << 63))))
             part = sparse.csr_array(table[:, columns])
@@ -137,13 +137,13 @@ class RatingParties(PartyMf):
                 part = trim(part, self.trim, Streams.spawn(own, n))
             generators.append(own)
             blocks.append(part)
-            paces.append(float(self.pace(n, len(columns), part.nnz)))
+            step_scales.append(float(self.step_scale(n, len(columns), part.nnz)))
         owned = np.concatenate([[0], np.cumsum([len(columns) for columns in shares])])
         return Parties(
             ratings=sparse.csr_array(sparse.block_diag(blocks, format="csr")),
             order=np.concatenate(shares),
             owned=owned,
-            pace=np.array(paces),
+            step_scale=np.array(step_scales),
             coins=PartyCoins(tuple(generators), n, owned),
         )
 
@@ -209,14 +209,14 @@ class RatingParties(PartyMf):
             (ratings.data, ratings.indices + m * np.repeat(np.arange(n), counts), ratings.indptr),
             shape=(n, n * m),
         )
-        pace = np.broadcast_to(self.pace(1, m, counts), n)[:, None]
+        step_scale = np.broadcast_to(self.step_scale(1, m, counts), n)[:, None]
         users, items = self.descent(1).train(
             users,
             items,
             wide,
             StreamCoins(streams),
-            user_pace=pace,
-            item_pace=np.repeat(pace, m, axis=0),
+            user_scale=step_scale,
+            item_scale=np.repeat(step_scale, m, axis=0),
             count=steps,
         )
         return users, items.reshape(n, m, p)

@@ -50,15 +50,15 @@ def test_steps_are_those_of_equation_4_and_7(clipping: Clipping, joint: bool, se
     rng = np.random.default_rng(seed)
     whole, ratings = stacked(rng)
     u, v = rng.random((2 * N, 3)), rng.random((7, 3))
-    pace, weight = np.array([0.02, 0.05]), np.diff(OWNED) / 7
+    step_scale, weight = np.array([0.02, 0.05]), np.diff(OWNED) / 7
     descent = Descent(clipping=clipping, learning_rate=0.5, rate=1.0, steps=4)
     got_u, got_v = descent.train(
         u,
         v,
         ratings,
         coins(seed),
-        user_pace=np.repeat(pace, N)[:, None],
-        item_pace=np.repeat(pace * weight, np.diff(OWNED))[:, None],
+        user_scale=np.repeat(step_scale, N)[:, None],
+        item_scale=np.repeat(step_scale * weight, np.diff(OWNED))[:, None],
         count=3,
         joint=joint,
     )
@@ -66,7 +66,7 @@ def test_steps_are_those_of_equation_4_and_7(clipping: Clipping, joint: bool, se
         own_u, own_v = u[k * N : (k + 1) * N].copy(), v[OWNED[k] : OWNED[k + 1]].copy()
         x = whole[:, OWNED[k] : OWNED[k + 1]]
         for step in range(3):
-            size = rate_at(step, 4, 0.5) * pace[k]
+            size = rate_at(step, 4, 0.5) * step_scale[k]
             g_u, g_v = np.zeros_like(own_u), np.zeros_like(own_v)
             for i, j in zip(*np.nonzero(x), strict=True):
                 error = own_u[i] @ own_v[j] - x[i, j]
@@ -101,8 +101,8 @@ def test_noise_of_the_stated_size_is_on_every_entry_rated_or_not(langevin: bool)
         np.zeros((500, 10), dtype=np.float32),
         ratings,
         alone,
-        user_pace=np.full((2000, 1), 0.1),
-        item_pace=np.full((500, 1), 0.2),
+        user_scale=np.full((2000, 1), 0.1),
+        item_scale=np.full((500, 1), 0.2),
         count=1,
     )
     for moved, step in ((u, 0.05), (v, 0.1)):
@@ -185,7 +185,7 @@ def test_a_training_that_diverges_says_so() -> None:
             np.ones((7, 3)),
             ratings,
             coins(0),
-            user_pace=np.ones((2 * N, 1)),
-            item_pace=np.ones((7, 1)),
+            user_scale=np.ones((2 * N, 1)),
+            item_scale=np.ones((7, 1)),
             count=50,
         )
