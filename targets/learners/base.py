@@ -27,7 +27,7 @@ class Catalogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clients:
-    """Devices of one round: what they hold, and their coin flips.
+    """Devices of one round: what they hold, and their randomness.
 
     ``interactions`` has one row a device; ``features`` (n, d1) are its user's (Table I of the
     FedRec paper); ``item_features`` (n_items, g) are public.

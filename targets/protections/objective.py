@@ -133,9 +133,9 @@ def perturbed(share: NDArray[Any], epsilon: float, streams: Streams) -> NDArray[
     """
     n, d = share.shape
     x = 2.0 * np.clip(share, 0.0, 1.0) - 1.0
-    coin, place = streams.uniform(2 * d).reshape(n, 2, d).transpose(1, 0, 2)
+    chosen, place = streams.uniform(2 * d).reshape(n, 2, d).transpose(1, 0, 2)
     grown = math.exp(epsilon / 2.0)
     largest = (grown + 1.0) / (grown - 1.0)
     near = (largest + 1.0) / 2.0 * x - (largest - 1.0) / 2.0 + (largest - 1.0) * place
-    out = np.where(coin < 1.0 / grown, largest * (2.0 * place - 1.0), near)
+    out = np.where(chosen < 1.0 / grown, largest * (2.0 * place - 1.0), near)
     return np.asarray(np.clip((out + 1.0) / 2.0, 0.0, 1.0))

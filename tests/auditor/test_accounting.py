@@ -39,7 +39,7 @@ class Ten:
     """Ten randomized responses at epsilon 1; the law of a training is not written down."""
 
     name: str = "ten"
-    sizes: Sizes = Sizes()
+    sizes = Sizes()
 
     def questions(self, population: Population) -> tuple[Question, ...]:
         claim = Claim(epsilon=1.0, scope=REPORT, statement="ours", source="paper")

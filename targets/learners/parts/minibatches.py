@@ -47,7 +47,7 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
     to devices times items, memory to ``_BLOCK`` keys and the result.
     """
     table, n_items = interactions.ratings, interactions.n_items
-    streams = streams.child(_NEGATIVES)
+    streams = streams.fold_in(_NEGATIVES)
     step = max(1, _BLOCK // max(1, n_items))
     sizes, ids, positive = [np.zeros(1, dtype=np.int64)], [], []
     for start in range(0, interactions.n_users, step):
@@ -79,7 +79,7 @@ def draw_order(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.int32]:
     Positions beyond a device's size stay where they are.
     """
     width = int(sizes.max(initial=0))
-    keys = _keys(streams.child(2 * epoch + 1), width)
+    keys = _keys(streams.fold_in(2 * epoch + 1), width)
     padding = np.arange(width) >= sizes[:, None]
     keys[padding] |= ~_LOW
     keys.sort(axis=1)
@@ -110,9 +110,9 @@ def draw_linear_rows(
 
 
 def _linear_streams(streams: Streams, shapes: dict[str, tuple[int, ...]], name: str) -> Streams:
-    return streams.child(2 * list(shapes).index(name) + 2)
+    return streams.fold_in(2 * list(shapes).index(name) + 2)
 
 
 def _keys(streams: Streams, count: int) -> NDArray[np.uint64]:
     """Distinct random keys (n, count) whose low bits are their position."""
-    return (streams.words(count) & ~_LOW) | np.arange(count, dtype=np.uint64)
+    return (streams.random_bits(count) & ~_LOW) | np.arange(count, dtype=np.uint64)

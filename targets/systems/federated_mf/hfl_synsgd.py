@@ -127,7 +127,7 @@ class HflSynsgd(NoisyHorizontal):
     ) -> Component:
         """First messages of parties of one user each: (n, m, p)."""
         ratings, users = self._prepared(full, first, streams)
-        kept = self.local(1.0).single_draws(ratings, streams.child(_ROWS), 1).places
+        kept = self.local(1.0).single_draws(ratings, streams.fold_in(_ROWS), 1).places
         batch = RatingBatch.thinned(ratings, kept)
         error = batch.errors(users, items)
         rows = np.repeat(np.arange(len(users)), np.diff(batch.ratings.indptr))

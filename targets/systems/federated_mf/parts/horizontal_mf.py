@@ -222,7 +222,7 @@ class HorizontalMf(PartyMf):
     def alone(
         self, full: sparse.csr_array, items: Floats, first: Floats, streams: Streams
     ) -> Component:
-        """Messages of n parties of one user each, (m, p), all coins from the party's stream.
+        """Messages of n parties of one user each, (m, p), all randomness from the party's stream.
 
         They are trained together, as one problem in which each has items of its own; so many at
         once as have four million embeddings.
@@ -264,7 +264,7 @@ class HorizontalMf(PartyMf):
         """Trimmed ratings and first user embeddings of parties of one user each."""
         ratings = full
         if self.trimmed is not None:
-            ratings = trim(full, self.trimmed, streams.child(_TRIM))
+            ratings = trim(full, self.trimmed, streams.fold_in(_TRIM))
         if self.pretrained:
             return ratings, fit_users(full, first, bound=self.bound, steps=self.pretrained)
-        return ratings, start(streams.child(_START).uniform(self.factors), self.bound)
+        return ratings, start(streams.fold_in(_START).uniform(self.factors), self.bound)

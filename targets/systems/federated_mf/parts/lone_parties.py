@@ -41,7 +41,7 @@ class LoneParties(NoisyParties):
             self.first(parties, np.full(parties.count, n)),
             self.first(parties, np.diff(parties.owned)),
             parties.ratings,
-            parties.coins,
+            parties.randomness,
             user_scale=parties.by_user(),
             item_scale=parties.by_item(weighted=False),
             count=self.steps,

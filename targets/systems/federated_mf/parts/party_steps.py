@@ -76,7 +76,7 @@ class PartySteps:
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """New embeddings (n, p), (m, p) after ``count`` steps of ``step_scale`` times the rate.
 
-        All coins are drawn from ``rng``: the ratings of all steps, then one seed of noise a step.
+        ``rng`` draws the ratings of all steps, then one seed of noise a step.
         InputError if the embeddings are no longer finite.
         """
         from fedrec_auditor.targets.systems.federated_mf.parts.party_kernel import advance
@@ -108,7 +108,7 @@ class PartySteps:
     ) -> NDArray[np.float32]:
         """Item embeddings (n, m, p) of n parties of one user each, after their first steps.
 
-        All coins are drawn from the party's stream. ``items`` (m, p) is what all begin with,
+        All randomness comes from the party's stream. ``items`` (m, p) is what all begin with,
         ``step_scale`` (n,) each one's. A party of one user draws its row in every step, unless
         units are drawn by themselves.
         """
@@ -123,7 +123,7 @@ class PartySteps:
             out,
             drawn.starts,
             *_entries(ratings, drawn),
-            streams.child(1).words(count),
+            streams.fold_in(1).random_bits(count),
             sizes.astype(np.float32),
             *self._numbers,
         )
@@ -151,13 +151,13 @@ class PartySteps:
 
     def single_draws(self, ratings: sparse.csr_array, streams: Streams, count: int) -> Drawn:
         """Those of ``singles``: of the first party's steps, then of the second's, and so on."""
-        n, coins = ratings.shape[0], streams.child(0)
+        n, randomness = ratings.shape[0], streams.fold_in(0)
         if self.independent and self.unit == "rating":
             counts = np.diff(ratings.indptr)
             rows = np.repeat(np.arange(n), counts)
             place = np.arange(ratings.nnz) - ratings.indptr[rows]
             spots = np.arange(count)[:, None] * ratings.shape[1] + place
-            kept = coins.laplace_at(rows, spots) < _quantile(self.rate)
+            kept = randomness.laplace_at(rows, spots) < _quantile(self.rate)
             step, places = np.nonzero(kept)
             order = np.argsort(rows[places] * count + step, kind="stable")
             groups = (rows[places] * count + step)[order]
@@ -165,7 +165,7 @@ class PartySteps:
             return Drawn(starts, places[order], rows[places[order]])
         chosen, step = np.divmod(np.arange(n * count), count)
         if self.independent:
-            kept = coins.uniform(count)[chosen, step] < self.rate
+            kept = randomness.uniform(count)[chosen, step] < self.rate
             chosen, step = chosen[kept], step[kept]
         return Drawn.of_rows(ratings, chosen * count + step, chosen, n * count)
 

@@ -19,8 +19,11 @@ from fedrec_auditor.targets.settings import check_choice, check_settings, whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Model
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Descent
-from fedrec_auditor.targets.systems.federated_mf.parts.party_coins import PartyCoins, StreamCoins
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import PartyMf
+from fedrec_auditor.targets.systems.federated_mf.parts.party_randomness import (
+    PartyRandomness,
+    StreamRandomness,
+)
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import UNITS, explicit, start, trim
 from fedrec_auditor.targets.transcript import Broadcast
 
@@ -42,7 +45,7 @@ class Parties:
     order: Ints
     owned: Ints
     step_scale: Floats
-    coins: PartyCoins
+    randomness: PartyRandomness
 
     @property
     def count(self) -> int:
@@ -56,7 +59,7 @@ class Parties:
 
     def by_user(self) -> Floats:
         """``step_scale`` of every stacked user, (s n, 1)."""
-        return np.repeat(self.step_scale, self.coins.n_users)[:, None]
+        return np.repeat(self.step_scale, self.randomness.n_users)[:, None]
 
     def by_item(self, weighted: bool) -> Floats:
         """``step_scale`` of every item's party, (m, 1); ``weighted`` times m_k / m (equation 4)."""
@@ -122,7 +125,7 @@ class RatingParties(PartyMf):
         return 1.0 / np.maximum(1.0, ratings / n_users)
 
     def parted(self, interactions: Interactions, rng: np.random.Generator) -> Parties:
-        """The parties: items dealt to them, coins from one seed each.
+        """The parties: items dealt to them, randomness from one seed each.
 
         With fewer items than parties, as many parties as items. InputError for a split by
         categories of items that have none, or more or fewer categories than ``parties``.
@@ -144,12 +147,12 @@ class RatingParties(PartyMf):
             order=np.concatenate(shares),
             owned=owned,
             step_scale=np.array(step_scales),
-            coins=PartyCoins(tuple(generators), n, owned),
+            randomness=PartyRandomness(tuple(generators), n, owned),
         )
 
     def first(self, parties: Parties, counts: Ints) -> Floats:
-        """First embeddings, ``counts[k]`` rows of each party's own coins, stacked."""
-        drawn = zip(parties.coins.generators, counts, strict=True)
+        """First embeddings, ``counts[k]`` rows of each party's own randomness, stacked."""
+        drawn = zip(parties.randomness.generators, counts, strict=True)
         return np.concatenate(
             [start(rng.random((count, self.factors)), self.bound) for rng, count in drawn]
         )
@@ -159,14 +162,14 @@ class RatingParties(PartyMf):
     ) -> tuple[Floats, Floats]:
         """Parties that hold one user and all items each: (n, p) and (n, m, p) after ``steps``.
 
-        All coins come from the party's own stream. Parties are trained together, as one problem
-        in which each has items of its own, as many at once as memory for about four million
+        All randomness comes from the party's own stream. Parties are trained together, as one
+        problem in which each has items of its own, as many at once as memory for about four million
         numbers allows. Without ``users`` their embeddings are drawn, too. A party of one user
         draws it in every step, unless units are drawn by themselves.
         """
         ratings = explicit(profiles, self.bound)
         if self.unit == "user":
-            ratings = trim(ratings, self.trim, streams.child(0).child(0))
+            ratings = trim(ratings, self.trim, streams.fold_in(0).fold_in(0))
         n, m = ratings.shape
         width = max(1, _NUMBERS // max(1, m * self.factors))
         blocks = [np.arange(k, min(k + width, n)) for k in range(0, n, width)]
@@ -199,10 +202,10 @@ class RatingParties(PartyMf):
         self, ratings: sparse.csr_array, users: Floats | None, streams: Streams, steps: int
     ) -> tuple[Floats, Floats]:
         (n, m), p = ratings.shape, self.factors
-        draws = streams.child(0)
-        items = start(draws.child(1).uniform(m * p).reshape(n * m, p), self.bound)
+        draws = streams.fold_in(0)
+        items = start(draws.fold_in(1).uniform(m * p).reshape(n * m, p), self.bound)
         if users is None:
-            users = start(draws.child(2).uniform(p), self.bound)
+            users = start(draws.fold_in(2).uniform(p), self.bound)
         counts = np.diff(ratings.indptr)
         # Every party has columns of its own.
         wide = sparse.csr_array(
@@ -214,7 +217,7 @@ class RatingParties(PartyMf):
             users,
             items,
             wide,
-            StreamCoins(streams),
+            StreamRandomness(streams),
             user_scale=step_scale,
             item_scale=np.repeat(step_scale, m, axis=0),
             count=steps,

@@ -50,7 +50,7 @@ class VerticalMf(RatingParties):
                 np.tile(users, (parties.count, 1)),
                 own,
                 parties.ratings,
-                parties.coins,
+                parties.randomness,
                 user_scale=parties.by_user(),
                 item_scale=parties.by_item(weighted=True),
                 first=first,

@@ -19,15 +19,15 @@ from fedrec_auditor.targets.systems.federated_mf.parts.descent import (
     ErrorClipping,
     GradientClipping,
 )
-from fedrec_auditor.targets.systems.federated_mf.parts.party_coins import PartyCoins
+from fedrec_auditor.targets.systems.federated_mf.parts.party_randomness import PartyRandomness
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import RatingBatch, rate_at
 
 SEEDS = st.integers(0, 2**32 - 1)
 N, OWNED = 5, np.array([0, 4, 7])  # two parties with four and three items
 
 
-def coins(seed: int) -> PartyCoins:
-    return PartyCoins(tuple(np.random.default_rng((seed, k)) for k in range(2)), N, OWNED)
+def randomness(seed: int) -> PartyRandomness:
+    return PartyRandomness(tuple(np.random.default_rng((seed, k)) for k in range(2)), N, OWNED)
 
 
 def stacked(rng: np.random.Generator) -> tuple[np.ndarray, sparse.csr_array]:
@@ -56,7 +56,7 @@ def test_steps_are_those_of_equation_4_and_7(clipping: Clipping, joint: bool, se
         u,
         v,
         ratings,
-        coins(seed),
+        randomness(seed),
         user_scale=np.repeat(step_scale, N)[:, None],
         item_scale=np.repeat(step_scale * weight, np.diff(OWNED))[:, None],
         count=3,
@@ -87,7 +87,7 @@ def test_steps_are_those_of_equation_4_and_7(clipping: Clipping, joint: bool, se
 @pytest.mark.parametrize("langevin", [False, True])
 def test_noise_of_the_stated_size_is_on_every_entry_rated_or_not(langevin: bool) -> None:
     ratings: Any = sparse.csr_array(np.zeros((2000, 500), dtype=np.float32))
-    alone = PartyCoins((np.random.default_rng(3),), 2000, np.array([0, 500]))
+    alone = PartyRandomness((np.random.default_rng(3),), 2000, np.array([0, 500]))
     descent = Descent(
         clipping=Clipping(),
         learning_rate=0.5,
@@ -184,7 +184,7 @@ def test_a_training_that_diverges_says_so() -> None:
             np.ones((2 * N, 3)),
             np.ones((7, 3)),
             ratings,
-            coins(0),
+            randomness(0),
             user_scale=np.ones((2 * N, 1)),
             item_scale=np.ones((7, 1)),
             count=50,

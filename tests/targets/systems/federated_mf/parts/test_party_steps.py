@@ -111,7 +111,7 @@ def test_parties_of_one_user_step_as_parties_do(unit: str, independent: bool) ->
             drawn.places[part],
             np.zeros(part.stop - part.start, np.int64),
         )
-        seeds, sizes = streams.child(1).words(3)[i], steps._rates(0, 3) * step_scale[i]
+        seeds, sizes = streams.fold_in(1).random_bits(3)[i], steps._rates(0, 3) * step_scale[i]
         _, expected = slow(steps, users[[i]], items, ratings, mine, seeds, sizes)
         np.testing.assert_allclose(fast[i], expected, rtol=1e-4, atol=1e-4)
 
