@@ -222,7 +222,7 @@ class FmfLdp(Reporting, ImplicitMf):
     ) -> Uploads:
         """Algorithm 1, k times a message: component "reports".
 
-        Every profile is solved once, whatever ``size``. A message's randomness is 3 k words of its own
+        Every profile is solved once, whatever ``size``. A message draws 3 k words of its own
         stream: k coordinates, k flips, k corners. Beside the reports and a block of messages,
         memory does not grow.
         """
