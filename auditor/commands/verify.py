@@ -11,6 +11,7 @@ import shlex
 import sys
 import tempfile
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -32,12 +33,17 @@ def command(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="PACKAGE.MODULE:CALLABLE",
-            help="A mechanism, or a callable f(x, rng) or f(x, rng, size).",
+            metavar="NAME or PACKAGE.MODULE:CALLABLE",
+            help="A mechanism by its name, or one of your own, or a callable f(x, rng) or "
+            "f(x, rng, size).",
         ),
     ],
     epsilon: Annotated[float, typer.Option(help="The claimed epsilon.")],
     delta: Annotated[float, typer.Option(help="The claimed delta.")] = 0.0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting of NAME. Repeatable."),
+    ] = None,
     inputs: Annotated[
         str | None,
         typer.Option(
@@ -84,7 +90,7 @@ def command(
             # Hypothesis keeps notes; the working folder is not ours to leave them in.
             os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", folder)
             found = verify_ldp(
-                load(target),
+                load(target, settings or ()),
                 epsilon=epsilon,
                 delta=delta,
                 inputs=None if inputs is None else parse(inputs),
@@ -117,8 +123,21 @@ def _again() -> str:
     return shlex.join(["auditor", *kept, "--samples"]) + " "
 
 
-def load(target: str) -> Any:
-    """Import ``package.module:name``, where the name may be dotted; the working folder counts."""
+def load(target: str, settings: Sequence[str] = ()) -> Any:
+    """The mechanism of this name with these settings, or what ``package.module:name`` imports.
+
+    That name may be dotted; the working folder counts. InputError where there is none.
+    """
+    from fedrec_auditor.auditor.families import FAMILIES
+    from fedrec_auditor.auditor.overrides import randomizer
+
+    if ":" not in target and target in FAMILIES["mechanisms"].names():
+        return randomizer(target, settings)
+    if settings:
+        raise InputError(
+            f"Expected --set for a mechanism of `auditor list mechanisms`, got {target!r}. Leave "
+            "the settings out."
+        )
     module_name, colon, path = target.partition(":")
     if not (module_name and colon and path):
         raise InputError(f"Expected PACKAGE.MODULE:CALLABLE, got {target!r}. Add the missing part.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.mechanisms.parts.coins import discrete_laplace, exponential_coin
+from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli_exp, discrete_laplace
 from fedrec_auditor.targets.mechanisms.parts.grid import OnGrid
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class DiscreteGaussian(OnGrid):
             cost = (np.abs(drawn) - sigma**2 / scale) ** 2 / (2.0 * sigma**2)
             whole = np.floor(cost)
             digits = np.rint((cost - whole) * _DIGITS).astype(np.int64)
-            accepted = exponential_coin(digits, _DIGITS, rng, pending.size)
-            accepted[accepted] = exponential_coin(
+            accepted = bernoulli_exp(digits, _DIGITS, rng, pending.size)
+            accepted[accepted] = bernoulli_exp(
                 whole[accepted].astype(np.int64), 1, rng, int(accepted.sum())
             )
             out[pending[accepted]] = drawn[accepted]

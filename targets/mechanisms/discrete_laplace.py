@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.mechanisms.base import Critical
-from fedrec_auditor.targets.mechanisms.parts.coins import discrete_laplace
+from fedrec_auditor.targets.mechanisms.parts.exact_draws import discrete_laplace
 from fedrec_auditor.targets.mechanisms.parts.grid import OnGrid
 from fedrec_auditor.targets.mechanisms.parts.rates import at_least, check_rate_epsilon
 

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.targets.mechanisms.base import Critical
 from fedrec_auditor.targets.mechanisms.duchi import Duchi
-from fedrec_auditor.targets.mechanisms.parts.coins import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.entries import UnitEntry
+from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, ratio_of_flip
 from fedrec_auditor.targets.mechanisms.piecewise import LEAST, MOST, Piecewise
 

@@ -15,8 +15,8 @@ from fedrec_auditor.targets.mechanisms.parts.categories import (
     check_categories,
     one_hot,
 )
-from fedrec_auditor.targets.mechanisms.parts.coins import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.entries import OneNumber
+from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, share_of_noise
 
 if TYPE_CHECKING:

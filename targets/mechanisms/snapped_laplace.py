@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.base import Critical
-from fedrec_auditor.targets.mechanisms.parts.coins import exponential_coin, geometric
 from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry
+from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli_exp, geometric
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -79,7 +79,7 @@ class SnappedLaplace(BoundedEntry):
         cell, offset = (part.ravel() for part in self._cell(values))
         side = 2 * rng.integers(0, 2, values.size) - 1
         gap = (_FINE // 2 - side * offset) * _DIGITS
-        left = exponential_coin(gap, _FINE * self._scale.numerator, rng, values.size)
+        left = bernoulli_exp(gap, _FINE * self._scale.numerator, rng, values.size)
         steps = 1 + geometric(self._scale / _DIGITS, rng, int(left.sum()))
         cell[left] += side[left] * steps
         out = np.clip(cell, -self._most, self._most) * self.grid

@@ -17,7 +17,7 @@ from fedrec_auditor.targets.mechanisms.parts.categories import (
     check_categories,
     one_hot,
 )
-from fedrec_auditor.targets.mechanisms.parts.coins import bernoulli
+from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon
 
 if TYPE_CHECKING:

@@ -243,7 +243,7 @@ class LflSgdmf(LocalMf):
         items = project(model["items"], self.bound)
         counts = np.diff(ratings.indptr)
         rated = np.flatnonzero(counts)
-        draw = streams.take(rated).child(_RATING).uniform(1)[:, 0]
+        draw = streams.take(rated).fold_in(_RATING).uniform(1)[:, 0]
         place = ratings.indptr[rated] + (draw * counts[rated]).astype(np.int64)
         j, u = ratings.indices[place], users[rated]
         error = np.einsum("ij,ij->i", u, items[j]) - ratings.data[place]

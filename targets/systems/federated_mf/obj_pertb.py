@@ -163,7 +163,7 @@ class ObjPertb(System):
         m = profiles.n_items
         ratings = explicit(profiles.take(owners), self.bound)
         if self.unit == "user":
-            ratings = trim(ratings, self.trim, streams.child(3))
+            ratings = trim(ratings, self.trim, streams.fold_in(3))
         sent = np.empty((len(owners), m, self.factors), dtype=np.float32)
         width = max(1, _NUMBERS // max(1, m * self.factors**2))
         for low in range(0, len(owners), width):
@@ -197,17 +197,17 @@ class ObjPertb(System):
         each = m // count * p
         ridge = self.regularization * np.eye(p)
         if self.faithful:
-            items = streams.child(0).normal(each).reshape(m, p)
+            items = streams.fold_in(0).normal(each).reshape(m, p)
             for _ in range(self.sweeps):
                 users = clip_norm(_least_squares(ratings, items, ridge), 1.0)
                 items = _least_squares(ratings.T.tocsr(), users, ridge)
         else:
-            drawn = streams.child(0).normal(n // count * p).reshape(n, p)
+            drawn = streams.fold_in(0).normal(n // count * p).reshape(n, p)
             users = drawn / np.sqrt(np.square(drawn).sum(axis=1, keepdims=True))
-        draws = streams.child(1).normal(each).reshape(m, p)
+        draws = streams.fold_in(1).normal(each).reshape(m, p)
         direction = draws / np.sqrt(np.square(draws).sum(axis=1, keepdims=True))
         # A norm of density r^(p-1) exp(-epsilon r/2R): a sum of p exponentials.
-        steps = -np.log(streams.child(2).uniform(each)).reshape(m, p)
+        steps = -np.log(streams.fold_in(2).uniform(each)).reshape(m, p)
         noise = direction * (2.0 * self.bound / self._share * steps.sum(axis=1))[:, None]
         items = _least_squares(ratings.T.tocsr(), users, ridge, noise)
         return users.astype(np.float32), items.astype(np.float32)

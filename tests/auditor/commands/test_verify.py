@@ -257,3 +257,29 @@ def test_nothing_is_left_in_the_working_folder(tmp_path: Path) -> None:
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
         assert done.returncode == code, done.stderr
     assert [path.name for path in tmp_path.iterdir() if path.name != "homemade.py"] == ["noise.py"]
+
+
+def test_a_mechanism_of_ours_is_verified_by_its_name_and_settings(cli: Cli) -> None:
+    words = ("verify", "laplace", "--set", "scale=0.5", "--set", "low=0", "--set", "high=1")
+    code, out, err = cli(*words, "--epsilon", "2", "--samples", "1000", "--allow", "floating point")
+    assert (code, err) == (0, "")
+    assert "of epsilon" in out
+    code, out, _ = cli(*words, "--epsilon", "1.9", "--samples", "1000")
+    assert (code, out[:8]) == (1, "VIOLATED")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("laplace", "--set", "scale=1"), "got no low, high. Add --set low=VALUE"),
+        (("laplace", "--set", "scal=1"), "Did you mean scale?"),
+        (("clipped", "--set", "scale=1"), "made of others"),
+        (("homemade:tight", "--set", "p=1"), "Leave the settings out"),
+    ],
+)
+def test_settings_that_a_mechanism_does_not_have_are_refused(
+    cli: Cli, words: tuple[str, ...], said: str
+) -> None:
+    code, _, err = cli("verify", *words, "--epsilon", "1")
+    assert code == 2
+    assert said in err

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_laws import (
     party_sizes,
 )
 from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_mf import HorizontalMf
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import SINGLE, guessed_pace
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import SINGLE, guessed_scale
 from fedrec_auditor.targets.systems.federated_mf.parts.party_steps import PartySteps
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import UNITS, batch_size, noisy_steps
 
@@ -97,11 +97,11 @@ class NoisyHorizontal(HorizontalMf):
             bound=self.bound,
         )
 
-    def pace(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
+    def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
         """One over the ratings of an average row: the party's own count, or repaired the guess."""
         if self.faithful:
-            return super().pace(n_users, n_items, ratings)
-        return guessed_pace(self.density, n_items, self.trimmed)
+            return super().step_scale(n_users, n_items, ratings)
+        return guessed_scale(self.density, n_items, self.trimmed)
 
     def reach(self, scope: Scope, n_items: int) -> float:
         """How far the unit of ``scope`` moves one step's sum of gradients, at most.

@@ -12,7 +12,7 @@ from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.settings import boolean, check_settings, positive, proper_share
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, Descent
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import SINGLE, guessed_pace
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import SINGLE, guessed_scale
 from fedrec_auditor.targets.systems.federated_mf.parts.rating_parties import RatingParties
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import batch_size, noisy_steps
 
@@ -77,11 +77,11 @@ class NoisyParties(RatingParties):
             tuning_sigma=z * self.claimed(joint=False),
         )
 
-    def pace(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
+    def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
         """One over the ratings of an average row: the party's own count, or repaired the guess."""
         if self.faithful:
-            return super().pace(n_users, n_items, ratings)
-        return guessed_pace(self.density, n_items, self.trim if self.unit == "user" else None)
+            return super().step_scale(n_users, n_items, ratings)
+        return guessed_scale(self.density, n_items, self.trim if self.unit == "user" else None)
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Every noisy gradient of the parties that hold the unit, at its true sensitivity.

@@ -161,9 +161,9 @@ def test_the_repair_is_proved_and_the_paper_is_not() -> None:
 def test_repaired_steps_do_not_depend_on_how_many_ratings_there_are() -> None:
     counts = np.array([1, 400])
     paper, repaired = VflSgdmf(), VflSgdmf(faithful=False, density=0.05)
-    assert len(np.unique(np.asarray(paper.pace(30, 20, counts)))) == 2
-    assert repaired.pace(30, 1000, counts) == pytest.approx(1 / 50)
-    assert VflSgdmf(faithful=False, density=0.05, unit="user").pace(30, 1000, 5) == 1 / 5
+    assert len(np.unique(np.asarray(paper.step_scale(30, 20, counts)))) == 2
+    assert repaired.step_scale(30, 1000, counts) == pytest.approx(1 / 50)
+    assert VflSgdmf(faithful=False, density=0.05, unit="user").step_scale(30, 1000, 5) == 1 / 5
 
 
 @pytest.mark.parametrize("z", [0.5, 2.0])

@@ -66,8 +66,8 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
     users = np.full((2 * runs, factors), start, np.float32)
     streams = Streams.spawn(np.random.default_rng(1), 2 * runs)
     sent, items = target.alone(both, users, streams, 1)
-    pace = 1.0 / np.repeat([ITEMS, ITEMS - 1], runs)  # a party of one user has a row of that many
-    moved = (sent.astype(float) - users).sum(axis=1) / (1e-15 * pace * math.sqrt(factors))
+    step_scale = 1.0 / np.repeat([ITEMS, ITEMS - 1], runs)  # ratings of its row
+    moved = (sent.astype(float) - users).sum(axis=1) / (1e-15 * step_scale * math.sqrt(factors))
     along = items.astype(float).sum(axis=2) / math.sqrt(factors)  # of every item, (n, m)
     told, own = 2 * 5 * along[:, 1:].sum(axis=1), 2 * 5 * along[:, 0]
     noise = (moved - told - own * (np.arange(2 * runs) < runs)) / sigma
