@@ -104,7 +104,7 @@ class CurveBelow:
     masses: Array
     lost: float
 
-    def divergence(self, epsilon: float) -> float:
+    def delta(self, epsilon: float) -> float:
         """A lower bound on the least delta at ``epsilon`` >= 0."""
         above = slice(int(np.searchsorted(self.losses, epsilon)), None)
         return max(

@@ -48,7 +48,7 @@ def _round(system: DpPrivRec) -> PrivateAverage:
 
 def _largest_move() -> NDArray[np.float64]:
     """How far the average and the share move as one client's change turns round or grows."""
-    one = _round(DpPrivRec(faithful=False, server_rate=1.0))
+    one = _round(DpPrivRec(as_published=False, server_rate=1.0))
     changes = one.clip * np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0]])
     moved = one.center(changes)
     return np.asarray(np.abs(moved[:, None] - moved[None]).max(axis=(0, 1)))
@@ -242,7 +242,7 @@ ENTRIES = (
         scope=_ONE_ROUND,
         delta=1e-6,
         place="section 2.3.4",
-        repaired={"faithful": False},
+        repaired={"as_published": False},
         demonstration="dp-privrec-step",
     ),
     Entry(

@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import OneBit
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
 from fedrec_auditor.targets.streams import Streams
@@ -110,9 +110,9 @@ class BitFlip(OneBit):
         zero = np.where(bits, _log1m(self.p), _log1m(self.q))
         return np.where(out == 1, one, np.where(out == 0, zero, -np.inf))
 
-    def critical(self) -> Critical:
+    def worst_case(self) -> WorstCase:
         """Both bits, both outputs: all there is."""
-        return Critical(
+        return WorstCase(
             inputs=np.array([0, 1]),
             outputs=np.array([0, 1]),
             exhaustive=True,

@@ -40,7 +40,7 @@ class DiscreteGaussian(OnGrid):
         OnGrid.__post_init__(self)
         self._check_noise("sigma", self.sigma, 2.0**-9, 2.0**16)
 
-    def divergence(self, epsilon: float) -> float:
+    def delta(self, epsilon: float) -> float:
         """Sum of P - e^epsilon Q over the outputs of larger ratio, for the two ends.
 
         Of the terms, none negative, those left out amount to less than rounding. Other pairs are
@@ -56,7 +56,7 @@ class DiscreteGaussian(OnGrid):
         terms = np.exp(self._log_mass(k)) * -np.expm1(np.minimum(epsilon - loss, 0.0))
         return float(terms.sum())
 
-    def critical(self) -> None:
+    def worst_case(self) -> None:
         """None: the log-ratio has no bound."""
         return None
 

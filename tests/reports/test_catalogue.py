@@ -80,8 +80,8 @@ def test_numbers_are_short() -> None:
 
 
 def test_settings_are_said_as_the_command_line_takes_them() -> None:
-    settings = {"faithful": False, "protection": {"name": "laplace", "epsilon": 3.0}}
-    said = "--set faithful=false --set protection=laplace --set protection.epsilon=3.0"
+    settings = {"as_published": False, "protection": {"name": "laplace", "epsilon": 3.0}}
+    said = "--set as_published=false --set protection=laplace --set protection.epsilon=3.0"
     assert settings_words(settings) == said
     assert command_words(row(n_users=30)) == (
         "auditor account fmf-ldp --set reports=250 --users 30 --items 1682"

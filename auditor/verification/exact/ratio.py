@@ -74,8 +74,8 @@ class Ratio:
         more = [self.outputs.around(one, other, a, b)]
         if output is not None:
             more.append(np.asarray(output)[None])
-        if (critical := self.law.critical) is not None and critical.part is None:
-            more.append(critical.outputs)
+        if (worst_case := self.law.worst_case) is not None and worst_case.part is None:
+            more.append(worst_case.outputs)
         found = self._largest(a, b, drawn, laws, None)
         for outputs in more:
             guess = self._largest(a, b, outputs, self._laws(outputs, a, b), typical)
@@ -129,13 +129,13 @@ class Ratio:
 
     def witness(self, found: Found, note: str = "") -> Witness:
         """What was found, in words; no integral shows that a vector nobody drew can come at all."""
-        critical = self.law.critical
+        worst_case = self.law.worst_case
         if self.every is None and self.outputs.apart(found.output):
             unseen = "no draw was as far out: if none can be, log_prob must say so"
             note = f"{note}; {unseen}" if note else unseen
-        named = critical is not None and critical.part is None
-        name_input = critical.name_input if critical is not None and named else in_words
-        name_output = critical.name_output if critical is not None and named else in_words
+        named = worst_case is not None and worst_case.part is None
+        name_input = worst_case.name_input if worst_case is not None and named else in_words
+        name_output = worst_case.name_output if worst_case is not None and named else in_words
         return Witness(
             input_a=name_input(found.a),
             input_b=name_input(found.b),

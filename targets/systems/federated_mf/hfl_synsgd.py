@@ -76,7 +76,7 @@ class HflSynsgd(NoisyHorizontal):
             ),
             source=f"{PAPER}, section 5.3 (HFL-synSGD), by the accounting of section 5.2",
         )
-        if not self.faithful:
+        if not self.as_published:
             note = self.mended
         elif self.unit == "rating":
             note = (

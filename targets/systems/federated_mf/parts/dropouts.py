@@ -14,7 +14,7 @@ from scipy.special import log_ndtr, ndtr
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.composition import distribution_of_sum
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.additive import check_count, check_positive
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import least_variance
 
@@ -139,11 +139,11 @@ class Dropouts:
         with np.errstate(divide="ignore"):
             return np.asarray((np.log(known) + np.where(there, density, 0.0)).sum(axis=-1))
 
-    def critical(self) -> Critical | None:
+    def worst_case(self) -> WorstCase | None:
         """None: the log-ratio has no bound."""
         return None
 
-    def divergence(self, epsilon: float) -> float:
+    def delta(self, epsilon: float) -> float:
         """The mean of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), from below."""
         squares, chance = _totals(self)
         mu = np.sqrt(squares)

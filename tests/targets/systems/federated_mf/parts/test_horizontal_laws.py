@@ -154,8 +154,8 @@ def test_verdicts_of_movielens() -> None:
         (HflSgdmf(), "VV"),
         (HflSgdmf(**steps), "VV"),
         (HflSgdmf(**user), "VU"),
-        (HflSgdmf(**user, faithful=False), "C"),
-        (HflSgdmf(faithful=False), "C"),
+        (HflSgdmf(**user, as_published=False), "C"),
+        (HflSgdmf(as_published=False), "C"),
     ):
         exact = exact_bounds(target, LARGE)
         for question, verdict in zip(target.questions(LARGE), verdicts, strict=False):
@@ -183,7 +183,7 @@ def test_no_law_where_none_is_known() -> None:
     assert target.mechanism(scope(Unit.USER), SMALL) is None
     assert system(unit="user").mechanism(scope(), SMALL) is None
     for other in (
-        system(faithful=False),
+        system(as_published=False),
         system(noise_multiplier=0.0),
         system(factors=1),
         system(learning_rate=1.0),  # V would leave the ball

@@ -90,7 +90,7 @@ def test_the_row_is_drawn_as_often_as_n_rows_have_n_prime() -> None:
 
 
 def test_theorem_3_falls_and_its_repair_stands() -> None:
-    for target, verdict in ((system(), "V"), (system(faithful=False), "C")):
+    for target, verdict in ((system(), "V"), (system(as_published=False), "C")):
         (question, _) = target.questions(LARGE)
         exact = exact_bounds(target, LARGE)
         found = answer(target, question, LARGE, exact=exact, accountants=all_accountants())
@@ -124,7 +124,7 @@ def test_accidents_are_rare_at_small_steps_and_forbid_large_ones() -> None:
 def test_no_law_where_none_is_known() -> None:
     for target in (
         VflSgdmf(),
-        system(faithful=False),
+        system(as_published=False),
         system(unit="user"),
         system(noise_multiplier=0.0),
         system(local_steps=2, rounds=500),
