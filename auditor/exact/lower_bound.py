@@ -29,8 +29,8 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
     copies that may take the worst pair at once; infinite where an output is possible under one
     input and impossible under the other, or where the ratio has no bound. At delta > 0 it is the
     least epsilon at which the hockey-stick divergence of the worst pair is at most delta; this
-    needs finitely many outputs or a mechanism that is ``PrivacyCurve`` (InputError otherwise). It is
-    a lower bound always, and the exact epsilon but for these, which the source names: several
+    needs finitely many outputs or a mechanism that is ``PrivacyCurve`` (InputError otherwise). It
+    is a lower bound always, and the exact epsilon but for these, which the source names: several
     copies of outputs of more than two different ratios are composed from below, without a witness;
     copies that may see different pairs are tried with equal ones, and of a single asymmetric pair
     with as many of either orientation as time allows. The witness names the pair.

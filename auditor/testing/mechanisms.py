@@ -224,7 +224,7 @@ def _inputs(case: Case, rng: np.random.Generator) -> NDArray[Any]:
 
 
 def check_curve(case: Case) -> None:
-    """The curve of a mechanism that is ``PrivacyCurve`` is that of sampled losses, never below it."""
+    """A mechanism's ``PrivacyCurve`` is that of sampled losses, never below it."""
     mechanism = case.mechanism
     if not isinstance(mechanism, PrivacyCurve):
         raise SkipTest("it states no privacy curve")

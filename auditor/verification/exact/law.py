@@ -48,9 +48,9 @@ class Density:
 class Law:
     """A sampler with the probabilities it claims, whatever else it knows of itself.
 
-    ``thing`` is what it was made of. ``worst_case`` is where the largest log-ratio is said to be, so
-    far as ``density`` confirms it; ``unbounded`` that it is said to be nowhere; ``privacy_curve`` the
-    privacy curve, where known.
+    ``thing`` is what it was made of. ``worst_case`` is where the largest log-ratio is said to be,
+    so far as ``density`` confirms it; ``unbounded`` that it is said to be nowhere;
+    ``privacy_curve`` the privacy curve, where known.
     """
 
     thing: Any

@@ -212,7 +212,7 @@ def _first_pair(laws: NDArray[np.float64], limit: float) -> tuple[int, int] | No
 
 
 def _known(law: Law, scope: Scope, delta: float) -> Bound | None:
-    """What the mechanism's own curve or its worst-case sets say, so far as its law confirms them."""
+    """What the mechanism's own curve or worst-case sets say, so far as its law confirms them."""
     worst_case = law.worst_case
     if (
         delta > 0
@@ -228,8 +228,8 @@ def _known(law: Law, scope: Scope, delta: float) -> Bound | None:
 def _larger(known: Bound | None, found: Bound) -> Bound:
     """The larger of two bounds; the one found where they agree, for its witness is the simplest.
 
-    Unless its probabilities are below the smallest double, where the worst-case pair of one copy says
-    the same in numbers.
+    Unless its probabilities are below the smallest double, where the worst-case pair of one copy
+    says the same in numbers.
     """
     if known is None:
         return found

@@ -64,13 +64,12 @@ class LflSgdmf(LocalMf):
 
     sigma is z 2 R^(3/2); ``noise_multiplier`` z = 12 makes the claim about 1 at T = 10 and
     ``delta``, neither printed. ``omega`` is the tolerated share of dropouts, ``dropout`` their real
-    share in each of the two rounds; a dropped device is in the sum or not at all.
-    ``colluding`` is the share of users who tell the server their noise (they stay in both rounds),
-    ``overstated`` what a lying server says |U1| is, in units of the truth: devices believe it and
-    add as much less noise. The paper has neither.
-    ``as_published`` is the paper. Repaired, xi is made of two independent parts and the device sends
-    back one of them: the same messages and final noise, and nothing more to learn from an honest
-    server's number.
+    share in each of the two rounds; a dropped device is in the sum or not at all. ``colluding`` is
+    the share of users who tell the server their noise (they stay in both rounds), ``overstated``
+    what a lying server says |U1| is, in units of the truth: devices believe it and add as much less
+    noise. The paper has neither. ``as_published`` is the paper. Repaired, xi is made of two
+    independent parts and the device sends back one of them: the same messages and final noise, and
+    nothing more to learn from an honest server's number.
 
     The paper forgets the projection of V, without which no gradient is bounded: the server
     projects, and so does each device what it receives. A user without ratings sends noise.

@@ -59,10 +59,10 @@ class ObjPertb(System):
     curator's variant and what is named here are assumed.
 
     The proof takes U for given, but U is made of the same ratings without noise, and moves with
-    them: nothing is proved of the method as it is (``as_published``). Repaired, U is random and public;
-    then b is a linear function of V, whose slope does not depend on values, and epsilon holds
-    exactly for the value of a rating that is there in any case. For whether it is there nothing
-    holds: the change 2u(x - u.v) grows with v.
+    them: nothing is proved of the method as it is (``as_published``). Repaired, U is random and
+    public; then b is a linear function of V, whose slope does not depend on values, and epsilon
+    holds exactly for the value of a rating that is there in any case. For whether it is there
+    nothing holds: the change 2u(x - u.v) grows with v.
     """
 
     factors: int = 20

@@ -51,10 +51,10 @@ class DpPrivRec(PrivRec):
     learnt, though Figures 3 and 4 show a loss of 10%. Devices whose training explodes under such
     weights return no change.
 
-    ``as_published`` is what is printed. There b is computed after clipping (lines 22 and 23), where it
-    is 1 whatever the change, as long as S > 0: S drifts down by alpha4 (1 - gamma) a round until
-    it passes zero; there changes are scaled by a negative number, b is 0, and S turns back. And
-    the noise is added after the step size (line 9), so that a larger step is not paid for.
+    ``as_published`` is what is printed. There b is computed after clipping (lines 22 and 23), where
+    it is 1 whatever the change, as long as S > 0: S drifts down by alpha4 (1 - gamma) a round until
+    it passes zero; there changes are scaled by a negative number, b is 0, and S turns back. And the
+    noise is added after the step size (line 9), so that a larger step is not paid for.
     ``as_published=False`` repairs both: b is computed before clipping, the step size multiplies the
     noise too, and S stays at 0 or above.
     """

@@ -25,15 +25,16 @@ class NoisyParties(RatingParties):
     """N(0, (z Delta)^2) on every entry of a step's sum of gradients, of all rows of both tables.
 
     Delta is the sensitivity that the paper claims for the ``unit``; ``delta`` its delta.
-    ``as_published`` is the paper: rows are drawn, a fixed number of them, and the divisor counts the
-    party's own ratings. Sampling rows does not amplify for one rating, whose user's other ratings
-    show whether the row was drawn, and the moments accountant proves nothing of a fixed number of
-    rows when a user comes or goes. Repaired, every unit is drawn by itself (each rating, or each
-    user), as the moments accountant assumes, and the divisor takes ``density``, a public guess,
-    for tau.
+    ``as_published`` is the paper: rows are drawn, a fixed number of them, and the divisor counts
+    the party's own ratings. Sampling rows does not amplify for one rating, whose user's other
+    ratings show whether the row was drawn, and the moments accountant proves nothing of a fixed
+    number of rows when a user comes or goes. Repaired, every unit is drawn by itself (each rating,
+    or each user), as the moments accountant assumes, and the divisor takes ``density``, a public
+    guess, for tau.
 
     ``event`` charges every noisy step, at the true sensitivity. It takes tau for public, as the
-    paper does; strictly, with ``as_published`` the scale of the noise tells how many ratings there are.
+    paper does; strictly, with ``as_published`` the scale of the noise tells how many ratings there
+    are.
     """
 
     delta: float = 1e-5
