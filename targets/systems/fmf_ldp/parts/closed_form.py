@@ -18,11 +18,11 @@ systems have eigenvalues in [1, 1 + alpha], as W^T W is part of V^T V.
 
 Three kernels solve it. ``numpy`` sorts users by activity and solves them in padded batches of at
 most ``BLOCK`` numbers, so that memory beyond the result does not grow with the number of users;
-``torch`` (``_fcf_torch``) does the same on a device. ``numba`` (``_fcf_kernel``) is compiled code,
+``torch`` (``fcf_torch``) does the same on a device. ``numba`` (``fcf_kernel``) is compiled code,
 several times as fast on the CPU, which costs about half a second to load and, the first time on a
 machine, two more to compile. ``auto`` weighs the one against the other by the size of the job
 alone, never by the clock or by what ran before, so that the same call gives the same bytes in every
-process. The kernels agree to ``TOLERANCE`` of ``_fcf_kernel``.
+process. The kernels agree to ``TOLERANCE`` of ``fcf_kernel``.
 
 L is found in float64. From there on precision follows the broadcast: of a float32 V come float32
 vectors and corrections, of any other float64. One BLAS thread: batches are small, and results do

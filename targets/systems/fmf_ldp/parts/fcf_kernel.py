@@ -1,6 +1,6 @@
 """User vectors of equation 4, user by user, in compiled code (numba).
 
-With the whitened items Z = V L^-T of ``_closed_form`` and a user's rows Z_S, every user's system is
+With the whitened items Z = V L^-T of ``closed_form`` and a user's rows Z_S, every user's system is
 (I + alpha Z_S^T Z_S) y = Z_S^T 1, whose eigenvalues lie in [1, 1 + alpha]. Conjugate gradients
 (Hestenes and Stiefel 1952) therefore need about log(2 / tolerance) sqrt(1 + alpha) / 2 steps of one
 pass over the history each, and as no eigenvalue is below 1, the distance of y from the solution is
@@ -13,7 +13,7 @@ released). For this no loop both adds up and stores: whether such a loop is vect
 the order of its sum, hangs on how far apart its arrays happen to lie. Memory beyond the result: a
 copy of V and a few rows; with few factors, the longest history's rows.
 
-Only ``_closed_form`` imports this module, when it has enough to solve.
+Only ``closed_form`` imports this module, when it has enough to solve.
 """
 
 from __future__ import annotations

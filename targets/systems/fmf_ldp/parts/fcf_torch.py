@@ -1,8 +1,8 @@
 """User vectors of equation 4 in padded batches of torch, on any device.
 
-The same batches and systems as the numpy kernel of ``_closed_form``, solved by Cholesky: with the
+The same batches and systems as the numpy kernel of ``closed_form``, solved by Cholesky: with the
 rows Z_S of a batch of users of like activity, (I + alpha Z_S^T Z_S) y = Z_S^T 1, or its dual where
-histories are shorter than F. Only ``_closed_form`` imports this module, when it is asked for.
+histories are shorter than F. Only ``closed_form`` imports this module, when it is asked for.
 """
 
 from __future__ import annotations
