@@ -302,7 +302,7 @@ def test_verify_confirms_and_accuses(cli: Cli, tmp_path: Path) -> None:
     sys.path.insert(0, str(tmp_path))
     try:
         code, out, _ = cli("verify", "homemade:tight", "--epsilon", "1")
-        assert (code, out.splitlines()[0][:10]) == (0, "UNSUBSTANT")
+        assert (code, out.splitlines()[0][:10]) == (0, "CONSISTENT")
         code, out, _ = cli(
             "verify", "homemade:sloppy", "--epsilon", "1", "--samples", "20000", "--json"
         )

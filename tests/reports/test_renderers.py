@@ -72,6 +72,35 @@ def test_junit_counts_what_it_holds(record: Record, fail_on: str, failures: int)
     assert len(names) == len(set(names))
 
 
+@pytest.mark.parametrize(
+    ("verdict", "gate", "tag"),
+    [
+        (Verdict.NO_CLAIM, Gate(), "skipped"),
+        (Verdict.NO_CLAIM, Gate(FailOn.NO_CLAIM), "failure"),
+        (Verdict.INCONCLUSIVE, Gate(), "error"),
+        (Verdict.INCONCLUSIVE, Gate(allow=("inconclusive",)), "skipped"),
+        (Verdict.UNSOUND, Gate(FailOn.NEVER), "error"),
+    ],
+)
+def test_junit_tells_nothing_found_from_nothing_promised(
+    record: Record, verdict: Verdict, gate: Gate, tag: str
+) -> None:
+    changed = record.model_copy(update={"findings": (retold(record.findings[0], verdict),)})
+    found = ET.fromstring(junit.render(changed, gate)).find("testsuite")
+    assert found is not None
+    assert [child.tag for child in found.findall("testcase/*")] == [tag, "system-out"]
+    totals = {"skipped": "skipped", "failure": "failures", "error": "errors"}
+    assert found.attrib[totals[tag]] == "1"
+
+
+def test_a_small_sample_is_said_to_decide_nothing(record: Record) -> None:
+    section = next(s for s in sections(record) if s.target == "dplcf-sp")
+    own = next(f for f in section.findings if f.scope == f.claim.scope)
+    said = replace(section, findings=(retold(own, Verdict.INCONCLUSIVE),))
+    assert "is neither proved nor put to the test" in said.headline
+    assert "--allow inconclusive" in said.advice
+
+
 def test_no_string_breaks_out(record: Record) -> None:
     claim = replace(record.findings[0].claim, statement=EVIL, source=EVIL)
     finding = record.findings[0].model_copy(

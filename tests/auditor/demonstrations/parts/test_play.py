@@ -88,7 +88,7 @@ def test_too_few_runs_are_said_to_show_nothing() -> None:
     shown = show(replace(VIOLATED, samples=10))
     assert not shown.row.shown
     assert "Not shown at this size" in shown.row.note
-    assert shown.findings[0].verdict is Verdict.UNSUBSTANTIATED
+    assert shown.findings[0].verdict is Verdict.INCONCLUSIVE
     assert not shown.errors
 
 
