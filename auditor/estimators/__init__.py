@@ -1,1 +1,1 @@
-"""Estimators: labelled scores in, a lower bound on epsilon out."""
+"""Estimators: worlds to draw from in, a lower bound on epsilon out."""

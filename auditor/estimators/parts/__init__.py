@@ -1,1 +1,1 @@
-"""Black boxes: a rule is chosen on some draws, and its guesses are counted on others."""
+"""What the estimators share: limits, tests, and the choice of what to look at."""
