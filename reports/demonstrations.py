@@ -78,7 +78,5 @@ def _claimed(trial: TrialRow) -> str:
 
 def _found(trial: TrialRow) -> str:
     found = f"Epsilon is {measured_words(trial.bound)}."
-    if trial.worlds is None:
-        return f"Of one transcript, {trial.statistic}. {found}"
     a, b = trial.worlds
     return f"Worlds: {a}; {b}. Statistic: {trial.statistic}. {found}"

@@ -145,13 +145,13 @@ class TrialRow(Row):
     """What one side of a demonstration gave: a claim, and the lower bound that was found.
 
     ``settings`` are those of the system's that differ from its paper's. ``worlds`` are the two
-    neighbouring ones that were run, None where the bound is that of one exact transcript.
+    neighbouring ones that were run.
     """
 
     target: str
     settings: dict[str, bool | int | float | str]
     claim: Claim
-    worlds: tuple[str, str] | None
+    worlds: tuple[str, str]
     statistic: str
     bound: Bound
 

@@ -10,8 +10,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("accountants", "attacks", "auditor", "reports", "targets")
-ABOUT_SYSTEMS = ("auditor.catalogue", "auditor.demonstrations")
-"""What speaks of the parts of systems, and so may import them from another top-level folder."""
+MAY_REACH = {
+    "auditor.catalogue": "targets",
+    "auditor.demonstrations": "targets",
+    "auditor.games": "attacks",
+}
+"""What speaks of the parts of another top-level folder, and so may import them."""
 
 
 def modules() -> dict[str, Path]:
@@ -69,7 +73,7 @@ def private(name: str, importer: str) -> bool:
     """Whether the dotted ``name`` is private to others than the module ``importer``.
 
     A name with an underscore belongs to its own folder, what is below ``parts`` to its top-level
-    folder and to ``ABOUT_SYSTEMS``.
+    folder, but for those who ``MAY_REACH`` it.
     """
     words, place = name.split("."), importer.split(".")
     for at, word in enumerate(words[1:], 1):
@@ -81,7 +85,8 @@ def private(name: str, importer: str) -> bool:
             )
             return place[: len(owner)] != owner
         if word == "parts" and words[0] != place[0]:
-            return not importer.startswith(ABOUT_SYSTEMS)
+            reaching = ".".join(place[:2])
+            return MAY_REACH.get(reaching) != words[0]
     return False
 
 

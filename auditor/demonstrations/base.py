@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
@@ -19,8 +18,8 @@ class DistinguishingGame:
 
     ``worlds`` run the system's own code, in blocks of bounded memory, and give one number a run,
     of which the worlds' ``statistic`` says what it is; it uses nothing that the scope's vantage
-    does not show. Where a member does not say ``blockwise = False``, two calls with one generator
-    give what one call for all runs gives. ``samples`` are the runs of each world. A lower bound
+    does not show. Where they are ``blockwise``, two calls with one generator give what one call for
+    all runs gives. ``samples`` are the runs of each world. A lower bound
     found here is at ``delta``; it refutes ``claim`` if the claim's scope covers that of the worlds.
     ``population`` is what claim and proof were made for; without it no proof is compared.
     """
@@ -30,23 +29,9 @@ class DistinguishingGame:
     worlds: Worlds
     delta: float
     samples: int
+    blockwise: bool = True
     population: Population | None = None
     estimator: Estimator = field(default_factory=JointBinomial)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorstCase:
-    """One worst-case transcript, where counting cannot reach the claimed epsilon.
-
-    ``bound`` is exact: the log-ratio of the probabilities, under two neighbouring inputs, of what
-    the system's own code sent when it was run; its witness names them.
-    """
-
-    system: Target
-    claim: Claim
-    bound: Bound
-    statistic: str
-    population: Population | None = None
 
 
 class Demonstration(Protocol):
@@ -66,10 +51,10 @@ class Demonstration(Protocol):
         """Numbers of the catalogue's entries, such as "22"."""
         ...
 
-    def violation(self) -> DistinguishingGame | WorstCase:
+    def violation(self) -> DistinguishingGame:
         """What refutes the claim: its lower bound must come out above."""
         ...
 
-    def control(self) -> DistinguishingGame | WorstCase:
+    def control(self) -> DistinguishingGame:
         """The repaired system, or the statistic the authors had in mind: it must stay below."""
         ...

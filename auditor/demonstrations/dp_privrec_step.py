@@ -93,7 +93,6 @@ class DpPrivRecStep:
 
     target = "dp-privrec"
     entries = ("12",)
-    blockwise = False
 
     def violation(self) -> DistinguishingGame:
         """Line 9 as printed."""
@@ -109,6 +108,7 @@ class DpPrivRecStep:
         )
         return DistinguishingGame(
             system=system,
+            blockwise=False,
             claim=claim_in(system, _POPULATION, _SCOPE, _DELTA, "section 2.3.4"),
             worlds=Worlds(
                 names=("user 0 holds all four items", "user 0 holds none"),

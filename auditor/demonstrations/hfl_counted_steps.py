@@ -58,7 +58,6 @@ class HflCountedSteps:
     threshold: float = 3.0
 
     target = "hfl-sgdmf"
-    blockwise = False  # copies are drawn a party at a time
     entries = ("26",)
 
     def violation(self) -> DistinguishingGame:
@@ -96,4 +95,5 @@ class HflCountedSteps:
             ),
             draw=Beyond(_AllRounds(system), self.threshold),
             samples=self.samples,
+            blockwise=False,  # copies are drawn a party at a time
         )

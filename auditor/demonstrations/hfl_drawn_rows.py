@@ -78,7 +78,6 @@ class HflDrawnRows:
     entry: float = 2.0
 
     target = "hfl-sgdmf"
-    blockwise = False  # copies are drawn a party at a time
     entries = ("23",)
 
     def violation(self) -> DistinguishingGame:
@@ -117,6 +116,7 @@ class HflDrawnRows:
             statistic=f"{what} is at least {threshold:g}",
             draw=Beyond(_OneStep(system, self.others, informed), threshold),
             samples=self.samples,
+            blockwise=False,  # copies are drawn a party at a time
         )
         # runs of a block are not independent, but less spread than a binomial: see ``SideBySide``
         return replace(played, estimator=ClopperPearson())

@@ -85,7 +85,6 @@ class HflFittedEmbeddings:
     repaired_threshold: float = 2.0
 
     target = "hfl-sgdmf"
-    blockwise = False  # copies are drawn a party at a time
     entries = ("24",)
 
     def violation(self) -> DistinguishingGame:
@@ -126,4 +125,5 @@ class HflFittedEmbeddings:
             ),
             draw=Beyond(_Turned(system, self.others), threshold),
             samples=self.samples,
+            blockwise=False,  # copies are drawn a party at a time
         )

@@ -7,7 +7,7 @@ import math
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta, check_epsilon
 from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.auditor.exact.table import ROUNDING, Table
+from fedrec_auditor.auditor.exact.probability_table import ROUNDING, ProbabilityTable
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve, WorstCase
 
 # An epsilon above which a curve is taken to have no end.
@@ -116,10 +116,10 @@ def _exhaustive(mechanism: Mechanism) -> WorstCase:
     return worst_case
 
 
-def _table(mechanism: Mechanism, worst_case: WorstCase) -> Table:
+def _table(mechanism: Mechanism, worst_case: WorstCase) -> ProbabilityTable:
     """Log-probabilities of one copy, worst-case inputs by worst-case outputs."""
     part = worst_case.part or mechanism
-    return Table(
+    return ProbabilityTable(
         part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]),
         name_input=lambda i: worst_case.name_input(worst_case.inputs[i]),
         name_output=lambda j: worst_case.name_output(worst_case.outputs[j]),

@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.losses.composition import CurveBelow, curve_belo
 from fedrec_auditor.accountants.losses.pairs import ListedPair, normal_masses
 from fedrec_auditor.targets.mechanisms.base import Domain
 from fedrec_auditor.targets.mechanisms.parts.additive import (
-    _LOG_ROOT_TAU,
+    LOG_ROOT_TAU,
     check_count,
     check_mu,
     check_positive,
@@ -146,7 +146,7 @@ def _log_mixture(
     found = np.full(np.broadcast_shapes(x.shape, np.shape(shift)), -np.inf)
     for count, log_p in zip(counts, log_law, strict=True):
         z = x - count * shift
-        found = np.logaddexp(found, log_p - _LOG_ROOT_TAU - 0.5 * z * z)
+        found = np.logaddexp(found, log_p - LOG_ROOT_TAU - 0.5 * z * z)
     return np.asarray(found)
 
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, WorstCase
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
 from fedrec_auditor.auditor.demonstrations.parts.one_bit import one_bit
 from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
@@ -25,10 +24,10 @@ class Sound:
     target = "dplcf-ap"
     entries: tuple[str, ...] = ("7",)
 
-    def violation(self) -> DistinguishingGame | WorstCase:
+    def violation(self) -> DistinguishingGame:
         return one_bit(DplcfAp(), self.samples)
 
-    def control(self) -> DistinguishingGame | WorstCase:
+    def control(self) -> DistinguishingGame:
         return one_bit(DplcfSp(), self.samples)
 
 
@@ -121,54 +120,6 @@ class Lumpy(Sound):
         return _changed(game, draw=lambda w, size, rng: game.worlds.draw(w, size, rng) + size / 100)
 
 
-def worst_case(epsilon: float, **more: object) -> WorstCase:
-    """One of DPLCF-AP's, with a bound of so much."""
-    game = sound()
-    witness = Witness(input_a="1", input_b="0", output="0", probability_a=0.0, probability_b=0.6)
-    bound = Bound(
-        epsilon=epsilon, side=Side.LOWER, scope=game.worlds.scope, source="exact", witness=witness
-    )
-    return WorstCase(
-        system=game.system,
-        claim=game.claim,
-        bound=replace(bound, **more),  # type: ignore[arg-type]
-        statistic="the bit",
-        population=game.population,
-    )
-
-
-@dataclass(frozen=True)
-class Weak(Sound):
-    """Has an exact bound that refutes nothing."""
-
-    def violation(self) -> WorstCase:
-        return worst_case(0.5)
-
-
-@dataclass(frozen=True)
-class Sampled(Sound):
-    """Calls exact what was sampled."""
-
-    def violation(self) -> WorstCase:
-        return worst_case(3.0, samples=100)
-
-
-@dataclass(frozen=True)
-class Upper(Sound):
-    """Takes an upper bound for a lower one."""
-
-    def violation(self) -> WorstCase:
-        return worst_case(3.0, side=Side.UPPER)
-
-
-@dataclass(frozen=True)
-class Overshooting(Sound):
-    """Has a control above its claim."""
-
-    def control(self) -> WorstCase:
-        return worst_case(3.0)
-
-
 BROKEN_DEMONSTRATIONS = (
     Silent(),
     Unheard(),
@@ -179,8 +130,4 @@ BROKEN_DEMONSTRATIONS = (
     Short(),
     Unseeded(),
     Lumpy(),
-    Weak(),
-    Sampled(),
-    Upper(),
-    Overshooting(),
 )

@@ -51,6 +51,7 @@ def game(
     draw: Callable[[int, int, np.random.Generator], NDArray[np.float64 | np.bool_]],
     statistic: str,
     samples: int,
+    blockwise: bool = True,
     proved: bool = True,
 ) -> DistinguishingGame:
     """The claim that ``system`` makes in ``place`` against two worlds, at ``DELTA``.
@@ -63,6 +64,7 @@ def game(
         worlds=Worlds(names=names, scope=scope, draw=draw, statistic=statistic),
         delta=DELTA,
         samples=samples,
+        blockwise=blockwise,
         population=population if proved else None,
     )
 

@@ -11,9 +11,9 @@ import numpy as np
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.verdict import Verdict, judge
 from fedrec_auditor.auditor import accounting
-from fedrec_auditor.auditor.demonstrations.base import Demonstration, DistinguishingGame, WorstCase
+from fedrec_auditor.auditor.demonstrations.base import Demonstration, DistinguishingGame
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.measure import measure
+from fedrec_auditor.auditor.measure import Measured, measure
 from fedrec_auditor.reports.record import DemonstrationRow, Finding, TrialRow
 from fedrec_auditor.targets.systems.base import Question, Target
 
@@ -44,7 +44,7 @@ def runs(name: str) -> int:
     """Runs a world of a demonstration and its control: how long it takes, roughly."""
     demonstration: Demonstration = FAMILIES["demonstrations"].member(name)()
     sides = (demonstration.violation(), demonstration.control())
-    return sum(side.samples for side in sides if isinstance(side, DistinguishingGame))
+    return sum(side.samples for side in sides)
 
 
 def show(
@@ -64,12 +64,20 @@ def show(
     trials, findings, notes, errors = [], [], [], []
     games = ("violation", demonstration.violation()), ("control", demonstration.control())
     for (part, game), stream in zip(games, rng.spawn(2), strict=True):
-        bound, alarm = _measured(game, confidence, quick, stream)
-        trials.append(_row(game, bound))
-        finding = _finding(game, bound, alarm)
+        measured = measure(
+            game.worlds,
+            (game.claim,),
+            game.estimator,
+            delta=game.delta,
+            confidence=confidence,
+            samples=_size(game, quick),
+            rng=stream,
+        )
+        trials.append(_row(game, measured.bound))
+        finding = _finding(game, measured)
         if part == "violation" or finding.verdict is Verdict.UNSOUND:
             findings.append(finding)
-        if isinstance(game, DistinguishingGame) and _size(game, quick) < game.samples:
+        if _size(game, quick) < game.samples:
             notes.append(f"Quick: the {part} had a tenth of its {game.samples:,} runs a world.")
     violation, control = trials
     if control.exceeds:
@@ -97,27 +105,9 @@ def _size(game: DistinguishingGame, quick: bool) -> int:
     return min(game.samples, max(game.samples // QUICK_SHARE, QUICK_LEAST))
 
 
-def _measured(
-    game: DistinguishingGame | WorstCase, confidence: float, quick: bool, rng: np.random.Generator
-) -> tuple[Bound, Bound | None]:
-    """The lower bound, and that at the confidence of an alarm where it was sampled."""
-    if isinstance(game, WorstCase):
-        return game.bound, None
-    found = measure(
-        game.worlds,
-        (game.claim,),
-        game.estimator,
-        delta=game.delta,
-        confidence=confidence,
-        samples=_size(game, quick),
-        rng=rng,
-    )
-    return found.bound, found.alarm
-
-
-def _finding(game: DistinguishingGame | WorstCase, bound: Bound, alarm: Bound | None) -> Finding:
+def _finding(game: DistinguishingGame, measured: Measured) -> Finding:
     """The claim judged by this bound, and by what an accountant proves of the same system."""
-    question = Question(claim=game.claim, scope=bound.scope, delta=bound.delta)
+    bound = measured.bound
     if game.population is None:
         return Finding.of(
             game.system.name,
@@ -130,26 +120,23 @@ def _finding(game: DistinguishingGame | WorstCase, bound: Bound, alarm: Bound | 
         )
     return accounting.answer(
         game.system,
-        question,
+        Question(claim=game.claim, scope=bound.scope, delta=bound.delta),
         game.population,
-        exact=() if alarm is not None else (bound,),
-        sampled=() if alarm is None else (bound,),
-        alarms=() if alarm is None else (alarm,),
+        exact=(),
+        sampled=(bound,),
+        alarms=(measured.alarm,),
         accountants=accounting.all_accountants(),
     )
 
 
-def _row(game: DistinguishingGame | WorstCase, bound: Bound) -> TrialRow:
-    if isinstance(game, DistinguishingGame):
-        worlds, statistic = game.worlds.names, game.worlds.statistic
-    else:
-        worlds, statistic = (), game.statistic
+def _row(game: DistinguishingGame, bound: Bound) -> TrialRow:
+    one, other = game.worlds.names
     return TrialRow(
         target=game.system.name,
         settings=_settings(game.system),
         claim=game.claim,
-        worlds=(worlds[0], worlds[1]) if worlds else None,
-        statistic=statistic,
+        worlds=(one, other),
+        statistic=game.worlds.statistic,
         bound=bound,
     )
 

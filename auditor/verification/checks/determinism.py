@@ -11,7 +11,7 @@ from scipy import special
 
 from fedrec_auditor.auditor.verification.checks.evidence import (
     FALSE_ALARM,
-    Claim,
+    ClaimUnderTest,
     failed,
     not_run,
     passed,
@@ -101,7 +101,7 @@ def _constant(
     delta: float,
 ) -> Check:
     """Decide on inputs whose outputs never varied: ``first`` chose the event, ``other`` counts."""
-    claim = Claim(epsilon=epsilon, delta=delta, tests=len(inputs) ** 2)
+    claim = ClaimUnderTest(epsilon=epsilon, delta=delta, tests=len(inputs) ** 2)
     draws = len(first[0])
     for a in constant:
         for b in range(len(inputs)):

@@ -44,7 +44,7 @@ def words(value: Any, most: int = 60) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class ClaimUnderTest:
     """(epsilon, delta), held against events in ``tests`` tests that share one false-alarm chance.
 
     Each event must have been chosen before the draws were seen on which it is counted.

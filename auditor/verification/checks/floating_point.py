@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.verification.checks.evidence import (
-    Claim,
+    ClaimUnderTest,
     failed,
     not_run,
     passed,
@@ -71,7 +71,7 @@ def floating_point(
     shape = batch.shape[2:]
     size = max(least, numbers // max(1, math.prod(shape)))
     pairs = [p for c in itertools.combinations(range(len(inputs)), 2) for p in (c, c[::-1])]
-    claim = Claim(epsilon=epsilon, delta=delta, tests=len(pairs) + most)
+    claim = ClaimUnderTest(epsilon=epsilon, delta=delta, tests=len(pairs) + most)
     rng = np.random.default_rng(seed)
     sampler = OneUniform.recognise(subject, inputs, shape, rng)
     shares = []

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.verification.checks.evidence import (
-    Claim,
+    ClaimUnderTest,
     failed,
     not_run,
     passed,
@@ -70,7 +70,9 @@ def output_type(
         f"{hits} of {_COUNTED} answers for the input {words(probes[a])}, and in {misses} for "
         f"{words(probes[b])}, where it is mostly {usual}"
     )
-    if Claim(epsilon=epsilon, delta=delta, tests=1).refuted(hits, _COUNTED, misses, _COUNTED):
+    if ClaimUnderTest(epsilon=epsilon, delta=delta, tests=1).refuted(
+        hits, _COUNTED, misses, _COUNTED
+    ):
         return failed(NAME, f"{evidence}. Return the noisy numbers alone, in one form.")
     if misses:
         return passed(NAME, f"{evidence}, as a claim of {epsilon:g} allows.")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.verification.checks.evidence import (
     FALSE_ALARM,
-    Claim,
+    ClaimUnderTest,
     failed,
     not_run,
     passed,
@@ -68,7 +68,9 @@ def shared_noise(
             return passed(NAME, "Outputs of one call are no more alike than those of many.")
         return not_run(NAME, "One number or word a call: there is nothing to share noise with.")
     return _among_entries(
-        batch, inputs, Claim(epsilon=epsilon, delta=delta, tests=2 * math.comb(len(inputs), 2))
+        batch,
+        inputs,
+        ClaimUnderTest(epsilon=epsilon, delta=delta, tests=2 * math.comb(len(inputs), 2)),
     )
 
 
@@ -93,7 +95,7 @@ def _repeats(calls: NDArray[Any], alpha: float) -> bool:
     return bool(-math.log(c) * int((members - 1).sum()) - split < math.log(alpha))
 
 
-def _among_entries(batch: NDArray[Any], inputs: list[Any], claim: Claim) -> Check:
+def _among_entries(batch: NDArray[Any], inputs: list[Any], claim: ClaimUnderTest) -> Check:
     flat = batch.reshape(*batch.shape[:2], -1)[:, :, :_ENTRIES]
     half = flat.shape[1] // 2
     train, test = flat[:, :half], flat[:, half:]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.verification.checks.evidence import (
-    Claim,
+    ClaimUnderTest,
     failed,
     not_run,
     passed,
@@ -50,7 +50,7 @@ def support(
     if law is not None:
         return _by_law(draws, inputs, epsilon, delta, law)
     pairs = list(itertools.permutations(range(len(inputs)), 2))
-    claim = Claim(epsilon=epsilon, delta=delta, tests=3 * len(pairs))
+    claim = ClaimUnderTest(epsilon=epsilon, delta=delta, tests=3 * len(pairs))
     batch = stacked(draws)
     half = batch.shape[1] // 2
     if epsilon > claim.reach(half):
@@ -148,7 +148,7 @@ def _by_law(
                     f"{worst_case.name_input(worst_case.inputs[b])}. {_REMEDY}",
                 )
     pairs = list(itertools.permutations(range(len(inputs)), 2))
-    claim = Claim(epsilon=0.0, delta=delta, tests=len(pairs))
+    claim = ClaimUnderTest(epsilon=0.0, delta=delta, tests=len(pairs))
     for a, b in pairs:
         asked = np.asarray(draws[a])[:_ASKED]
         laws = np.stack([law.log_prob(asked, inputs[i]) for i in (a, b)])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.auditor.exact.table import Table
+from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable
 from fedrec_auditor.auditor.verification.exact.integral import AGREEMENT, edges_around, integrate
 from fedrec_auditor.auditor.verification.exact.law import Law
 from fedrec_auditor.auditor.verification.exact.outputs import Outputs, sums_to_one
@@ -109,5 +109,5 @@ class Divergence:
                     f"input {in_words(value)}. Mend the normaliser of log_prob."
                 )
 
-    def _table(self, laws: NDArray[np.float64], a: Any, b: Any, name: Any) -> Table:
-        return Table(laws, lambda i: in_words((a, b)[i]), name)
+    def _table(self, laws: NDArray[np.float64], a: Any, b: Any, name: Any) -> ProbabilityTable:
+        return ProbabilityTable(laws, lambda i: in_words((a, b)[i]), name)

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.lower_bound import exact_lower_bound
-from fedrec_auditor.auditor.exact.table import Table
+from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable
 from fedrec_auditor.auditor.verification.exact.divergence import Divergence
 from fedrec_auditor.auditor.verification.exact.law import Law, identity
 from fedrec_auditor.auditor.verification.exact.outputs import WHOLE, Outputs
@@ -179,7 +179,7 @@ def _exhaustive(
     name_output = worst_case.name_output if worst_case is not None and named else in_words
 
     def bound(rows: list[int]) -> Bound:
-        return Table(
+        return ProbabilityTable(
             laws[rows], lambda i: name_input(listed[rows[i]]), lambda j: name_output(every[j])
         ).lower_bound(scope, delta)
 

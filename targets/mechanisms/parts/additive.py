@@ -17,7 +17,7 @@ from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-_LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
+LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
 # Of Gauss and Legendre's rule on [0, 1].
 _NODES, _WEIGHTS = (np.polynomial.legendre.leggauss(16) + np.array([[1.0], [0.0]])) / 2.0
 
@@ -125,7 +125,7 @@ class Normal(NormalCurve, Additive):
         return rng.standard_normal(shape)
 
     def _log_density(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(-0.5 * z**2 - _LOG_ROOT_TAU)
+        return np.asarray(-0.5 * z**2 - LOG_ROOT_TAU)
 
 
 def gaussian_divergence(mu: float, epsilon: float) -> float:
@@ -137,7 +137,7 @@ def gaussian_divergence(mu: float, epsilon: float) -> float:
     terms would; r' = x r - 1 is integrated there by Gauss and Legendre's rule.
     """
     t = epsilon / mu - mu / 2.0
-    density = math.exp(-0.5 * t * t - _LOG_ROOT_TAU)
+    density = math.exp(-0.5 * t * t - LOG_ROOT_TAU)
     if mu < 1.0:
         slopes = [1.0 - x * _mills(x) for x in t + mu * _NODES]
         return density * mu * float(_WEIGHTS @ slopes)

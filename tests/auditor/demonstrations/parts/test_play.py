@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, WorstCase
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
 from fedrec_auditor.auditor.demonstrations.parts import play as claims
 from fedrec_auditor.auditor.demonstrations.parts.one_bit import one_bit
 from fedrec_auditor.auditor.demonstrations.parts.play import Shown
@@ -19,25 +19,22 @@ from fedrec_auditor.auditor.tasks import Audit
 from fedrec_auditor.reports.record import DemonstrationRow
 from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
-from tests.specimens.demonstrations import worst_case
-
-Side = DistinguishingGame | WorstCase
 
 
 @dataclass(frozen=True)
 class Pair:
     """A demonstration made of two given sides."""
 
-    one: Side
-    other: Side
+    one: DistinguishingGame
+    other: DistinguishingGame
 
     target = "dplcf-ap"
     entries = ("7",)
 
-    def violation(self) -> Side:
+    def violation(self) -> DistinguishingGame:
         return self.one
 
-    def control(self) -> Side:
+    def control(self) -> DistinguishingGame:
         return self.other
 
 
@@ -46,8 +43,8 @@ VIOLATED = one_bit(DplcfAp(), 1_000)
 
 
 def show(
-    one: Side,
-    other: Side = HONEST,
+    one: DistinguishingGame,
+    other: DistinguishingGame = HONEST,
     quick: bool = False,
 ) -> Shown:
     return claims.show(
@@ -72,15 +69,6 @@ def test_a_violation_is_shown_and_its_claim_refuted() -> None:
 def test_settings_are_told_that_are_not_the_papers() -> None:
     shown = show(one_bit(DplcfAp(epsilon=2.0, keep=0.9), 500))
     assert shown.row.violation.settings == {"epsilon": 2.0, "keep": 0.9}
-
-
-def test_an_exact_transcript_needs_no_samples() -> None:
-    shown = show(worst_case(3.0))
-    (finding,) = shown.findings
-    assert finding.verdict is Verdict.VIOLATED
-    assert shown.row.violation.bound.samples is None
-    assert shown.row.violation.worlds is None
-    assert shown.row.shown
 
 
 def test_too_few_runs_are_said_to_show_nothing() -> None:

@@ -8,31 +8,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.verification.checks.evidence import FALSE_ALARM, Claim, stacked, words
+from fedrec_auditor.auditor.verification.checks.evidence import (
+    FALSE_ALARM,
+    ClaimUnderTest,
+    stacked,
+    words,
+)
 
 
 @given(st.integers(1, 50), st.integers(20, 10_000))
 def test_reach_is_what_the_clearest_event_shows(tests: int, trials: int) -> None:
-    claim = Claim(epsilon=0.0, delta=0.0, tests=tests)
+    claim = ClaimUnderTest(epsilon=0.0, delta=0.0, tests=tests)
     reach = claim.reach(trials)
-    just, beyond = (Claim(epsilon=reach + d, delta=0.0, tests=tests) for d in (-1e-9, 1e-9))
+    just, beyond = (
+        ClaimUnderTest(epsilon=reach + d, delta=0.0, tests=tests) for d in (-1e-9, 1e-9)
+    )
     assert just.refuted(trials, trials, 0, trials)
     assert not beyond.refuted(trials, trials, 0, trials)
 
 
 def test_limits_hold_with_the_chance_stated() -> None:
     """All of n draws in an event of probability p has chance p^n: there the limit is p."""
-    claim = Claim(epsilon=0.0, delta=0.0, tests=4)
+    claim = ClaimUnderTest(epsilon=0.0, delta=0.0, tests=4)
     assert claim.share(100, 100) ** 100 == pytest.approx(FALSE_ALARM / 4)
     assert claim.share(0, 100) == 0.0
     assert claim.impossible(100, 100)
-    assert not Claim(epsilon=0.0, delta=0.9, tests=4).impossible(100, 100)
+    assert not ClaimUnderTest(epsilon=0.0, delta=0.9, tests=4).impossible(100, 100)
 
 
 def test_an_event_as_likely_as_the_claim_allows_is_not_refuted() -> None:
     """Binomial counts at exactly e^epsilon, 20,000 times: none beyond a chance of 1e-6."""
     rng = np.random.default_rng(0)
-    claim = Claim(epsilon=1.0, delta=0.0, tests=1)
+    claim = ClaimUnderTest(epsilon=1.0, delta=0.0, tests=1)
     hits, misses = rng.binomial(400, 0.8, 20_000), rng.binomial(400, 0.8 / np.e, 20_000)
     for h, m in {*zip(hits.tolist(), misses.tolist(), strict=True)}:
         assert not claim.refuted(h, 400, m, 400)

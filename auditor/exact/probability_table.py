@@ -25,7 +25,7 @@ the worst case.
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ProbabilityTable:
     """Log-probabilities (inputs, outputs) of one of ``copies`` independent outputs.
 
     ``copies`` and ``groups`` are those of ``WorstCase``. ``name_input`` and ``name_output`` put a
