@@ -1,4 +1,4 @@
-"""The only place where verdicts are made.
+"""The only place where verdicts are made, and where their words are defined.
 
 A lower bound refutes an upper bound only where the upper bound speaks: the upper's scope must
 cover the lower's, and the lower's delta must be no smaller than the upper's (whoever is not
@@ -8,8 +8,10 @@ cover the lower's, and the lower's delta must be no smaller than the upper's (wh
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Self
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta, guess_probability
@@ -27,14 +29,104 @@ ALARM_CONFIDENCE = 1 - 1e-6
 _SLACK = 1e-9
 
 
-class Verdict(StrEnum):
+class Word(StrEnum):
+    """A word of judgement; ``meaning`` defines it in a sentence or two, for every page and help."""
+
+    meaning: str
+
+    def __new__(cls, word: str, meaning: str) -> Self:
+        """The member whose value is ``word``."""
+        member = str.__new__(cls, word)
+        member._value_ = word
+        member.meaning = meaning
+        return member
+
+
+class Verdict(Word):
     """What the audit concludes of one claim in one scope."""
 
-    VIOLATED = "VIOLATED"
-    UNSUBSTANTIATED = "UNSUBSTANTIATED"
-    CONSISTENT = "CONSISTENT"
-    INCOMPARABLE = "INCOMPARABLE"
-    UNSOUND = "UNSOUND"
+    VIOLATED = (
+        "VIOLATED",
+        "A lower bound exceeds the claim in a scope that the claim covers: the claim is refuted.",
+    )
+    UNSUBSTANTIATED = ("UNSUBSTANTIATED", "Neither refuted nor proved.")
+    INCONCLUSIVE = (
+        "INCONCLUSIVE",
+        "Not proved, and the sample could not have refuted the claim had it been false: the "
+        "largest epsilon that so many draws can show, every guess right, is not above the claim.",
+    )
+    CONSISTENT = (
+        "CONSISTENT",
+        "Proved in this scope, and not refuted. An audit can only fail to refute.",
+    )
+    INCOMPARABLE = (
+        "INCOMPARABLE",
+        "The claim does not speak of this scope, so it is neither refuted nor upheld here.",
+    )
+    NO_CLAIM = ("NO CLAIM", "No epsilon is claimed, so there is nothing to refute.")
+    UNSOUND = (
+        "UNSOUND",
+        "A lower bound exceeds our own proved upper bound: target, accountant or estimator is "
+        "wrong, and no number of this audit can be trusted until it is known which.",
+    )
+
+
+class Arithmetic(Word):
+    """Whether a number that a statement rests on comes out; it says nothing of an epsilon's claim.
+
+    From the best to the worst.
+    """
+
+    RIGHT = ("RIGHT", "The numbers that the paper states or relies on come out.")
+    LOOSE = (
+        "LOOSE",
+        "A number that the paper states is a valid bound, but larger than the truth by more than "
+        "rounding.",
+    )
+    WRONG = ("WRONG", "A number that the paper states or relies on does not come out.")
+
+
+class FailOn(StrEnum):
+    """From which verdict on a command fails; each level includes the ones before it."""
+
+    VIOLATED = "violated"
+    UNSUBSTANTIATED = "unsubstantiated"
+    NO_CLAIM = "no-claim"
+    NEVER = "never"
+
+
+_VIOLATED = frozenset({Verdict.VIOLATED})
+_LEVELS = {
+    FailOn.VIOLATED: _VIOLATED,
+    FailOn.UNSUBSTANTIATED: _VIOLATED | {Verdict.UNSUBSTANTIATED},
+    FailOn.NO_CLAIM: _VIOLATED | {Verdict.UNSUBSTANTIATED, Verdict.NO_CLAIM},
+    FailOn.NEVER: frozenset[Verdict](),
+}
+FOUND, INCOMPLETE = 1, 3
+"""Exit codes: a finding at the level asked for; an audit from which nothing follows."""
+INCONCLUSIVE = str(Verdict.INCONCLUSIVE).lower()
+"""What a caller allows so that an INCONCLUSIVE verdict is no failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Which verdicts make a command or a test fail; ``allow`` may name "inconclusive"."""
+
+    fail_on: FailOn = FailOn.VIOLATED
+    allow: Collection[str] = ()
+
+    def code(self, verdicts: Iterable[Verdict]) -> int:
+        """Exit code: 3 if one is UNSOUND, or INCONCLUSIVE and not allowed; else 1 or 0."""
+        found = set(verdicts)
+        if Verdict.UNSOUND in found:
+            return INCOMPLETE
+        if Verdict.INCONCLUSIVE in found and INCONCLUSIVE not in self.allow:
+            return INCOMPLETE
+        return FOUND if found & _LEVELS[self.fail_on] else 0
+
+
+DEFAULT_GATE = Gate()
+"""Fails what is refuted, and what shows nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +136,36 @@ class Judgement:
     verdict: Verdict
     vacuous: bool
     reason: str
+
+
+def judge_number(
+    claimed: float,
+    right: float,
+    *,
+    tolerance: float = 1e-9,
+    below: bool = False,
+    upper: bool = False,
+) -> Arithmetic:
+    """Judge a number that a paper states against the one computed here.
+
+    Parameters
+    ----------
+    claimed, right : the two numbers; infinities agree with themselves.
+    tolerance : how far they may be apart, relative to the right one, absolute below 1.
+    below : the paper says only that the right number is below the claimed one.
+    upper : the number is an upper bound (an epsilon, a sensitivity), so a larger one still holds.
+    """
+    if below:
+        return Arithmetic.RIGHT if right < claimed else Arithmetic.WRONG
+    close = tolerance * max(1.0, abs(right))
+    if claimed == right or (math.isfinite(right) and abs(claimed - right) <= close):
+        return Arithmetic.RIGHT
+    return Arithmetic.LOOSE if upper and claimed > right else Arithmetic.WRONG
+
+
+def worst_number(words: Iterable[Arithmetic]) -> Arithmetic | None:
+    """The word for several numbers together: the worst of them; None of none."""
+    return max(words, key=list(Arithmetic).index, default=None)
 
 
 def exceeds(epsilon: float, limit: float) -> bool:
@@ -86,7 +208,8 @@ def judge(
         collude, say); "" if nothing is. The claim is then not refuted, however large the leak.
     """
     _check_sides(scope, accounted, measured)
-    vacuous = guess_probability(claim.epsilon, claim.delta) >= VACUOUS_GUESS
+    guess = guess_probability(claim.epsilon, claim.delta)
+    vacuous = math.isfinite(claim.epsilon) and guess >= VACUOUS_GUESS
     asked = claim.delta if delta is None else check_delta(delta)
     verdict, reason = _conclude(claim, scope, asked, accounted, measured, sizes, beyond)
     return Judgement(verdict=verdict, vacuous=vacuous, reason=reason)
@@ -123,6 +246,8 @@ def _conclude(
             f"Epsilon is {least}, {how} ({measured.source}), above the claimed "
             f"{_number(claim.epsilon)}, in a scope that the claim covers."
         )
+    if math.isinf(claim.epsilon):
+        return Verdict.NO_CLAIM, Verdict.NO_CLAIM.meaning
     differences = [
         f"{name}: claimed for {getattr(claim.scope, name)}, asked for {getattr(scope, name)}"
         for name in claim.scope.uncovered(scope)
@@ -135,24 +260,36 @@ def _conclude(
         speaks = measured if measured is not None and measured.delta >= delta else None
         carried = _carried(claim, scope, delta, sizes)
         return Verdict.INCOMPARABLE, _incomparable(claim, differences, carried, accounted, speaks)
-    if math.isinf(claim.epsilon):
-        return Verdict.CONSISTENT, "No epsilon is claimed, so there is nothing to refute."
-    if accounted is None:
-        return Verdict.UNSUBSTANTIATED, "No lower bound refutes it, and no accountant can prove it."
-    if accounted.delta > delta:
-        return Verdict.UNSUBSTANTIATED, (
-            f"Only {_at(accounted)} can be proved ({accounted.source}); the claim is asked at "
-            f"delta={_number(delta)}."
+    unproved = _unproved(claim, delta, accounted)
+    if unproved and measured is not None and not exceeds(measured.largest, claim.epsilon):
+        return Verdict.INCONCLUSIVE, (
+            f"Had every guess been right, the sample would have shown {_number(measured.largest)} "
+            f"at most ({measured.source}): too few draws to refute the claimed "
+            f"{_number(claim.epsilon)}. {unproved}"
         )
-    if exceeds(accounted.epsilon, claim.epsilon):
-        return Verdict.UNSUBSTANTIATED, (
-            f"No lower bound refutes it, but the least epsilon that can be proved is "
-            f"{_at(accounted)} ({accounted.source}), above the claimed {_number(claim.epsilon)}."
-        )
+    if unproved or accounted is None:
+        return Verdict.UNSUBSTANTIATED, unproved
     found = "nothing was measured"
     if measured is not None:
         found = f"the largest lower bound found is {_at(measured)} ({measured.source})"
     return Verdict.CONSISTENT, f"Proved at {_at(accounted)} ({accounted.source}); {found}."
+
+
+def _unproved(claim: Claim, delta: float, accounted: Bound | None) -> str:
+    """What is missing from a proof of the claim at ``delta``; nothing if it is proved."""
+    if accounted is None:
+        return "No lower bound refutes it, and no accountant can prove it."
+    if accounted.delta > delta:
+        return (
+            f"Only {_at(accounted)} can be proved ({accounted.source}); the claim is asked at "
+            f"delta={_number(delta)}."
+        )
+    if exceeds(accounted.epsilon, claim.epsilon):
+        return (
+            f"No lower bound refutes it, but the least epsilon that can be proved is "
+            f"{_at(accounted)} ({accounted.source}), above the claimed {_number(claim.epsilon)}."
+        )
+    return ""
 
 
 def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> str:
@@ -160,7 +297,7 @@ def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> s
 
     Without ``sizes`` what needs them is left out.
     """
-    if claim.scope.covers(scope) or math.isinf(claim.epsilon):
+    if claim.scope.covers(scope):
         return ""
     said = Bound(
         epsilon=claim.epsilon,

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.base import Background, Family, Labels
+from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
 from fedrec_auditor.attacks.parts.perceptron import Perceptron
 from fedrec_auditor.attacks.parts.supervised import carries_uploads, learn, seed
 from fedrec_auditor.targets.transcript import View
@@ -18,11 +18,11 @@ from fedrec_auditor.targets.transcript import View
 class AttributeMlp:
     """The paper's attacker: hidden layers of 100 and 30 units on the whole upload.
 
-    Adam at the usual rate (see ``_perceptron``), until the loss on the known users stands still, at
-    most ``epochs`` passes. The input is not projected: that weakens the attack.
+    Adam at the usual rate (see ``parts.perceptron``), until the loss on the known users stands
+    still, at most ``epochs`` passes. The input is not projected: that weakens the attack.
     """
 
-    family: ClassVar[Family] = Family.ATTRIBUTE
+    family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
     vantage: ClassVar[Vantage] = Vantage.SERVER
     reference: ClassVar[str] = (
         "Zhang et al., Comprehensive Privacy Analysis on Federated Recommender System against "

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.base import Background, Family, Labels
+from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
 from fedrec_auditor.attacks.parts.supervised import carries_uploads, learn, seed
 from fedrec_auditor.targets.transcript import View
 
@@ -18,7 +18,7 @@ from fedrec_auditor.targets.transcript import View
 class AttributeTree:
     """The paper's second attacker (Table IV): a decision tree, grown until its leaves are pure."""
 
-    family: ClassVar[Family] = Family.ATTRIBUTE
+    family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
     vantage: ClassVar[Vantage] = Vantage.SERVER
     reference: ClassVar[str] = (
         "Zhang et al., Comprehensive Privacy Analysis on Federated Recommender System against "

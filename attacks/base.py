@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.transcript import Channel, View
 
 
-class Family(StrEnum):
+class AttackFamily(StrEnum):
     """What kind of secret an attack is after."""
 
     ATTRIBUTE = "attribute inference"
@@ -64,8 +64,9 @@ class Scores:
 class Reconstruction:
     """A guessed interaction set a user, and the guessed user vectors where the attack gives them.
 
-    ``items`` is (n_users, n_items), true where an interaction is guessed; ``certain`` marks
-    entries that the adversary knows for sure, whatever the prior.
+    ``items`` is (n_users, n_items), true where an interaction is guessed; ``vectors`` is
+    (n_users, F); ``certain``, of the shape of ``items``, marks entries that the adversary knows
+    for sure, whatever the prior.
     """
 
     items: NDArray[np.bool_]
@@ -77,10 +78,23 @@ Inference = Labels | Scores | Reconstruction
 
 
 class Attack(Protocol):
-    """An adversary: needs a vantage and some background, gives guesses."""
+    """An adversary: needs a vantage and some background, gives guesses.
+
+    >>> from fedrec_auditor.attacks.bit_decoding import BitDecoding
+    >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+    >>> from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, Wire
+    >>> bits = Uploads(np.arange(2), {"bits": Wire.of(np.array([[0, 1, 1], [1, 0, 0]]))})
+    >>> public = Public(algorithm="bits", n_users=2, n_items=3, channel=BitFlip(1.0, 0.0))
+    >>> view = Transcript(public=public, rounds=(Round(None, bits),)).view(Vantage.SERVER)
+    >>> BitDecoding().applies(view)
+    True
+    >>> BitDecoding().infer(view, Background(), np.random.default_rng(0)).items
+    array([[False,  True,  True],
+           [ True, False, False]])
+    """
 
     @property
-    def family(self) -> Family:
+    def family(self) -> AttackFamily:
         """What kind of secret it is after."""
         ...
 
@@ -95,11 +109,14 @@ class Attack(Protocol):
         ...
 
     def applies(self, view: View) -> bool:
-        """Whether this view carries what the attack reads."""
+        """Whether this view carries what the attack reads; audits skip it where it does not."""
         ...
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Inference:
-        """Guess. Never sees the truth."""
+        """Guess from the view: labels, scores or a reconstruction, by the attack's family.
+
+        Equal generators give equal guesses. InputError if the background lacks what is needed.
+        """
         ...
 
 
@@ -107,8 +124,8 @@ class Distinguisher(Protocol):
     """Decides between two private values by one output of a randomizer whose law is public."""
 
     @property
-    def family(self) -> Family:
-        """``Family.DISTINGUISHER``."""
+    def family(self) -> AttackFamily:
+        """``AttackFamily.DISTINGUISHER``."""
         ...
 
     @property

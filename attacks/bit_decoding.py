@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.base import Background, Family, Reconstruction
+from fedrec_auditor.attacks.base import AttackFamily, Background, Reconstruction
 from fedrec_auditor.attacks.parts.bits import carries_bits, evidence
 from fedrec_auditor.targets.transcript import View
 
@@ -28,7 +28,7 @@ class BitDecoding:
     flipping every reported 0 proves a 0. T fresh uploads add up their log-odds.
     """
 
-    family: ClassVar[Family] = Family.RECONSTRUCTION
+    family: ClassVar[AttackFamily] = AttackFamily.RECONSTRUCTION
     vantage: ClassVar[Vantage] = Vantage.SERVER
     reference: ClassVar[str] = "Bayes' rule on the channel of Gao et al., SIGIR 2020, section 3"
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.base import Background, Family, Reconstruction
+from fedrec_auditor.attacks.base import AttackFamily, Background, Reconstruction
 from fedrec_auditor.attacks.parts.rank_one import decide, fit
 from fedrec_auditor.attacks.parts.uploads import blocks, last, seen
 from fedrec_auditor.targets.transcript import View
@@ -18,16 +18,17 @@ from fedrec_auditor.targets.transcript import View
 class FcfReconstruction:
     """One FCF item gradient gives the user vector and the interaction set, exactly if noiseless.
 
-    See ``_rank_one`` for the derivation. An item is guessed to be touched if the likelihood ratio
+    ``parts.rank_one`` has the derivation. An item is guessed to be touched if the likelihood ratio
     of its residual, 0 against the least that a touched item shows, 1 + alpha (1 - x.v_i), exceeds
     the odds of being untouched, under normal noise of the spread that the untouched items show.
     ``alpha`` is public. Cost: O(M F^2 + M log M) a user.
     """
 
-    family: ClassVar[Family] = Family.RECONSTRUCTION
+    family: ClassVar[AttackFamily] = AttackFamily.RECONSTRUCTION
     vantage: ClassVar[Vantage] = Vantage.SERVER
     reference: ClassVar[str] = (
-        "rank-one closed form, derived in attacks/_rank_one.py from Minto et al. 2021, eq. 4 and 5"
+        "rank-one closed form, derived in attacks/parts/rank_one.py from Minto et al. 2021, "
+        "eq. 4 and 5"
     )
 
     def applies(self, view: View) -> bool:

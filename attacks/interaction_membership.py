@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.base import Background, Family, Scores
+from fedrec_auditor.attacks.base import AttackFamily, Background, Scores
 from fedrec_auditor.attacks.parts.bits import carries_bits, evidence
 from fedrec_auditor.attacks.parts.item_rows import carries_item_rows, scores
 from fedrec_auditor.attacks.parts.rank_one import fit
@@ -26,19 +26,19 @@ class InteractionMembership:
     """Score of each candidate (user, item): how far the upload says that the user met the item.
 
     - ``gradient`` (FCF): the correction s_ui of the rank-one gradient, 0 at untouched items.
-    - ``reports`` (FMF-LDP): posterior log-odds under the client's own law, see ``_reports``.
+    - ``reports`` (FMF-LDP): posterior log-odds under the client's own law, see ``parts.reports``.
     - ``item`` (FedRec and its kin): how far the row moved the way own items move, see
-      ``_item_rows``.
+      ``parts.item_rows``.
     - ``bits`` (DPLCF): exact log-likelihood ratio of the reported bits plus the log-odds of the
       item's popularity, estimated from all users' bits. (The user's activity is left out: it says
       how many of all items were met, nothing on a sample of as many members as non-members.)
     """
 
-    family: ClassVar[Family] = Family.MEMBERSHIP
+    family: ClassVar[AttackFamily] = AttackFamily.MEMBERSHIP
     vantage: ClassVar[Vantage] = Vantage.SERVER
     reference: ClassVar[str] = (
-        "log-odds of an interaction under the client's public law; derived in attacks/_rank_one.py "
-        "(FCF), _reports.py (FMF-LDP), _item_rows.py (FedRec), _bits.py (DPLCF)"
+        "log-odds of an interaction under the client's public law; derived in attacks/parts: "
+        "rank_one.py (FCF), reports.py (FMF-LDP), item_rows.py (FedRec), bits.py (DPLCF)"
     )
 
     def applies(self, view: View) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.base import Family
+from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.targets.transcript import Channel
 
 
@@ -20,7 +20,7 @@ class LikelihoodRatio:
     Scores what one client sent with log P(symbol | first world) - log P(symbol | second world).
     """
 
-    family = Family.DISTINGUISHER
+    family = AttackFamily.DISTINGUISHER
     vantage = Vantage.SERVER
     reference = "likelihood-ratio test, Neyman and Pearson 1933"
 

@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.accountants.verdict import Verdict, worst_number
 from fedrec_auditor.auditor.accounting import all_accountants, answer, exact_bounds
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.plan import Plan, make_target
 from fedrec_auditor.auditor.workers import results
-from fedrec_auditor.reports.catalogue import Arithmetic, CatalogueRow, Figure, TableRow
-from fedrec_auditor.reports.record import Finding, ScopeRow
+from fedrec_auditor.reports.catalogue import CatalogueRow, Figure, TableRow
+from fedrec_auditor.reports.record import Finding
 from fedrec_auditor.targets import catalogue
 from fedrec_auditor.targets.catalogue.entry import Computed, Entry
 from fedrec_auditor.targets.catalogue.parts.privrec_tables import (
@@ -106,6 +106,7 @@ def _judge(entry: Entry) -> CatalogueRow:
     computed = () if entry.computed is None else entry.computed()
     if finding is None and not computed:
         raise InputError("Expected a scope or computed numbers, got neither. Give one of them.")
+    figures = tuple(_figure(number) for number in computed)
     accounted = None if finding is None else finding.accounted
     settings, population = _split(entry.settings)
     return CatalogueRow(
@@ -117,7 +118,7 @@ def _judge(entry: Entry) -> CatalogueRow:
         n_items=population.n_items,
         statement=entry.statement,
         source=entry.source,
-        scope=None if entry.scope is None else ScopeRow.of(entry.scope),
+        scope=entry.scope,
         delta=None if finding is None else finding.delta,
         claimed=entry.claimed,
         claimed_epsilon=None if finding is None else finding.claim.epsilon,
@@ -128,10 +129,10 @@ def _judge(entry: Entry) -> CatalogueRow:
         if finding is None or finding.measured is None
         else finding.measured.epsilon,
         verdict=None if finding is None else finding.verdict,
-        arithmetic=_arithmetic(computed),
+        arithmetic=worst_number(figure.word for figure in figures),
         reason=entry.reason,
         finding=finding,
-        figures=tuple(_figure(number) for number in computed),
+        figures=figures,
         repaired_settings=None if entry.repaired is None else dict(entry.repaired),
         repaired=repaired,
         demonstration=entry.demonstration,
@@ -197,15 +198,9 @@ def _figure(number: Computed) -> Figure:
         claimed=number.claimed,
         right=number.right,
         below=number.below,
-        holds=number.holds,
+        word=number.word,
         how=number.how,
     )
-
-
-def _arithmetic(computed: Sequence[Computed]) -> Arithmetic | None:
-    if not computed:
-        return None
-    return Arithmetic.RIGHT if all(number.holds for number in computed) else Arithmetic.WRONG
 
 
 def tables(

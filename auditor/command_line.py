@@ -1,8 +1,8 @@
 """The ``auditor`` command, also ``python -m fedrec_auditor``.
 
 Exit codes: 0 nothing at the --fail-on level; 1 a finding at that level; 2 wrong usage or bad
-input; 3 the audit could not be completed, or a finding is UNSOUND. 141, as shells say it, if the
-reader of the output went away.
+input; 3 the audit could not be completed, or a finding is UNSOUND or INCONCLUSIVE. 141, as shells
+say it, if the reader of the output went away.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from contextlib import suppress
 import typer
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
+from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.auditor.commands import account, doctor, listing, report, run, verify
 
 BAD_INPUT = 2
@@ -29,6 +30,12 @@ _TYPER_INTERRUPTED = 130
 _SPELLED = "fedrec_auditor.auditor.spelled"
 _SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "−": "-", "‼": "!!", "✗": "x", "é": "e"}
 
+
+def _glossary(*words: type[Word]) -> str:
+    """What the words mean, a paragraph each."""
+    return "\n\n".join(f"{word.value}: {word.meaning}" for kind in words for word in kind)
+
+
 app = typer.Typer(
     name="auditor",
     help="Is the epsilon true? Audits the privacy claims of federated recommenders.",
@@ -37,10 +44,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("run")(run.command)
+app.command("run", epilog=_glossary(Verdict))(run.command)
 app.command("list")(listing.command)
-app.command("account")(account.command)
-app.command("verify")(verify.command)
+app.command("account", epilog=_glossary(Verdict, Arithmetic))(account.command)
+app.command("verify", epilog=_glossary(Verdict))(verify.command)
 app.command("report")(report.command)
 app.command("doctor")(doctor.command)
 

@@ -15,8 +15,8 @@ import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing import get_context
 from multiprocessing.connection import Connection, Pipe
-from typing import NoReturn
 
 from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
 
@@ -41,61 +41,55 @@ def answer_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[
     if not hasattr(os, "fork"):
         return _watched(seconds, work)
     ours, theirs = Pipe(duplex=False)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    child = os.fork()
-    if child == 0:
-        _work(theirs, seconds, work)
+    child = get_context("fork").Process(target=_work, args=(theirs, seconds, work))
+    child.start()
+    assert child.pid is not None  # it has been started
     theirs.close()
     try:
-        answer = ours.recv_bytes() if ours.poll(seconds) else b"late"
+        answer = ours.recv_bytes() if ours.poll(seconds) else None
     except EOFError:
         answer = b""
     finally:
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(child, signal.SIGKILL)
-        with suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
+            os.killpg(child.pid, signal.SIGKILL)
+        child.kill()
+        child.join()
         ours.close()
-    if answer == b"late":
+    if answer is None:
         raise _late(seconds)
     if not answer:
-        raise InputError(
-            f"Expected an answer, but the process {_ended(status)}. Mend the callable."
-        )
+        ended = f"ended with exit code {child.exitcode}"
+        if child.exitcode is not None and child.exitcode < 0:
+            ended = f"was ended by {signal.Signals(-child.exitcode).name}"
+        raise InputError(f"Expected an answer, but the process {ended}. Mend the callable.")
     kind, code, text = json.loads(answer)
     if kind:
         raise {"input": InputError, "audit": AuditError, "fault": IncompleteError}[kind](text)
     return code, text
 
 
-def _work(back: Connection, seconds: float, work: Callable[[], tuple[int, str]]) -> NoReturn:
-    """In the child: send what came, and end without running anybody's farewells."""
+def _work(back: Connection, seconds: float, work: Callable[[], tuple[int, str]]) -> None:
+    """In the child: send what came, or the error."""
+    os.setpgid(0, 0)
+    signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE)
+    for ending in (signal.SIGALRM, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        if signal.getsignal(ending) != signal.SIG_IGN or ending == signal.SIGALRM:
+            signal.signal(ending, signal.SIG_DFL)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    with suppress(OSError):
+        os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    kind, code = "", 0
     try:
-        os.setpgid(0, 0)
-        signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        for ending in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            if signal.getsignal(ending) != signal.SIG_IGN:
-                signal.signal(ending, signal.SIG_DFL)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        with suppress(OSError):
-            os.dup2(2, 1)
-        sys.stdout = sys.stderr
-        try:
-            code, text = work()
-            kind = ""
-        except AuditError as error:
-            kind, code, text = "input" if isinstance(error, InputError) else "audit", 0, str(error)
-        except BaseException:
-            traceback.print_exc()
-            kind, code, text = "fault", 0, "a fault of ours, not yours; please report these lines."
-        with suppress(OSError, ValueError):
-            sys.stderr.flush()
-        back.send_bytes(json.dumps([kind, code, text]).encode())
-    finally:
-        os._exit(0)
+        code, text = work()
+    except AuditError as error:
+        kind, text = "input" if isinstance(error, InputError) else "audit", str(error)
+    except BaseException:
+        traceback.print_exc()
+        kind, text = "fault", "a fault of ours, not yours; please report these lines."
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
+    back.send_bytes(json.dumps([kind, code, text]).encode())
 
 
 def _watched(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
@@ -117,9 +111,3 @@ def _late(seconds: float) -> InputError:
         f"Expected an answer within {seconds:g} s, got none, and stopped. Mend the callable, "
         "lower --samples or raise --timeout."
     )
-
-
-def _ended(status: int) -> str:
-    if os.WIFSIGNALED(status):
-        return f"was ended by {signal.Signals(os.WTERMSIG(status)).name}"
-    return f"ended with exit code {os.waitstatus_to_exitcode(status)}"

@@ -1,4 +1,4 @@
-"""Settings given on the command line as NAME=VALUE, typed by the target's own fields."""
+"""Settings given on the command line as NAME=VALUE, typed by the fields that they set."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import difflib
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.plan import PARTS, Plan, Setting, make_target
+from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Target
 
 _LARGEST = 10**15
@@ -39,13 +40,8 @@ def overridden(name: str, given: Sequence[str]) -> Target:
     known = {field.name for field in fields(kind) if field.init}
     aliases = _aliases(kind, known)
     settings: dict[str, Any] = {}
-    for text in given:
-        key, sign, value = text.partition("=")
-        if not sign or not key or not value:
-            raise InputError(
-                f"Expected --set NAME=VALUE, got {text!r}. For example --set rounds=5."
-            )
-        top, _, inner = key.strip().partition(".")
+    for key, value in map(_pair, given):
+        top, _, inner = key.partition(".")
         field = aliases.get(top, top)
         if field not in known or (inner and field not in PARTS):
             raise InputError(_unknown(name, key, known, aliases))
@@ -55,6 +51,37 @@ def overridden(name: str, given: Sequence[str]) -> Target:
             raise InputError(f"Expected each setting of {name} once, got {key!r} twice. Drop one.")
         table[place] = _value(value.strip())
     return make_target(name, Plan(settings={name: settings}))
+
+
+def randomizer(name: str, given: Sequence[str]) -> Mechanism:
+    """The mechanism called ``name`` with settings such as "scale=1"; InputError on a wrong one."""
+    kind = FAMILIES["mechanisms"].member(name)
+    plain = {field.name: field for field in fields(kind) if field.init}
+    if not all(field.type in ("float", "int", "bool") for field in plain.values()):
+        raise InputError(
+            f"Expected a mechanism whose settings are numbers, got {name!r}, which is made of "
+            "others. Write it in a module and name it as PACKAGE.MODULE:CALLABLE."
+        )
+    settings: dict[str, Setting] = {}
+    for key, value in map(_pair, given):
+        if key not in plain:
+            raise InputError(_unknown(name, key, set(plain), {}))
+        settings[key] = _value(value.strip())
+    needed = [key for key, field in plain.items() if field.default is MISSING]
+    if missing := [key for key in needed if key not in settings]:
+        raise InputError(
+            f"Expected the settings {', '.join(needed)} of {name}, got no {', '.join(missing)}. "
+            f"Add --set {missing[0]}=VALUE."
+        )
+    made: Mechanism = kind(**settings)
+    return made
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if not sign or not key or not value:
+        raise InputError(f"Expected --set NAME=VALUE, got {text!r}. For example --set rounds=5.")
+    return key.strip(), value
 
 
 def _aliases(kind: type[Any], known: set[str]) -> dict[str, str]:

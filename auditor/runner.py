@@ -19,6 +19,7 @@ from typing import Any
 import threadpoolctl
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor import workers
 from fedrec_auditor.auditor.checkpoints import Checkpoints, versions
 from fedrec_auditor.auditor.plan import Plan, Resources, Setting, make_plan, make_resources
@@ -78,23 +79,23 @@ def run_plan(
     resources: Resources,
     *,
     out: Path | None = None,
-    fail_on: str = "violated",
+    gate: Gate = DEFAULT_GATE,
     observe: Observer | None = None,
 ) -> Record:
     """Run every task of ``plan`` not yet finished in ``out``; report there; give the record.
 
-    ``fail_on`` decides what junit.xml calls a failure. InputError if ``out`` cannot be written or
+    ``gate`` decides what junit.xml calls a failure. InputError if ``out`` cannot be written or
     another audit runs in it.
     """
     started = time.perf_counter()
     audit = Audit.of(plan, compute=resources.compute)
     if out is None:
         return _record(audit, resources, _run(audit, resources.jobs, None, observe), started)
-    with store.held(out):
+    with store.lock(out):
         checkpoints = Checkpoints.of(out, audit)
         results = _run(audit, resources.jobs, checkpoints, observe)
         record = _record(audit, resources, results, started)
-        store.write(record, out, fail_on=fail_on)
+        store.write(record, out, gate)
         if not record.errors:
             shutil.rmtree(checkpoints.folder, ignore_errors=True)
     return record

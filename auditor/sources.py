@@ -10,7 +10,7 @@ from pathlib import Path
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.targets.datasets.base import Dataset, Interactions
-from fedrec_auditor.targets.datasets.parts.filters import Filter
+from fedrec_auditor.targets.filter import Filter
 
 TABLES = (".csv", ".tsv", ".parquet")
 

@@ -12,11 +12,12 @@ from typing import TypeVar
 import numpy as np
 from pydantic import Field
 
-from fedrec_auditor.attacks.base import Attack, Distinguisher, Family
+from fedrec_auditor.attacks.base import Attack, AttackFamily, Distinguisher
 from fedrec_auditor.auditor import accounting, utility
 from fedrec_auditor.auditor.demonstrations.parts import play as claims
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, local, membership, reconstruction
+from fedrec_auditor.auditor.games.truth import Truth
 from fedrec_auditor.auditor.plan import Plan, make_target
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.utility.held import Held
@@ -24,15 +25,14 @@ from fedrec_auditor.reports.record import (
     AttackRow,
     DemonstrationRow,
     Finding,
-    MeasuredRow,
     Measurement,
     Row,
     UtilityRow,
 )
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.parts.filters import Filter
 from fedrec_auditor.targets.features import count_user_features
+from fedrec_auditor.targets.filter import Filter
 from fedrec_auditor.targets.systems.base import Population, Run, Target
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
@@ -40,9 +40,9 @@ BOUNDS, UTILITY = "bounds", "utility"
 SAMPLES, QUICK_SAMPLES = 1_000_000, 50_000
 QUICK_ROUNDS = 20
 _GAMES = {
-    Family.ATTRIBUTE: attribute.play,
-    Family.MEMBERSHIP: membership.play,
-    Family.RECONSTRUCTION: reconstruction.play,
+    AttackFamily.ATTRIBUTE: attribute.play,
+    AttackFamily.MEMBERSHIP: membership.play,
+    AttackFamily.RECONSTRUCTION: reconstruction.play,
 }
 
 
@@ -100,7 +100,7 @@ class Audit:
         """
         plan = plan.resolved()
         members = {name: FAMILIES["attacks"].member(name)() for name in plan.attacks or ()}
-        of_games = {n: m for n, m in members.items() if m.family is Family.DISTINGUISHER}
+        of_games = {n: m for n, m in members.items() if m.family is AttackFamily.DISTINGUISHER}
         targets, games = {}, 0
         if plan.only is None:
             targets = {name: make_target(name, plan) for name in plan.targets}
@@ -203,7 +203,7 @@ def _attacked(task: Task, audit: Audit, held: Held, run: Run, cut: str) -> tuple
     rows = _GAMES[attack.family](
         attack,
         view,
-        held.train,
+        Truth(held.train, run.user_vectors),
         target=task.target,
         name=task.step,
         quick=audit.plan.quick,
@@ -279,8 +279,7 @@ def _bounds(task: Task, audit: Audit, interactions: Interactions) -> TaskResult:
             for question in questions
         ),
         measurements=tuple(
-            Measurement(target=target.name, bound=MeasuredRow.of(bound))
-            for bound in (*exact, *sampled)
+            Measurement(target=target.name, bound=bound) for bound in (*exact, *sampled)
         ),
         attacks=tuple(game.row for game in games if game.row is not None),
     )

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import joblib
+from joblib.externals.loky.backend.process import LokyProcess
 
 from fedrec_auditor.accountants.errors import IncompleteError
 
@@ -46,9 +47,9 @@ def results(
 
 
 def _end_workers() -> None:
-    """Kill this process's workers: joblib does so too, but not if it is interrupted meanwhile."""
+    """Kill joblib's workers, which joblib does too, but not if it is interrupted meanwhile."""
     for worker in multiprocessing.active_children():
-        if worker.pid is not None:
+        if isinstance(worker, LokyProcess) and worker.pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(worker.pid, signal.SIGKILL)
 

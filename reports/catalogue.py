@@ -5,40 +5,11 @@
 
 from __future__ import annotations
 
-import math
-from enum import StrEnum
-from typing import Annotated, Any
-
-from pydantic import BeforeValidator, Field, PlainSerializer
-
-from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports.record import Epsilon, Finding, Row, ScopeRow
+from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
+from fedrec_auditor.reports.record import Finding, Row
 
 Setting = bool | int | float | str
-
-
-def _read(value: Any) -> Any:
-    return float(value) if value in ("inf", "-inf") else value
-
-
-def _write(value: float) -> float | str:
-    return str(value) if math.isinf(value) else value
-
-
-Signed = Annotated[
-    float,
-    Field(allow_inf_nan=True),
-    BeforeValidator(_read),
-    PlainSerializer(_write, return_type=float | str),
-]
-"""Any number; the infinities are the strings "inf" and "-inf"."""
-
-
-class Arithmetic(StrEnum):
-    """Whether the numbers that a statement rests on come out; no statement about epsilon."""
-
-    RIGHT = "RIGHT"
-    WRONG = "WRONG"
 
 
 class Figure(Row):
@@ -48,10 +19,10 @@ class Figure(Row):
     """
 
     what: str
-    claimed: Signed
-    right: Signed
+    claimed: float
+    right: float
     below: bool
-    holds: bool
+    word: Arithmetic
     how: str
 
 
@@ -73,14 +44,14 @@ class CatalogueRow(Row):
     n_items: int
     statement: str
     source: str
-    scope: ScopeRow | None
+    scope: Scope | None
     delta: float | None
     claimed: str
-    claimed_epsilon: Epsilon | None
+    claimed_epsilon: float | None
     provable: str
-    proved_epsilon: Epsilon | None
+    proved_epsilon: float | None
     proof: str
-    exact_lower_epsilon: Epsilon | None
+    exact_lower_epsilon: float | None
     verdict: Verdict | None
     arithmetic: Arithmetic | None
     reason: str
@@ -102,19 +73,9 @@ class CatalogueRow(Row):
         return ", ".join(word for word in (self.verdict, self.arithmetic) if word is not None)
 
     @property
-    def wrong_figures(self) -> tuple[Figure, ...]:
-        """The numbers that do not come out."""
-        return tuple(figure for figure in self.figures if not figure.holds)
-
-    @property
-    def vacuous(self) -> bool:
-        """Whether the claim would say next to nothing even if it held."""
-        return self.finding is not None and self.finding.vacuous and not self.promises_nothing
-
-    @property
-    def promises_nothing(self) -> bool:
-        """Whether no epsilon is claimed at all."""
-        return self.claimed_epsilon is not None and math.isinf(self.claimed_epsilon)
+    def poor_figures(self) -> tuple[Figure, ...]:
+        """The numbers that are LOOSE or WRONG."""
+        return tuple(figure for figure in self.figures if figure.word is not Arithmetic.RIGHT)
 
 
 class TableRow(Row):
@@ -130,5 +91,5 @@ class TableRow(Row):
     delta: float
     printed: float
     counted: float
-    lower: Epsilon
-    upper: Epsilon
+    lower: float
+    upper: float

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports.catalogue import Arithmetic, CatalogueRow, TableRow
-from fedrec_auditor.reports.catalogue_words import (
-    ARITHMETIC,
-    claimed_formula,
-    command,
-    found,
-    holds_formula,
+from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
+from fedrec_auditor.reports.catalogue import CatalogueRow, TableRow
+from fedrec_auditor.reports.terminal import print_line
+from fedrec_auditor.reports.words import (
+    STYLES,
+    claimed_words,
+    command_words,
+    found_words,
+    holds_words,
+    number,
+    printable,
+    scope_words,
     short,
 )
-from fedrec_auditor.reports.words import VERDICTS, number, printable, scope_words
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _WIDTH = 100
-_STYLES: dict[str, str] = {
-    Verdict.VIOLATED: "bold red",
-    Verdict.UNSOUND: "bold magenta",
-    Verdict.UNSUBSTANTIATED: "yellow",
-    Verdict.INCOMPARABLE: "cyan",
-    Arithmetic.WRONG: "bold red",
-}
+_AGREES = {Arithmetic.RIGHT: "agrees", Arithmetic.LOOSE: "loose", Arithmetic.WRONG: "wrong"}
 
 
 def render_catalogue(rows: Sequence[CatalogueRow], console: Console) -> None:
     """Print a table of at most 100 columns; without boxes and colours if not a terminal."""
     if not console.is_terminal:
         for row in rows:
-            _line(console, _summary(row))
+            print_line(console, _summary(row))
         return
     from rich import box
     from rich.table import Table
@@ -47,26 +45,27 @@ def render_catalogue(rows: Sequence[CatalogueRow], console: Console) -> None:
     table.add_column("Holds", overflow="fold", width=19)
     table.add_column("Verdict", overflow="fold", width=15)
     for row in rows:
-        values = (claimed_formula(row), holds_formula(row))
+        values = (claimed_words(row), holds_words(row))
         cells = (row.number, row.target, row.statement, *values)
-        style = _STYLES.get(row.verdict or row.arithmetic or "", "")
+        word = row.verdict or row.arithmetic
+        style = "" if word is None else STYLES[word]
         verdict = Text(row.judgement.replace(", ", "\n"), style=style)
         table.add_row(*(Text(printable(cell)) for cell in cells), verdict)
     console.print(table)
-    _line(console, counts(rows))
+    print_line(console, counts(rows))
 
 
 def render_entry(row: CatalogueRow, console: Console) -> None:
     """Print one entry in full: where it stands, what was claimed, what holds and why."""
-    _line(console, f"{row.number}  {row.target}  {row.judgement}", style="bold")
+    print_line(console, f"{row.number}  {row.target}  {row.judgement}", style="bold")
     for name, text in derivation(row):
-        _line(console, f"  {name}: {text}")
+        print_line(console, f"  {name}: {text}")
 
 
 def render_tables(rows: Sequence[TableRow], console: Console) -> None:
     """Print PrivRec's Tables 3 and 4 beside the counting that gives them, and the truth."""
     for row in rows:
-        _line(
+        print_line(
             console,
             f"Table {row.table}, q = {row.clients}/{row.n_users}, delta {number(row.delta)}: "
             f"printed {row.printed:.4f}; counted as printed {row.counted:.4f}; "
@@ -80,57 +79,48 @@ def derivation(row: CatalogueRow) -> Iterable[tuple[str, str]]:
     yield "Source", row.source
     if row.scope is not None:
         yield "Scope", scope_words(row.scope)
-    yield "Claimed", claimed_formula(row)
-    yield "Holds", holds_formula(row)
+    yield "Claimed", claimed_words(row)
+    yield "Holds", holds_words(row)
     if row.finding is not None:
         accounted, measured = row.finding.accounted, row.finding.measured
         if accounted is not None:
             yield "Upper bound", f"{number(accounted.epsilon)}, by {accounted.source}"
         if measured is not None:
-            yield "Lower bound", f"{number(measured.epsilon)}, by {measured.method}"
+            yield "Lower bound", f"{number(measured.epsilon)}, by {measured.source}"
     for figure in row.figures:
         sign = "below " if figure.below else ""
-        agree = "agrees" if figure.holds else "wrong"
         yield (
             "Number",
             f"{figure.what}: paper {sign}{number(figure.claimed)}, "
-            f"here {number(figure.right)} ({agree}; {figure.how})",
+            f"here {number(figure.right)} ({_AGREES[figure.word]}; {figure.how})",
         )
     yield "Why", row.reason
     if row.verdict is not None and row.finding is not None:
         yield "Verdict", f"{row.verdict}. {row.finding.reason}"
     if row.arithmetic is not None:
-        yield "Numbers", f"{row.arithmetic}. {ARITHMETIC[row.arithmetic]}"
+        yield "Numbers", f"{row.arithmetic}. {row.arithmetic.meaning}"
     if row.repaired is not None and row.repaired_settings is not None:
         settings = ", ".join(f"{name} = {value}" for name, value in row.repaired_settings.items())
         yield (
             "Repaired",
             f"with {settings}: claimed {number(row.repaired.claim.epsilon)}, holds "
-            f"{found(row.repaired)}: {row.repaired.verdict}",
+            f"{found_words(row.repaired)}: {row.repaired.verdict}",
         )
     if row.demonstration is not None:
         yield "Demonstration", f"{row.demonstration}: {row.shown_by}"
-    yield "Ask again", command(row)
+    yield "Ask again", command_words(row)
 
 
 def counts(rows: Sequence[CatalogueRow]) -> str:
     """How many entries have which verdict."""
-    words: dict[str, int] = {}
-    for row in rows:
-        for word in row.judgement.split(", "):
-            words[word] = words.get(word, 0) + 1
-    order: list[str] = [*VERDICTS, *ARITHMETIC]
+    words = Counter(word for row in rows for word in row.judgement.split(", "))
+    order: list[Word] = [*Verdict, *Arithmetic]
     said = ", ".join(f"{words[word]} {word}" for word in order if word in words)
     return f"{len(rows)} entries: {said}."
 
 
 def _summary(row: CatalogueRow) -> str:
     return (
-        f"{row.number} {row.target}: {row.statement} claimed {claimed_formula(row)}; "
-        f"holds {holds_formula(row)}; verdict {row.judgement}"
+        f"{row.number} {row.target}: {row.statement} claimed {claimed_words(row)}; "
+        f"holds {holds_words(row)}; verdict {row.judgement}"
     )
-
-
-def _line(console: Console, line: str, style: str = "") -> None:
-    text = printable(line) if not line.startswith(" ") else "  " + printable(line)
-    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True, emoji=False)

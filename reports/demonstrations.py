@@ -10,7 +10,7 @@ from fedrec_auditor.reports.words import delta_words, measured_words, number, pe
 HEADS = ("demonstration", "claim", "measured", "control", "outcome")
 
 
-def tally(rows: Sequence[DemonstrationRow]) -> str:
+def summary(rows: Sequence[DemonstrationRow]) -> str:
     """How many violations were shown, in one sentence."""
     shown = sum(row.shown for row in rows)
     return f"Demonstrations: {shown} of {len(rows)} violations shown on the target itself."
@@ -72,7 +72,7 @@ def _claimed(trial: TrialRow) -> str:
     claim = trial.claim
     return (
         f"{system(trial)} is claimed to have epsilon at most {number(claim.epsilon)} "
-        f"({delta_words(claim.delta)}; {claim.scope.scope()}): {claim.statement} ({claim.source})."
+        f"({delta_words(claim.delta)}; {claim.scope}): {claim.statement} ({claim.source})."
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from xml.etree import ElementTree as ET
 
-from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, INCOMPLETE, Gate, Verdict
 from fedrec_auditor.reports.record import Finding, Record
 from fedrec_auditor.reports.words import (
     claimed_guess_words,
@@ -21,22 +21,20 @@ from fedrec_auditor.reports.words import (
 )
 
 
-def render(record: Record, *, fail_on: str = "violated") -> bytes:
+def render(record: Record, gate: Gate = DEFAULT_GATE) -> bytes:
     """The record as JUnit XML.
 
-    VIOLATED is a failure, UNSUBSTANTIATED only if ``fail_on`` says so, UNSOUND is an error, and so
-    is whatever kept the audit from being completed.
+    A finding that ``gate`` fails is a failure, and so is VIOLATED at any level. One from which
+    nothing follows, UNSOUND or INCONCLUSIVE, is an error, and so is whatever kept the audit from
+    being completed. NO CLAIM, and INCONCLUSIVE where it is allowed, are skipped.
     """
-    failing = {Verdict.VIOLATED}
-    if fail_on == "unsubstantiated":
-        failing.add(Verdict.UNSUBSTANTIATED)
     suite = ET.Element("testsuite", name="privacy audit")
     properties = ET.SubElement(suite, "properties")
     for name, value in _properties(record):
         ET.SubElement(properties, "property", name=name, value=legal(value))
     seen: Counter[tuple[str, str]] = Counter()
     for finding in record.findings:
-        _case(suite, finding, failing, seen)
+        _case(suite, finding, gate, seen)
     for position, message in enumerate(record.errors):
         case = _testcase(suite, "audit", f"completed {position + 1}")
         error = ET.SubElement(case, "error", type="INCOMPLETE", message=legal(message))
@@ -45,7 +43,7 @@ def render(record: Record, *, fail_on: str = "violated") -> bytes:
         "tests": len(suite.findall("testcase")),
         "failures": len(suite.findall("testcase/failure")),
         "errors": len(suite.findall("testcase/error")),
-        "skipped": 0,
+        "skipped": len(suite.findall("testcase/skipped")),
     }
     for key, count in counts.items():
         suite.set(key, str(count))
@@ -57,19 +55,19 @@ def render(record: Record, *, fail_on: str = "violated") -> bytes:
     return content + b"\n"
 
 
-def _case(
-    suite: ET.Element, finding: Finding, failing: set[Verdict], seen: Counter[tuple[str, str]]
-) -> None:
-    name = f"epsilon {number(finding.claim.epsilon)} [{finding.scope.scope()}]"
+def _case(suite: ET.Element, finding: Finding, gate: Gate, seen: Counter[tuple[str, str]]) -> None:
+    name = f"epsilon {number(finding.claim.epsilon)} [{finding.scope}]"
     seen[finding.target, name] += 1
     if seen[finding.target, name] > 1:
         name += f" #{seen[finding.target, name]}"
     case = _testcase(suite, finding.target, name)
     message = f"{finding.verdict}: {finding.reason}"
-    if finding.verdict is Verdict.UNSOUND:
-        ET.SubElement(case, "error", type=finding.verdict, message=legal(message))
-    elif finding.verdict in failing:
-        ET.SubElement(case, "failure", type=finding.verdict, message=legal(message))
+    code = gate.code([finding.verdict])
+    if code or finding.verdict is Verdict.VIOLATED:
+        kind = "error" if code == INCOMPLETE else "failure"
+        ET.SubElement(case, kind, type=finding.verdict, message=legal(message))
+    elif finding.verdict in (Verdict.NO_CLAIM, Verdict.INCONCLUSIVE):
+        ET.SubElement(case, "skipped", message=legal(message))
     ET.SubElement(case, "system-out").text = legal("\n".join(_lines(finding)))
 
 

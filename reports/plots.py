@@ -1,4 +1,4 @@
-"""Charts of the HTML report as inline SVG: the epsilon ladder, and an attack's interval bar.
+"""Charts of the HTML report as inline SVG: a log scale of epsilon, and an attack's interval bar.
 
 Drawn by matplotlib's SVG backend with stand-in colours that become the page's CSS variables, so
 that one drawing serves light, dark and print. No string of the record enters a drawing.
@@ -34,7 +34,7 @@ _WIDTH = 360  # points: about a phone, so that text keeps its size there
 _VACUOUS = math.log(VACUOUS_GUESS / (1 - VACUOUS_GUESS))
 
 
-def ladder(findings: Sequence[Finding]) -> str:
+def log_scale(findings: Sequence[Finding]) -> str:
     """Claimed, proved and measured epsilon of every finding on one log axis, as SVG.
 
     The solid bar ends at the lower bound (that much leaks), the pale bar at the proved upper
@@ -64,7 +64,7 @@ def ladder(findings: Sequence[Finding]) -> str:
     for row, finding in enumerate(findings):
         shown = None if finding.measured is None else place(finding.measured.epsilon)
         proved = None if finding.accounted is None else place(finding.accounted.epsilon)
-        scope = finding.scope.scope()
+        scope = finding.scope
         axes.text(low, row + 0.36, f" {scope}", color=_INK, fontsize=10, va="bottom")
         axes.plot((low, edge), (row + 0.66, row + 0.66), color=_SOFT, lw=0.6)
         if proved is not None:
@@ -85,7 +85,7 @@ def ladder(findings: Sequence[Finding]) -> str:
     axes.tick_params(axis="x", colors=_SOFT, labelcolor=_INK, labelsize=10, length=3)
     axes.spines[["left", "right", "top"]].set_visible(False)
     axes.spines["bottom"].set_color(_SOFT)
-    return _svg(figure, f"ladder {low} {high} {len(findings)}")
+    return _svg(figure, f"log scale {low} {high} {len(findings)}")
 
 
 def interval(attack: AttackRow, low: float, high: float) -> str:
@@ -118,7 +118,7 @@ def scale(attacks: Sequence[AttackRow]) -> tuple[float, float]:
 
 
 def guess_labels() -> list[tuple[str, float]]:
-    """A few epsilons and what they mean, for the key under the ladder."""
+    """A few epsilons and what they mean, for the key under the log scale."""
     return [(number(epsilon), guess_probability(epsilon)) for epsilon in (0.1, 1.0, 2.5, 7.0)]
 
 

@@ -1,201 +1,28 @@
 """The record of an audit: the one file from which every report is rendered.
 
 ``report.json`` is this model, versioned by ``schema_version``. Rows carry what a reader needs to
-doubt them: scope, delta, confidence, method, sample size. An infinite epsilon is the string "inf".
+doubt them: claims and bounds with scope, delta, confidence, source and sample size. Infinite
+numbers are the strings "inf" and "-inf".
 """
 
 from __future__ import annotations
 
-import math
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict
 
-from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness, guess_probability
+from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Scope, Vantage
 from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge, refutes
 
-SCHEMA_VERSION: Literal[1] = 1
-
-
-def _read_epsilon(value: Any) -> Any:
-    return math.inf if value == "inf" else value
-
-
-def _write_epsilon(value: float) -> float | str:
-    return "inf" if math.isinf(value) else value
-
-
-Epsilon = Annotated[
-    float,
-    Field(ge=0, allow_inf_nan=True),
-    BeforeValidator(_read_epsilon),
-    PlainSerializer(_write_epsilon, return_type=float | str),
-]
+SCHEMA_VERSION: Literal[2] = 2
 
 
 class Row(BaseModel):
     """A frozen row of the record; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
-
-
-class ScopeRow(Row):
-    """A scope: for this unit, under this adjacency, from this vantage, over this horizon."""
-
-    unit: Unit
-    adjacency: Adjacency
-    vantage: Vantage
-    horizon: Horizon
-
-    @classmethod
-    def of(cls, scope: Scope) -> ScopeRow:
-        """The row of a scope."""
-        return cls(
-            unit=scope.unit,
-            adjacency=scope.adjacency,
-            vantage=scope.vantage,
-            horizon=scope.horizon,
-        )
-
-    def scope(self) -> Scope:
-        """The scope of the row."""
-        return Scope(
-            unit=self.unit,
-            adjacency=self.adjacency,
-            vantage=self.vantage,
-            horizon=self.horizon,
-        )
-
-
-class ClaimRow(Row):
-    """What the authors say, in our words."""
-
-    epsilon: Epsilon
-    delta: float
-    scope: ScopeRow
-    statement: str
-    source: str
-
-    @classmethod
-    def of(cls, claim: Claim) -> ClaimRow:
-        """The row of a claim."""
-        return cls(
-            epsilon=claim.epsilon,
-            delta=claim.delta,
-            scope=ScopeRow.of(claim.scope),
-            statement=claim.statement,
-            source=claim.source,
-        )
-
-    def claim(self) -> Claim:
-        """The claim of the row."""
-        return Claim(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            scope=self.scope.scope(),
-            statement=self.statement,
-            source=self.source,
-        )
-
-
-class AccountedRow(Row):
-    """What an accountant proves: an upper bound."""
-
-    epsilon: Epsilon
-    delta: float
-    scope: ScopeRow
-    source: str
-    assumptions: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, bound: Bound) -> AccountedRow:
-        """The row of an upper bound."""
-        return cls(
-            epsilon=bound.epsilon,
-            delta=bound.delta,
-            scope=ScopeRow.of(bound.scope),
-            source=bound.source,
-            assumptions=bound.assumptions,
-        )
-
-    def bound(self) -> Bound:
-        """The upper bound of the row."""
-        return Bound(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            side=Side.UPPER,
-            scope=self.scope.scope(),
-            source=self.source,
-            assumptions=self.assumptions,
-        )
-
-
-class WitnessRow(Row):
-    """The pair of inputs and the output that show a lower bound."""
-
-    input_a: str
-    input_b: str
-    output: str
-    probability_a: float
-    probability_b: float
-    copies: int
-    note: str
-
-    @classmethod
-    def of(cls, witness: Witness) -> WitnessRow:
-        """The row of a witness."""
-        return cls(
-            input_a=witness.input_a,
-            input_b=witness.input_b,
-            output=witness.output,
-            probability_a=witness.probability_a,
-            probability_b=witness.probability_b,
-            copies=witness.copies,
-            note=witness.note,
-        )
-
-
-class MeasuredRow(Row):
-    """A lower bound that was computed exactly (confidence 1, no samples) or measured."""
-
-    epsilon: Epsilon
-    delta: float
-    scope: ScopeRow
-    confidence: float
-    method: str
-    samples: int | None
-    witness: WitnessRow | None
-    assumptions: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, bound: Bound) -> MeasuredRow:
-        """The row of a lower bound."""
-        return cls(
-            epsilon=bound.epsilon,
-            delta=bound.delta,
-            scope=ScopeRow.of(bound.scope),
-            confidence=bound.confidence,
-            method=bound.source,
-            samples=bound.samples,
-            witness=None if bound.witness is None else WitnessRow.of(bound.witness),
-            assumptions=bound.assumptions,
-        )
-
-    def bound(self) -> Bound:
-        """The lower bound of the row."""
-        return Bound(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            side=Side.LOWER,
-            scope=self.scope.scope(),
-            source=self.method,
-            confidence=self.confidence,
-            assumptions=self.assumptions,
-            samples=self.samples,
-            witness=None if self.witness is None else Witness(**self.witness.model_dump()),
-        )
 
 
 class Finding(Row):
@@ -211,11 +38,11 @@ class Finding(Row):
     """
 
     target: str
-    claim: ClaimRow
-    scope: ScopeRow
+    claim: Claim
+    scope: Scope
     delta: float
-    accounted: AccountedRow | None
-    measured: MeasuredRow | None
+    accounted: Bound | None
+    measured: Bound | None
     verdict: Verdict
     vacuous: bool
     reason: str
@@ -239,33 +66,30 @@ class Finding(Row):
         beyond: str = "",
     ) -> Finding:
         """The row of a judged claim."""
-        shown = None
-        if measured is not None:
-            shown = guess_probability(measured.epsilon)
         return cls(
             target=target,
-            claim=ClaimRow.of(claim),
-            scope=ScopeRow.of(scope),
+            claim=claim,
+            scope=scope,
             delta=delta,
-            accounted=None if accounted is None else AccountedRow.of(accounted),
-            measured=None if measured is None else MeasuredRow.of(measured),
+            accounted=accounted,
+            measured=measured,
             verdict=judgement.verdict,
             vacuous=judgement.vacuous,
             reason=judgement.reason,
             note=note,
             claimed_guess=guess_probability(claim.epsilon, claim.delta),
-            shown_guess=shown,
+            shown_guess=None if measured is None else guess_probability(measured.epsilon),
             beyond=beyond,
         )
 
     def judged(self) -> Judgement:
         """The verdict made again from the row's claim, proof and measurement."""
         return judge(
-            self.claim.claim(),
-            scope=self.scope.scope(),
+            self.claim,
+            scope=self.scope,
             delta=self.delta,
-            accounted=None if self.accounted is None else self.accounted.bound(),
-            measured=None if self.measured is None else self.measured.bound(),
+            accounted=self.accounted,
+            measured=self.measured,
             beyond=self.beyond,
         )
 
@@ -274,7 +98,7 @@ class Measurement(Row):
     """A lower bound of the record, whether or not a finding quotes it."""
 
     target: str
-    bound: MeasuredRow
+    bound: Bound
 
 
 class AttackRow(Row):
@@ -326,15 +150,15 @@ class TrialRow(Row):
 
     target: str
     settings: dict[str, bool | int | float | str]
-    claim: ClaimRow
+    claim: Claim
     worlds: tuple[str, str] | None
     statistic: str
-    bound: MeasuredRow
+    bound: Bound
 
     @property
     def exceeds(self) -> bool:
         """Whether the bound refutes the claim."""
-        return refutes(self.bound.bound(), self.claim.claim())
+        return refutes(self.bound, self.claim)
 
 
 class DemonstrationRow(Row):
@@ -384,7 +208,7 @@ class Provenance(Row):
 class Record(Row):
     """A whole audit."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     plan: dict[str, Any]
     provenance: Provenance
     findings: tuple[Finding, ...]

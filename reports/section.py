@@ -29,11 +29,13 @@ from fedrec_auditor.reports.words import (
 )
 
 # An open scope is no fault of the claim: it is weighed last, after what the claim does say.
-_GRAVITY = (
+_BY_SEVERITY = (
     Verdict.UNSOUND,
     Verdict.VIOLATED,
+    Verdict.INCONCLUSIVE,
     Verdict.UNSUBSTANTIATED,
     Verdict.CONSISTENT,
+    Verdict.NO_CLAIM,
     Verdict.INCOMPARABLE,
 )
 
@@ -49,9 +51,9 @@ class Section:
     others: tuple[Measurement, ...]
 
     @property
-    def lead(self) -> Finding | None:
-        """The finding to speak of first: gravest verdict, then the largest lower bound."""
-        return min(self.findings, key=_urgency, default=None)
+    def headline_finding(self) -> Finding | None:
+        """The finding to name first: the most severe verdict, then the largest lower bound."""
+        return min(self.findings, key=_severity, default=None)
 
     @property
     def worst(self) -> AttackRow | None:
@@ -67,25 +69,26 @@ class Section:
     @property
     def headline(self) -> str:
         """The verdict in one sentence."""
-        lead = self.lead
-        if lead is None:
+        finding = self.headline_finding
+        if finding is None:
             return "No claim was judged."
-        if math.isinf(lead.claim.epsilon) and lead.verdict is not Verdict.UNSOUND:
+        if finding.verdict is Verdict.NO_CLAIM:
             worst = "" if self.worst is None else f" Worst attack: {attack_words(self.worst)}."
-            return f"No epsilon is claimed, so there is nothing to refute.{worst}"
-        said = self._upheld() if lead.verdict is Verdict.CONSISTENT else _said(lead)
-        return said if lead.verdict is Verdict.VIOLATED else said + self._beyond()
+            return f"{finding.reason}{worst}"
+        said = self._upheld() if finding.verdict is Verdict.CONSISTENT else _said(finding)
+        return said if finding.verdict is Verdict.VIOLATED else said + self._beyond()
 
     @property
     def advice(self) -> str:
         """What to do about it."""
-        lead = self.lead
-        if lead is None:
+        finding = self.headline_finding
+        if finding is None:
             return "Give the target a claim, or audit it with another plan."
-        parts = [_ADVICE[lead.verdict] if math.isfinite(lead.claim.epsilon) else self._unclaimed()]
-        if any(f.vacuous and math.isfinite(f.claim.epsilon) for f in self.findings):
+        unclaimed = finding.verdict is Verdict.NO_CLAIM
+        parts = [self._unclaimed() if unclaimed else _ADVICE[finding.verdict]]
+        if any(f.vacuous for f in self.findings):
             parts.append(_VACUOUS)
-        if self.reach is not None and lead.verdict is Verdict.CONSISTENT:
+        if self.reach is not None and finding.verdict is Verdict.CONSISTENT:
             parts.append(_ADVICE[Verdict.INCOMPARABLE])
         return " ".join(parts)
 
@@ -97,7 +100,7 @@ class Section:
 
     def _beyond(self) -> str:
         apart = self.reach
-        if apart is None or apart is self.lead:
+        if apart is None or apart is self.headline_finding:
             return ""
         asked = asked_words(apart)
         about = brief_scope_words(apart.scope)
@@ -138,23 +141,20 @@ def sections(record: Record) -> tuple[Section, ...]:
     )
 
 
-def tally(record: Record) -> str:
+def summary(record: Record) -> str:
     """How many targets came to which verdict, in one sentence."""
     said = {
         Verdict.UNSOUND: "contradict our own proof",
         Verdict.VIOLATED: "refuted",
+        Verdict.INCONCLUSIVE: "not decided by so small a sample",
         Verdict.UNSUBSTANTIATED: "not refuted, not proved",
         Verdict.INCOMPARABLE: "not judged in the scope of the claim",
         Verdict.CONSISTENT: "not refuted",
+        Verdict.NO_CLAIM: "no epsilon claimed",
     }
-    silent = "no epsilon claimed"
-    counts: Counter[str] = Counter()
-    for lead in (section.lead for section in sections(record)):
-        if lead is not None:
-            free = lead.verdict is Verdict.CONSISTENT and math.isinf(lead.claim.epsilon)
-            counts[silent if free else said[lead.verdict]] += 1
-    order = [*said.values(), silent]
-    parts = [f"{counts[words]} {words}" for words in order if counts[words]]
+    found = (section.headline_finding for section in sections(record))
+    counts = Counter(finding.verdict for finding in found if finding is not None)
+    parts = [f"{counts[verdict]} {words}" for verdict, words in said.items() if counts[verdict]]
     return f"Targets: {'; '.join(parts) or 'none judged'}."
 
 
@@ -176,9 +176,9 @@ def attack_words(attack: AttackRow) -> str:
     return text + base
 
 
-def _urgency(finding: Finding) -> tuple[int, float]:
-    shown = -1.0 if finding.measured is None else finding.measured.epsilon
-    return _GRAVITY.index(finding.verdict), -shown
+def _severity(finding: Finding) -> tuple[int, float]:
+    measured = -1.0 if finding.measured is None else finding.measured.epsilon
+    return _BY_SEVERITY.index(finding.verdict), -measured
 
 
 def _promise(finding: Finding) -> str:
@@ -202,7 +202,9 @@ def _said(finding: Finding) -> str:
         if finding.accounted is not None and math.isfinite(finding.accounted.epsilon):
             proved = f"epsilon is {proved_words(finding.accounted)}"
         return f"{claim} is not refuted, but not proved either: {proved}."
-    return f"The claim was not judged in its own scope ({finding.claim.scope.scope()})."
+    if finding.verdict is Verdict.INCONCLUSIVE:
+        return f"{claim} is neither proved nor put to the test: {finding.reason}"
+    return f"The claim was not judged in its own scope ({finding.claim.scope})."
 
 
 _ADVICE = {
@@ -212,6 +214,10 @@ _ADVICE = {
     Verdict.VIOLATED: (
         "Withdraw the claim or repair the mechanism; the counterexample shows the pair of inputs "
         "that must be made harder to tell apart. Gate the release on this finding."
+    ),
+    Verdict.INCONCLUSIVE: (
+        "Draw more, without --quick; until then nothing follows. To let it pass: --allow "
+        "inconclusive."
     ),
     Verdict.UNSUBSTANTIATED: "State the epsilon that can be proved, or bring the missing proof.",
     Verdict.CONSISTENT: "Quote the claim only together with its scope and its delta.",

@@ -5,39 +5,48 @@ Equal records give equal bytes. Every file appears whole or not at all, and repo
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import html, junit, markdown
-from fedrec_auditor.reports.record import SCHEMA_VERSION, Record
+from fedrec_auditor.reports.record import SCHEMA_VERSION, Record, Row
 
 RECORD = "report.json"
+LOCK = ".lock"
 FILES = ("report.html", "report.md", "junit.xml", RECORD)
 
 
 def encode(record: Record) -> bytes:
     """Canonical JSON: sorted keys, indent 2, floats as repr, infinity as "inf"; NaN is refused."""
-    plain = _plain(record.model_dump(mode="python"), "record")
-    text = json.dumps(plain, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(plain(record), sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
     return (text + "\n").encode()
 
 
-def write(record: Record, directory: Path, *, fail_on: str = "violated") -> None:
-    """Render ``record`` and write all files of a run directory, report.json last."""
+def plain(row: Row) -> dict[str, Any]:
+    """What JSON can hold of a row, infinity as "inf"; IncompleteError for NaN."""
+    return {name: _plain(value, name) for name, value in row.model_dump(mode="python").items()}
+
+
+def write(record: Record, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
+    """Render ``record`` and write all files of a run directory, report.json last.
+
+    ``gate`` decides what junit.xml calls a failure.
+    """
     contents = {
         "report.html": html.render(record).encode(),
         "report.md": markdown.render(record).encode(),
-        "junit.xml": junit.render(record, fail_on=fail_on),
+        "junit.xml": junit.render(record, gate),
         RECORD: encode(record),
     }
     check_writable(directory)
@@ -132,26 +141,28 @@ def check_writable(directory: Path) -> None:
 
 
 @contextmanager
-def held(directory: Path) -> Iterator[None]:
-    """Make ``directory`` and hold it for one audit; InputError if it cannot be written or is held.
+def lock(directory: Path) -> Iterator[None]:
+    """Make ``directory`` and lock it for one audit; InputError if it cannot be, or is already.
 
-    Whatever ends the process lets go of it. Where the file system has no locks nothing is held.
+    Whatever ends the process unlocks it. Where the file system has no locks nothing is locked.
     """
     check_writable(directory)
-    handle = os.open(directory, os.O_RDONLY)
-    try:
+    lock = FileLock(directory / LOCK, blocking=False)
+    with suppress(OSError):  # a file system without locks
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            lock.acquire()
+        except Timeout as error:
             raise InputError(
                 f"Expected a directory in which no other audit runs, got {directory}. "
                 "Wait for it, or give another one with --out."
             ) from error
-        except OSError:
-            pass
+    try:
         yield
     finally:
-        os.close(handle)
+        if lock.is_locked:
+            with suppress(OSError):  # Windows removes it on release
+                (directory / LOCK).unlink()
+        lock.release()
 
 
 def _check_verdicts(record: Record, path: Path) -> None:

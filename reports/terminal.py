@@ -5,32 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports import demonstrations as shown
-from fedrec_auditor.reports.record import AttackRow, DemonstrationRow, Finding, MeasuredRow, Record
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.reports import demonstrations
+from fedrec_auditor.reports.record import AttackRow, DemonstrationRow, Finding, Record
 from fedrec_auditor.reports.section import Section, sections
-from fedrec_auditor.reports.words import brief, delta_words, flag_words, number, percent, printable
+from fedrec_auditor.reports.words import (
+    STYLES,
+    brief,
+    delta_words,
+    flag_words,
+    number,
+    percent,
+    printable,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-_STYLES = {
-    Verdict.VIOLATED: "bold red",
-    Verdict.UNSOUND: "bold magenta",
-    Verdict.UNSUBSTANTIATED: "yellow",
-    Verdict.INCOMPARABLE: "cyan",
-    Verdict.CONSISTENT: "",
-}
 
 
 def render(record: Record, console: Console) -> None:
     """Print the findings, then the errors; without boxes and colours if not a terminal."""
     _print(sections(record), console)
     if record.demonstrations:
-        _demonstrations(record.demonstrations, console)
+        _render_demonstrations(record.demonstrations, console)
     for error in record.errors:
-        _plain(console, f"error: {printable(error)}", style="bold red")
+        print_line(console, f"error: {error}", style="bold red")
 
 
 def render_findings(findings: Sequence[Finding], console: Console) -> None:
@@ -49,31 +50,31 @@ def render_findings(findings: Sequence[Finding], console: Console) -> None:
     _print(cut, console)
 
 
-def _demonstrations(rows: Sequence[DemonstrationRow], console: Console) -> None:
+def _render_demonstrations(rows: Sequence[DemonstrationRow], console: Console) -> None:
     """Claim, measurement and control of each, as a table or as a line each."""
     cells = [
         (
-            printable(shown.title(row)),
-            shown.brief_claim(row.violation),
-            shown.brief_bound(row.violation),
-            shown.brief_control(row.control),
-            shown.outcome(row),
+            printable(demonstrations.title(row)),
+            demonstrations.brief_claim(row.violation),
+            demonstrations.brief_bound(row.violation),
+            demonstrations.brief_control(row.control),
+            demonstrations.outcome(row),
         )
         for row in rows
     ]
     if not console.is_terminal:
         for name, *rest in cells:
-            parts = zip(shown.HEADS[1:], rest, strict=True)
+            parts = zip(demonstrations.HEADS[1:], rest, strict=True)
             text = "; ".join(f"{head} {cell}" for head, cell in parts)
-            _plain(console, f"{name}: {printable(text.replace(chr(10), ', '))}")
-        _plain(console, shown.tally(rows))
+            print_line(console, f"{name}: {text.replace(chr(10), ', ')}")
+        print_line(console, demonstrations.summary(rows))
         return
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=shown.tally(rows), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for head in shown.HEADS:
+    table = Table(title=demonstrations.summary(rows), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for head in demonstrations.HEADS:
         table.add_column(head.capitalize(), overflow="fold")
     for row in cells:
         table.add_row(*(Text(cell) for cell in row), end_section=True)
@@ -86,7 +87,7 @@ def _print(cut: Sequence[Section], console: Console) -> None:
         return
     for section in cut:
         for line in _lines(section):
-            _plain(console, line)
+            print_line(console, line)
 
 
 def _table(cut: Sequence[Section]) -> Table:
@@ -110,7 +111,7 @@ def _table(cut: Sequence[Section]) -> Table:
         for position, (finding, cells) in enumerate(rows or [(None, blank)]):
             texts = [Text(cell) for cell in cells]
             if finding is not None:
-                texts[-1].stylize(_STYLES[finding.verdict])
+                texts[-1].stylize(STYLES[finding.verdict])
             if position:
                 texts[0] = texts[4] = Text("")
             if not attacked:
@@ -135,14 +136,17 @@ def _cells(section: Section, finding: Finding) -> tuple[str, ...]:
 
 
 def _scope(finding: Finding) -> str:
-    asked, claimed = finding.scope, finding.claim.scope
-    text = f"{asked.unit}, {asked.adjacency}, {asked.vantage}, {asked.horizon}"
-    names = ("unit", "adjacency", "vantage", "horizon")
-    other = [getattr(claimed, n) for n in names if getattr(claimed, n) != getattr(asked, n)]
+    asked, claimed = _parts(finding.scope), _parts(finding.claim.scope)
+    text = ", ".join(asked)
+    other = [theirs for ours, theirs in zip(asked, claimed, strict=True) if ours != theirs]
     return f"{text} (claimed for {', '.join(other)})" if other else text
 
 
-def _measured(measured: MeasuredRow) -> str:
+def _parts(scope: Scope) -> tuple[str, ...]:
+    return scope.unit, scope.adjacency, scope.vantage, scope.horizon
+
+
+def _measured(measured: Bound) -> str:
     how = "exact" if measured.confidence == 1.0 else f"at {percent(measured.confidence)}"
     size = "" if measured.samples is None else f", n={measured.samples:,}"
     return f"≥ {number(measured.epsilon)}\n{delta_words(measured.delta)}\n{how}{size}"
@@ -165,7 +169,7 @@ def _lines(section: Section) -> list[str]:
     names = ("claim", "accounted", "measured", "worst attack", "verdict")
     lines = []
     for finding in section.findings:
-        head, *rest = (printable(cell.replace("\n", ", ")) for cell in _cells(section, finding))
+        head, *rest = (cell.replace("\n", ", ") for cell in _cells(section, finding))
         fields = [
             f"{name} {cell}"
             for name, cell in zip(names, rest, strict=True)
@@ -175,5 +179,7 @@ def _lines(section: Section) -> list[str]:
     return lines or [f"{printable(section.target)}: not judged; {_attack(section.worst)}"]
 
 
-def _plain(console: Console, line: str, style: str = "") -> None:
-    console.print(line, style=style, markup=False, highlight=False, soft_wrap=True, emoji=False)
+def print_line(console: Console, line: str, style: str = "") -> None:
+    """Print one line as it is, but for what a terminal would obey; a leading indent is kept."""
+    text = printable(line) if not line.startswith(" ") else "  " + printable(line)
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True, emoji=False)

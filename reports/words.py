@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
+from collections.abc import Mapping
 
-from fedrec_auditor.accountants.statements.bound import guess_probability
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Unit, Vantage
-from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports.record import (
-    AccountedRow,
-    ClaimRow,
-    Finding,
-    MeasuredRow,
-    ScopeRow,
-    WitnessRow,
-)
+from fedrec_auditor.accountants.statements.bound import Bound, Witness, guess_probability
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
+from fedrec_auditor.reports.catalogue import CatalogueRow, Figure
+from fedrec_auditor.reports.record import AttackRow, Finding, UtilityRow
 
 UNITS = {
     Unit.BIT: "one bit of one upload",
@@ -47,30 +44,28 @@ HORIZONS = {
     Horizon.ROUND: "over one round",
     Horizon.TRAINING: "over the whole training",
 }
-VERDICTS = {
-    Verdict.VIOLATED: (
-        "A lower bound exceeds the claim in a scope that the claim covers: the claim is refuted."
-    ),
-    Verdict.UNSUBSTANTIATED: "Not refuted, but no accountant can prove it either.",
-    Verdict.CONSISTENT: (
-        "Not refuted, and an accountant proves it in this scope (or no epsilon is claimed). "
-        "An audit can only fail to refute."
-    ),
-    Verdict.INCOMPARABLE: (
-        "The claim does not speak of this scope, so it is neither refuted nor upheld here."
-    ),
-    Verdict.UNSOUND: (
-        "A lower bound exceeds our own proved upper bound: target, accountant or estimator is "
-        "wrong, and no number of this audit can be trusted until it is known which."
-    ),
-}
 SIGNS = {
     Verdict.VIOLATED: "✗",
     Verdict.UNSUBSTANTIATED: "?",
+    Verdict.INCONCLUSIVE: "…",
     Verdict.CONSISTENT: "≤",
     Verdict.INCOMPARABLE: "≠",
+    Verdict.NO_CLAIM: "∅",
     Verdict.UNSOUND: "‼",
 }
+STYLES: dict[Word, str] = {
+    Verdict.VIOLATED: "bold red",
+    Verdict.UNSOUND: "bold magenta",
+    Verdict.UNSUBSTANTIATED: "yellow",
+    Verdict.INCONCLUSIVE: "yellow",
+    Verdict.INCOMPARABLE: "cyan",
+    Verdict.NO_CLAIM: "cyan",
+    Verdict.CONSISTENT: "",
+    Arithmetic.WRONG: "bold red",
+    Arithmetic.LOOSE: "yellow",
+    Arithmetic.RIGHT: "",
+}
+"""How a terminal shows a word."""
 _XML_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -120,7 +115,7 @@ def often(limit: str, guess: float) -> str:
     return f"{rate} of the time"
 
 
-def scope_words(scope: ScopeRow) -> str:
+def scope_words(scope: Scope) -> str:
     """A scope as a phrase."""
     return (
         f"{UNITS[scope.unit]}, {ADJACENCIES[scope.adjacency]}, "
@@ -128,7 +123,7 @@ def scope_words(scope: ScopeRow) -> str:
     )
 
 
-def brief_scope_words(scope: ScopeRow) -> str:
+def brief_scope_words(scope: Scope) -> str:
     """A scope as a shorter phrase, for sentences; the adjacency is left to the tables."""
     vantage = {Vantage.SERVER: "against the server", Vantage.SHUFFLED: "behind a shuffler"}
     seen = vantage.get(scope.vantage, VANTAGES[scope.vantage])
@@ -136,10 +131,28 @@ def brief_scope_words(scope: ScopeRow) -> str:
 
 
 def flag_words(finding: Finding) -> str:
-    """What must be said beside the verdict: that nothing is promised, or next to nothing."""
-    if math.isinf(finding.claim.epsilon):
-        return "no epsilon"
+    """What must be said beside the verdict: that next to nothing is promised."""
     return "vacuous" if finding.vacuous else ""
+
+
+def verdict_words(finding: Finding | None) -> str:
+    """The verdict with its sign and its flag; "none" without a finding."""
+    if finding is None:
+        return "none"
+    flag = flag_words(finding)
+    return f"{SIGNS[finding.verdict]} {finding.verdict}{flag and f', {flag}'}"
+
+
+def interval_words(row: AttackRow | UtilityRow) -> str:
+    """A figure with its interval and the confidence of that."""
+    ends = f"[{brief(row.ci_low)}, {brief(row.ci_high)}]"
+    return f"{brief(row.value)} {ends} at {percent(row.confidence)}"
+
+
+def baseline_words(row: AttackRow) -> str:
+    """All baselines of an attack by name, or the one it has."""
+    named = "; ".join(f"{name} {brief(value)}" for name, value in sorted(row.baselines.items()))
+    return named or ("none" if row.baseline is None else brief(row.baseline))
 
 
 def asked_words(finding: Finding) -> str:
@@ -152,7 +165,7 @@ def delta_words(delta: float) -> str:
     return f"delta {number(delta)}"
 
 
-def support_words(measured: MeasuredRow) -> str:
+def support_words(measured: Bound) -> str:
     """Confidence and sample size of a lower bound."""
     if measured.confidence == 1.0 and measured.samples is None:
         return "exact, no samples"
@@ -160,23 +173,23 @@ def support_words(measured: MeasuredRow) -> str:
     return f"{percent(measured.confidence)} confidence, {samples}"
 
 
-def proved_words(accounted: AccountedRow) -> str:
+def proved_words(accounted: Bound) -> str:
     """A proved upper bound with all that makes it a statement."""
     return (
         f"at most {number(accounted.epsilon)} ({delta_words(accounted.delta)}, a proof: "
-        f"{accounted.source}; scope: {accounted.scope.scope()})"
+        f"{accounted.source}; scope: {accounted.scope})"
     )
 
 
-def measured_words(measured: MeasuredRow) -> str:
+def measured_words(measured: Bound) -> str:
     """A lower bound with all that makes it a statement."""
     return (
         f"at least {number(measured.epsilon)} ({delta_words(measured.delta)}, "
-        f"{support_words(measured)}, {measured.method}; scope: {measured.scope.scope()})"
+        f"{support_words(measured)}, {measured.source}; scope: {measured.scope})"
     )
 
 
-def claimed_guess_words(claim: ClaimRow) -> str:
+def claimed_guess_words(claim: Claim) -> str:
     """What a claim allows, as the success rate of an adversary who guesses one fair bit."""
     if math.isinf(claim.epsilon):
         return "No epsilon is promised: an adversary guessing one bit may be right every time."
@@ -188,7 +201,7 @@ def claimed_guess_words(claim: ClaimRow) -> str:
     )
 
 
-def shown_guess_words(measured: MeasuredRow) -> str:
+def shown_guess_words(measured: Bound) -> str:
     """What a lower bound shows: how often the guess is right on the outputs that tell the most."""
     if math.isinf(measured.epsilon):
         return "Shown: on the output that tells the most, the adversary's guess is always right."
@@ -200,19 +213,19 @@ def shown_guess_words(measured: MeasuredRow) -> str:
     )
 
 
-def chance_words(measured: MeasuredRow, value: float) -> str:
+def chance_words(measured: Bound, value: float) -> str:
     """A probability or density of a witness; 0 and infinity may stand for what no double holds."""
     if math.isinf(measured.epsilon) or 0.0 < value < math.inf:
         return number(value)
     return "less than 1e-323" if value == 0.0 else "more than 1e308"
 
 
-def outcome_words(witness: WitnessRow) -> str:
+def outcome_words(witness: Witness) -> str:
     """What a witness's two numbers are: above 1 there are only densities."""
     return "Density" if max(witness.probability_a, witness.probability_b) > 1 else "Probability"
 
 
-def ratio_words(measured: MeasuredRow) -> str:
+def ratio_words(measured: Bound) -> str:
     """The ratio of a witness's two probabilities, the larger over the smaller."""
     witness = measured.witness
     if witness is None:
@@ -234,3 +247,97 @@ def ratio_words(measured: MeasuredRow) -> str:
         return text
     total = witness.copies * (math.log(large) - math.log(small))
     return f"{text}; {witness.copies:,} independent copies at once: log-ratio {number(total)}"
+
+
+def short(value: float) -> str:
+    """Four significant digits; whole numbers in full up to a billion."""
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if abs(value) >= 1e4:
+        return f"{value:,.0f}" if abs(value) < 1e9 else f"{value:.3e}"
+    return f"{value:.4g}"
+
+
+def between(lower: float | None, upper: float | None) -> str:
+    """What is known of an epsilon: its value, an interval, one end, or nothing."""
+    if upper is None or math.isinf(upper):
+        if lower is None:
+            return "not bounded" if upper is not None else "unknown"
+        return short(lower) if math.isinf(lower) else f"≥ {short(lower)}"
+    if lower is None:
+        return f"≤ {short(upper)}"
+    if short(lower) == short(upper) or math.isclose(lower, upper, rel_tol=1e-6):
+        return short(upper)
+    return f"{short(lower)} to {short(upper)}"
+
+
+def _claimed(row: CatalogueRow) -> str:
+    """The claimed number."""
+    if row.claimed_epsilon is not None:
+        return "no epsilon" if math.isinf(row.claimed_epsilon) else short(row.claimed_epsilon)
+    figure = _chosen(row)
+    return f"< {short(figure.claimed)}" if figure.below else short(figure.claimed)
+
+
+def _holds(row: CatalogueRow) -> str:
+    """What holds instead: bounds on epsilon, or the number computed here."""
+    if row.finding is not None:
+        return found_words(row.finding)
+    return short(_chosen(row).right)
+
+
+def found_words(finding: Finding) -> str:
+    """What is proved and shown of a finding's epsilon."""
+    upper = None if finding.accounted is None else finding.accounted.epsilon
+    return between(None if finding.measured is None else finding.measured.epsilon, upper)
+
+
+def _at(row: CatalogueRow) -> str:
+    """The delta that a claim about epsilon is judged at, if it is not 0."""
+    return delta_words(row.delta) if row.delta else ""
+
+
+def claimed_words(row: CatalogueRow) -> str:
+    """The claimed formula with its value; without, where several numbers stand for it."""
+    return _with(row, row.claimed, f"{_claimed(row)}, {_at(row)}" if _at(row) else _claimed(row))
+
+
+def holds_words(row: CatalogueRow) -> str:
+    """The formula of what holds with its value; without, where several numbers stand for it."""
+    return _with(row, row.provable, _holds(row))
+
+
+def settings_words(settings: Mapping[str, object]) -> str:
+    """Settings as `auditor account` takes them."""
+    flat: dict[str, object] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            flat |= {
+                name if key == "name" else f"{name}.{key}": given for key, given in value.items()
+            }
+        else:
+            flat[name] = value
+    words = [f"--set {shlex.quote(f'{name}={_plain(value)}')}" for name, value in flat.items()]
+    return " ".join(words)
+
+
+def command_words(row: CatalogueRow) -> str:
+    """The command that asks the entry's questions again."""
+    parts = ["auditor account", row.target, settings_words(row.settings)]
+    if (row.n_users, row.n_items) != (943, 1682):
+        parts.append(f"--users {row.n_users} --items {row.n_items}")
+    return " ".join(part for part in parts if part)
+
+
+def _with(row: CatalogueRow, formula: str, value: str) -> str:
+    several = row.finding is None and len(row.figures) > 1
+    return formula if several or formula == value else f"{formula} ({value})"
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _chosen(row: CatalogueRow) -> Figure:
+    """The figure that stands for an entry in one line: the first that is wrong, if one is."""
+    return (*row.poor_figures, *row.figures)[0]

@@ -1,8 +1,8 @@
 """One named part of a round's messages, for all clients at once, in the ways it is stored.
 
-With ``targets.transcript`` this is all of ``targets`` that attacks may import. Messages are stored
-compactly (a rank-one gradient as its factors, an item table as the rows that changed, noise as its
-seeds) but read as the protocol sends them, through ``dense``: storage is not knowledge.
+Messages are stored compactly: a rank-one gradient as its factors, an item table as the rows that
+changed, noise as its seeds. The protocol sends what ``Component`` shows, and attacks see no more
+(``targets.transcript.Wire``).
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ Floats = NDArray[np.floating[Any]]
 class Component(Protocol):
     """One named part of a round's messages, for all clients at once."""
 
+    __slots__ = ()
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one client's part, as ``dense`` gives it."""
@@ -36,6 +38,10 @@ class Component(Protocol):
         """What the clients at these positions sent, shape (len(clients), *shape)."""
         ...
 
+    def sent(self, clients: Ints) -> NDArray[np.bool_]:
+        """Which rows these clients put on the wire, (len(clients), *shape[:1]): all of them."""
+        return np.ones((len(clients), *self.shape[:1]), dtype=np.bool_)
+
     def total(self) -> NDArray[Any]:
         """Sum over all clients, shape ``shape``: what secure aggregation lets through."""
         ...
@@ -46,7 +52,7 @@ class Component(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Dense:
+class Dense(Component):
     """Messages stored as they are: ``values`` has shape (n, *shape)."""
 
     values: NDArray[Any]
@@ -73,7 +79,7 @@ class Dense:
 
 
 @dataclass(frozen=True, slots=True)
-class RankOne:
+class RankOne(Component):
     """Item gradients G_u = (s_u - V x_u) x_u^T, each M x F, stored as their factors.
 
     ``vectors`` is (n, F), ``items`` the broadcast V (M, F), ``corrections`` the sparse s (n, M).
@@ -142,7 +148,7 @@ class Rows:
         if self.rest is None:
             out = np.zeros(shape, dtype=self.values.dtype)
         else:
-            out = np.broadcast_to(self.rest, shape).astype(self.values.dtype)
+            out = np.broadcast_to(self.rest, shape).astype(self.values.dtype, order="C")
         out[rows, self.ids[entries]] = self.values[entries]
         return out
 
@@ -194,12 +200,11 @@ class Randomizer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Randomized:
+class Randomized(Component):
     """Messages that are randomized on their way out, and stored by what they are made of.
 
     Noise fills every entry of an item matrix; a training of it would fill the disk. So it is drawn
-    again, the same, whenever ``dense`` asks (``Streams``). What is stored here is not what a
-    vantage sees: that is ``dense``, ``total`` and no more.
+    again, the same, whenever ``dense`` asks (``Streams``).
     """
 
     clean: Component
@@ -235,7 +240,7 @@ class Randomized:
 
 
 @dataclass(frozen=True, slots=True)
-class Reports:
+class Reports(Component):
     """k reports a client of one coordinate of a matrix each, as +B or -B.
 
     ``index`` is (n, k), a flat position in the matrix; ``positive`` is (n, k), whether +B was

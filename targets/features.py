@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.movielens import AGE_GROUPS, age_group
+from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Attribute, Interactions, age_group
 
 LEVELS = 5
 OF_RATINGS = 18

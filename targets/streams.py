@@ -1,4 +1,4 @@
-"""Coin flips of many clients at once: one independent stream a client, whatever the batch.
+"""Randomness of many clients at once: a counter-based generator a client, whatever the batch.
 
 A client's draws depend on its own 64-bit seed and on their place in its stream, and on nothing
 else. So a batch of clients draws what the clients would draw one by one, in any order, in blocks
@@ -22,7 +22,7 @@ _HALF = 2.0**-53  # uniforms are odd multiples of it, exactly: never 0, never 1
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """One stream of random words a client: ``seeds`` (n,) uint64."""
+    """One stream of random 64-bit words a client: ``seeds`` (n,) uint64."""
 
     seeds: NDArray[np.uint64]
 
@@ -41,13 +41,13 @@ class Streams:
         """The streams of these clients."""
         return Streams(self.seeds[clients])
 
-    def child(self, purpose: int) -> Streams:
+    def fold_in(self, purpose: int) -> Streams:
         """Independent streams of the same clients, another for each ``purpose`` >= 0."""
         with np.errstate(over="ignore"):
             mark = _mix(np.array([np.uint64(purpose)]) * _GOLDEN + _SECOND)
         return Streams(_mix(_mix(self.seeds ^ mark)))
 
-    def words(self, count: int, start: int = 0) -> NDArray[np.uint64]:
+    def random_bits(self, count: int, start: int = 0) -> NDArray[np.uint64]:
         """Words ``start`` to ``start + count`` of every stream: (n, count)."""
         with np.errstate(over="ignore"):
             steps = np.arange(start + 1, start + count + 1, dtype=np.uint64) * _GOLDEN
@@ -55,11 +55,11 @@ class Streams:
 
     def uniform(self, count: int, start: int = 0) -> NDArray[np.float64]:
         """Uniform in (0, 1), ends excluded: (n, count)."""
-        return _uniform(self.words(count, start))
+        return _uniform(self.random_bits(count, start))
 
     def laplace(self, count: int, start: int = 0) -> NDArray[np.float64]:
         """Laplace of scale 1: (n, count). Tails reach 36.7 scales."""
-        return _laplace(self.words(count, start))
+        return _laplace(self.random_bits(count, start))
 
     def normal(self, count: int, start: int = 0) -> NDArray[np.float64]:
         """Standard normal: (n, count), by inversion."""

@@ -1,11 +1,12 @@
 """All that crossed a boundary during a run, and what each vantage may see of it.
 
-With ``targets.components``, the messages, this is all of ``targets`` that attacks may import.
+This is all of ``targets`` that attacks may import. A ``Transcript`` holds messages as they are
+stored (``targets.components``); a ``View`` of it shows the wire and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -15,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.targets.components import Component, Ints, Reports
+from fedrec_auditor.targets.components import Component as Component
+from fedrec_auditor.targets.components import Dense, Ints, Reports
 
 Broadcast = Mapping[str, NDArray[Any]]
 """A model as it is sent to all clients: its named parts."""
@@ -27,7 +29,12 @@ class Uploads:
 
     ``users`` (n,) are the senders, ascending in a training: positions of users, or of parties where
     several users share one (``Public.parties``). Names of components that belong together begin
-    with the same word before a dot: "user.W1", "user.b", "item".
+    with the same word before a dot: "user.W1", "user.b", "item". Raises InputError if a component
+    has another number of messages than there are senders.
+
+    >>> uploads = Uploads(np.array([4, 7]), {"item": Wire.of(np.zeros((2, 100, 8)))})
+    >>> uploads.components["item"].shape
+    (100, 8)
     """
 
     users: Ints
@@ -81,31 +88,110 @@ class Public:
     parties: int | None = None
 
 
+class Wire(Component):
+    """One named part of a round's messages, as whoever receives them reads it.
+
+    What they were made from (factors, values before the noise, the seeds of the noise) is out of
+    reach: of the stored component a wire keeps functions only.
+    """
+
+    __slots__ = ("_count", "_dense", "_sent", "_shape", "_take", "_total")
+
+    def __init__(self, stored: Component) -> None:
+        self._shape, self._count = stored.shape, len(stored)
+        self._dense: Callable[[Ints], NDArray[Any]] = lambda clients: stored.dense(clients)
+        self._sent: Callable[[Ints], NDArray[np.bool_]] = lambda clients: stored.sent(clients)
+        self._take: Callable[[Ints], Wire] = lambda clients: Wire(stored.take(clients))
+        self._total: Callable[[], NDArray[Any]] = lambda: stored.total()
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> Wire:
+        """Messages that are an array, (n, *shape): one client's part in each row.
+
+        >>> wire = Wire.of(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+        >>> len(wire), wire.shape
+        (3, (2,))
+        >>> wire.take(np.array([2, 0])).dense(np.array([0]))
+        array([[5., 6.]])
+        """
+        return cls(Dense(values))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one client's part, as ``dense`` gives it."""
+        return self._shape
+
+    def __len__(self) -> int:
+        """Number of clients."""
+        return self._count
+
+    def dense(self, clients: Ints) -> NDArray[Any]:
+        """What the clients at these positions sent, (len(clients), *shape): a new array."""
+        return self._dense(clients)
+
+    def sent(self, clients: Ints) -> NDArray[np.bool_]:
+        """Which rows these clients put on the wire, (len(clients), *shape[:1])."""
+        return self._sent(clients)
+
+    def take(self, clients: Ints) -> Wire:
+        """The messages of the clients at these positions only, in this order."""
+        return self._take(clients)
+
+    def total(self) -> NDArray[Any]:
+        """Sum over all clients, shape ``shape``, in float64."""
+        return self._total()
+
+
+def _wires(components: Mapping[str, Component]) -> Mapping[str, Component]:
+    return MappingProxyType(
+        {n: c if isinstance(c, Wire) else Wire(c) for n, c in components.items()}
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Glimpse:
-    """What a vantage sees of one round; None where it sees nothing."""
+class RoundView:
+    """What a vantage sees of one round; None where it sees nothing.
+
+    ``broadcast`` is the model sent down. ``uploads`` are the messages sent up, linked to their
+    senders, ``clear`` those that even secure aggregation leaves linked. ``shuffled`` is the same
+    batch of messages in a random order, by component; ``aggregate`` their sums. All messages are
+    wires, however those that are given are stored.
+    """
 
     broadcast: Broadcast | None
     uploads: Uploads | None = None
-    pool: Mapping[str, Component] | None = None
+    shuffled: Mapping[str, Component] | None = None
     aggregate: Mapping[str, NDArray[Any]] | None = None
     clear: Uploads | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("uploads", "clear"):
+            linked: Uploads | None = getattr(self, name)
+            if linked is not None:
+                object.__setattr__(self, name, Uploads(linked.users, _wires(linked.components)))
+        if self.shuffled is not None:
+            object.__setattr__(self, "shuffled", _wires(self.shuffled))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What one vantage may see of a run, with the public knowledge. All that an attack is given."""
+    """What one vantage may see of a run, with the public knowledge. All that an attack is given.
+
+    >>> public = Public(algorithm="bits", n_users=2, n_items=3)
+    >>> bits = Uploads(np.arange(2), {"bits": Wire.of(np.array([[0, 1, 1], [1, 0, 0]]))})
+    >>> view = Transcript(public=public, rounds=(Round(None, bits),)).view(Vantage.SERVER)
+    >>> [(uploads, sent)] = view.component("bits")
+    >>> uploads.users, sent.dense(np.array([0]))
+    (array([0, 1]), array([[0, 1, 1]]))
+    """
 
     vantage: Vantage
     public: Public
-    rounds: tuple[Glimpse, ...]
+    rounds: tuple[RoundView, ...]
 
-    def blind(self) -> View:
-        """The same view without any upload: what the adversary had before the client spoke."""
-        return replace(
-            self,
-            rounds=tuple(Glimpse(broadcast=glimpse.broadcast) for glimpse in self.rounds),
-        )
+    def without_uploads(self) -> View:
+        """The broadcasts alone: what the adversary knew before any client sent anything."""
+        return replace(self, rounds=tuple(RoundView(broadcast=r.broadcast) for r in self.rounds))
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -113,14 +199,14 @@ class View:
         return tuple(
             dict.fromkeys(
                 name.partition(".")[0]
-                for glimpse in self.rounds
-                if glimpse.uploads is not None
-                for name in glimpse.uploads.components
+                for seen in self.rounds
+                if seen.uploads is not None
+                for name in seen.uploads.components
             )
         )
 
     def only(self, group: str) -> View:
-        """The same view with the linked components of one group only."""
+        """The same view with the linked components of one group only, and no ``clear``."""
 
         def cut(uploads: Uploads | None) -> Uploads | None:
             if uploads is None:
@@ -129,46 +215,57 @@ class View:
             return Uploads(users=uploads.users, components=MappingProxyType(kept))
 
         return replace(
-            self, rounds=tuple(replace(g, uploads=cut(g.uploads), clear=None) for g in self.rounds)
+            self, rounds=tuple(replace(r, uploads=cut(r.uploads), clear=None) for r in self.rounds)
         )
 
     def component(self, name: str) -> tuple[tuple[Uploads, Component], ...]:
         """The linked uploads that carry ``name``, round by round; empty if none is seen."""
         return tuple(
-            (glimpse.uploads, glimpse.uploads.components[name])
-            for glimpse in self.rounds
-            if glimpse.uploads is not None and name in glimpse.uploads.components
+            (seen.uploads, seen.uploads.components[name])
+            for seen in self.rounds
+            if seen.uploads is not None and name in seen.uploads.components
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """All that crossed a boundary in one run."""
+    """All that crossed a boundary in one run, as it is stored.
+
+    ``release`` is the model published at the end.
+    """
 
     public: Public
     rounds: tuple[Round, ...]
     release: Broadcast | None = None
 
-    def view(self, vantage: Vantage, rng: np.random.Generator | None = None) -> View:
+    def view(
+        self,
+        vantage: Vantage,
+        rng: np.random.Generator | None = None,
+        *,
+        of_round: Callable[..., RoundView] = RoundView,
+    ) -> View:
         """What ``vantage`` sees. The shuffled view needs ``rng`` for its permutation.
 
         Peers see every broadcast and last the release: it is sent to them to recommend from, and
-        follows from the last uploads, not from the broadcasts before.
+        follows from the last uploads, not from the broadcasts before. ``of_round`` makes the view
+        of a round from its parts. Raises InputError if ``rng`` is missing.
         """
         if vantage is Vantage.SERVER:
-            glimpses = tuple(
-                Glimpse(broadcast=r.broadcast, uploads=r.uploads, clear=r.clear)
+            seen = [
+                of_round(broadcast=r.broadcast, uploads=r.uploads, clear=r.clear)
                 for r in self.rounds
-            )
+            ]
         elif vantage is Vantage.SHUFFLED:
             if rng is None:
                 raise InputError("Expected rng for the shuffled view, got None. Pass a Generator.")
-            glimpses = tuple(
-                Glimpse(broadcast=r.broadcast, pool=_shuffle(r.uploads, rng)) for r in self.rounds
-            )
+            seen = [
+                of_round(broadcast=r.broadcast, shuffled=_shuffle(r.uploads, rng))
+                for r in self.rounds
+            ]
         elif vantage is Vantage.AGGREGATE:
-            glimpses = tuple(
-                Glimpse(
+            seen = [
+                of_round(
                     broadcast=r.broadcast,
                     aggregate=MappingProxyType(
                         {name: c.total() for name, c in r.uploads.components.items()}
@@ -176,13 +273,13 @@ class Transcript:
                     clear=r.clear,
                 )
                 for r in self.rounds
-            )
+            ]
         elif vantage is Vantage.PEERS:
             models = (*(r.broadcast for r in self.rounds), self.release)
-            glimpses = tuple(Glimpse(broadcast=model) for model in models)
+            seen = [of_round(broadcast=model) for model in models]
         else:
-            glimpses = (Glimpse(broadcast=self.release),)
-        return View(vantage=vantage, public=self.public, rounds=glimpses)
+            seen = [of_round(broadcast=self.release)]
+        return View(vantage=vantage, public=self.public, rounds=tuple(seen))
 
 
 def _shuffle(uploads: Uploads, rng: np.random.Generator) -> Mapping[str, Component]:
@@ -191,11 +288,11 @@ def _shuffle(uploads: Uploads, rng: np.random.Generator) -> Mapping[str, Compone
     What one message carries stays together; reports are messages of their own and are split up.
     """
     order = rng.permutation(len(uploads.users))
-    pool: dict[str, Component] = {}
+    shuffled: dict[str, Component] = {}
     for name, component in uploads.components.items():
         if isinstance(component, Reports):
             single = component.split()
-            pool[name] = single.take(rng.permutation(len(single)))
+            shuffled[name] = single.take(rng.permutation(len(single)))
         else:
-            pool[name] = component.take(order)
-    return MappingProxyType(pool)
+            shuffled[name] = component.take(order)
+    return MappingProxyType(shuffled)

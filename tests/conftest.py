@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 
 import pytest
 
 from fedrec_auditor.auditor.command_line import main
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: a process a core
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""No circle of modules in the source, be an import in a function or for types only."""
+"""Imports: no circle of modules, and nobody reaches into what is private to another folder.
+
+Imports in functions and for types only count like all others.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("accountants", "attacks", "auditor", "reports", "targets")
+ABOUT_SYSTEMS = ("auditor.catalogue", "auditor.demonstrations")
+"""What speaks of the parts of systems, and so may import them from another top-level folder."""
 
 
 def modules() -> dict[str, Path]:
@@ -58,3 +63,64 @@ def test_no_modules_import_each_other() -> None:
         for name, path in found.items()
     }
     assert circle(graph) == []
+
+
+def private(name: str, importer: str) -> bool:
+    """Whether the dotted ``name`` is private to others than the module ``importer``.
+
+    A name with an underscore belongs to its own folder, what is below ``parts`` to its top-level
+    folder and to ``ABOUT_SYSTEMS``.
+    """
+    words, place = name.split("."), importer.split(".")
+    for at, word in enumerate(words[1:], 1):
+        if word.startswith("_") and not word.startswith("__"):
+            owner = (
+                words[: at - 1]
+                if ROOT.joinpath(*words[:at]).with_suffix(".py").is_file()
+                else words[:at]
+            )
+            return place[: len(owner)] != owner
+        if word == "parts" and words[0] != place[0]:
+            return not importer.startswith(ABOUT_SYSTEMS)
+    return False
+
+
+def reaches(source: str, importer: str) -> set[str]:
+    """What a source imports that is private to others."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fedrec_auditor."):
+            module = str(node.module).removeprefix("fedrec_auditor.")
+            found |= {f"{module}.{alias.name}" for alias in node.names}
+    return {name for name in found if private(name, importer)}
+
+
+def test_no_module_imports_what_is_private_to_another_folder() -> None:
+    found = {
+        (importer, name)
+        for importer, path in modules().items()
+        for name in reaches(
+            path.read_text(encoding="utf-8"), importer.removeprefix("fedrec_auditor.")
+        )
+    }
+    assert found == set()
+
+
+def test_what_is_private_is_found() -> None:
+    source = "from fedrec_auditor.{} import {}"
+    for module, name, importer in (
+        ("targets.datasets.parts.source", "Source", "auditor.runner"),
+        ("attacks.parts", "bits", "auditor.games.local"),
+        ("attacks.base", "_hidden", "auditor.runner"),
+        ("attacks._hidden", "name", "auditor.runner"),
+        ("targets.systems._hidden", "name", "targets.mechanisms.laplace"),
+    ):
+        assert reaches(source.format(module, name), importer), (module, importer)
+    for module, name, importer in (
+        ("targets.mechanisms.parts.additive", "noise", "targets.systems.privrec.privrec"),
+        ("targets.systems.dplcf.parts.jaccard", "similarity", "auditor.demonstrations.lcf"),
+        ("attacks.base", "_hidden", "attacks.likelihood_ratio"),
+        ("attacks.base", "__doc__", "auditor.runner"),
+        ("targets.datasets.base", "Dataset", "auditor.runner"),
+    ):
+        assert not reaches(source.format(module, name), importer), (module, importer)

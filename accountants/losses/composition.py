@@ -20,9 +20,9 @@ Spans = Sequence[tuple[float, float]]
 """For each pair the losses between which all but a negligible mass lies."""
 # Points of a grid, at most: of one use, and of the window in which the sum is looked at.
 _MOST = 2**19
-# Steps to a standard deviation of the loss of one use, where there is room: from above, and from
-# below, where the error is larger; and for its moments alone.
-_FINE, _FINE_BELOW, _RESOLVED = 256, 1024, 64
+# Steps to a standard deviation of the loss of one use, where there is room: from above, and
+# from below, where the error is larger.
+_FINE, _FINE_BELOW = 256, 1024
 # Share of the tilted distribution that may lie outside the window on either side; and for a curve.
 _OUTSIDE, _OUTSIDE_OF_CURVE = 1e-9, 1e-16
 # Of the best tilt, which may lie where rare large losses are about to dominate.
@@ -104,7 +104,7 @@ class CurveBelow:
     masses: Array
     lost: float
 
-    def divergence(self, epsilon: float) -> float:
+    def delta(self, epsilon: float) -> float:
         """A lower bound on the least delta at ``epsilon`` >= 0."""
         above = slice(int(np.searchsorted(self.losses, epsilon)), None)
         return max(
@@ -257,7 +257,7 @@ def _below(
 
 
 def _step(uses: Uses, spans: Spans, above: bool) -> tuple[float, float]:
-    """The step of the grid, and one that resolves each use by itself.
+    """The step of the grid, and one that resolves each use well enough for its moments.
 
     The first is fine enough for each pair as far as it matters in the sum, and no finer than there
     is room. It sets how tight the answer is, not whether it is a bound.
@@ -268,19 +268,18 @@ def _step(uses: Uses, spans: Spans, above: bool) -> tuple[float, float]:
     total = math.sqrt(sum(n * s**2 for s, (_, n) in zip(spreads, uses, strict=True)))
     if total == 0:
         return (max(1.0, least),) * 2
-    finest = max(min(s for s in spreads if s > 0) / _RESOLVED, least)
-    wanted = (
+    wanted = min(
         max(s / (_FINE if above else _FINE_BELOW), 1e-5 * total**2 / (n * s))
         for s, (_, n) in zip(spreads, uses, strict=True)
         if s > 0
     )
     room = min(_MOST, max(2**16, 2**21 // len(uses)))
-    wish = min(min(wanted), total / 2000.0)
+    wish = min(wanted, total / 2000.0)
     step = max(wish, 20.0 * total / room, least)
     # Nothing need be split where the losses used most often lie on the grid.
     atoms = [(n, max(p.losses)) for p, n in uses if isinstance(p, AtomicPair) and p.losses]
     _, loss = max(atoms, default=(0, 0.0))
-    return (loss / math.ceil(loss / step) if loss >= step else step), finest
+    return (loss / math.ceil(loss / step) if loss >= step else step), max(4.0 * wanted, least)
 
 
 def _spread(pair: Pair, low: float, high: float) -> float:
@@ -477,11 +476,10 @@ def _distribution(
     if size > 2 * _MOST:
         return None
     size = fft.next_fast_len(max(size, 64), real=True)
-    losses = (first + np.arange(size)) * step
+    losses = np.arange(first, first + size, dtype=np.float64) * step
     with np.errstate(divide="ignore"):
-        log_p: Array = np.log(np.maximum(distribution_of_sum(tilted, first, size), 0.0))
-    log_p += moment - tilt * losses
-    return _Distribution(losses, log_p, cut)
+        log_p = np.log(np.maximum(distribution_of_sum(tilted, first, size), 0.0))
+    return _Distribution(losses, np.asarray(log_p + (moment - tilt * losses)), cut)
 
 
 def _window(

@@ -44,12 +44,21 @@ def worst_event(log_p: Array, log_q: Array, delta: float, rounding: float = 0.0)
     largest ln((P(S) - delta)/Q(S)). ``rounding`` is the relative error that P(S) may have; it is
     subtracted.
     """
-    mass_p, log_mass_q = np.cumsum(np.exp(log_p)), np.logaddexp.accumulate(log_q)
+    mass_p, log_mass_q = np.cumsum(np.exp(log_p)), _log_cumsum(log_q)
     with np.errstate(divide="ignore"):
         excess = np.log(np.maximum(mass_p * max(0.0, 1.0 - rounding) - delta, 0.0))
     epsilons = log_ratio(excess, log_mass_q)
     k = int(np.argmax(epsilons))
     return WorstEvent(float(epsilons[k]), k + 1, float(mass_p[k]), float(log_mass_q[k]))
+
+
+def _log_cumsum(log_mass: Array) -> Array:
+    """ln of the cumulative sums of e^log_mass; by plain sums where the doubles have room."""
+    top, seen = float(log_mass.max()), log_mass > -np.inf
+    if not np.isfinite(top) or top - float(log_mass[int(np.argmax(seen))]) > 600.0:
+        return np.asarray(np.logaddexp.accumulate(log_mass))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.cumsum(np.exp(log_mass - top))) + top)
 
 
 def least_epsilon(log_p: Array, log_q: Array, delta: float) -> float:

@@ -65,6 +65,13 @@ class Pld(LeafAccountant):
     Fault of dp-accounting 0.6.0, which the tests compare with: its ``PLDAccountant``
     ignores the count of a repeated ``RandomizedResponseDpEvent`` (ten uses of noise 0.5 over 2
     buckets cost 1.0987 there; in truth 10.987).
+
+    >>> from dp_accounting import SelfComposedDpEvent
+    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+    >>> scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+    >>> event = SelfComposedDpEvent(GaussianDpEvent(10.0), 100)
+    >>> round(Pld().bound(event, delta=1e-5, scope=scope).epsilon, 3)
+    4.377
     """
 
     reference = "privacy loss distributions (Sommer, Meiser, Mohammadi 2019)"

@@ -61,6 +61,13 @@ class Rdp(LeafAccountant):
     randomized response and bit flips; ``losses.renyi_curves`` has Poisson samples of a Gaussian,
     present or absent, and samples of fixed size of anything under replacement. Conversion: Canonne,
     Kamath and Steinke 2020, Proposition 12.
+
+    >>> from dp_accounting import SelfComposedDpEvent
+    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+    >>> scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+    >>> event = SelfComposedDpEvent(GaussianDpEvent(10.0), 100)
+    >>> round(Rdp().bound(event, delta=1e-5, scope=scope).epsilon, 2)
+    4.73
     """
 
     reference = "Rényi composition (Mironov 2017), converted by Canonne, Kamath, Steinke 2020"

@@ -79,7 +79,16 @@ class Bound:
 
     ``confidence`` is 1 for a proof or an exact calculation. ``source`` says who says so: a paper
     and place, a theorem, or an estimator. ``samples`` is the number of simulated uploads behind a
-    measured bound, None for a proof.
+    measured bound, None for a proof; ``largest`` the largest epsilon that they could have shown,
+    infinite for a calculation. ``tight`` says of a calculated lower bound that epsilon is no larger
+    in its scope. InputError unless epsilon is in [0, inf], delta in [0, 1) and confidence in
+    (0, 1].
+
+    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+    >>> scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
+    >>> bound = Bound(epsilon=1.0, side=Side.UPPER, scope=scope, source="a proof")
+    >>> f"{bound.side} bound of {bound.epsilon} for [{bound.scope}]"
+    'upper bound of 1.0 for [user / any pair / server / round]'
     """
 
     epsilon: float
@@ -90,6 +99,8 @@ class Bound:
     confidence: float = 1.0
     assumptions: tuple[str, ...] = ()
     samples: int | None = None
+    largest: float = math.inf
+    tight: bool = False
     witness: Witness | None = field(default=None)
 
     def __post_init__(self) -> None:

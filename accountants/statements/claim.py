@@ -13,7 +13,13 @@ class Claim:
     """An upper bound said by authors, in our words, with where it stands.
 
     An infinite ``epsilon`` means that no epsilon is promised. ``statement`` is ours, never the
-    paper's sentence; ``source`` names paper, section and equation.
+    paper's sentence; ``source`` names paper, section and equation. InputError unless epsilon is in
+    [0, inf] and delta in [0, 1).
+
+    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+    >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+    >>> Claim(epsilon=2.5, scope=scope, statement="A report is 2.5-LDP.", source="Theorem 1").delta
+    0.0
     """
 
     epsilon: float

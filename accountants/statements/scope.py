@@ -76,7 +76,13 @@ def _covers(above: StrEnum, below: StrEnum) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """For this unit, under this adjacency, seen from this vantage, over this horizon."""
+    """For this unit, under this adjacency, seen from this vantage, over this horizon.
+
+    >>> user = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+    >>> bit = any_pair(Unit.BIT, Vantage.SERVER, Horizon.ROUND)
+    >>> user.covers(bit), bit.covers(user), bit.uncovered(user)
+    (True, False, ('unit', 'horizon'))
+    """
 
     unit: Unit
     adjacency: Adjacency

@@ -27,8 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.uploads import blocks
-from fedrec_auditor.targets.components import Component
-from fedrec_auditor.targets.transcript import Uploads, View
+from fedrec_auditor.targets.transcript import Component, Uploads, View
 
 ITEM = "item"
 _REWEIGHTINGS = 10
@@ -109,8 +108,8 @@ def _popular(
 
 
 def _last(view: View) -> tuple[Uploads, Component, NDArray[Any]] | None:
-    for glimpse in reversed(view.rounds):
-        uploads, broadcast = glimpse.uploads, glimpse.broadcast
+    for one in reversed(view.rounds):
+        uploads, broadcast = one.uploads, one.broadcast
         if uploads is not None and broadcast is not None and ITEM in broadcast:
             component = uploads.components.get(ITEM)
             if component is not None and component.shape == broadcast[ITEM].shape:

@@ -1,6 +1,6 @@
 """What one-coordinate reports tell of one interaction, by the client's own public law.
 
-An FMF-LDP client holds the FCF gradient G = (s - V x) x^T clipped to [-1, 1] (see ``_rank_one``)
+An FMF-LDP client holds the FCF gradient G = (s - V x) x^T clipped to [-1, 1] (see ``rank_one``)
 and reports random coordinates (i, f) as one sign, + with probability (1 + kappa G_if) / 2,
 kappa = tanh(epsilon / 2). One user's few reports do not show x, all users' reports together show a
 typical one:
@@ -27,8 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.uploads import blocks
-from fedrec_auditor.targets.components import Component
-from fedrec_auditor.targets.transcript import Uploads, View
+from fedrec_auditor.targets.transcript import Component, Uploads, View
 
 REPORTS = "reports"
 _LENGTHS = np.geomspace(0.05, 20.0, 40)

@@ -3,7 +3,7 @@
 Zhang et al., "Comprehensive Privacy Analysis on Federated Recommender System against Attribute
 Inference Attacks", section 3.3: the server knows the attribute of some users, learns the map from
 uploads to attribute on them, and applies it to all others. It also has ``Background.side``, the
-users' other attributes; without any upload (a blind view) it learns from those alone.
+users' other attributes; without any upload it learns from those alone.
 """
 
 from __future__ import annotations
@@ -25,21 +25,24 @@ class Classifier(Protocol):
     """As much of a scikit-learn classifier as is used here."""
 
     def fit(self, x: NDArray[np.float32], y: NDArray[np.int64]) -> object:
-        """Learn."""
+        """Learn the classes ``y`` (n,) of the rows ``x`` (n, d)."""
         ...
 
     def predict(self, x: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Guess."""
+        """A class for each row of ``x`` (m, d): (m,)."""
         ...
 
 
 def carries_uploads(view: View) -> bool:
     """Whether any upload is linked to its user in this view."""
-    return any(glimpse.uploads is not None for glimpse in view.rounds)
+    return any(one.uploads is not None for one in view.rounds)
 
 
 def learn(view: View, background: Background, classifier: Classifier) -> Labels:
-    """Fit on the known users' uploads and guess the attribute of all others."""
+    """Fit on the known users' uploads and guess the attribute of all other subjects.
+
+    InputError if the background has no known user, or another number of labels.
+    """
     known, labels = background.known, background.labels
     if known is None or labels is None or len(known) == 0 or len(known) != len(labels):
         raise InputError(

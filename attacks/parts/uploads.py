@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts.rank_one import decide, fit
-from fedrec_auditor.targets.components import Component, Dense
-from fedrec_auditor.targets.transcript import Glimpse, Uploads, View
+from fedrec_auditor.targets.transcript import Component, RoundView, Uploads, View, Wire
 
 # Numbers of one block of dense messages: 64 MiB in float64.
 _BLOCK = 2**23
@@ -55,14 +54,14 @@ def last(view: View, name: str) -> tuple[Uploads, NDArray[Any]]:
 
 
 def _last(view: View, name: str) -> tuple[Uploads, NDArray[Any]] | None:
-    for glimpse in reversed(view.rounds):
+    for one in reversed(view.rounds):
         if (
-            glimpse.broadcast is not None
-            and "items" in glimpse.broadcast
-            and glimpse.uploads is not None
-            and name in glimpse.uploads.components
+            one.broadcast is not None
+            and "items" in one.broadcast
+            and one.uploads is not None
+            and name in one.uploads.components
         ):
-            return glimpse.uploads, glimpse.broadcast["items"]
+            return one.uploads, one.broadcast["items"]
     return None
 
 
@@ -93,7 +92,7 @@ def summary(view: View) -> View:
 
     Reports and bits, randomized afresh every round, are summed over the rounds; of every other
     component the last round's messages are taken. Item gradients are first read as the interaction
-    sets they give away (``_rank_one``), which say more in fewer columns: on MovieLens 100K, with
+    sets they give away (``rank_one``), which say more in fewer columns: on MovieLens 100K, with
     30% of users known, the MLP then has a macro F1 of .67 instead of .62 for gender. Last, the
     columns are centred and scaled over all senders, labelled or not, which the adversary sees too,
     and clipped at five standard deviations: what everybody was sent drops out, and what a device
@@ -115,8 +114,8 @@ def summary(view: View) -> View:
         _standardise(part, np.searchsorted(users, sent))
         parts.append(part)
     values = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-    uploads = Uploads(users=users, components=MappingProxyType({_SUMMARY: Dense(values)}))
-    return replace(view, rounds=(Glimpse(broadcast=view.rounds[-1].broadcast, uploads=uploads),))
+    uploads = Uploads(users=users, components=MappingProxyType({_SUMMARY: Wire.of(values)}))
+    return replace(view, rounds=(RoundView(broadcast=view.rounds[-1].broadcast, uploads=uploads),))
 
 
 def _names(view: View) -> list[str]:

@@ -179,4 +179,6 @@ def _tables(as_json: bool, jobs: int | None) -> None:
 
 def _json(rows: Sequence[Row]) -> str:
     """The rows as JSON, infinities as strings."""
-    return json.dumps([json.loads(row.model_dump_json()) for row in rows], indent=2)
+    from fedrec_auditor.reports.store import plain
+
+    return json.dumps([plain(row) for row in rows], indent=2)

@@ -26,7 +26,7 @@ _NEVER_CACHED = ("synthetic", "table")
 def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Show versions, cores, memory, the torch device and the data caches."""
     from fedrec_auditor.auditor.families import FAMILIES
-    from fedrec_auditor.targets.datasets.parts import cache as _cache
+    from fedrec_auditor.targets.cache import cache, cached
 
     kept = [name for name in FAMILIES["datasets"].names() if name not in _NEVER_CACHED]
     facts = {
@@ -35,8 +35,8 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
         "cores": str(os.cpu_count() or 1),
         "memory": _memory(),
         "torch device": _device(),
-        "data cache": str(_cache.cache()),
-        **{f"cached {name}": str(_cache.cached(name) or "no") for name in kept},
+        "data cache": str(cache()),
+        **{f"cached {name}": str(cached(name) or "no") for name in kept},
     }
     if as_json:
         print(json.dumps(facts, indent=2))

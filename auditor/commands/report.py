@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fedrec_auditor.auditor.commands.run import FailOn
+from fedrec_auditor.accountants.verdict import FailOn, Gate
+from fedrec_auditor.auditor.commands.run import Allowed
 
 
 def command(
@@ -15,10 +16,14 @@ def command(
     fail_on: Annotated[
         FailOn, typer.Option(help="Which findings junit.xml calls failures.")
     ] = FailOn.VIOLATED,
+    allow: Annotated[
+        list[Allowed] | None,
+        typer.Option(help="inconclusive: a sample that is too small is no error in junit.xml."),
+    ] = None,
 ) -> None:
     """Render report.html, report.md and junit.xml again, without running a target."""
     from fedrec_auditor.reports import store
 
     record = store.read(directory)
-    store.write(record, directory, fail_on=str(fail_on))
+    store.write(record, directory, Gate(fail_on, tuple(allow or ())))
     print(f"Rendered {directory}/report.html, report.md and junit.xml from report.json.")

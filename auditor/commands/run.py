@@ -11,22 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
+from fedrec_auditor.accountants.verdict import INCOMPLETE, INCONCLUSIVE, FailOn, Gate
 from fedrec_auditor.auditor.families import FAMILIES
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.plan import Plan
     from fedrec_auditor.reports.record import Record
 
-FOUND = 1
-INCOMPLETE = 3
 
+class Allowed(StrEnum):
+    """What may be allowed to be no failure."""
 
-class FailOn(StrEnum):
-    """From which verdict on the command fails."""
-
-    VIOLATED = "violated"
-    UNSUBSTANTIATED = "unsubstantiated"
-    NEVER = "never"
+    INCONCLUSIVE = INCONCLUSIVE
 
 
 class Only(StrEnum):
@@ -71,8 +67,12 @@ def command(
         str, typer.Option(help="Where clients are simulated, as torch names it: cpu, cuda.")
     ] = "cpu",
     fail_on: Annotated[
-        FailOn, typer.Option(help="Exit with 1 if a finding is at this level.")
+        FailOn, typer.Option(help="Exit with 1 if a finding is at this level or above.")
     ] = FailOn.VIOLATED,
+    allow: Annotated[
+        list[Allowed] | None,
+        typer.Option(help="inconclusive: exit with 3 for no sample that is too small."),
+    ] = None,
 ) -> None:
     """Audit targets: claims against proofs, exact bounds, measurements and attacks."""
     from rich.console import Console
@@ -97,9 +97,10 @@ def command(
     _refuse_data(only, said)
     chosen = _plan(plan, said)
     resources = make_resources(jobs, device)
+    gate = Gate(fail_on, tuple(allow or ()))
     try:
         with progress(errors) as observe:
-            record = run_plan(chosen, resources, out=out, fail_on=str(fail_on), observe=observe)
+            record = run_plan(chosen, resources, out=out, gate=gate, observe=observe)
     except KeyboardInterrupt as error:
         raise IncompleteError(
             f"Interrupted. Finished tasks are kept in {out}; the same command resumes."
@@ -111,22 +112,12 @@ def command(
             f"Report: {out / 'report.html'} (also report.md, report.json, junit.xml)",
             highlight=False,
         )
-    raise typer.Exit(exit_code(record, fail_on))
+    raise typer.Exit(exit_code(record, gate))
 
 
-def exit_code(record: Record, fail_on: FailOn) -> int:
-    """3 for an UNSOUND finding or a failed piece, 1 for one at the level, 0 otherwise."""
-    from fedrec_auditor.accountants.verdict import Verdict
-
-    verdicts = {finding.verdict for finding in record.findings}
-    if Verdict.UNSOUND in verdicts or record.errors:
-        return INCOMPLETE
-    failing: dict[FailOn, set[Verdict]] = {
-        FailOn.NEVER: set(),
-        FailOn.VIOLATED: {Verdict.VIOLATED},
-        FailOn.UNSUBSTANTIATED: {Verdict.VIOLATED, Verdict.UNSUBSTANTIATED},
-    }
-    return FOUND if verdicts & failing[fail_on] else 0
+def exit_code(record: Record, gate: Gate) -> int:
+    """3 for a failed piece, else what ``gate`` says of the findings."""
+    return INCOMPLETE if record.errors else gate.code(f.verdict for f in record.findings)
 
 
 def _refuse_data(only: Only | None, said: dict[str, Any]) -> None:

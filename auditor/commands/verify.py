@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import math
 import os
+import shlex
 import sys
 import tempfile
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import FOUND, FailOn, Gate
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.verification import Verification
 
-FOUND = 1
 _STYLES = {
     r"(?m)^VIOLATED|^  FAILED": "bold red",
     r"(?m)^CONSISTENT|^  passed": "green",
-    r"(?m)^  waived|^  not run": "yellow",
+    r"(?m)^UNSUBSTANTIATED|^INCONCLUSIVE|^  waived|^  not run": "yellow",
 }
 
 
@@ -30,12 +33,17 @@ def command(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="PACKAGE.MODULE:CALLABLE",
-            help="A mechanism, or a callable f(x, rng) or f(x, rng, size).",
+            metavar="NAME or PACKAGE.MODULE:CALLABLE",
+            help="A mechanism by its name, or one of your own, or a callable f(x, rng) or "
+            "f(x, rng, size).",
         ),
     ],
     epsilon: Annotated[float, typer.Option(help="The claimed epsilon.")],
     delta: Annotated[float, typer.Option(help="The claimed delta.")] = 0.0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting of NAME. Repeatable."),
+    ] = None,
     inputs: Annotated[
         str | None,
         typer.Option(
@@ -52,14 +60,23 @@ def command(
     confidence: Annotated[float, typer.Option(help="Of a measured bound.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
     timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 600.0,
+    fail_on: Annotated[
+        FailOn, typer.Option(help="Exit with 1 if the verdict is at this level or above.")
+    ] = FailOn.VIOLATED,
     allow: Annotated[
-        list[str] | None, typer.Option(metavar="CHECK", help="Waive a failed check. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            metavar="CHECK",
+            help="Waive a failed check, or `inconclusive`: a sample too small to refute. "
+            "Repeatable.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Confirm a local randomizer's privacy ratio, or show the pair of inputs that breaks it.
 
-    Exits with 1 if the ratio is VIOLATED or a check failed that is not waived.
+    Exits with 1 if the ratio is VIOLATED or a check failed that is not waived, with 3 if the
+    sample is too small to tell.
     """
     from fedrec_auditor.auditor.deadline import answer_within
 
@@ -67,14 +84,13 @@ def command(
         if not sys.warnoptions:
             warnings.simplefilter("ignore")  # of the callable; a refusal is one line
         from fedrec_auditor.auditor.verification import verify_ldp
-        from fedrec_auditor.auditor.verification.waiver import unwaived
         from fedrec_auditor.auditor.verification.words import describe
 
         with tempfile.TemporaryDirectory(prefix="auditor-") as folder:
             # Hypothesis keeps notes; the working folder is not ours to leave them in.
             os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", folder)
             found = verify_ldp(
-                load(target),
+                load(target, settings or ()),
                 epsilon=epsilon,
                 delta=delta,
                 inputs=None if inputs is None else parse(inputs),
@@ -83,9 +99,10 @@ def command(
                 seed=seed,
             )
         waived = allow or []
-        bad = unwaived(found, waived) or found.verdict == "VIOLATED"
-        text = as_text(found) if as_json else describe(found, allow=waived)
-        return FOUND if bad else 0, text
+        faults = found.unwaived(waived) and fail_on is not FailOn.NEVER
+        code = Gate(fail_on, waived).code([found.verdict])
+        text = as_text(found) if as_json else describe(found, allow=waived, command=_again())
+        return code or (FOUND if faults else 0), text
 
     code, text = answer_within(timeout, work)
     if as_json or not sys.stdout.isatty():
@@ -95,8 +112,32 @@ def command(
     raise typer.Exit(code)
 
 
-def load(target: str) -> Any:
-    """Import ``package.module:name``, where the name may be dotted; the working folder counts."""
+def _again() -> str:
+    """This command, up to the number of draws."""
+    words = sys.argv[1:]
+    kept = [
+        word
+        for before, word in itertools.pairwise(["", *words])
+        if "--samples" not in (before, word) and not word.startswith("--samples=")
+    ]
+    return shlex.join(["auditor", *kept, "--samples"]) + " "
+
+
+def load(target: str, settings: Sequence[str] = ()) -> Any:
+    """The mechanism of this name with these settings, or what ``package.module:name`` imports.
+
+    That name may be dotted; the working folder counts. InputError where there is none.
+    """
+    from fedrec_auditor.auditor.families import FAMILIES
+    from fedrec_auditor.auditor.overrides import randomizer
+
+    if ":" not in target and target in FAMILIES["mechanisms"].names():
+        return randomizer(target, settings)
+    if settings:
+        raise InputError(
+            f"Expected --set for a mechanism of `auditor list mechanisms`, got {target!r}. Leave "
+            "the settings out."
+        )
     module_name, colon, path = target.partition(":")
     if not (module_name and colon and path):
         raise InputError(f"Expected PACKAGE.MODULE:CALLABLE, got {target!r}. Add the missing part.")

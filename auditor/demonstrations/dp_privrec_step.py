@@ -97,14 +97,16 @@ class DpPrivRecStep:
 
     def violation(self) -> DistinguishingGame:
         """Line 9 as printed."""
-        return self._game(faithful=True)
+        return self._game(as_published=True)
 
     def control(self) -> DistinguishingGame:
         """The step size multiplies the noise too."""
-        return self._game(faithful=False)
+        return self._game(as_published=False)
 
-    def _game(self, faithful: bool) -> DistinguishingGame:
-        system = small(multiplier=self.multiplier, server_rate=self.server_rate, faithful=faithful)
+    def _game(self, as_published: bool) -> DistinguishingGame:
+        system = small(
+            multiplier=self.multiplier, server_rate=self.server_rate, as_published=as_published
+        )
         return DistinguishingGame(
             system=system,
             claim=claim_in(system, _POPULATION, _SCOPE, _DELTA, "section 2.3.4"),

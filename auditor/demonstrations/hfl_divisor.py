@@ -66,13 +66,13 @@ class HflDivisor:
 
     def violation(self) -> DistinguishingGame:
         """A count of the party's own ratings."""
-        return self._game(faithful=True)
+        return self._game(as_published=True)
 
     def control(self) -> DistinguishingGame:
         """A public guess."""
-        return self._game(faithful=False)
+        return self._game(as_published=False)
 
-    def _game(self, faithful: bool) -> DistinguishingGame:
+    def _game(self, as_published: bool) -> DistinguishingGame:
         population = Population(n_users=1, n_items=self.items)
         system = HflSgdmf(
             factors=1,
@@ -84,7 +84,7 @@ class HflDivisor:
             rate=1.0,
             learning_rate=1e-4,
             noise_multiplier=self.noise_multiplier,
-            faithful=faithful,
+            as_published=as_published,
         )
         return game(
             system,
@@ -95,5 +95,5 @@ class HflDivisor:
             statistic="log of the mean square change of the rows that nobody rated",
             draw=_NoiseAlone(system, self.items),
             samples=self.samples,
-            proved=not faithful,
+            proved=not as_published,
         )

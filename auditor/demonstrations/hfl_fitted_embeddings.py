@@ -90,13 +90,13 @@ class HflFittedEmbeddings:
 
     def violation(self) -> DistinguishingGame:
         """Embeddings fitted first, as the paper has it."""
-        return self._game(faithful=True)
+        return self._game(as_published=True)
 
     def control(self) -> DistinguishingGame:
         """Embeddings that do not follow from ratings."""
-        return self._game(faithful=False)
+        return self._game(as_published=False)
 
-    def _game(self, faithful: bool) -> DistinguishingGame:
+    def _game(self, as_published: bool) -> DistinguishingGame:
         population = Population(n_users=100, n_items=1 + self.others)
         system = HflSgdmf(
             factors=2,
@@ -108,9 +108,9 @@ class HflFittedEmbeddings:
             rate=1.0,
             learning_rate=3e-6,
             noise_multiplier=self.noise_multiplier,
-            faithful=faithful,
+            as_published=as_published,
         )
-        threshold = self.threshold if faithful else self.repaired_threshold
+        threshold = self.threshold if as_published else self.repaired_threshold
         return game(
             system,
             population,

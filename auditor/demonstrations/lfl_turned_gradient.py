@@ -113,7 +113,7 @@ class LflTurnedGradient:
             rounds=1,
             noise_multiplier=self.noise_multiplier,
             delta=DELTA,
-            faithful=False,
+            as_published=False,
         )
         alone = "item 0" if another else "nothing"
         return game(

@@ -66,20 +66,14 @@ class Estimator(Protocol):
         )
         return found
 
-    def needed(self, epsilon: float, *, delta: float, confidence: float) -> int:
-        """The fewest draws of each world that can show more than ``epsilon``.
-
-        InputError where more than 2^50 are needed: no measurement will show it.
-        """
+    def needed(self, epsilon: float, *, delta: float, confidence: float) -> int | None:
+        """The fewest draws of each world that can show more than ``epsilon``; None above 2^50."""
         check_epsilon(epsilon)
         low, high = FEWEST_SAMPLES - 1, FEWEST_SAMPLES
         while not self._shows(epsilon, high, delta, confidence):
             low, high = high, 2 * high
             if high > _MOST_SAMPLES:
-                raise InputError(
-                    f"Expected an epsilon that draws can show, got epsilon={epsilon!r} at "
-                    f"delta={delta!r}. Measure a part of the system that is claimed to leak less."
-                )
+                return None
         while high - low > 1:
             middle = (low + high) // 2
             if self._shows(epsilon, middle, delta, confidence):

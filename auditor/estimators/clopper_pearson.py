@@ -111,6 +111,7 @@ class ClopperPearson(Estimator):
                 source="Clopper-Pearson on held-out samples",
                 confidence=level,
                 samples=split.size * len(scores) + 2 * trials,
+                largest=_epsilon(event, trials, 0, trials, delta, 1 - level),
                 witness=_witness(worlds, event, hits, misses, trials, 1 - level),
             )
             for level in map(check_confidence, confidences)

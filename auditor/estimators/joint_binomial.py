@@ -74,6 +74,7 @@ class JointBinomial(Estimator):
             second=(int(counts[1, 1]), int(counts[0, 1])),
             both=rule is not None and SECOND in rule.table,
         )
+        most = JointBinomialTest.all_right(draws)
         names = worlds.names[a], worlds.names[b]
         witness = None if rule is None else _witness(test, rule, names, drawn, worlds.statistic)
         return tuple(
@@ -85,6 +86,7 @@ class JointBinomial(Estimator):
                 source="guesses of the input, by a rule that other draws chose",
                 confidence=confidence,
                 samples=used,
+                largest=most.epsilon(delta=delta, alpha=1 - confidence),
                 witness=witness,
             )
             for confidence in confidences
@@ -98,8 +100,9 @@ class JointBinomial(Estimator):
         """
         check_delta(delta)
         draws = 2 * (samples - split_size(check_samples(samples)))
-        test = JointBinomialTest(draws=draws, first=(draws, 0), both=True)
-        return test.epsilon(delta=delta, alpha=1 - check_confidence(confidence))
+        return JointBinomialTest.all_right(draws).epsilon(
+            delta=delta, alpha=1 - check_confidence(confidence)
+        )
 
 
 def _witness(

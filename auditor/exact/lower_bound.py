@@ -8,7 +8,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta, check_epsilon
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.exact.table import ROUNDING, Table
-from fedrec_auditor.targets.mechanisms.base import Critical, Divergent, Mechanism
+from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve, WorstCase
 
 # An epsilon above which a curve is taken to have no end.
 _LARGEST = 2.0**1022
@@ -16,10 +16,10 @@ _LARGEST = 2.0**1022
 
 def has_curve(mechanism: Mechanism, delta: float) -> bool:
     """Whether ``exact_lower_bound`` has an answer at ``delta``: it always has one at 0."""
-    if delta == 0 or isinstance(mechanism, Divergent):
+    if delta == 0 or isinstance(mechanism, PrivacyCurve):
         return True
-    critical = mechanism.critical()
-    return critical is not None and critical.exhaustive
+    worst_case = mechanism.worst_case()
+    return worst_case is not None and worst_case.exhaustive
 
 
 def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> Bound:
@@ -29,8 +29,8 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
     copies that may take the worst pair at once; infinite where an output is possible under one
     input and impossible under the other, or where the ratio has no bound. At delta > 0 it is the
     least epsilon at which the hockey-stick divergence of the worst pair is at most delta; this
-    needs finitely many outputs or a mechanism that is ``Divergent`` (InputError otherwise). It is
-    a lower bound always, and the exact epsilon but for these, which the source names: several
+    needs finitely many outputs or a mechanism that is ``PrivacyCurve`` (InputError otherwise). It
+    is a lower bound always, and the exact epsilon but for these, which the source names: several
     copies of outputs of more than two different ratios are composed from below, without a witness;
     copies that may see different pairs are tried with equal ones, and of a single asymmetric pair
     with as many of either orientation as time allows. The witness names the pair.
@@ -45,22 +45,22 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
     """
     if check_delta(delta) > 0:
         return _at_delta(mechanism, scope, delta)
-    critical = mechanism.critical()
-    if critical is None:
+    worst_case = mechanism.worst_case()
+    if worst_case is None:
         return Bound(
             epsilon=math.inf,
             side=Side.LOWER,
             scope=scope,
             source="exact log-ratio: the log-ratio of the outputs has no bound",
         )
-    return _table(mechanism, critical).lower_bound(scope, 0.0)
+    return _table(mechanism, worst_case).lower_bound(scope, 0.0)
 
 
 def delta_at(mechanism: Mechanism, epsilon: float) -> float:
     """The least delta at which ``mechanism`` is (epsilon, delta)-private, exactly.
 
     The largest hockey-stick divergence sum(max(0, P - e^eps Q)) over ordered pairs of inputs;
-    InputError unless the mechanism is ``Divergent`` or its outputs are finitely many, and for
+    InputError unless the mechanism is ``PrivacyCurve`` or its outputs are finitely many, and for
     several copies unless these have at most two ratios and all combinations of pairs that the
     copies may see are tried.
 
@@ -69,14 +69,14 @@ def delta_at(mechanism: Mechanism, epsilon: float) -> float:
     0.5
     """
     check_epsilon(epsilon)
-    if isinstance(mechanism, Divergent):
-        return mechanism.divergence(epsilon)
+    if isinstance(mechanism, PrivacyCurve):
+        return mechanism.delta(epsilon)
     return _table(mechanism, _exhaustive(mechanism)).delta_at(epsilon)
 
 
 def _at_delta(mechanism: Mechanism, scope: Scope, delta: float) -> Bound:
-    if isinstance(mechanism, Divergent):
-        known = mechanism.critical()
+    if isinstance(mechanism, PrivacyCurve):
+        known = mechanism.worst_case()
         # A mechanism with finitely many outputs, too, has a witness.
         if known is None or not known.exhaustive or known.copies > 1:
             return Bound(
@@ -89,11 +89,11 @@ def _at_delta(mechanism: Mechanism, scope: Scope, delta: float) -> Bound:
     return _table(mechanism, _exhaustive(mechanism)).lower_bound(scope, delta)
 
 
-def _on_curve(mechanism: Divergent, delta: float) -> float:
+def _on_curve(mechanism: PrivacyCurve, delta: float) -> float:
     """The least epsilon on a privacy curve that is known, from below."""
 
     def holds(epsilon: float) -> bool:
-        return mechanism.divergence(epsilon) * (1.0 - ROUNDING) <= delta
+        return mechanism.delta(epsilon) * (1.0 - ROUNDING) <= delta
 
     low, high = 0.0, 0.0 if holds(0.0) else 1.0
     while not holds(high) and high < _LARGEST:
@@ -106,23 +106,23 @@ def _on_curve(mechanism: Divergent, delta: float) -> float:
     return low
 
 
-def _exhaustive(mechanism: Mechanism) -> Critical:
-    critical = mechanism.critical()
-    if critical is None or not critical.exhaustive:
+def _exhaustive(mechanism: Mechanism) -> WorstCase:
+    worst_case = mechanism.worst_case()
+    if worst_case is None or not worst_case.exhaustive:
         raise InputError(
             f"Expected a mechanism with finitely many outputs at delta > 0, got {mechanism}. "
             "Ask for delta 0, or measure with an estimator."
         )
-    return critical
+    return worst_case
 
 
-def _table(mechanism: Mechanism, critical: Critical) -> Table:
-    """Log-probabilities of one copy, critical inputs by critical outputs."""
-    part = critical.part or mechanism
+def _table(mechanism: Mechanism, worst_case: WorstCase) -> Table:
+    """Log-probabilities of one copy, worst-case inputs by worst-case outputs."""
+    part = worst_case.part or mechanism
     return Table(
-        part.log_prob(critical.outputs[None], critical.inputs[:, None]),
-        name_input=lambda i: critical.name_input(critical.inputs[i]),
-        name_output=lambda j: critical.name_output(critical.outputs[j]),
-        copies=critical.copies,
-        groups=critical.groups,
+        part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]),
+        name_input=lambda i: worst_case.name_input(worst_case.inputs[i]),
+        name_output=lambda j: worst_case.name_output(worst_case.outputs[j]),
+        copies=worst_case.copies,
+        groups=worst_case.groups,
     )

@@ -28,7 +28,7 @@ the worst case.
 class Table:
     """Log-probabilities (inputs, outputs) of one of ``copies`` independent outputs.
 
-    ``copies`` and ``groups`` are those of ``Critical``. ``name_input`` and ``name_output`` put a
+    ``copies`` and ``groups`` are those of ``WorstCase``. ``name_input`` and ``name_output`` put a
     row or a column in words. Outputs may be left out: no ratio or divergence over fewer of them is
     above the true one.
     """

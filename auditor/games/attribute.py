@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks.base import Attack, Background, Labels
 from fedrec_auditor.attacks.parts.uploads import senders, summary
 from fedrec_auditor.auditor import metrics
+from fedrec_auditor.auditor.games.truth import Truth
 from fedrec_auditor.reports.record import AttackRow
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.transcript import View
@@ -20,7 +21,7 @@ REPETITIONS, QUICK_REPETITIONS = 4, 2
 def play(
     attack: Attack,
     view: View,
-    interactions: Interactions,
+    truth: Truth,
     *,
     target: str,
     name: str,
@@ -43,7 +44,7 @@ def play(
     """
     if not attack.applies(view):
         return ()
-    subjects = senders(view).astype(np.int64)
+    interactions, subjects = truth.interactions, senders(view).astype(np.int64)
     played = [
         key
         for key in ATTRIBUTES
@@ -102,7 +103,7 @@ def _row(
         background = Background(
             known=known, labels=codes[known], n_classes=classes, side=side, subjects=subjects
         )
-        for world, seen in enumerate((view, view.blind())):
+        for world, seen in enumerate((view, view.without_uploads())):
             guess = attack.infer(seen, background, rng)
             if not isinstance(guess, Labels):
                 raise TypeError(f"Expected Labels from {identity['attack']}, got {type(guess)}.")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks.base import Attack, Background, Scores
 from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor import metrics
+from fedrec_auditor.auditor.games.truth import Truth
 from fedrec_auditor.reports.record import AttackRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import View
@@ -21,7 +22,7 @@ PAIRS, USERS, QUICK_USERS = 20, 2000, 500
 def play(
     attack: Attack,
     view: View,
-    interactions: Interactions,
+    truth: Truth,
     *,
     target: str,
     name: str,
@@ -38,6 +39,7 @@ def play(
     """
     if not attack.applies(view):
         return ()
+    interactions = truth.interactions
     most = QUICK_USERS if quick else USERS
     pairs, members = candidates(interactions, senders(view), most, rng)
     guess = attack.infer(view, Background(candidates=pairs), rng)
@@ -98,8 +100,8 @@ def candidates(
     count = np.minimum(np.minimum(sizes[users], interactions.n_items - sizes[users]), PAIRS)
     touched = ratings[users].toarray() != 0
     parts = []
-    for pool in (touched, ~touched):
-        keys = np.where(pool, rng.random(pool.shape, dtype=np.float32), np.float32(2))
+    for kind in (touched, ~touched):
+        keys = np.where(kind, rng.random(kind.shape, dtype=np.float32), np.float32(2))
         width = min(PAIRS, interactions.n_items)
         nearest = np.argpartition(keys, width - 1, axis=1)[:, :width]
         order = np.argsort(np.take_along_axis(keys, nearest, axis=1), axis=1, kind="stable")

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import Attack, Background, Reconstruction
 from fedrec_auditor.auditor import metrics
+from fedrec_auditor.auditor.games.truth import Truth
 from fedrec_auditor.reports.record import AttackRow
-from fedrec_auditor.targets.components import Floats, RankOne
-from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.transcript import View
 
 
@@ -29,7 +29,7 @@ class Result:
 def play(
     attack: Attack,
     view: View,
-    interactions: Interactions,
+    truth: Truth,
     *,
     target: str,
     name: str,
@@ -47,13 +47,12 @@ def play(
     guess = attack.infer(view, Background(), rng)
     if not isinstance(guess, Reconstruction):
         raise TypeError(f"Expected a Reconstruction from {name}, got {type(guess)}.")
-    truth = interactions.ratings.toarray() != 0
-    results = [*_sets(guess, truth, confidence, rng)]
+    held = truth.interactions.ratings.toarray() != 0
+    results = [*_sets(guess, held, confidence, rng)]
     if guess.certain is not None:
-        results.append(_proved(guess.certain, guess.items, truth, confidence, rng))
-    vectors = _true_vectors(view)
-    if guess.vectors is not None and vectors is not None:
-        results.append(_vectors(guess.vectors, vectors, confidence, rng))
+        results.append(_proved(guess.certain, guess.items, held, confidence, rng))
+    if guess.vectors is not None and truth.user_vectors is not None:
+        results.append(_vectors(guess.vectors, truth.user_vectors, confidence, rng))
     return tuple(
         AttackRow(
             target=target,
@@ -130,11 +129,11 @@ def _vectors(guess: Floats, truth: Floats, confidence: float, rng: np.random.Gen
     errors = np.linalg.norm(guess - truth, axis=1)[lengths > 0] / lengths[lengths > 0]
     mean = truth.mean(axis=0)
     apart = lengths * np.linalg.norm(mean)
-    blind = np.divide(truth @ mean, apart, out=np.zeros(len(apart)), where=apart > 0)
+    alike = np.divide(truth @ mean, apart, out=np.zeros(len(apart)), where=apart > 0)
     return Result(
         metric="user vector cosine",
         estimate=metrics.mean(cosine, confidence=confidence, rng=rng),
-        baselines={"mean vector": float(blind.mean())},
+        baselines={"mean vector": float(alike.mean())},
         note=f"Median relative error of the vectors {np.median(errors):.1e}.",
     )
 
@@ -148,19 +147,6 @@ def popular_set(truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
     chosen = np.zeros(truth.shape[1], dtype=np.bool_)
     chosen[order[: best + 1]] = True
     return chosen
-
-
-def _true_vectors(view: View) -> Floats | None:
-    """The vectors behind the last gradients, which only the simulation knows."""
-    rounds = view.component("gradient")
-    if not rounds:
-        return None
-    uploads, component = rounds[-1]
-    if not isinstance(component, RankOne):
-        return None
-    vectors = np.zeros((view.public.n_users, component.vectors.shape[1]))
-    vectors[uploads.users] = component.vectors
-    return vectors
 
 
 def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -192,6 +192,7 @@ def check_largest(estimator: Estimator) -> None:
         ).epsilon
         assert abs(shown - largest) <= 1e-9, f"{shown} of at most {largest} at {samples} samples"
         needed = estimator.needed(largest, delta=delta, confidence=confidence)
+        assert needed is not None, f"no samples show more than {largest}"
         assert needed > samples, f"{needed} samples for more than {samples} can show"
         few, enough = (
             estimator.largest(needed + more, delta=delta, confidence=confidence) for more in (-1, 0)

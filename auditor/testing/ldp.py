@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from fedrec_auditor.accountants.verdict import Gate
 from fedrec_auditor.auditor.verification.subject import Subject
 from fedrec_auditor.auditor.verification.verification import Verification
 from fedrec_auditor.auditor.verification.verify import verify_ldp
-from fedrec_auditor.auditor.verification.waiver import unwaived
 from fedrec_auditor.auditor.verification.words import describe
 
 
@@ -25,10 +25,11 @@ def assert_ldp(
 ) -> Verification:
     """Fail if ``mechanism`` is shown not to be (epsilon, delta)-LDP, or if a check failed.
 
-    The arguments are those of ``fedrec_auditor.verify_ldp``, and ``allow`` names checks that may
-    fail, such as ("floating point",). The AssertionError says the pair of inputs, the event, its
-    two probabilities and their ratio against e^epsilon, every check, and the call that repeats it.
-    Passing is no proof: what was not refuted is returned as a ``Verification``.
+    It fails too if so small a sample could not have shown it (INCONCLUSIVE). The arguments are
+    those of ``fedrec_auditor.verify_ldp``, and ``allow`` names checks that may fail, such as
+    ("floating point",), or "inconclusive". The AssertionError says the pair of inputs, the event,
+    its two probabilities and their ratio against e^epsilon, every check, and the call that repeats
+    it. Passing is no proof: what was not refuted is returned as a ``Verification``.
 
     Raises InputError for arguments that ``verify_ldp`` refuses, and for an unknown check.
     """
@@ -44,7 +45,8 @@ def assert_ldp(
         "seed": seed,
     }
     found = verify_ldp(mechanism, **settings)
-    if unwaived(found, allow) or found.verdict == "VIOLATED":
+    if found.unwaived(allow) or Gate(allow=allow).code([found.verdict]):
+        settings["samples"] = found.needed or samples
         name = Subject.of(mechanism).name
         call = ", ".join([name, *(f"{key}={value!r}" for key, value in settings.items())])
         raise AssertionError(

@@ -143,7 +143,9 @@ def check_linear_term(learner: Learner) -> None:
     """One step over all examples: the loss has the same gradient, the linear term adds its own."""
     model, clients, moved = _model(learner), _clients(), []
     for scale in (0.0, 1.0, 2.0):
-        local = LocalTraining(epochs=1, batch=1000, learning_rate=0.1, tilt={"user.E": scale})
+        local = LocalTraining(
+            epochs=1, batch=1000, learning_rate=0.1, linear_term={"user.E": scale}
+        )
         moved.append(_dense(learner.train(model, clients, local, Compute()), 3)["user.E"])
     plain, once, twice = moved
     assert np.abs(once - plain).max() > 0.01, "the linear term moves nothing"

@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.accounting import all_accountants
 from fedrec_auditor.auditor.exact import exact_lower_bound, has_curve
 from fedrec_auditor.auditor.testing.parts.checks import run_checks
 from fedrec_auditor.auditor.verification.verification import ONE_REPORT
-from fedrec_auditor.targets.mechanisms.base import Divergent, Mechanism
+from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve
 
 SAMPLES = 60_000
 P_VALUE = 1e-9
@@ -35,7 +35,7 @@ class Case:
 
     For densities, ``cdf(outputs, value)`` makes every output uniform on the unit cube, of the
     outputs' shape: entry by entry the cumulative law given the entries before it, worked out
-    without ``log_prob``. The inputs of a ``Divergent`` mechanism hold its worst pair.
+    without ``log_prob``. The inputs of a ``PrivacyCurve`` mechanism hold its worst pair.
 
     Where the law is constant on pieces of the line for all ``inputs``, ``outputs`` has one of each
     piece: ``edges`` are the pieces' ends, and ``sizes`` their lengths, or 1 for an atom.
@@ -185,8 +185,8 @@ def _codes(case: Case, sample: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]
 
 
 def check_critical(case: Case) -> None:
-    """No pair of inputs of the domain, and no output, beats the critical set."""
-    critical = case.mechanism.critical()
+    """No pair of inputs of the domain, and no output, beats the worst-case set."""
+    worst_case = case.mechanism.worst_case()
     rng = np.random.default_rng(5)
     outputs = case.outputs
     if outputs is None:
@@ -196,8 +196,8 @@ def check_critical(case: Case) -> None:
         ratios = table[:, None] - table[None]
     worst = np.max(np.where(np.isnan(ratios), 0.0, ratios))
     bound = exact_lower_bound(case.mechanism, ONE_REPORT)
-    if critical is None:
-        assert worst > 30.0, "critical() is None, but the log-ratio seems bounded"
+    if worst_case is None:
+        assert worst > 30.0, "worst_case() is None, but the log-ratio seems bounded"
     else:
         assert bound.epsilon >= worst - 1e-9, f"a log-ratio of {worst} beats {bound.epsilon}"
 
@@ -224,16 +224,16 @@ def _inputs(case: Case, rng: np.random.Generator) -> NDArray[Any]:
 
 
 def check_curve(case: Case) -> None:
-    """The curve of a mechanism that is ``Divergent`` is that of sampled losses, never below it."""
+    """A mechanism's ``PrivacyCurve`` is that of sampled losses, never below it."""
     mechanism = case.mechanism
-    if not isinstance(mechanism, Divergent):
+    if not isinstance(mechanism, PrivacyCurve):
         raise SkipTest("it states no privacy curve")
     rng, n = np.random.default_rng(9), len(case.inputs)
     drawn = mechanism.randomize(case.inputs, rng, (SAMPLES, n))
     own = mechanism.log_prob(drawn, case.inputs)
     before = 1.0
     for epsilon in (0.0, 0.3, 1.0, 2.0):
-        said = mechanism.divergence(epsilon)
+        said = mechanism.delta(epsilon)
         assert 0.0 <= said <= before, f"a curve of {said} at {epsilon}, {before} before"
         before, shown = said, 0.0
         for value in case.inputs:

@@ -132,9 +132,9 @@ def check_training(protection: Protection) -> None:
     shapes = {"user.E": (3, 4), "item": (ITEMS, 2), "mlp1.weight": (1, 2), "mlp2.bias": (1,)}
     plain = LocalTraining(epochs=2, batch=7, negatives=3, learning_rate=0.1)
     trained = protection.training(plain, shapes)
-    assert replace(trained, tilt={}) == plain, f"{trained} of {plain}"
-    assert set(trained.tilt) <= set(shapes), f"a linear term for {list(trained.tilt)}"
-    assert all(scale > 0 for scale in trained.tilt.values()), f"scales {trained.tilt}"
+    assert replace(trained, linear_term={}) == plain, f"{trained} of {plain}"
+    assert set(trained.linear_term) <= set(shapes), f"a linear term for {list(trained.linear_term)}"
+    assert all(scale > 0 for scale in trained.linear_term.values()), f"scales {trained.linear_term}"
 
 
 def check_spending(protection: Protection) -> None:

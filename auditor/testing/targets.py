@@ -29,7 +29,7 @@ from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Population, Run, Target
-from fedrec_auditor.targets.transcript import Broadcast, Glimpse, Round, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, Round, RoundView, Uploads
 
 USERS, ITEMS = 30, 20
 POPULATION = Population(n_users=USERS, n_items=ITEMS)
@@ -105,26 +105,26 @@ def messages(uploads: Uploads | None) -> Iterator[tuple[str, np.ndarray]]:
             yield name, component.dense(np.arange(len(component)))
 
 
-def seen(glimpse: Glimpse) -> Iterator[tuple[str, np.ndarray]]:
-    """All that one glimpse shows, by name."""
-    for name, part in (glimpse.broadcast or {}).items():
+def seen(one: RoundView) -> Iterator[tuple[str, np.ndarray]]:
+    """All that the view of one round shows, by name."""
+    for name, part in (one.broadcast or {}).items():
         yield f"broadcast {name}", part
-    if glimpse.uploads is not None:
-        yield "senders", glimpse.uploads.users
-    for name, values in messages(glimpse.uploads):
+    if one.uploads is not None:
+        yield "senders", one.uploads.users
+    for name, values in messages(one.uploads):
         yield f"upload {name}", values
-    for name, component in (glimpse.pool or {}).items():
-        yield f"pool {name}", component.dense(np.arange(len(component)))
-    for name, total in (glimpse.aggregate or {}).items():
+    for name, component in (one.shuffled or {}).items():
+        yield f"shuffled {name}", component.dense(np.arange(len(component)))
+    for name, total in (one.aggregate or {}).items():
         yield f"sum {name}", total
-    for name, values in messages(glimpse.clear):
+    for name, values in messages(one.clear):
         yield f"clear {name}", values
 
 
 def view(run: Run, vantage: Vantage) -> list[dict[str, np.ndarray]]:
     """All that a run shows at a vantage: one dictionary a round."""
-    glimpses = run.transcript.view(vantage, np.random.default_rng(5)).rounds
-    return [dict(seen(glimpse)) for glimpse in glimpses]
+    rounds = run.transcript.view(vantage, np.random.default_rng(5)).rounds
+    return [dict(seen(one)) for one in rounds]
 
 
 def same(one: list[dict[str, np.ndarray]], two: list[dict[str, np.ndarray]]) -> bool:
@@ -415,24 +415,24 @@ def check_views_hold_what_their_vantage_sees_and_no_more(case: TargetCase) -> No
     transcript = case.run.transcript
     for vantage in Vantage:
         shown = transcript.view(vantage, np.random.default_rng(0))
-        for glimpse in shown.rounds:
-            linked, pooled = vantage is Vantage.SERVER, vantage is Vantage.SHUFFLED
+        for one in shown.rounds:
+            linked, shuffled = vantage is Vantage.SERVER, vantage is Vantage.SHUFFLED
             summed = vantage is Vantage.AGGREGATE
-            assert glimpse.uploads is None or linked, f"linked messages at {vantage}"
-            assert glimpse.pool is None or pooled, f"a pool of messages at {vantage}"
-            assert glimpse.aggregate is None or summed, f"a sum of messages at {vantage}"
-            assert glimpse.clear is None or linked or summed, f"clear messages at {vantage}"
+            assert one.uploads is None or linked, f"linked messages at {vantage}"
+            assert one.shuffled is None or shuffled, f"a shuffled batch at {vantage}"
+            assert one.aggregate is None or summed, f"a sum of messages at {vantage}"
+            assert one.clear is None or linked or summed, f"clear messages at {vantage}"
         if vantage is Vantage.RELEASE:
-            models = [glimpse.broadcast for glimpse in shown.rounds]
+            models = [one.broadcast for one in shown.rounds]
             assert models == [transcript.release], "the release shows more than its model"
 
 
 def check_the_shuffle_hides_who_sent_what(case: TargetCase) -> None:
-    """The pool holds the messages that were sent, in an order that the senders do not set."""
+    """The batch holds the messages that were sent, in an order that the senders do not set."""
     rounds, transcript = case.rounds, case.run.transcript
-    pools = [transcript.view(Vantage.SHUFFLED, np.random.default_rng(s)).rounds for s in (1, 2)]
+    batches = [transcript.view(Vantage.SHUFFLED, np.random.default_rng(s)).rounds for s in (1, 2)]
     for number, one in enumerate(rounds):
-        first, second = (glimpses[number].pool or {} for glimpses in pools)
+        first, second = (batch[number].shuffled or {} for batch in batches)
         moved = []
         for name, component in one.uploads.components.items():
             whole = component.total()
@@ -470,8 +470,8 @@ def _check_finite(target: Target, run: Run, interactions: Interactions, name: st
     scores = target.score(run.model, interactions, np.arange(interactions.n_users))
     assert scores.shape == interactions.ratings.shape, f"{name}: scores of {scores.shape}"
     assert np.isfinite(scores).all(), f"{name}: scores are not finite"
-    for glimpse in run.transcript.view(Vantage.SERVER).rounds:
-        for part, values in seen(glimpse):
+    for one in run.transcript.view(Vantage.SERVER).rounds:
+        for part, values in seen(one):
             assert np.isfinite(values).all(), f"{name}: {part} is not finite"
 
 

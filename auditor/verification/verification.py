@@ -1,14 +1,18 @@
-"""What was found out about a randomizer's privacy ratio."""
+"""What was found out about a randomizer's privacy ratio, and the verdict on its claim."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NoReturn
 
-from fedrec_auditor.accountants.statements.bound import Bound, Witness
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
+from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.accountants.verdict import Verdict, exceeds
+from fedrec_auditor.accountants.verdict import INCONCLUSIVE, Verdict, judge
 
 ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 """What a verification speaks of: one output, any pair of inputs."""
@@ -37,13 +41,16 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """Whether a randomizer's ratio was refuted: VIOLATED, or CONSISTENT with what was seen.
+    """A claim about a randomizer, judged by what was found.
 
-    ``epsilon_lower`` is the largest lower bound shown, infinite allowed; ``exact`` says whether it
-    is a calculation (confidence 1) or a measurement from ``samples`` draws in all. ``witness``
-    is the pair of inputs, the event and its two probabilities. ``method`` says how the bound was
-    found, and whether the search was exhaustive. ``checks`` look for faults that no ratio of
-    probabilities shows.
+    ``verdict`` is CONSISTENT only where all inputs and outputs were looked through: that is a
+    proof, as far as the probabilities are the code's. ``epsilon_lower`` is the largest lower bound
+    found, infinite allowed; ``exact`` says whether it is a calculation (confidence 1) or a
+    measurement from ``samples`` draws in all, which could have shown ``largest`` at most: where
+    that is not above the claim, the verdict is INCONCLUSIVE, and ``needed`` are the draws per input
+    that could refute it, None if more than 10^12. ``witness`` is the pair of inputs, the event and
+    its two probabilities. ``method`` says how the bound was found, and whether the search was
+    exhaustive. ``checks`` look for faults that no ratio of probabilities shows.
     """
 
     verdict: Verdict
@@ -55,15 +62,32 @@ class Verification:
     samples: int | None
     witness: Witness | None
     method: str
+    largest: float = math.inf
+    needed: int | None = None
     checks: tuple[Check, ...] = ()
 
     @classmethod
     def of(
-        cls, bound: Bound, *, epsilon: float, delta: float, checks: tuple[Check, ...] = ()
+        cls,
+        bound: Bound,
+        *,
+        epsilon: float,
+        delta: float,
+        needed: int | None = None,
+        checks: tuple[Check, ...] = (),
     ) -> Verification:
-        """Hold a lower bound against the claim."""
+        """Judge the claim by a lower bound, which is an upper one too where it is tight."""
+        claim = Claim(
+            epsilon=epsilon,
+            delta=delta,
+            scope=ONE_REPORT,
+            statement="One output is private for every pair of inputs.",
+            source="what was asked",
+        )
+        proof = replace(bound, side=Side.UPPER, tight=False) if bound.tight else None
+        judgement = judge(claim, scope=ONE_REPORT, accounted=proof, measured=bound)
         return cls(
-            verdict=Verdict.VIOLATED if exceeds(bound.epsilon, epsilon) else Verdict.CONSISTENT,
+            verdict=judgement.verdict,
             epsilon=epsilon,
             delta=delta,
             epsilon_lower=bound.epsilon,
@@ -72,6 +96,8 @@ class Verification:
             samples=bound.samples,
             witness=bound.witness,
             method=bound.source,
+            largest=bound.largest,
+            needed=needed,
             checks=checks,
         )
 
@@ -79,6 +105,20 @@ class Verification:
     def faults(self) -> tuple[Check, ...]:
         """The checks that failed."""
         return tuple(check for check in self.checks if check.status is Status.FAILED)
+
+    def unwaived(self, allow: Collection[str]) -> tuple[Check, ...]:
+        """The checks that failed and are not named in ``allow``, which may name "inconclusive" too.
+
+        InputError for an unknown name. No other verdict can be waived.
+        """
+        known = [check.name for check in self.checks] + [INCONCLUSIVE]
+        for name in allow:
+            if name not in known:
+                raise InputError(
+                    f"Expected the name of a check to allow, one of {', '.join(known)}, got "
+                    f"{name!r}. Mend the name."
+                )
+        return tuple(check for check in self.faults if check.name not in allow)
 
     def __bool__(self) -> NoReturn:
         raise TypeError(

@@ -17,6 +17,7 @@ from fedrec_auditor.accountants.statements.bound import (
     check_epsilon,
 )
 from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.measure import measure
 from fedrec_auditor.auditor.verification.checks.run import run_checks
@@ -112,6 +113,7 @@ def verify_ldp(
         bound = _measured(
             subject, chosen, claim, samples=draws, confidence=confidence, seed=measuring
         )
+    too_few = not exceeds(bound.largest, epsilon)
     checks = run_checks(
         subject,
         chosen,
@@ -120,7 +122,15 @@ def verify_ldp(
         seed=look,
         mechanism=cast("Mechanism", mechanism) if law else None,
     )
-    return Verification.of(bound, epsilon=epsilon, delta=delta, checks=(*fits, *checks))
+    return Verification.of(
+        bound,
+        epsilon=epsilon,
+        delta=delta,
+        needed=JointBinomial().needed(epsilon, delta=delta, confidence=confidence)
+        if too_few
+        else None,
+        checks=(*fits, *checks),
+    )
 
 
 def _measured(

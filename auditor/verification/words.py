@@ -12,7 +12,6 @@ import numpy as np
 from fedrec_auditor.accountants.statements.bound import Witness
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.verification.verification import Status, Verification
-from fedrec_auditor.auditor.verification.waiver import unwaived
 from fedrec_auditor.reports.words import printable
 from fedrec_auditor.targets.mechanisms.base import plainly
 
@@ -30,15 +29,18 @@ def in_words(value: Any) -> str:
     return plainly(value) if array.dtype.kind in "biuf" else str(array.tolist())
 
 
-def describe(found: Verification, *, allow: Collection[str] = ()) -> str:
+def describe(found: Verification, *, allow: Collection[str] = (), command: str = "") -> str:
     """Verdict, bound, witness and checks, in lines of 100 columns where words permit.
 
     A failed check named in ``allow`` is marked as waived; InputError for an unknown name.
+    ``command`` asks again with other draws: it ends where their number is to be written.
     """
-    standing = unwaived(found, allow)
+    standing = found.unwaived(allow)
     lines = [_headline(found, failures=len(standing))]
     for label, text in _evidence(found):
         lines += _entry(label, text)
+    if found.verdict is Verdict.INCONCLUSIVE:
+        lines += _entry("sample", _too_small(found, command or "samples="))
     if found.checks:
         lines.append("checks of what a ratio does not show")
     for check in sorted(found.checks, key=lambda check: list(_MARKS).index(check.status)):
@@ -48,15 +50,18 @@ def describe(found: Verification, *, allow: Collection[str] = ()) -> str:
     return "\n".join(lines)
 
 
+_CONCLUSIONS = {
+    Verdict.VIOLATED: "is refuted",
+    Verdict.CONSISTENT: "is not refuted, and proved: all inputs and outputs were tried",
+    Verdict.UNSUBSTANTIATED: "is not refuted (which does not prove it)",
+    Verdict.INCONCLUSIVE: "could not have been refuted by so small a sample",
+}
 _MARKS = {Status.FAILED: "FAILED", Status.PASSED: "passed", Status.NOT_RUN: "not run"}
 
 
 def _headline(found: Verification, *, failures: int) -> str:
     claim = f"epsilon {found.epsilon:g} at delta {found.delta:g}"
-    if found.verdict is Verdict.VIOLATED:
-        text = f"{claim} is refuted"
-    else:
-        text = f"{claim} is not refuted (which does not prove it)"
+    text = f"{claim} {_CONCLUSIONS[found.verdict]}"
     joint = "and" if found.verdict is Verdict.VIOLATED else "but"
     failed = f", {joint} {failures} check{'s' * (failures > 1)} failed" if failures else ""
     return f"{found.verdict}: {text}{failed}"
@@ -85,6 +90,17 @@ def _evidence(found: Verification) -> Iterator[tuple[str, str]]:
     yield "ratio", f"{ratio}{sure}; e^epsilon is {_power(found.epsilon)}"
     if witness.note:
         yield "note", witness.note
+
+
+def _too_small(found: Verification, command: str) -> str:
+    """What the sample can show, and how many draws are needed to refute the claim."""
+    most = (
+        f"with every guess right, these draws show epsilon {found.largest:.6g} at most, not above "
+        f"the claim of {found.epsilon:g}"
+    )
+    if found.needed is None:
+        return f"{most}; no sample of up to 10^12 draws can: state its probabilities (log_prob)"
+    return f"{most}; draw at least {found.needed:,} per input: {command}{found.needed}"
 
 
 def _least(found: Verification) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.accountants.verdict import Arithmetic, judge_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,8 @@ class Computed:
     """A number that a paper states or relies on, beside the one computed here.
 
     ``what`` names it; ``claimed`` and ``right`` are equal, to ``tolerance`` relative, if the paper
-    is right; where it says only that the number is ``below`` the claimed one, it must be that.
+    is right; where it says only that the number is ``below`` the claimed one, it must be that. An
+    ``upper`` bound (an epsilon, a sensitivity) that is larger than the right one holds, loosely.
     ``how`` says in a sentence how the right one was found.
     """
 
@@ -25,16 +26,18 @@ class Computed:
     how: str
     tolerance: float = 1e-9
     below: bool = False
+    upper: bool = False
 
     @property
-    def holds(self) -> bool:
-        """Whether the two agree; infinities agree with themselves."""
-        if self.below:
-            return self.right < self.claimed
-        if self.claimed == self.right:
-            return True
-        close = self.tolerance * max(1.0, abs(self.right))
-        return math.isfinite(self.right) and abs(self.claimed - self.right) <= close
+    def word(self) -> Arithmetic:
+        """Whether the claimed number comes out."""
+        return judge_number(
+            self.claimed,
+            self.right,
+            tolerance=self.tolerance,
+            below=self.below,
+            upper=self.upper,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,6 +120,7 @@ def _competitor(system: DplcfSp | DplcfAp) -> tuple[Computed, ...]:
             what=f"{system.name}'s epsilon of a user with M = {items} bits at eps 1",
             claimed=items * math.exp(system.epsilon),
             right=_user_budget(system, _MOVIELENS),
+            upper=True,
             how="the sum over the bits, which is attained where all of them differ",
         ),
     )

@@ -48,7 +48,7 @@ def _round(system: DpPrivRec) -> PrivateAverage:
 
 def _largest_move() -> NDArray[np.float64]:
     """How far the average and the share move as one client's change turns round or grows."""
-    one = _round(DpPrivRec(faithful=False, server_rate=1.0))
+    one = _round(DpPrivRec(as_published=False, server_rate=1.0))
     changes = one.clip * np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0]])
     moved = one.center(changes)
     return np.asarray(np.abs(moved[:, None] - moved[None]).max(axis=(0, 1)))
@@ -61,6 +61,7 @@ def _average() -> tuple[Computed, ...]:
             what="sensitivity of the average change at S = 40, M = 30",
             claimed=2 * one.clip / one.batch,
             right=float(_largest_move()[0]),
+            upper=True,
             how="changes of norm S and opposite ones are tried, and longer ones that are clipped",
         ),
     )
@@ -73,6 +74,7 @@ def _share() -> tuple[Computed, ...]:
             what="sensitivity of the share of unclipped changes at M = 30",
             claimed=2 / one.batch,
             right=float(_largest_move()[1]),
+            upper=True,
             how="b is 0 or 1, so that one client moves their average by 1/M",
         ),
     )
@@ -151,6 +153,7 @@ def _tables() -> tuple[Computed, ...]:
             what=_name(cell),
             claimed=cell.printed,
             right=upper(clients=cell.clients, n_users=cell.n_users, delta=cell.delta),
+            upper=True,
             tolerance=5e-5,
             how="the least bound for E1 = 1,000 rounds with a fixed number of clients",
         )
@@ -239,7 +242,7 @@ ENTRIES = (
         scope=_ONE_ROUND,
         delta=1e-6,
         place="section 2.3.4",
-        repaired={"faithful": False},
+        repaired={"as_published": False},
         demonstration="dp-privrec-step",
     ),
     Entry(

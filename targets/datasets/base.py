@@ -14,6 +14,18 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 
+AGE_GROUPS = ("under 35", "35 to 45", "over 45")
+"""The age groups whose inference an audit measures (FedRec paper, Table I)."""
+
+
+def age_group(age: int) -> int:
+    """Code in ``AGE_GROUPS``: 35 and 45 both belong to the middle (FedRec paper, Table I).
+
+    The table prints the outer groups as "under 45" and "over 35", which overlap; the groups that
+    do not are under 35 and over 45.
+    """
+    return (age >= 35) + (age > 45)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribute:

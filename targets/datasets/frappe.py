@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.cache import located
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.cache import cache, cached
-from fedrec_auditor.targets.datasets.parts.delimited import Block, Delimited
-from fedrec_auditor.targets.datasets.parts.lines import Column, broken
-from fedrec_auditor.targets.datasets.parts.ratings import columns
+from fedrec_auditor.targets.datasets.parts.block import Block, Column, broken
+from fedrec_auditor.targets.datasets.parts.delimited import Delimited
+from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers, unique
+from fedrec_auditor.targets.datasets.parts.ratings import ITEM, USER, columns
 from fedrec_auditor.targets.datasets.parts.source import Source
-from fedrec_auditor.targets.datasets.parts.unique import unique
 
 FILES = ("frappe.csv",)
-USER, ITEM, COUNT = Column(what="user id"), Column(what="item id"), Column(what="count", low=1)
-NUMBERS = {"user": USER, "item": ITEM, "cnt": COUNT}
+NUMBERS = {"user": USER, "item": ITEM, "cnt": Column(what="count", low=1)}
 CONTEXT = ("daytime", "weekday", "isweekend", "homework", "cost", "weather", "country", "city")
 WORDS = ("cost", "country", "city")
 PAID = "paid"
+REMEDY = (
+    "Fetch it from its authors (the PrivRec paper names "
+    "http://baltrunas.info/research-menu/frappe) and put it there, or give its path. "
+    "The data are for research; cite the paper."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +58,11 @@ class Frappe:
 
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``, else from the cache; InputError says where to get the files."""
-        place = path or cached("frappe")
-        if place is None:
-            raise InputError(
-                f"Expected Frappe in the cache, got nothing at {cache() / 'frappe'} or "
-                f"{cache() / 'frappe.zip'}. Fetch it from its authors (the PrivRec paper names "
-                "http://baltrunas.info/research-menu/frappe) and put it there, or give its path. "
-                "The data are for research; cite the paper."
-            )
-        source = Source(place, "frappe")
+        source = Source(located(path, "frappe", "Frappe", REMEDY), "frappe")
         file = Delimited(
             place=source.place("frappe.csv"),
-            read=lambda: source.blocks("frappe.csv"),
-            separator=b"\t",
+            read=partial(source.blocks, "frappe.csv"),
+            separator="\t",
             header=True,
             quotes=True,
         )
@@ -74,19 +70,23 @@ class Frappe:
         if missing := [name for name in (*NUMBERS, *CONTEXT) if name not in names]:
             expected = f"the columns {', '.join((*NUMBERS, *CONTEXT))}"
             raise broken(f"{file.place}, line 1", expected, f"no {', '.join(missing)}")
+        wanted: dict[int, Column | str] = {names.index(name): NUMBERS[name] for name in NUMBERS}
+        words = {names.index(name): Identifiers() for name in WORDS}
 
         def read(block: Block) -> tuple[NDArray[Any], ...]:
-            return (
-                *(block.whole(names.index(name), column) for name, column in NUMBERS.items()),
-                *(block.text(names.index(name), name) for name in WORDS),
-            )
+            for at, found in words.items():
+                found.add(block.words(at))
+            return tuple(block.numbers(at) for at in wanted)
 
-        user, item, count, cost, country, city = columns(file.blocks(), read)
+        wanted_words = {at: names[at] for at in words}
+        user, item, count = columns(file.blocks(wanted | wanted_words), read)
+        cost, country, city = (found.finish() for found in words.values())
         users, row = unique(user)
         items, column = unique(item)
         shape = (len(users), len(items))
         uses = sparse.coo_array((count.astype(np.float64), (row, column)), shape=shape).tocsr()
-        paid = np.bincount(column, weights=np.where(cost == PAID.encode(), 1.0, -1.0)) > 0
+        is_paid = np.array([word == PAID for word in cost[2]])[cost[1]]
+        paid = np.bincount(column, weights=np.where(is_paid, 1.0, -1.0)) > 0
         categories: tuple[str, ...] = ()
         flags = np.zeros((len(items), 0), dtype=bool)
         if "meta.csv" in source.names():
@@ -97,21 +97,21 @@ class Frappe:
             users=users,
             items=items,
             ratings=uses.astype(np.float32),
-            attributes={"country": _usual(row, country), "city": _usual(row, city)},
+            attributes={"country": _usual(row, *country[1:]), "city": _usual(row, *city[1:])},
             genres=np.column_stack([paid, flags]),
             genre_names=(PAID, *categories),
         )
 
 
-def _usual(row: NDArray[np.int32], words: NDArray[np.bytes_]) -> Attribute:
-    """Each user's most frequent word, of equals the first."""
-    categories, code = np.unique(words, return_inverse=True)
+def _usual(
+    row: NDArray[np.int32], code: NDArray[np.int32], categories: tuple[str, ...]
+) -> Attribute:
+    """Each user's most frequent of ``categories``, of equals the first."""
     pairs, counts = np.unique(row * np.int64(len(categories)) + code, return_counts=True)
     user, word = pairs // len(categories), pairs % len(categories)
     order = np.lexsort((word, -counts, user))
     first = order[np.concatenate([[True], np.diff(user[order]) > 0])]
-    names = tuple(word.decode("utf-8", "replace") for word in categories.tolist())
-    return Attribute(codes=word[first], categories=names)
+    return Attribute(codes=word[first], categories=categories)
 
 
 def _categories(

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.cache import located
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.cache import cache, cached
-from fedrec_auditor.targets.datasets.parts.delimited import Block, Delimited
-from fedrec_auditor.targets.datasets.parts.lines import broken
+from fedrec_auditor.targets.datasets.parts.block import NUMBER, Block, Column
+from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.movielens import GENDERS, Movies, Users, assemble
-from fedrec_auditor.targets.datasets.parts.ratings import USER, columns, pairs
+from fedrec_auditor.targets.datasets.parts.ratings import ITEM, USER, columns, pairs
 from fedrec_auditor.targets.datasets.parts.source import Source
 
 FILES = ("ratings.dat", "gender.dat")
-SCALE = (1.0, 10.0, 1.0)
+SCORE = Column(what="rating", low=1, high=10, step=1, written=NUMBER)
 LETTERS = (b"F", b"M", b"U")
 CATEGORIES = (*GENDERS, "unknown")
+REMEDY = (
+    "Fetch libimseti-complete.zip from http://www.occamslab.com/petricek/data/ and put it there "
+    "as libimseti.zip, or give its path. The data are for research."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,34 +46,28 @@ class Libimseti:
 
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``, else from the cache; InputError says where to get the files."""
-        place = path or cached("libimseti")
-        if place is None:
-            raise InputError(
-                f"Expected LibimSeTi in the cache, got nothing at {cache() / 'libimseti'} or "
-                f"{cache() / 'libimseti.zip'}. Fetch libimseti-complete.zip from "
-                "http://www.occamslab.com/petricek/data/ and put it there as libimseti.zip, or "
-                "give its path. The data are for research."
-            )
-        source = Source(place, "libimseti")
-
-        def file(name: str, width: int) -> Delimited:
-            return Delimited(
-                place=source.place(name),
-                read=lambda: source.blocks(name),
-                separator=b",",
-                header=False,
-                width=width,
-            )
-
+        source = Source(located(path, "libimseti", "LibimSeTi", REMEDY), "libimseti")
         if not source.holds((FILES,)):
             source.pick((FILES,))  # says what is missing
-        genders = file("gender.dat", 2)
-        ids, codes = columns(genders.blocks(), _gender)
-        if len(np.unique(ids)) < len(ids):
-            first = np.unique(ids, return_index=True)[1]
+
+        genders = Delimited(
+            place=source.place("gender.dat"),
+            read=partial(source.blocks, "gender.dat"),
+            separator=",",
+            width=2,
+        )
+        ratings = Delimited(
+            place=source.place("ratings.dat"),
+            read=partial(source.blocks, "ratings.dat"),
+            separator=",",
+            width=3,
+        )
+        ids, known = columns(genders.blocks({0: USER, 1: "gender"}), _gender)
+        first = np.unique(ids, return_index=True)[1]
+        if len(first) < len(ids):
             again = int(np.setdiff1d(np.arange(len(ids)), first)[0])
-            raise broken(genders.line(again), "each user once", str(ids[again]))
-        gender = Attribute(codes=codes, categories=CATEGORIES)
+            raise genders.error(again, "each user once", str(ids[again]))
+        gender = Attribute(codes=known, categories=CATEGORIES)
         return assemble(
             "libimseti",
             Users(place=genders.place, ids=ids, attributes={"gender": gender}),
@@ -76,20 +75,21 @@ class Libimseti:
                 place=genders.place,
                 ids=ids,
                 titles=(),
-                genres=codes[:, None] == np.arange(len(GENDERS)),
+                genres=known[:, None] == np.arange(len(GENDERS)),
                 genre_names=GENDERS,
             ),
-            pairs(file("ratings.dat", 3), scale=SCALE, timed=False),
+            pairs(ratings, (USER, ITEM, SCORE)),
             item="profile",
         )
 
 
-def _gender(block: Block) -> tuple[np.ndarray, np.ndarray]:
-    """Identifiers and codes of one block."""
-    letters = block.text(1, "gender")
-    known = np.array(LETTERS)
-    codes = np.searchsorted(known, letters)
-    wrong = known[np.minimum(codes, len(known) - 1)] != letters
-    if wrong.any():
-        raise block.error(int(np.argmax(wrong)), 1, "a gender, one of F, M, U,")
-    return block.whole(0, USER), codes.astype(np.int64)
+def _gender(block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Identifiers (n,) and places in ``LETTERS`` (n,); InputError at any other letter."""
+    words = block.words(1)
+    known = [
+        LETTERS.index(word) if word in LETTERS else -1 for word in words.dictionary.to_pylist()
+    ]
+    codes = np.array(known)[words.indices.to_numpy()]
+    if codes.min() < 0:
+        raise block.error(int(np.argmax(codes < 0)), 1, "a gender, one of F, M, U,")
+    return block.numbers(0), codes

@@ -8,30 +8,30 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from fedrec_auditor.accountants.errors import IncompleteError
-from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.cache import cache, cached, keep
-from fedrec_auditor.targets.datasets.parts.lines import Column, Lines
+from fedrec_auditor.targets.cache import cache, cached, keep
+from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Attribute, Interactions, age_group
+from fedrec_auditor.targets.datasets.parts.block import Column
+from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.movielens import (
-    AGE_GROUPS,
     GENDERS,
     GENRES,
     LICENCE,
     Movies,
     Users,
-    age_group,
     assemble,
     codes,
     genre_flags,
     identifiers,
-    rated,
     whole,
 )
-from fedrec_auditor.targets.datasets.parts.source import Source
+from fedrec_auditor.targets.datasets.parts.ratings import STARS, pairs
+from fedrec_auditor.targets.datasets.parts.source import Source, pieces
 
 OFFICIAL = ("u.data", "u.user", "u.item")
 RECBOLE = ("ml-100k.inter", "ml-100k.user", "ml-100k.item")
@@ -96,30 +96,30 @@ class Ml100k:
         files = source.pick((OFFICIAL, RECBOLE))
         official = "u.data" in files
 
-        def table(name: str, separator: str, width: int, encoding: str = "utf-8") -> Lines:
-            return Lines(
+        def table(name: str, separator: str, width: int, encoding: str = "utf-8") -> Delimited:
+            return Delimited(
                 place=source.place(name),
-                data=files[name],
+                read=partial(pieces, files[name]),
                 separator=separator,
                 width=width,
-                header=HEADERS.get(name),
+                header=HEADERS.get(name, False),
                 encoding=encoding,
             )
 
         if official:
-            pairs = rated(table("u.data", "\t", 4))
+            rated = pairs(table("u.data", "\t", 4), STARS)
             users = _users(table("u.user", "|", 5, "latin-1"))
             movies = _movies_official(table("u.item", "|", 24, "latin-1"))
         else:
-            pairs = rated(table("ml-100k.inter", "\t", 4))
+            rated = pairs(table("ml-100k.inter", "\t", 4), STARS)
             users = _users(table("ml-100k.user", "\t", 5))
             movies = _movies_recbole(table("ml-100k.item", "\t", 4))
-        return assemble("ml-100k", users, movies, pairs)
+        return assemble("ml-100k", users, movies, rated)
 
 
-def _users(table: Lines) -> Users:
+def _users(table: Delimited) -> Users:
     """Both layouts have id, age, gender, occupation, zip code; the last is not read."""
-    ages = [whole(table, row, fields[1], AGE) for row, fields in enumerate(table.rows())]
+    ages = [whole(table, row, fields[1], AGE) for row, fields in enumerate(table.rows)]
     return Users(
         place=table.place,
         ids=identifiers(table),
@@ -135,9 +135,9 @@ def _users(table: Lines) -> Users:
     )
 
 
-def _movies_official(table: Lines) -> Movies:
+def _movies_official(table: Delimited) -> Movies:
     """Columns: id, title, release, video release, address, 19 flags."""
-    rows = table.rows()
+    rows = table.rows
     for row, fields in enumerate(rows):
         if not set(fields[5:]) <= {"0", "1"}:
             raise table.error(row, "19 genre flags of 0 or 1", "|".join(fields[5:]))
@@ -150,12 +150,12 @@ def _movies_official(table: Lines) -> Movies:
     )
 
 
-def _movies_recbole(table: Lines) -> Movies:
+def _movies_recbole(table: Delimited) -> Movies:
     """Columns: id, title, year, genre words separated by spaces."""
     return Movies(
         place=table.place,
         ids=identifiers(table),
-        titles=[fields[1] for fields in table.rows()],
+        titles=[fields[1] for fields in table.rows],
         genres=genre_flags(table, 3, GENRE_NAMES, " "),
         genre_names=GENRE_NAMES,
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.parts.cache import cached
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.lines import Lines
-from fedrec_auditor.targets.datasets.parts.movielens import assemble, fetch, large_movies
-from fedrec_auditor.targets.datasets.parts.ratings import HALF_STARS, pairs
+from fedrec_auditor.targets.datasets.parts.movielens import assemble, large_movies, place_of
+from fedrec_auditor.targets.datasets.parts.ratings import HALF_STARS, ITEM, TIME, USER, pairs
 from fedrec_auditor.targets.datasets.parts.source import Source
 
 FILES = ("ratings.dat", "movies.dat")
@@ -35,23 +34,19 @@ class Ml10m:
 
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``, else from the cache; InputError says where to get the files."""
-        place = path or cached("ml-10m")
-        if place is None:
-            raise fetch("ml-10m")
-        source = Source(place, FOLDER)
-        movies = Lines(
+        source = Source(place_of(path, "ml-10m"), FOLDER)
+        movies = Delimited(
             place=source.place("movies.dat"),
-            data=source.pick((("movies.dat",),))["movies.dat"],
+            read=lambda: iter(source.pick((("movies.dat",),)).values()),
             separator="::",
             width=3,
         )
         ratings = Delimited(
             place=source.place("ratings.dat"),
-            read=lambda: source.blocks("ratings.dat"),
-            separator=b"::",
-            header=False,
+            read=partial(source.blocks, "ratings.dat"),
+            separator="::",
             width=4,
         )
         return assemble(
-            "ml-10m", None, large_movies(movies), pairs(ratings, scale=HALF_STARS, timed=True)
+            "ml-10m", None, large_movies(movies), pairs(ratings, (USER, ITEM, HALF_STARS, TIME))
         )

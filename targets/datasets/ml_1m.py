@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.cache import cache, cached
-from fedrec_auditor.targets.datasets.parts.lines import Lines, broken
+from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Attribute, Interactions
+from fedrec_auditor.targets.datasets.parts.block import Block, broken
+from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.movielens import (
-    AGE_GROUPS,
     GENDERS,
     GENRES,
-    LICENCE,
     Movies,
     Pairs,
     Users,
@@ -24,9 +24,11 @@ from fedrec_auditor.targets.datasets.parts.movielens import (
     codes,
     genre_flags,
     identifiers,
-    rated,
+    place_of,
 )
-from fedrec_auditor.targets.datasets.parts.source import Source
+from fedrec_auditor.targets.datasets.parts.parquet import Parquet
+from fedrec_auditor.targets.datasets.parts.ratings import STARS, columns, pairs
+from fedrec_auditor.targets.datasets.parts.source import Source, pieces
 
 OFFICIAL = ("ratings.dat", "users.dat", "movies.dat")
 PAIRS_ONLY = ("interactions.parquet", "users.dat", "movies.dat")
@@ -63,7 +65,7 @@ class Ml1m:
     """The official files, or the user-movie pairs alone with every rating 1 and no timestamps.
 
     Official: ratings.dat, users.dat, movies.dat (``::``, Latin-1), as a directory or ml-1m.zip.
-    Pairs alone: interactions.parquet (userID, movieID; needs pyarrow) in place of ratings.dat; the
+    Pairs alone: interactions.parquet (userID, movieID) in place of ratings.dat; the
     name of the interactions says so.
 
     Items are the 3,706 movies with a rating, as papers count them, not the 3,883 of movies.dat.
@@ -82,21 +84,13 @@ class Ml1m:
 
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``, else from the cache; InputError says where to get the files."""
-        place = path or cached("ml-1m")
-        if place is None:
-            raise InputError(
-                f"Expected MovieLens 1M in the cache, got nothing at {cache() / 'ml-1m'} or "
-                f"{cache() / 'ml-1m.zip'}. Fetch ml-1m.zip from "
-                "https://grouplens.org/datasets/movielens/1m/ and put it there, or give its path. "
-                + LICENCE
-            )
-        source = Source(place, "ml-1m")
+        source = Source(place_of(path, "ml-1m"), "ml-1m")
         files = source.pick((OFFICIAL, PAIRS_ONLY))
 
-        def table(name: str, width: int) -> Lines:
-            return Lines(
+        def table(name: str, width: int) -> Delimited:
+            return Delimited(
                 place=source.place(name),
-                data=files[name],
+                read=partial(pieces, files[name]),
                 separator="::",
                 width=width,
                 encoding="latin-1",
@@ -107,13 +101,13 @@ class Ml1m:
             "ml-1m" if official else "ml-1m (pairs only)",
             _users(table("users.dat", 5)),
             _movies(table("movies.dat", 3)),
-            rated(table("ratings.dat", 4))
+            pairs(table("ratings.dat", 4), STARS)
             if official
             else _pairs(files["interactions.parquet"], source.place("interactions.parquet")),
         )
 
 
-def _users(table: Lines) -> Users:
+def _users(table: Delimited) -> Users:
     """Columns: id, gender, age code, occupation code, zip code; the last is not read."""
     groups = np.array(list(AGES.values()))
     numbers = tuple(map(str, range(len(OCCUPATIONS))))
@@ -132,12 +126,12 @@ def _users(table: Lines) -> Users:
     )
 
 
-def _movies(table: Lines) -> Movies:
+def _movies(table: Delimited) -> Movies:
     """Columns: id, title, genre words separated by bars."""
     return Movies(
         place=table.place,
         ids=identifiers(table),
-        titles=[fields[1] for fields in table.rows()],
+        titles=[fields[1] for fields in table.rows],
         genres=genre_flags(table, 2, GENRES, "|"),
         genre_names=GENRES,
     )
@@ -145,35 +139,23 @@ def _movies(table: Lines) -> Movies:
 
 def _pairs(data: bytes, place: str) -> Pairs:
     """The columns userID and movieID of a Parquet file."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise InputError(
-            f"Expected pyarrow to read {place}, got none. Install it (pip install pyarrow), or "
-            "give the official ratings.dat."
-        ) from error
-    try:
-        file = parquet.ParquetFile(io.BytesIO(data))
-        if file.metadata.num_rows > MOST_PAIRS:
-            raise broken(place, f"at most {MOST_PAIRS} rows", file.metadata.num_rows)
-        table = file.read(columns=list(PAIR_COLUMNS))
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise broken(place, "a whole Parquet file", str(error)) from error
-    columns = []
+    file = Parquet(place=place, file=io.BytesIO(data), most=MOST_PAIRS)
+    types = file.types()
+    wanted = {}
     for name in PAIR_COLUMNS:
-        at = table.schema.get_field_index(name)
-        kind = table.schema.field(at).type if at >= 0 else "no such column"
-        if at < 0 or not pyarrow.types.is_integer(kind) or table.column(at).null_count:
-            raise broken(place, f"a column {name} of integers without gaps", str(kind))
-        columns.append(table.column(at).to_numpy().astype(np.int64))
-    if not table.num_rows:
-        raise broken(place, "at least one row", "an empty table")
-    users, items = columns
+        what = f"column {name} of integers without gaps"
+        if name not in types or not pa.types.is_integer(types[name]):
+            raise broken(place, f"a {what}", str(types.get(name, "no such column")))
+        wanted[[*types].index(name)] = what
+
+    def read(block: Block) -> tuple[NDArray[np.int64], ...]:
+        return tuple(block.columns[at].to_numpy().astype(np.int64) for at in wanted)
+
+    users, items = columns(file.blocks(wanted), read)
     return Pairs(
         users=users,
         items=items,
         ratings=np.ones(len(users), dtype=np.float32),
         timestamps=None,
-        where=lambda row: f"{place}, row {row + 1}",
+        where=file.line,
     )

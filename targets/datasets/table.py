@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.parts.block import NUMBER, Column
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers
 from fedrec_auditor.targets.datasets.parts.parquet import Parquet
@@ -27,8 +27,13 @@ USUAL = {
     "timestamp": ("timestamp", "time", "unixtime", "ts"),
 }
 """Names that say what a column is, in lower case without all but letters and digits."""
-SEPARATORS = {".csv": b",", ".tsv": b"\t"}
-LATEST = float(2**62)
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+WANTED: Mapping[str, Column | str] = {
+    "user": "user",
+    "item": "item",
+    "rating": Column(what="rating", low=-np.inf, high=np.inf, step=None, written=NUMBER),
+    "timestamp": Column(what="timestamp", high=2.0**62, step=None, written=NUMBER),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +54,7 @@ class Table:
     are read. Quoted fields are read as RFC 4180 says, but may not contain an end of line.
 
     Memory: about 20 bytes a row for what is read, and up to 60 more while it is sorted; files up to
-    4 GiB of text. Parquet needs pyarrow.
+    4 GiB of text.
     """
 
     columns: Mapping[str, str] | None = field(default=None)
@@ -64,36 +69,35 @@ class Table:
             raise InputError("Expected the path of a table, got none. Give a .csv file.")
         if not self.recognises(path):
             raise InputError(f"Expected a file .csv, .tsv or .parquet, got {path}. Check the path.")
+        place, ending = str(path), path.suffix.lower()
         file: Delimited | Parquet
-        if path.suffix.lower() == ".parquet":
-            file = Parquet(path)
+        if ending == ".parquet":
+            file = Parquet(place=place, file=path)
         else:
             file = Delimited(
-                place=str(path),
-                read=lambda: blocks(path.open, str(path)),
-                separator=SEPARATORS[path.suffix.lower()],
+                place=place,
+                read=lambda: blocks(path.open, place),
+                separator=SEPARATORS[ending],
                 header=True,
                 quotes=True,
             )
         names = file.names()
-        chosen = choose(names, self.columns, str(path))
-        place = {role: names.index(name) for role, name in chosen.items()}
+        at = {role: names.index(name) for role, name in choose(names, self.columns, place).items()}
         users, items = Identifiers(), Identifiers()
         ratings: list[NDArray[np.float32]] = []
         times: list[NDArray[np.int64]] = []
-        for block in file.blocks():
-            block.identify(place["user"], "user", users)
-            block.identify(place["item"], "item", items)
-            if "rating" in place:
+        for block in file.blocks({at[role]: WANTED[role] for role in at}):
+            block.identify(at["user"], users)
+            block.identify(at["item"], items)
+            if "rating" in at:
                 with np.errstate(over="ignore", under="ignore"):
-                    values = block.decimals(place["rating"], "rating").astype(np.float32)
+                    values = block.numbers(at["rating"]).astype(np.float32)
                 if not (good := (values != 0) & np.isfinite(values)).all():
                     what = "a rating other than 0 (no interaction) that float32 can hold"
-                    raise block.error(int(np.argmin(good)), place["rating"], what)
+                    raise block.error(int(np.argmin(good)), at["rating"], what)
                 ratings.append(values)
-            if "timestamp" in place:
-                seconds = block.decimals(place["timestamp"], "timestamp", 0, LATEST)
-                times.append(seconds.astype(np.int64))
+            if "timestamp" in at:
+                times.append(block.numbers(at["timestamp"]).astype(np.int64))
         user_ids, row, _ = users.finish()
         item_ids, column, titles = items.finish()
         stars = np.concatenate(ratings) if ratings else np.ones(len(row), dtype=np.float32)
@@ -154,12 +158,12 @@ def latest(
     row: NDArray[np.int32], column: NDArray[np.int32], n_items: int, times: NDArray[np.int64] | None
 ) -> NDArray[np.int64] | slice:
     """Which entries stay, in the order of rows and columns: of equals the latest, then the last."""
-    ahead = np.diff(row)
-    if ((ahead > 0) | ((ahead == 0) & (np.diff(column) > 0))).all():
+    key = row * np.int64(n_items) + column
+    if (key[1:] > key[:-1]).all():
         return slice(None)
-    key: NDArray[Any] = row * np.int64(n_items) + column
-    order: NDArray[np.int64] = (
-        np.argsort(key, kind="stable") if times is None else np.lexsort((times, key))
-    )
-    kept: NDArray[np.int64] = order[np.concatenate([np.diff(key[order]) > 0, [True]])]
+    order: NDArray[np.int64] = np.argsort(key)
+    last = np.concatenate([np.diff(key[order]) > 0, [True]])
+    if not last.all():  # equal pairs: by time, then as they came
+        order = np.argsort(key, kind="stable") if times is None else np.lexsort((times, key))
+    kept: NDArray[np.int64] = order[last]
     return kept

@@ -27,7 +27,7 @@ class Catalogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clients:
-    """Devices of one round: what they hold, and their coin flips.
+    """Devices of one round: what they hold, and their randomness.
 
     ``interactions`` has one row a device; ``features`` (n, d1) are its user's (Table I of the
     FedRec paper); ``item_features`` (n_items, g) are public.
@@ -47,7 +47,7 @@ class LocalTraining:
     """How a device trains: plain minibatch SGD on its positives and sampled negatives.
 
     ``negatives`` is q of "1 : q", drawn once an upload, without the user's own items; every epoch
-    visits all examples in a new order, in batches of ``batch``. ``tilt`` adds a linear term to the
+    visits all examples in a new order, in batches of ``batch``. ``linear_term`` is added to the
     loss: by component, the scale of the Laplace draws that are its coefficients (objective
     perturbation), divided by the number of examples.
     """
@@ -56,7 +56,7 @@ class LocalTraining:
     batch: int = 32
     negatives: int = 4
     learning_rate: float = 0.001
-    tilt: Mapping[str, float] = field(default_factory=dict)
+    linear_term: Mapping[str, float] = field(default_factory=dict)
 
 
 class Learner(Protocol):

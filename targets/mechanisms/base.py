@@ -79,7 +79,7 @@ def plainly(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Critical:
+class WorstCase:
     """Inputs and outputs among which the largest log-ratio of a mechanism is attained.
 
     ``inputs`` has shape (a, *domain shape) and ``outputs`` (b, *output shape). A mechanism made of
@@ -131,7 +131,7 @@ class Mechanism(Protocol):
         """Exact log-probability (or log-density) of ``output`` given ``value``, broadcast."""
         ...
 
-    def critical(self) -> Critical | None:
+    def worst_case(self) -> WorstCase | None:
         """Where the largest log-ratio is attained; None if it is attained nowhere (unbounded)."""
         ...
 
@@ -141,10 +141,10 @@ class Mechanism(Protocol):
 
 
 @runtime_checkable
-class Divergent(Protocol):
+class PrivacyCurve(Protocol):
     """A mechanism that knows its whole privacy curve, though it has infinitely many outputs."""
 
-    def divergence(self, epsilon: float) -> float:
+    def delta(self, epsilon: float) -> float:
         """The least delta at ``epsilon`` over every ordered pair of inputs, exactly.
 
         The largest hockey-stick divergence; it never rises with epsilon.

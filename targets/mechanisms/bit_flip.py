@@ -13,9 +13,9 @@ from scipy.special import expit
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
-from fedrec_auditor.targets.mechanisms.parts.coins import unit
+from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import OneBit
+from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
 from fedrec_auditor.targets.streams import Streams
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class BitFlip(OneBit):
         return self._flip(bits, noise, lambda ties: rng.random(len(ties))).reshape(shape)
 
     def by_streams(self, value: ArrayLike, streams: Streams) -> NDArray[np.bool_]:
-        """Flip every client's bits (n, M) with coins of its own stream: (n, M).
+        """Flip every client's bits (n, M) with draws of its own stream: (n, M).
 
         The law of ``randomize``. A client's j-th bit takes byte j of its stream and, where that
         ties, a word of a stream aside: so its output depends on its bits and its seed alone.
@@ -92,13 +92,13 @@ class BitFlip(OneBit):
         """
         bits = self._bits(value)
         width = bits.shape[1]
-        noise = streams.words(-(-width // 8)).astype("<u8", copy=False).view(np.uint8)
+        noise = streams.random_bits(-(-width // 8)).astype("<u8", copy=False).view(np.uint8)
 
         def rest(ties: NDArray[np.intp]) -> NDArray[np.float64]:
             clients, counts = np.unique(ties // width, return_counts=True)
             if not counts.size:
                 return np.empty(0)
-            words = streams.take(clients).child(1).words(int(counts.max()))
+            words = streams.take(clients).fold_in(1).random_bits(int(counts.max()))
             return unit(words[np.arange(words.shape[1]) < counts[:, None]])
 
         return self._flip(bits.ravel(), noise[:, :width].ravel(), rest).reshape(bits.shape)
@@ -110,9 +110,9 @@ class BitFlip(OneBit):
         zero = np.where(bits, _log1m(self.p), _log1m(self.q))
         return np.where(out == 1, one, np.where(out == 0, zero, -np.inf))
 
-    def critical(self) -> Critical:
+    def worst_case(self) -> WorstCase:
         """Both bits, both outputs: all there is."""
-        return Critical(
+        return WorstCase(
             inputs=np.array([0, 1]),
             outputs=np.array([0, 1]),
             exhaustive=True,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.base import Critical, Divergent, Domain, Mechanism
+from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, WorstCase
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -27,14 +27,14 @@ class Clipped:
     private per coordinate at epsilon, while the user sends all d of them and spends d epsilon.
 
     Inputs are any real numbers, (*batch, *inner domain shape). A mechanism that knows its curve
-    is still ``Divergent`` when clipped.
+    is still ``PrivacyCurve`` when clipped.
     """
 
     mechanism: Mechanism
 
     def __new__(cls, mechanism: Mechanism) -> Self:
-        """One that is ``Divergent`` if ``mechanism`` is."""
-        kind = _Curved if isinstance(mechanism, Divergent) else Clipped
+        """One that is ``PrivacyCurve`` if ``mechanism`` is."""
+        kind = _Curved if isinstance(mechanism, PrivacyCurve) else Clipped
         # ``replace`` may ask one kind for the other, and Python would not initialise it.
         made = object.__new__(kind) if issubclass(kind, cls) else kind(mechanism)
         return made  # type: ignore[return-value]
@@ -69,9 +69,9 @@ class Clipped:
         """The inner law of the clipped value."""
         return self.mechanism.log_prob(output, self._clip(value))
 
-    def critical(self) -> Critical | None:
+    def worst_case(self) -> WorstCase | None:
         """The inner sets: every input is clipped to one of that domain."""
-        return self.mechanism.critical()
+        return self.mechanism.worst_case()
 
     def event(self) -> DpEvent:
         """The event of the inner mechanism, which clipping cannot worsen."""
@@ -88,7 +88,7 @@ class _Curved(Clipped):
     __slots__ = ()
     __qualname__ = "Clipped"
 
-    def divergence(self, epsilon: float) -> float:
+    def delta(self, epsilon: float) -> float:
         """The privacy curve of the inner mechanism."""
-        assert isinstance(self.mechanism, Divergent)
-        return self.mechanism.divergence(epsilon)
+        assert isinstance(self.mechanism, PrivacyCurve)
+        return self.mechanism.delta(epsilon)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.additive import (
     Laplacian,
     check_count,
@@ -92,10 +92,10 @@ class ComponentLaplace(Laplacian):
         parts = np.split(upload, ends, axis=-1)
         return {c.name: part for c, part in zip(self.components, parts, strict=True)}
 
-    def critical(self) -> Critical:
+    def worst_case(self) -> WorstCase:
         """The two opposite corners, as inputs and as outputs."""
         corners = np.full((2, *self.output_shape), self.clip) * [[1.0], [-1.0]]
-        return Critical(inputs=corners, outputs=corners)
+        return WorstCase(inputs=corners, outputs=corners)
 
     def event(self) -> DpEvent:
         """Laplace noise for every coordinate of every component."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.mechanisms.parts.coins import discrete_laplace, exponential_coin
+from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli_exp, discrete_laplace
 from fedrec_auditor.targets.mechanisms.parts.grid import OnGrid
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class DiscreteGaussian(OnGrid):
         OnGrid.__post_init__(self)
         self._check_noise("sigma", self.sigma, 2.0**-9, 2.0**16)
 
-    def divergence(self, epsilon: float) -> float:
+    def delta(self, epsilon: float) -> float:
         """Sum of P - e^epsilon Q over the outputs of larger ratio, for the two ends.
 
         Of the terms, none negative, those left out amount to less than rounding. Other pairs are
@@ -56,7 +56,7 @@ class DiscreteGaussian(OnGrid):
         terms = np.exp(self._log_mass(k)) * -np.expm1(np.minimum(epsilon - loss, 0.0))
         return float(terms.sum())
 
-    def critical(self) -> None:
+    def worst_case(self) -> None:
         """None: the log-ratio has no bound."""
         return None
 
@@ -75,8 +75,8 @@ class DiscreteGaussian(OnGrid):
             cost = (np.abs(drawn) - sigma**2 / scale) ** 2 / (2.0 * sigma**2)
             whole = np.floor(cost)
             digits = np.rint((cost - whole) * _DIGITS).astype(np.int64)
-            accepted = exponential_coin(digits, _DIGITS, rng, pending.size)
-            accepted[accepted] = exponential_coin(
+            accepted = bernoulli_exp(digits, _DIGITS, rng, pending.size)
+            accepted[accepted] = bernoulli_exp(
                 whole[accepted].astype(np.int64), 1, rng, int(accepted.sum())
             )
             out[pending[accepted]] = drawn[accepted]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Critical
-from fedrec_auditor.targets.mechanisms.parts.coins import discrete_laplace
+from fedrec_auditor.targets.mechanisms.base import WorstCase
+from fedrec_auditor.targets.mechanisms.parts.exact_draws import discrete_laplace
 from fedrec_auditor.targets.mechanisms.parts.grid import OnGrid
 from fedrec_auditor.targets.mechanisms.parts.rates import at_least, check_rate_epsilon
 
@@ -49,7 +49,7 @@ class DiscreteLaplace(OnGrid):
         """The exact epsilon of one entry."""
         return self.width * self.step / self.scale
 
-    def divergence(self, epsilon: float) -> float:
+    def delta(self, epsilon: float) -> float:
         """Sum of P - e^epsilon Q over the outputs of larger ratio, for the two ends and exactly so.
 
         The outputs up to the one end all have the ratio e^eps; the ``inner`` ones beyond lose two
@@ -63,10 +63,10 @@ class DiscreteLaplace(OnGrid):
         gained = math.expm1(-inner * rate) * math.expm1(min(rest, 0.0)) * math.exp(-rate)
         return (outer + gained) / (1.0 + math.exp(-rate))
 
-    def critical(self) -> Critical:
+    def worst_case(self) -> WorstCase:
         """The two ends, as inputs and as outputs: beyond them the ratio stays the same."""
         ends = np.array([self.low, self.high])
-        return Critical(inputs=ends, outputs=np.rint(ends / self.step) * self.step)
+        return WorstCase(inputs=ends, outputs=np.rint(ends / self.step) * self.step)
 
     def event(self) -> DpEvent:
         """Any mechanism of this epsilon."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Critical
-from fedrec_auditor.targets.mechanisms.parts.coins import bernoulli
+from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import UnitEntry
+from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, flip_rate
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ class Duchi(UnitEntry):
         """The output itself: its mean is the input."""
         return np.asarray(output, dtype=np.float64)
 
-    def critical(self) -> Critical:
+    def worst_case(self) -> WorstCase:
         """The two ends, both outputs."""
-        return Critical(
+        return WorstCase(
             inputs=np.array([1.0, -1.0]),
             outputs=np.array([self.magnitude, -self.magnitude]),
             exhaustive=True,

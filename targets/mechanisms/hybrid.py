@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Critical
+from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.duchi import Duchi
-from fedrec_auditor.targets.mechanisms.parts.coins import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.entries import UnitEntry
+from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, ratio_of_flip
 from fedrec_auditor.targets.mechanisms.piecewise import LEAST, MOST, Piecewise
 
@@ -69,16 +69,16 @@ class Hybrid(UnitEntry):
         """The output itself: its mean is the input."""
         return np.asarray(output, dtype=np.float64)
 
-    def divergence(self, epsilon: float) -> float:
+    def delta(self, epsilon: float) -> float:
         """That of the parts, in their shares: both have the two ends as their worst pair."""
         flip = self._duchi.flip
         two = (1.0 - flip) * -math.expm1(min(epsilon - ratio_of_flip(flip), 0.0))
-        return self.share * self._piecewise.divergence(epsilon) + (1.0 - self.share) * two
+        return self.share * self._piecewise.delta(epsilon) + (1.0 - self.share) * two
 
-    def critical(self) -> Critical:
+    def worst_case(self) -> WorstCase:
         """The two ends; both atoms and an output of each piece."""
-        atoms, pieces = self._duchi.critical(), self._piecewise.critical()
-        return Critical(
+        atoms, pieces = self._duchi.worst_case(), self._piecewise.worst_case()
+        return WorstCase(
             inputs=atoms.inputs, outputs=np.concatenate([atoms.outputs, pieces.outputs])
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Critical
+from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import OneBit
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ class Identity(OneBit):
         """0 where output and value agree, -inf elsewhere."""
         return np.where(np.asarray(output) == self.domain.check(value), 0.0, -np.inf)
 
-    def critical(self) -> Critical:
+    def worst_case(self) -> WorstCase:
         """Both bits, both outputs: all there is."""
-        return Critical(
+        return WorstCase(
             inputs=np.array([0, 1]),
             outputs=np.array([0, 1]),
             exhaustive=True,

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.categories import (
     categories_domain,
     check_categories,
     one_hot,
 )
-from fedrec_auditor.targets.mechanisms.parts.coins import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.entries import OneNumber
+from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, share_of_noise
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ class KAry(OneNumber):
                 / np.float64(1.0 - self.noise)
             )
 
-    def critical(self) -> Critical:
+    def worst_case(self) -> WorstCase:
         """Two categories, every report: all pairs are alike."""
-        return Critical(
+        return WorstCase(
             inputs=np.array([0, 1]),
             outputs=np.arange(self.categories),
             exhaustive=True,

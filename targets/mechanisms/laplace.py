@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Critical
+from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.additive import Laplacian, check_positive, check_range
 from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry
 
@@ -48,12 +48,12 @@ class Laplace(BoundedEntry, Laplacian):
         """What the noise is added to: the entry as it is."""
         return value
 
-    def critical(self) -> Critical:
+    def worst_case(self) -> WorstCase:
         """The two ends, as inputs and as outputs: beyond them the ratio stays the same."""
         ends = np.array([self.low, self.high])
-        return Critical(inputs=ends, outputs=ends)
+        return WorstCase(inputs=ends, outputs=ends)
 
-    def divergence(self, epsilon: float) -> float:
+    def delta(self, epsilon: float) -> float:
         """1 - e^((eps - epsilon of the entry)/2), for the two ends and exactly so."""
         return -math.expm1(min(epsilon - self.epsilon, 0.0) / 2.0)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.additive import Laplacian, check_count, check_positive
 
 if TYPE_CHECKING:
@@ -95,11 +95,11 @@ class ObjectivePerturbation(Laplacian):
         quadratic = weight * x[..., row] * x[..., column]
         return np.concatenate([self.linear * x, quadratic], axis=-1)
 
-    def critical(self) -> Critical:
+    def worst_case(self) -> WorstCase:
         """Records all +1 and all 1 - 2T/d; the outputs are their coefficients."""
         inputs = np.ones((2, self.dimension))
         inputs[1] -= 2.0 * self._apart / self.dimension
-        return Critical(inputs=inputs, outputs=self.center(inputs))
+        return WorstCase(inputs=inputs, outputs=self.center(inputs))
 
     def event(self) -> DpEvent:
         """A pure event of this epsilon."""

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -117,11 +117,11 @@ class OneCoordinate:
         rate = self._rate(np.where(bit == 1, at, -at))
         return np.where(possible, np.log(rate) - math.log(self.dimension), -np.inf)
 
-    def critical(self) -> Critical:
+    def worst_case(self) -> WorstCase:
         """The two opposite corners, all +1 and all -1; every output."""
         inputs = np.repeat([[1.0], [-1.0]], self.dimension, axis=1)
         coordinate, bit = np.divmod(np.arange(2 * self.dimension), 2)
-        return Critical(
+        return WorstCase(
             inputs=inputs,
             outputs=np.stack([coordinate, bit], axis=-1),
             exhaustive=True,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Critical
-from fedrec_auditor.targets.mechanisms.parts.coins import bernoulli
+from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import UnitEntry
+from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, share_of_noise
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Piecewise(UnitEntry):
         """The output itself: its mean is the input."""
         return np.asarray(output, dtype=np.float64)
 
-    def divergence(self, epsilon: float) -> float:
+    def delta(self, epsilon: float) -> float:
         """Of two inputs whose intervals are apart: high (1 - e^(epsilon - eps)) times their width.
 
         The ends -1 and 1 are such inputs; where intervals overlap less of them counts.
@@ -88,11 +88,11 @@ class Piecewise(UnitEntry):
         own = math.log(near / self._near) - math.log(self.noise / _CELLS)
         return near * -math.expm1(min(epsilon - own, 0.0))
 
-    def critical(self) -> Critical:
+    def worst_case(self) -> WorstCase:
         """The two ends; one output of each of the three pieces that they cut."""
         reach = self._near / 2
         middles = np.array([reach, _CELLS / 2, _CELLS - reach])
-        return Critical(inputs=np.array([-1.0, 1.0]), outputs=self._middle(middles))
+        return WorstCase(inputs=np.array([-1.0, 1.0]), outputs=self._middle(middles))
 
     def event(self) -> DpEvent:
         """Any mechanism of this epsilon."""

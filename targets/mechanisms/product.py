@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain, Mechanism
+from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.additive import NormalCurve
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ class Product:
         each = self.mechanism.log_prob(output, self.domain.check(value))
         return np.asarray(each.sum(axis=-1))
 
-    def critical(self) -> Critical | None:
+    def worst_case(self) -> WorstCase | None:
         """The sets of one entry, with ``length`` times its copies."""
-        one = self.mechanism.critical()
+        one = self.mechanism.worst_case()
         if one is None:
             return None
         return replace(

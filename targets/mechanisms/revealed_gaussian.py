@@ -84,11 +84,11 @@ class RevealedGaussian:
         each = stats.norm.logpdf(sums, center, self.noise_multiplier) + stats.norm.logpdf(coins)
         return np.asarray(each.sum(axis=-1))
 
-    def critical(self) -> None:
+    def worst_case(self) -> None:
         """None: the log-ratio has no bound."""
         return
 
-    def divergence(self, epsilon: float) -> float:
+    def delta(self, epsilon: float) -> float:
         """The mean over K of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), mu = sqrt(K)/z."""
         counts = np.arange(1, self.count + 1)
         law = stats.binom.pmf(counts, self.count, self.sampling_probability)

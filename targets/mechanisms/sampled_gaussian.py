@@ -43,7 +43,7 @@ class SampledGaussian:
     ``opposite`` 0 this is the Poisson-sampled Gaussian with both directions of adding and removing;
     it is one as well where a fixed number of rows is drawn, as far as the rows of one unit go.
 
-    ``divergence`` is a lower bound: sums are seen in cells, and their losses on a grid
+    ``delta`` is a lower bound: sums are seen in cells, and their losses on a grid
     (``curve_below``). The ratio of the two laws rises with the sum, so it bounds any system from
     below, too, whose shifts are at least these.
 
@@ -97,11 +97,11 @@ class SampledGaussian:
         shift = self._shift(self.domain.check(value))[..., None]
         return np.asarray(_log_mixture(outputs, shift, *self._draws).sum(axis=-1))
 
-    def critical(self) -> None:
+    def worst_case(self) -> None:
         """None: the log-ratio has no bound."""
         return
 
-    def divergence(self, epsilon: float) -> float:
+    def delta(self, epsilon: float) -> float:
         """What all rounds together reach at least, of presence against absence."""
         return _composed(
             1.0 / self._unit,
@@ -109,7 +109,7 @@ class SampledGaussian:
             self.sampling_probability,
             self.local_steps,
             self.rounds,
-        ).divergence(epsilon)
+        ).delta(epsilon)
 
     def event(self) -> DpEvent:
         """Every step's Gaussian, as if it were told which the unit is in: more than is seen."""

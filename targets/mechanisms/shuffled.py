@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
-from fedrec_auditor.targets.mechanisms.base import Critical
+from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.entries import UnitEntry
 
@@ -67,13 +67,13 @@ class Shuffled(UnitEntry):
             )
         )
 
-    def critical(self) -> Critical:
+    def worst_case(self) -> WorstCase:
         """The two corners, every number; of millions none that is less likely than a double is.
 
         That is e^-745, by Bernstein's inequality. Both ends are kept, as they tell the most.
         """
         outputs = np.arange(self.n_users + 1) if self.n_users <= _MANY else self._likely()
-        return Critical(
+        return WorstCase(
             inputs=np.array([1.0, -1.0]),
             outputs=outputs,
             exhaustive=True,

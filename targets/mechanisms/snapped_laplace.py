@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.base import Critical
-from fedrec_auditor.targets.mechanisms.parts.coins import exponential_coin, geometric
+from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry
+from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli_exp, geometric
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -67,8 +67,8 @@ class SnappedLaplace(BoundedEntry):
     @property
     def epsilon(self) -> float:
         """The exact epsilon of one entry: the largest log-ratio over all outputs."""
-        critical = self.critical()
-        first, second = self.log_prob(critical.outputs, critical.inputs[:, None])
+        worst_case = self.worst_case()
+        first, second = self.log_prob(worst_case.outputs, worst_case.inputs[:, None])
         return float(np.abs(first - second).max())
 
     def randomize(
@@ -79,7 +79,7 @@ class SnappedLaplace(BoundedEntry):
         cell, offset = (part.ravel() for part in self._cell(values))
         side = 2 * rng.integers(0, 2, values.size) - 1
         gap = (_FINE // 2 - side * offset) * _DIGITS
-        left = exponential_coin(gap, _FINE * self._scale.numerator, rng, values.size)
+        left = bernoulli_exp(gap, _FINE * self._scale.numerator, rng, values.size)
         steps = 1 + geometric(self._scale / _DIGITS, rng, int(left.sum()))
         cell[left] += side[left] * steps
         out = np.clip(cell, -self._most, self._most) * self.grid
@@ -104,13 +104,13 @@ class SnappedLaplace(BoundedEntry):
         possible = (out == np.rint(out)) & (np.abs(out) <= self._most)
         return np.where(possible, np.where(moved == 0, stays, away), -np.inf)
 
-    def critical(self) -> Critical:
+    def worst_case(self) -> WorstCase:
         """The two ends, every output.
 
         The law is log-concave in the distance, so the outputs of larger ratio are those on one
         side, and the ends differ the most in what they give to one side.
         """
-        return Critical(
+        return WorstCase(
             inputs=np.array([self.low, self.high]),
             outputs=np.arange(-self._most, self._most + 1) * self.grid,
             exhaustive=True,

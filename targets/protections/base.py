@@ -51,7 +51,7 @@ class Protection(Protocol):
     def protect(
         self, upload: Mapping[str, Component], broadcast: Broadcast, clients: Clients
     ) -> dict[str, Component]:
-        """What is sent instead of the trained model. Coins come from ``clients.streams``."""
+        """What is sent instead of the trained model. Randomness comes from ``clients.streams``."""
         ...
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:

@@ -38,9 +38,9 @@ class Objective(Kept):
 
     |a| is the linear coefficient of the loss of one example at 0 (1/2 for the logistic loss, 2 for
     the squared one), d the dimension of embeddings, taken as in [-1, 1]: two examples are at most
-    2 |a| d apart in the L1 norm of their linear coefficients. ``loss`` "logistic" (F-GERAI) tilts
-    every component, "squared" (F-DPMF) the item rows. The paper prints no epsilon and no law; the
-    default of 10 is this project's.
+    2 |a| d apart in the L1 norm of their linear coefficients. ``loss`` "logistic" (F-GERAI) adds it
+    to every component, "squared" (F-DPMF) to the item rows. The paper prints no epsilon and no law;
+    the default of 10 is this project's.
 
     Nothing of this covers what is sent. The client follows gradients of its data, not a noisy
     objective's coefficients alone (see the mechanism), and rows of the item table that
@@ -86,10 +86,10 @@ class Objective(Kept):
     def training(
         self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
     ) -> LocalTraining:
-        """The tilt of every component, or of item rows."""
+        """A linear term for every component, or of item rows."""
         scale = 2.0 * _LOSSES[self.loss] * shapes["item"][-1] / self.epsilon
-        tilted = ("item",) if self.loss == "squared" else tuple(shapes)
-        return replace(local, tilt=dict.fromkeys(tilted, scale))
+        named = ("item",) if self.loss == "squared" else tuple(shapes)
+        return replace(local, linear_term=dict.fromkeys(named, scale))
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
         """For one interaction; with perturbed features also for one attribute."""
@@ -133,9 +133,9 @@ def perturbed(share: NDArray[Any], epsilon: float, streams: Streams) -> NDArray[
     """
     n, d = share.shape
     x = 2.0 * np.clip(share, 0.0, 1.0) - 1.0
-    coin, place = streams.uniform(2 * d).reshape(n, 2, d).transpose(1, 0, 2)
+    chosen, place = streams.uniform(2 * d).reshape(n, 2, d).transpose(1, 0, 2)
     grown = math.exp(epsilon / 2.0)
     largest = (grown + 1.0) / (grown - 1.0)
     near = (largest + 1.0) / 2.0 * x - (largest - 1.0) / 2.0 + (largest - 1.0) * place
-    out = np.where(coin < 1.0 / grown, largest * (2.0 * place - 1.0), near)
+    out = np.where(chosen < 1.0 / grown, largest * (2.0 * place - 1.0), near)
     return np.asarray(np.clip((out + 1.0) / 2.0, 0.0, 1.0))

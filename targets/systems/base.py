@@ -113,10 +113,16 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a training leaves: the transcript, and the model with which clients score items."""
+    """What a training leaves: the transcript, and the model with which clients score items.
+
+    ``user_vectors`` (n_users, F), where a system gives them, are those behind the last round's
+    uploads, zeros for users who sent nothing. They never leave the devices and are in no view:
+    guesses of them are scored against them.
+    """
 
     transcript: Transcript
     model: Model
+    user_vectors: Floats | None = None
 
 
 class Target(Protocol):

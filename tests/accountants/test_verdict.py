@@ -12,7 +12,15 @@ from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.statements.sizes import Sizes
-from fedrec_auditor.accountants.verdict import Verdict, judge, refutes
+from fedrec_auditor.accountants.verdict import (
+    Arithmetic,
+    FailOn,
+    Gate,
+    Verdict,
+    judge,
+    refutes,
+    worst_number,
+)
 
 ROUND = Scope(
     unit=Unit.USER, adjacency=Adjacency.ANY_PAIR, vantage=Vantage.SERVER, horizon=Horizon.ROUND
@@ -30,7 +38,13 @@ def upper(epsilon: float, delta: float = 0.0, scope: Scope = ROUND) -> Bound:
     return Bound(epsilon=epsilon, delta=delta, side=Side.UPPER, scope=scope, source="theorem")
 
 
-def lower(epsilon: float, delta: float = 0.0, scope: Scope = ROUND, sure: float = 0.95) -> Bound:
+def lower(
+    epsilon: float,
+    delta: float = 0.0,
+    scope: Scope = ROUND,
+    sure: float = 0.95,
+    largest: float = math.inf,
+) -> Bound:
     return Bound(
         epsilon=epsilon,
         delta=delta,
@@ -38,6 +52,7 @@ def lower(epsilon: float, delta: float = 0.0, scope: Scope = ROUND, sure: float 
         scope=scope,
         source="estimator",
         confidence=sure,
+        largest=largest,
     )
 
 
@@ -73,7 +88,16 @@ CASES = [
     ),
     # A violation in a narrower scope refutes the claim wherever it was asked about.
     (claimed(1), TRAINING, None, lower(3), Verdict.VIOLATED, "covers"),
-    (claimed(math.inf), ROUND, upper(math.inf), lower(9), Verdict.CONSISTENT, "No epsilon"),
+    (claimed(math.inf), ROUND, upper(math.inf), lower(9), Verdict.NO_CLAIM, "No epsilon"),
+    (claimed(math.inf), ROUND, upper(1), lower(9, sure=1.0), Verdict.UNSOUND, "exceeds our own"),
+    # Nothing is promised in any scope.
+    (claimed(math.inf), TRAINING, None, lower(9), Verdict.NO_CLAIM, "No epsilon"),
+    # A sample that could not have refuted the claim tests it no more than none at all.
+    (claimed(10), ROUND, None, lower(8.2, largest=8.3), Verdict.INCONCLUSIVE, "8.3 at most"),
+    (claimed(10), ROUND, upper(11), lower(0, largest=10), Verdict.INCONCLUSIVE, "proved is 11"),
+    (claimed(10), ROUND, None, lower(0, largest=10.1), Verdict.UNSUBSTANTIATED, "no accountant"),
+    (claimed(10), ROUND, upper(10), lower(8.2, largest=8.3), Verdict.CONSISTENT, "Proved"),
+    (claimed(10), TRAINING, None, lower(8.2, largest=8.3), Verdict.INCOMPARABLE, "horizon"),
     (claimed(1), ROUND, upper(1), lower(1.5, sure=1.0), Verdict.UNSOUND, "exceeds our own"),
     # Below the alarm's confidence a measurement above a proof is bad luck, capped by the proof.
     (claimed(1), ROUND, upper(1), lower(1.5), Verdict.CONSISTENT, "as chance makes some do"),
@@ -142,6 +166,7 @@ def test_the_table_reaches_every_verdict() -> None:
 # Once unsound, nothing softens it; a violation softens to nothing but worse.
 RANK = {
     Verdict.CONSISTENT: 0,
+    Verdict.NO_CLAIM: 0,
     Verdict.UNSUBSTANTIATED: 1,
     Verdict.INCOMPARABLE: 1,
     Verdict.VIOLATED: 2,
@@ -190,7 +215,7 @@ def test_refutation_needs_a_scope_that_is_covered() -> None:
     assert not refutes(lower(2, scope=TRAINING), claimed(1))
 
 
-@pytest.mark.parametrize(("epsilon", "vacuous"), [(6.8, False), (7.0, True), (math.inf, True)])
+@pytest.mark.parametrize(("epsilon", "vacuous"), [(6.8, False), (7.0, True), (math.inf, False)])
 def test_a_claim_that_lets_one_bit_be_guessed_is_vacuous(epsilon: float, vacuous: bool) -> None:
     assert judge(claimed(epsilon), scope=ROUND).vacuous is vacuous
 
@@ -220,3 +245,35 @@ def test_what_no_claim_speaks_of_refutes_none() -> None:
     assert judgement.verdict is Verdict.INCOMPARABLE
     for words in ("users who collude", "at most 3", "at least 2"):
         assert words in judgement.reason
+
+
+# Exit codes at each level of --fail-on: violated, unsubstantiated, no-claim, never.
+CODES = {
+    Verdict.VIOLATED: (1, 1, 1, 0),
+    Verdict.UNSUBSTANTIATED: (0, 1, 1, 0),
+    Verdict.INCONCLUSIVE: (3, 3, 3, 3),
+    Verdict.CONSISTENT: (0, 0, 0, 0),
+    Verdict.INCOMPARABLE: (0, 0, 0, 0),
+    Verdict.NO_CLAIM: (0, 0, 1, 0),
+    Verdict.UNSOUND: (3, 3, 3, 3),
+}
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_a_level_includes_those_before_it(verdict: Verdict) -> None:
+    assert tuple(Gate(level).code([verdict]) for level in FailOn) == CODES[verdict]
+
+
+def test_a_blank_audit_outranks_a_finding_and_a_small_sample_may_be_allowed() -> None:
+    gate = Gate(allow=("inconclusive",))
+    assert gate.code([]) == gate.code([Verdict.INCONCLUSIVE]) == 0
+    assert gate.code([Verdict.VIOLATED, Verdict.INCONCLUSIVE]) == 1
+    assert gate.code([Verdict.UNSOUND, Verdict.INCONCLUSIVE]) == 3
+    assert Gate().code([Verdict.VIOLATED, Verdict.INCONCLUSIVE]) == 3
+
+
+def test_the_worst_number_stands_for_all() -> None:
+    right, loose, wrong = Arithmetic
+    assert worst_number([right, loose]) is loose
+    assert worst_number([wrong, loose, right]) is wrong
+    assert worst_number([]) is None

@@ -47,7 +47,7 @@ def test_a_planted_signal_is_found(attack: Any) -> None:
     assert not np.intersect1d(found.users, known).size
     assert len(found.users) + len(known) == 200
     assert np.mean(found.codes == codes[found.users]) > 0.7
-    blind = attack.infer(view.blind(), background, np.random.default_rng(1))
+    blind = attack.infer(view.without_uploads(), background, np.random.default_rng(1))
     assert len(np.unique(blind.codes)) == 1
 
 
@@ -56,7 +56,7 @@ def test_side_knowledge_alone_is_used(attack: Any) -> None:
     view, codes = planted(0.0)
     known = np.arange(0, 200, 3)
     background = Background(known=known, labels=codes[known], n_classes=2, side=np.eye(2)[codes])
-    found = attack.infer(view.blind(), background, np.random.default_rng(1))
+    found = attack.infer(view.without_uploads(), background, np.random.default_rng(1))
     np.testing.assert_array_equal(found.codes, codes[found.users])
 
 
@@ -80,7 +80,7 @@ def test_summary_sums_fresh_noise_and_takes_the_last_gradient(
     fcf: Maker, flipped: Maker, skewed: np.ndarray
 ) -> None:
     bits = flipped(skewed, np.random.default_rng(0), p=0.7, q=0.3, rounds=3)
-    total = sum(g.uploads.components["bits"].values.astype(float) for g in bits.rounds)
+    total = sum(sent.dense(np.arange(120)).astype(float) for _, sent in bits.component("bits"))
     expected = (total - total.mean(axis=0)) / total.std(axis=0)
     np.testing.assert_allclose(everybody(bits), expected.clip(-5, 5), atol=1e-4)
     first, _ = fcf(skewed, np.random.default_rng(0))

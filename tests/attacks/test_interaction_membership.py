@@ -42,7 +42,7 @@ def test_bits_add_to_popularity(flipped: Maker, skewed: np.ndarray) -> None:
     """The log-odds are the channel's, exactly: ln(p/q) and ln((1-p)/(1-q)) on one item's scores."""
     view = flipped(skewed, np.random.default_rng(0), p=0.75, q=0.25)
     found = scores(view, skewed)
-    bits = view.rounds[0].uploads.components["bits"].values == 1
+    bits = view.rounds[0].uploads.components["bits"].dense(np.arange(120)) == 1
     for item in (0, 40):
         column, seen = found[:, item], bits[:, item]
         assert column[seen].mean() - column[~seen].mean() == pytest.approx(2 * np.log(3))

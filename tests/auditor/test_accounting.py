@@ -11,6 +11,7 @@ from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
 from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
 from fedrec_auditor.auditor.accounting import (
     all_accountants,
@@ -38,6 +39,7 @@ class Ten:
     """Ten randomized responses at epsilon 1; the law of a training is not written down."""
 
     name: str = "ten"
+    sizes = Sizes()
 
     def questions(self, population: Population) -> tuple[Question, ...]:
         claim = Claim(epsilon=1.0, scope=REPORT, statement="ours", source="paper")

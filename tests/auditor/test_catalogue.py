@@ -9,10 +9,10 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.catalogue import entries, find, judge, judge_entry
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.reports.catalogue import Arithmetic, CatalogueRow
+from fedrec_auditor.reports.catalogue import CatalogueRow
 from fedrec_auditor.targets.catalogue.entry import Entry
 
 V, U = Verdict.VIOLATED, Verdict.UNSUBSTANTIATED

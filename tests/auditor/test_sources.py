@@ -10,7 +10,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.sources import load_data
-from fedrec_auditor.targets.datasets.parts.filters import Filter
+from fedrec_auditor.targets.filter import Filter
 
 
 def test_a_name_loads_its_data_set() -> None:

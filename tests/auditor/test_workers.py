@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import operator
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -77,13 +79,30 @@ def test_an_audit_that_is_ended_leaves_no_report_and_no_process(
         assert "the same command resumes" in said[0]
 
 
+def test_a_users_own_processes_are_left_alone() -> None:
+    own = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
+    own.start()
+    found = workers.results(operator.mul, ((number, number) for number in range(9)), jobs=2)
+    assert isinstance(found, Generator)
+    next(found)
+    ours = [child for child in multiprocessing.active_children() if child.pid != own.pid]
+    found.close()
+    for child in ours:
+        child.join(20)
+    alive = [child.is_alive() for child in (own, *ours)]
+    own.kill()
+    own.join()
+    assert ours
+    assert alive == [True] + [False] * len(ours)
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
 def test_a_second_interrupt_leaves_nobody_waiting(tmp_path: Path) -> None:
     """It may end the program by which joblib looks for its workers' children, and so joblib."""
     (tmp_path / "pgrep").write_text("#!/bin/sh\nkill -INT $$\n")
     (tmp_path / "pgrep").chmod(0o755)
     work = (
-        "import time; from auditor import workers\n"
+        "import time; from fedrec_auditor.auditor import workers\n"
         "print('begun', flush=True)\n"
         "list(workers.results(time.sleep, [(60,)] * 3, jobs=2))\n"
     )

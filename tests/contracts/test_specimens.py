@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +12,19 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.methods.base import Accountant
+from fedrec_auditor.attacks.base import Attack
 from fedrec_auditor.auditor.estimators.base import Estimator
-from fedrec_auditor.auditor.testing import accountants, datasets, estimators, mechanisms, targets
+from fedrec_auditor.auditor.testing import (
+    accountants,
+    attacks,
+    datasets,
+    estimators,
+    mechanisms,
+    targets,
+)
 from fedrec_auditor.targets.datasets.base import Dataset
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.systems.base import Run, Target
 from tests.specimens.accountants import (
     BROKEN_ACCOUNTANTS,
     AddsSquares,
@@ -28,6 +38,7 @@ from tests.specimens.accountants import (
     RawLibrary,
     SkipsUnknown,
 )
+from tests.specimens.attacks import BROKEN_ATTACKS, PEEKING_ATTACKS, Sizes
 from tests.specimens.datasets import BROKEN_DATASETS
 from tests.specimens.estimators import (
     BROKEN_ESTIMATORS,
@@ -105,6 +116,34 @@ def test_simulated_runs_catch_a_bound_that_is_no_bound(broken: Estimator) -> Non
 def test_the_data_set_contract_catches(broken: Dataset, tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         datasets.check_dataset(datasets.DatasetCase(broken), tmp_path)
+
+
+@functools.cache
+def runs() -> dict[str, Run]:
+    """A rank-one gradient, and rows with noise that is drawn when it is asked for."""
+    noisy = attacks.narrow("fedrec-apm").run(attacks.data(), np.random.default_rng(0))
+    return {"fcf": attacks.training("fcf"), "fedrec-apm": noisy}
+
+
+@pytest.mark.parametrize("broken", BROKEN_ATTACKS, ids=lambda a: type(a).__name__)
+def test_the_attack_contract_catches(broken: Attack) -> None:
+    with pytest.raises(AssertionError):
+        attacks.check_attack(broken, copy.deepcopy(runs()))
+
+
+@pytest.mark.parametrize("broken", PEEKING_ATTACKS, ids=lambda a: type(a).__name__)
+def test_the_wire_check_catches_an_attack_that_peeks(broken: Attack) -> None:
+    caught = 0
+    for run in runs().values():
+        try:
+            attacks.check_only_the_wire_is_read(attacks.AttackCase(broken, run, attacks.data()))
+        except AssertionError:
+            caught += 1
+    assert caught
+
+
+def test_the_attack_contract_passes_the_sound_one() -> None:
+    assert not attacks.check_attack(Sizes(), runs())
 
 
 @pytest.mark.parametrize("broken", BROKEN_TARGETS, ids=lambda t: type(t).__name__)

@@ -15,11 +15,9 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scop
 from fedrec_auditor.accountants.verdict import judge
 from fedrec_auditor.reports.record import (
     AttackRow,
-    ClaimRow,
     DataRow,
     DemonstrationRow,
     Finding,
-    MeasuredRow,
     Measurement,
     Provenance,
     Record,
@@ -220,7 +218,7 @@ def sample() -> Record:
             machine={"cores": 2, "platform": "Linux", "memory_gb": 7.6},
         ),
         findings=(*fcf(), *fmf(), *dplcf("dplcf-sp"), *dplcf("dplcf-ap")),
-        measurements=(Measurement(target="dplcf-sp", bound=MeasuredRow.of(other)),),
+        measurements=(Measurement(target="dplcf-sp", bound=other),),
         attacks=tuple(attacks),
         utility=(utility("fcf", 0.62, 0.66), utility("fmf-ldp", 0.31, 0.45),
                  utility("dplcf-sp", 0.41, None), utility("dplcf-ap", 0.55, None)),
@@ -288,10 +286,10 @@ def trials(draw: Callable[..., Any], targets: st.SearchStrategy[str]) -> TrialRo
     return TrialRow(
         target=draw(targets),
         settings=draw(st.dictionaries(TEXTS, TEXTS | st.booleans() | st.integers(), max_size=2)),
-        claim=ClaimRow.of(claim),
+        claim=claim,
         worlds=draw(st.none() | st.tuples(TEXTS, TEXTS)),
         statistic=draw(TEXTS),
-        bound=MeasuredRow.of(bound),
+        bound=bound,
     )
 
 

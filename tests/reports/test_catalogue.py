@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.reports import catalogue_markdown as catalogue_markdown
 from fedrec_auditor.reports import catalogue_terminal as catalogue_terminal
-from fedrec_auditor.reports.catalogue import Arithmetic, CatalogueRow, Figure, TableRow
-from fedrec_auditor.reports.catalogue_words import between, command, settings_words, short
+from fedrec_auditor.reports.catalogue import CatalogueRow, Figure, TableRow
+from fedrec_auditor.reports.words import between, command_words, settings_words, short
 
 
 def row(**changes: Any) -> CatalogueRow:
@@ -47,7 +47,8 @@ def row(**changes: Any) -> CatalogueRow:
 
 
 def figure(right: float, holds: bool) -> Figure:
-    return Figure(what="a|b", claimed=1.0, right=right, below=False, holds=holds, how="counting")
+    word = Arithmetic.RIGHT if holds else Arithmetic.WRONG
+    return Figure(what="a|b", claimed=1.0, right=right, below=False, word=word, how="counting")
 
 
 @pytest.mark.parametrize(
@@ -79,10 +80,10 @@ def test_numbers_are_short() -> None:
 
 
 def test_settings_are_said_as_the_command_line_takes_them() -> None:
-    settings = {"faithful": False, "protection": {"name": "laplace", "epsilon": 3.0}}
-    said = "--set faithful=false --set protection=laplace --set protection.epsilon=3.0"
+    settings = {"as_published": False, "protection": {"name": "laplace", "epsilon": 3.0}}
+    said = "--set as_published=false --set protection=laplace --set protection.epsilon=3.0"
     assert settings_words(settings) == said
-    assert command(row(n_users=30)) == (
+    assert command_words(row(n_users=30)) == (
         "auditor account fmf-ldp --set reports=250 --users 30 --items 1682"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -13,7 +14,7 @@ from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.reports import demonstrations as shown
 from fedrec_auditor.reports import html, markdown, terminal
-from fedrec_auditor.reports.record import ClaimRow, DemonstrationRow, MeasuredRow, Record, TrialRow
+from fedrec_auditor.reports.record import DemonstrationRow, Record, TrialRow
 
 SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 EVIL = "a|b\n<b>*x*</b> `c` \x1b[31m\x00]]> [bold red]"
@@ -32,10 +33,10 @@ def trial(epsilon: float, claimed: float, text: str = "said", **more: object) ->
     values: dict[str, object] = {
         "target": "fmf-ldp",
         "settings": {"rounds": 10, "epsilon": 0.25},
-        "claim": ClaimRow.of(claim),
+        "claim": claim,
         "worlds": ("one history", "another"),
         "statistic": "how many reports carry +B",
-        "bound": MeasuredRow.of(bound),
+        "bound": bound,
     }
     return TrialRow.model_validate(values | more)
 
@@ -84,7 +85,7 @@ def test_outcomes_are_told_apart() -> None:
         "control failed",
         "not shown at this size",
     ]
-    assert shown.tally((ROW, FAILED, WEAK)) == (
+    assert shown.summary((ROW, FAILED, WEAK)) == (
         "Demonstrations: 1 of 3 violations shown on the target itself."
     )
 
@@ -111,14 +112,14 @@ def test_the_terminal_has_a_line_or_a_table_row_each(record: Record) -> None:
     assert "measured ≥ 5.3" in line
     assert "control ≥ 0.98" in line
     assert "claimed ≤ 1; outcome shown" in line
-    assert lines[-1] == shown.tally((ROW, WEAK))
+    assert lines[-1] == shown.summary((ROW, WEAK))
     table = printed(with_rows(record, ROW, WEAK), tty=True)
-    assert shown.tally((ROW, WEAK)) in table
+    assert shown.summary((ROW, WEAK)) in table
     assert "≥ 5.3" in table
 
 
 def test_an_exact_transcript_has_no_worlds_and_no_samples(record: Record) -> None:
-    exact = trial(5.3, 1.0).bound.model_copy(update={"confidence": 1.0, "samples": None})
+    exact = replace(trial(5.3, 1.0).bound, confidence=1.0, samples=None)
     row = demonstration(trial(5.3, 1.0, worlds=None, bound=exact), trial(0.98, 1.0))
     assert shown.brief_bound(row.violation) == "≥ 5.3, delta 0\nexact"
     page = text_of(html.render(with_rows(record, row)))

@@ -103,7 +103,7 @@ def test_every_string_is_escaped_in_page_and_drawings(record: Record) -> None:
     assert page.count("script") == page.count("img") == 0
     assert "<script" not in text.lower()
     assert "alert(" in page.said
-    drawings = plots.ladder(evil.findings) + plots.interval(evil.attacks[0], 0.0, 1.0)
+    drawings = plots.log_scale(evil.findings) + plots.interval(evil.attacks[0], 0.0, 1.0)
     assert "alert" not in drawings
 
 
@@ -115,7 +115,7 @@ def test_verdict_reason_and_numbers_are_said(record: Record, page: Page) -> None
         if finding.measured is not None:
             assert f"≥ {words.number(finding.measured.epsilon)}" in page.said
             assert words.support_words(finding.measured) in page.said
-            assert finding.measured.method in page.said
+            assert finding.measured.source in page.said
     assert "right up to 73.1% of the time" in page.said
     assert "would be right more than 99.9999% of the time" in page.said
     assert "1 refuted; 2 not refuted; 1 no epsilon claimed" in page.said

@@ -11,7 +11,6 @@ from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import words
-from fedrec_auditor.reports.record import MeasuredRow
 
 
 @pytest.mark.parametrize(
@@ -21,7 +20,6 @@ from fedrec_auditor.reports.record import MeasuredRow
         (Adjacency, words.ADJACENCIES),
         (Vantage, words.VANTAGES),
         (Horizon, words.HORIZONS),
-        (Verdict, words.VERDICTS),
         (Verdict, words.SIGNS),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
@@ -31,7 +29,7 @@ def test_nothing_is_left_without_words(kind: type[StrEnum], told: dict[StrEnum, 
     assert len(set(told.values())) == len(kind)
 
 
-def _measured(epsilon: float, a: float, b: float, *, copies: int = 1) -> MeasuredRow:
+def _measured(epsilon: float, a: float, b: float, *, copies: int = 1) -> Bound:
     scope = Scope(
         unit=Unit.USER,
         adjacency=Adjacency.ANY_PAIR,
@@ -41,8 +39,7 @@ def _measured(epsilon: float, a: float, b: float, *, copies: int = 1) -> Measure
     witness = Witness(
         input_a="a", input_b="b", output="o", probability_a=a, probability_b=b, copies=copies
     )
-    bound = Bound(epsilon=epsilon, side=Side.LOWER, scope=scope, source="exact", witness=witness)
-    return MeasuredRow.of(bound)
+    return Bound(epsilon=epsilon, side=Side.LOWER, scope=scope, source="exact", witness=witness)
 
 
 def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:

@@ -11,7 +11,7 @@ from dp_accounting import (
 )
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Critical
+from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 
 Size = tuple[int, ...] | None
@@ -81,8 +81,8 @@ class NoSize(BitFlip):
 class BlindCritical(BitFlip):
     """Looks at reported ones only: the trap that p/q <= e^eps suffices."""
 
-    def critical(self) -> Critical:
-        return Critical(inputs=np.array([0, 1]), outputs=np.array([1]))
+    def worst_case(self) -> WorstCase:
+        return WorstCase(inputs=np.array([0, 1]), outputs=np.array([1]))
 
 
 class CheapEvent(BitFlip):

@@ -55,5 +55,5 @@ class LeafAccountant(ABC):
             side=Side.UPPER,
             scope=scope,
             source=self.reference,
-            assumptions=self.assumptions or assumed(event),
+            assumptions=assumed(event) if self.sampled else self.assumptions,
         )

@@ -14,13 +14,7 @@ from fedrec_auditor.auditor import accounting
 from fedrec_auditor.auditor.demonstrations.base import Demonstration, DistinguishingGame, WorstCase
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.measure import measure
-from fedrec_auditor.reports.record import (
-    ClaimRow,
-    DemonstrationRow,
-    Finding,
-    MeasuredRow,
-    TrialRow,
-)
+from fedrec_auditor.reports.record import DemonstrationRow, Finding, TrialRow
 from fedrec_auditor.targets.systems.base import Question, Target
 
 QUICK_SHARE, QUICK_LEAST = 10, 20_000
@@ -153,10 +147,10 @@ def _row(game: DistinguishingGame | WorstCase, bound: Bound) -> TrialRow:
     return TrialRow(
         target=game.system.name,
         settings=_settings(game.system),
-        claim=ClaimRow.of(game.claim),
+        claim=game.claim,
         worlds=(worlds[0], worlds[1]) if worlds else None,
         statistic=statistic,
-        bound=MeasuredRow.of(bound),
+        bound=bound,
     )
 
 

@@ -13,7 +13,7 @@ from fedrec_auditor.targets.systems.privrec.dp_privrec import BIT, CLIP, DpPrivR
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 
-def small(*, multiplier: float, server_rate: float = 1.0, faithful: bool = True) -> DpPrivRec:
+def small(*, multiplier: float, server_rate: float = 1.0, as_published: bool = True) -> DpPrivRec:
     """A round of all of two clients, with a network of some 200 weights and one local epoch."""
     return DpPrivRec(
         rounds=1,
@@ -25,7 +25,7 @@ def small(*, multiplier: float, server_rate: float = 1.0, faithful: bool = True)
         width=16,
         local_epochs=1,
         negatives=1,
-        faithful=faithful,
+        as_published=as_published,
     )
 
 

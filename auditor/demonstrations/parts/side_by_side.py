@@ -70,7 +70,9 @@ class SideBySide:
                 sent = system.sent(parties, items, number)
                 message = sent.dense(np.arange(1))[0]
                 moved = items.astype(np.float64) - message
-                seen[number] = moved.reshape(seen.shape[1:]) / self._length(number, parties[0].pace)
+                seen[number] = moved.reshape(seen.shape[1:]) / self._length(
+                    number, parties[0].step_scale
+                )
                 items = system.merge(items, sent, parties, number)
         return seen
 
@@ -84,7 +86,7 @@ class SideBySide:
             out[start : start + self.block] = found[: size - start]
         return out
 
-    def _length(self, number: int, pace: float) -> float:
+    def _length(self, number: int, step_scale: float) -> float:
         system = self.system
         steps = range(number * system.local_steps, (number + 1) * system.local_steps)
-        return pace * sum(rate_at(step, system.steps, system.learning_rate) for step in steps)
+        return step_scale * sum(rate_at(step, system.steps, system.learning_rate) for step in steps)

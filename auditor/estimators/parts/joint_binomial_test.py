@@ -10,6 +10,12 @@ from scipy import special, stats
 
 from fedrec_auditor.auditor.estimators.parts.binomial_limits import clopper_pearson_lower
 
+LARGEST_PILOT = 200_000
+"""Most outputs kept of each input to choose a rule."""
+_SMALLEST_PILOT = 2_000
+_SHARE = 10
+MOST_SAMPLES = 10**12
+"""More draws an input than this are not asked for."""
 # Share of the error that pays for outputs which delta permits to tell all.
 _REVEALED = 0.1
 
@@ -37,6 +43,11 @@ class JointBinomialTest:
     def wrong(self) -> int:
         """How many guesses were wrong."""
         return self.first[1] + self.second[1]
+
+    @classmethod
+    def all_right(cls, draws: int) -> JointBinomialTest:
+        """The most that ``draws`` outputs can show: every guess made, and right."""
+        return cls(draws=draws, first=(draws, 0), both=True)
 
     def epsilon(self, *, delta: float, alpha: float) -> float:
         """See ``joint_binomial_epsilon``."""

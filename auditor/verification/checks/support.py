@@ -40,7 +40,7 @@ def support(
 ) -> Check:
     """No output that is possible under one input is impossible under another, beyond delta.
 
-    ``draws`` holds n outputs for each input. With ``law``, that is asked: for a critical
+    ``draws`` holds n outputs for each input. With ``law``, that is asked: for a worst-case
     output, or one drawn, of probability zero under the other input. Otherwise the first half of
     the draws chooses three events a pair of inputs (outputs that came up often, outputs that came
     up at all, numbers beyond the range seen; each never seen under the other input) and the second
@@ -131,21 +131,21 @@ def _interval(low: NDArray[Any], high: NDArray[Any]) -> str:
 def _by_law(
     draws: Sequence[NDArray[Any]], inputs: list[Any], epsilon: float, delta: float, law: Law
 ) -> Check:
-    critical = law.critical
-    if critical is not None:
-        ask = law.log_prob if critical.part is None else critical.part.log_prob
-        table = np.stack([ask(critical.outputs, value) for value in critical.inputs])
+    worst_case = law.worst_case
+    if worst_case is not None:
+        ask = law.log_prob if worst_case.part is None else worst_case.part.log_prob
+        table = np.stack([ask(worst_case.outputs, value) for value in worst_case.inputs])
         table = unlost(table, epsilon)
         for a, b in itertools.permutations(range(len(table)), 2):
             only = np.isfinite(table[a]) & np.isneginf(table[b])
-            reached = np.exp(table[a][only]).sum() if critical.exhaustive else float(only.any())
-            if reached > delta and (critical.exhaustive or delta == 0):
-                output = critical.name_output(critical.outputs[int(np.argmax(only))])
+            reached = np.exp(table[a][only]).sum() if worst_case.exhaustive else float(only.any())
+            if reached > delta and (worst_case.exhaustive or delta == 0):
+                output = worst_case.name_output(worst_case.outputs[int(np.argmax(only))])
                 return failed(
                     NAME,
                     f"By its law the output {output} is possible for the input "
-                    f"{critical.name_input(critical.inputs[a])} and impossible for "
-                    f"{critical.name_input(critical.inputs[b])}. {_REMEDY}",
+                    f"{worst_case.name_input(worst_case.inputs[a])} and impossible for "
+                    f"{worst_case.name_input(worst_case.inputs[b])}. {_REMEDY}",
                 )
     pairs = list(itertools.permutations(range(len(inputs)), 2))
     claim = Claim(epsilon=0.0, delta=delta, tests=len(pairs))

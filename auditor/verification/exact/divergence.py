@@ -54,7 +54,7 @@ class Divergence:
         if not self.possible:
             raise NoCurve(
                 f"Expected discrete outputs, numbers, or a mechanism with a privacy curve "
-                f"(`divergence`) at delta > 0, got vectors of shape {self.outputs.shape} with a "
+                f"(`delta`) at delta > 0, got vectors of shape {self.outputs.shape} with a "
                 "density. Ask for delta 0, give the curve, or pass the sampler alone to be "
                 "measured."
             )

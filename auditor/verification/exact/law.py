@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.verification.exact.rounding import in_singles
 from fedrec_auditor.auditor.verification.subject import Subject
 from fedrec_auditor.auditor.verification.words import in_words
-from fedrec_auditor.targets.mechanisms.base import Critical, Divergent, Domain
+from fedrec_auditor.targets.mechanisms.base import Domain, PrivacyCurve, WorstCase
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -48,9 +48,9 @@ class Density:
 class Law:
     """A sampler with the probabilities it claims, whatever else it knows of itself.
 
-    ``thing`` is what it was made of. ``critical`` is where the largest log-ratio is said to be, so
-    far as ``density`` confirms it; ``unbounded`` that it is said to be nowhere; ``divergent`` the
-    privacy curve, where known.
+    ``thing`` is what it was made of. ``worst_case`` is where the largest log-ratio is said to be,
+    so far as ``density`` confirms it; ``unbounded`` that it is said to be nowhere;
+    ``privacy_curve`` the privacy curve, where known.
     """
 
     thing: Any
@@ -58,9 +58,9 @@ class Law:
     subject: Subject
     density: Callable[[Any, Any], Any]
     domain: Domain | None = None
-    critical: Critical | None = None
+    worst_case: WorstCase | None = None
     unbounded: bool = False
-    divergent: Divergent | None = None
+    privacy_curve: PrivacyCurve | None = None
 
     @classmethod
     def of(cls, thing: Any) -> Law:
@@ -84,17 +84,17 @@ class Law:
             density=density,
             domain=domain if isinstance(domain, Domain) else None,
         )
-        if not callable(getattr(thing, "critical", None)):
+        if not callable(getattr(thing, "worst_case", None)):
             return law
-        law = replace(law, divergent=thing if isinstance(thing, Divergent) else None)
+        law = replace(law, privacy_curve=thing if isinstance(thing, PrivacyCurve) else None)
         try:
-            critical = thing.critical()
+            worst_case = thing.worst_case()
         except Exception:  # foreign code that cannot say where the worst is: the search looks
             return law
         return replace(
             law,
-            critical=None if critical is None else _confirmed(thing, law, critical),
-            unbounded=critical is None,
+            worst_case=None if worst_case is None else _confirmed(thing, law, worst_case),
+            unbounded=worst_case is None,
         )
 
     def log_prob(self, outputs: NDArray[Any], value: Any) -> NDArray[np.float64]:
@@ -161,43 +161,43 @@ def identity(value: Any) -> Hashable:
     return type(value).__name__, array.dtype.str, array.shape, bits
 
 
-def _confirmed(mechanism: Mechanism, law: Law, critical: Critical) -> Critical | None:
-    """``critical`` so far as the mechanism's own law bears it out, None if it does not.
+def _confirmed(mechanism: Mechanism, law: Law, worst_case: WorstCase) -> WorstCase | None:
+    """``worst_case`` so far as the mechanism's own law bears it out, None if it does not.
 
     Copies must be such: the log-probability of the whole is the sum over its parts. Outputs are
     exhaustive only if they differ and their probabilities sum to 1.
     """
-    part = critical.part or mechanism
+    part = worst_case.part or mechanism
     try:
         with np.errstate(all="ignore"):
-            table = np.asarray(part.log_prob(critical.outputs[None], critical.inputs[:, None]))
-            if critical.part is not None and not _adds_up(mechanism, part, critical, table):
+            table = np.asarray(part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]))
+            if worst_case.part is not None and not _adds_up(mechanism, part, worst_case, table):
                 return None
-        if critical.part is None and law.domain is not None:
-            law.domain.check(critical.inputs)
+        if worst_case.part is None and law.domain is not None:
+            law.domain.check(worst_case.inputs)
     except Exception:  # sets that the mechanism's own law cannot be asked about confirm nothing
         return None
     if np.isnan(table).any() or np.isposinf(table).any() or in_singles(table):
         return None
-    different = len(np.unique(critical.outputs, axis=0)) == len(critical.outputs)
+    different = len(np.unique(worst_case.outputs, axis=0)) == len(worst_case.outputs)
     sums = different and np.allclose(np.exp(table).sum(axis=1), 1.0, rtol=1e-9)
-    return replace(critical, exhaustive=critical.exhaustive and bool(sums))
+    return replace(worst_case, exhaustive=worst_case.exhaustive and bool(sums))
 
 
 def _adds_up(
-    mechanism: Mechanism, part: Mechanism, critical: Critical, table: NDArray[np.float64]
+    mechanism: Mechanism, part: Mechanism, worst_case: WorstCase, table: NDArray[np.float64]
 ) -> bool:
-    """Whether the whole's law at ``copies`` critical outputs is the sum of the part's."""
-    copies, inner = critical.copies, part.output_shape
+    """Whether the whole's law at ``copies`` worst-case outputs is the sum of the part's."""
+    copies, inner = worst_case.copies, part.output_shape
     if mechanism.output_shape[len(mechanism.output_shape) - len(inner) :] != inner:
         return False
     if copies != math.prod(mechanism.output_shape[: len(mechanism.output_shape) - len(inner)]):
         return False
     if max(math.prod(mechanism.output_shape), math.prod(mechanism.domain.shape)) > _LARGEST:
         return True
-    chosen = np.random.default_rng(copies).integers(0, len(critical.outputs), size=(2, copies))
-    outputs = critical.outputs[chosen].reshape(2, *mechanism.output_shape)
-    for value, row in zip(critical.inputs, table, strict=True):
+    chosen = np.random.default_rng(copies).integers(0, len(worst_case.outputs), size=(2, copies))
+    outputs = worst_case.outputs[chosen].reshape(2, *mechanism.output_shape)
+    for value, row in zip(worst_case.inputs, table, strict=True):
         whole = mechanism.log_prob(outputs, np.broadcast_to(value, mechanism.domain.shape))
         if not np.allclose(whole, row[chosen].sum(axis=1), rtol=1e-9, atol=1e-9):
             return False

@@ -89,9 +89,9 @@ class Outputs:
         """
         if self.continuous:
             return None
-        critical = law.critical
-        told = critical is not None and critical.exhaustive and critical.part is None
-        outputs = critical.outputs if critical is not None and told else self.box()
+        worst_case = law.worst_case
+        told = worst_case is not None and worst_case.exhaustive and worst_case.part is None
+        outputs = worst_case.outputs if worst_case is not None and told else self.box()
         table = np.stack([law.guess(outputs, value) for value in inputs])
         if not sums_to_one(table):
             return None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.accountants.losses.hockey_stick import log_ratio
 from fedrec_auditor.accountants.statements.bound import Witness
 from fedrec_auditor.auditor.verification.exact.law import Law
 from fedrec_auditor.auditor.verification.exact.outputs import Outputs, by_simplicity, sums_to_one
@@ -73,8 +74,8 @@ class Ratio:
         more = [self.outputs.around(one, other, a, b)]
         if output is not None:
             more.append(np.asarray(output)[None])
-        if (critical := self.law.critical) is not None and critical.part is None:
-            more.append(critical.outputs)
+        if (worst_case := self.law.worst_case) is not None and worst_case.part is None:
+            more.append(worst_case.outputs)
         found = self._largest(a, b, drawn, laws, None)
         for outputs in more:
             guess = self._largest(a, b, outputs, self._laws(outputs, a, b), typical)
@@ -128,13 +129,13 @@ class Ratio:
 
     def witness(self, found: Found, note: str = "") -> Witness:
         """What was found, in words; no integral shows that a vector nobody drew can come at all."""
-        critical = self.law.critical
+        worst_case = self.law.worst_case
         if self.every is None and self.outputs.apart(found.output):
             unseen = "no draw was as far out: if none can be, log_prob must say so"
             note = f"{note}; {unseen}" if note else unseen
-        named = critical is not None and critical.part is None
-        name_input = critical.name_input if critical is not None and named else in_words
-        name_output = critical.name_output if critical is not None and named else in_words
+        named = worst_case is not None and worst_case.part is None
+        name_input = worst_case.name_input if worst_case is not None and named else in_words
+        name_output = worst_case.name_output if worst_case is not None and named else in_words
         return Witness(
             input_a=name_input(found.a),
             input_b=name_input(found.b),
@@ -158,11 +159,10 @@ class Ratio:
         counts = ~np.isneginf(one) & ~np.isnan(one) & ~np.isnan(other)
         if typical is not None:
             counts &= one >= typical - max(DEEPEST - self.claim, 0.0)
-        one, other = np.where(counts, one, 0.0), np.where(counts, other, 0.0)
-        least = np.where(np.isneginf(other), 0.0, other)
-        rounding = _ROUNDING_OF_SINGLES if in_singles(np.stack([one, least])) else _ROUNDING
-        ratios = one - other - rounding * np.maximum(np.abs(one), np.abs(least))
-        return np.where(counts, ratios, -np.inf)
+        one, other = np.where(counts, one, -np.inf), np.where(counts, other, 0.0)
+        sizes = np.nan_to_num(np.abs([one, other]), posinf=0.0)
+        rounding = _ROUNDING_OF_SINGLES if in_singles(sizes) else _ROUNDING
+        return np.asarray(log_ratio(one, other) - rounding * sizes.max(axis=0))
 
     def _largest(
         self,

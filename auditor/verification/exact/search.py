@@ -49,7 +49,7 @@ def exact_search(
     """No epsilon below this one holds at ``delta``, by the probabilities that ``mechanism`` claims.
 
     Exhaustive and exact where inputs and outputs are finitely many. Otherwise the largest ratio
-    among critical inputs and outputs, so far as the law confirms them, and whatever Hypothesis
+    among worst-case inputs and outputs, so far as the law confirms them, and whatever Hypothesis
     finds beyond; if that breaks the claim ``epsilon``, the witness is the simplest pair that does.
     At delta > 0 it is the hockey-stick divergence: by the mechanism's own curve, over all or many
     discrete outputs, or integrated from below where outputs are numbers.
@@ -92,8 +92,8 @@ def _at_zero(game: Ratio, space: Space, scope: Scope, seed: int) -> Bound:
 
     best, law = Found(value=0.0), game.law
     pairs = _pairs(space)
-    if not space.given and law.critical is not None and law.critical.part is None:
-        pairs += itertools.combinations(law.critical.inputs[:16], 2)
+    if not space.given and law.worst_case is not None and law.worst_case.part is None:
+        pairs += itertools.combinations(law.worst_case.inputs[:16], 2)
     for a, b in pairs:
         best = max(best, game.best(a, b), key=lambda found: found.value)
     size = max(space.size, math.prod(game.outputs.shape))
@@ -173,10 +173,10 @@ def _exhaustive(
 ) -> Bound:
     """All inputs by all outputs; the witness is the first pair that breaks the claim, if any."""
     listed = space.listed or []
-    critical = law.critical
-    named = critical is not None and critical.part is None
-    name_input = critical.name_input if critical is not None and named else in_words
-    name_output = critical.name_output if critical is not None and named else in_words
+    worst_case = law.worst_case
+    named = worst_case is not None and worst_case.part is None
+    name_input = worst_case.name_input if worst_case is not None and named else in_words
+    name_output = worst_case.name_output if worst_case is not None and named else in_words
 
     def bound(rows: list[int]) -> Bound:
         return Table(
@@ -195,7 +195,7 @@ def _exhaustive(
         if note and witness is not None:
             note += f"; the largest is that of {witness.input_a} against {witness.input_b}"
         witness = replace(shown.witness, note=note or shown.witness.note)
-    return replace(found, source=source, witness=witness)
+    return replace(found, source=source, witness=witness, tight=space.whole)
 
 
 def _first_pair(laws: NDArray[np.float64], limit: float) -> tuple[int, int] | None:
@@ -212,11 +212,15 @@ def _first_pair(laws: NDArray[np.float64], limit: float) -> tuple[int, int] | No
 
 
 def _known(law: Law, scope: Scope, delta: float) -> Bound | None:
-    """What the mechanism's own curve or its critical sets say, so far as its law confirms them."""
-    critical = law.critical
-    if delta > 0 and law.divergent is None and (critical is None or not critical.exhaustive):
+    """What the mechanism's own curve or worst-case sets say, so far as its law confirms them."""
+    worst_case = law.worst_case
+    if (
+        delta > 0
+        and law.privacy_curve is None
+        and (worst_case is None or not worst_case.exhaustive)
+    ):
         return None
-    if delta == 0 and critical is None:
+    if delta == 0 and worst_case is None:
         return None
     return exact_lower_bound(law.thing, scope, delta)
 
@@ -224,13 +228,13 @@ def _known(law: Law, scope: Scope, delta: float) -> Bound | None:
 def _larger(known: Bound | None, found: Bound) -> Bound:
     """The larger of two bounds; the one found where they agree, for its witness is the simplest.
 
-    Unless its probabilities are below the smallest double, where the critical pair of one copy says
-    the same in numbers.
+    Unless its probabilities are below the smallest double, where the worst-case pair of one copy
+    says the same in numbers.
     """
     if known is None:
         return found
     if known.epsilon > found.epsilon * (1 + 1e-9) + 1e-9:
-        said = "critical pair" if known.delta == 0 else known.source
+        said = "worst-case pair" if known.delta == 0 else known.source
         return replace(
             known,
             source=f"{said}; {found.source.replace('found', 'beyond', 1)}: {found.epsilon:.6g}",

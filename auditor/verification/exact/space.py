@@ -30,7 +30,8 @@ class Space:
     """Inputs of a law: ``strategy`` draws them, ``listed`` are all of them where that is known.
 
     ``shown`` are a few, to learn from what the outputs are like; ``ends`` the least and the
-    greatest of a domain, where finite. ``given`` says that the user named them.
+    greatest of a domain, where finite. ``given`` says that the user named them, ``whole`` that no
+    input of the domain is missing from ``listed``; a list is the domain of a law that has none.
     """
 
     strategy: SearchStrategy[Any]
@@ -38,6 +39,7 @@ class Space:
     shown: list[Any]
     ends: list[Any]
     given: bool
+    whole: bool
 
     @classmethod
     def of(cls, law: Law, inputs: Iterable[Any] | SearchStrategy[Any] | None, seed: int) -> Space:
@@ -61,13 +63,21 @@ class Space:
             if len(listed) < 2:
                 raise InputError(f"Expected at least 2 inputs, got {len(listed)}. Name a pair.")
             strategy = st.sampled_from(listed)
+        everything = listed if law.domain is None else _enumerated(law.domain)
         if listed is not None:
             count = min(_SHOWN, len(listed))
             shown = [listed[k] for k in np.linspace(0, len(listed) - 1, count).round().astype(int)]
         else:
             shown = _some(law, strategy, seed, inputs is None)
         return cls(
-            strategy=strategy, listed=listed, shown=shown, ends=ends, given=inputs is not None
+            strategy=strategy,
+            listed=listed,
+            shown=shown,
+            ends=ends,
+            given=inputs is not None,
+            whole=listed is not None
+            and everything is not None
+            and set(map(_spelled, everything)) <= set(map(_spelled, listed)),
         )
 
     @property
@@ -77,11 +87,11 @@ class Space:
 
 
 def _some(law: Law, strategy: SearchStrategy[Any], seed: int, whole: bool) -> list[Any]:
-    """Different inputs of a strategy, checked; of the ``whole`` domain, critical ones first."""
-    critical = law.critical
+    """Different inputs of a strategy, checked; of the ``whole`` domain, worst_case ones first."""
+    worst_case = law.worst_case
     seen: dict[Hashable, Any] = {}
-    if whole and critical is not None and critical.part is None:
-        seen = {identity(value): value for value in critical.inputs[:4]}
+    if whole and worst_case is not None and worst_case.part is None:
+        seen = {identity(value): value for value in worst_case.inputs[:4]}
 
     def look(value: Any) -> float:
         seen.setdefault(identity(law.check(value)), value)
@@ -100,6 +110,12 @@ def _ends(domain: Domain) -> list[Any]:
     """The inputs of least and of greatest entries, as far as they are finite."""
     ends = [end for end in (domain.low, domain.high) if math.isfinite(end)]
     return [np.full(domain.shape, end) if domain.shape else plain(end) for end in ends]
+
+
+def _spelled(value: Any) -> str:
+    """An input as text, numbers by their value: 1, 1.0 and True are one."""
+    array = np.asarray(value)
+    return repr((array.astype(float) if array.dtype.kind in "biuf" else array).tolist())
 
 
 def _enumerated(domain: Domain) -> list[Any] | None:

@@ -71,6 +71,7 @@ def per_user() -> tuple[Computed, ...]:
             what=f"longest gradient of a user of theta = 5 ratings in {table}, R = 5",
             claimed=theta * one,
             right=largest(_R, ratings=theta, joint=joint),
+            upper=True,
             how=f"as for one rating, {theta} of them: gradients in V are on rows of their own",
         )
         for table, one, joint in (
@@ -262,7 +263,7 @@ def pointwise() -> tuple[Computed, ...]:
 def divisor() -> tuple[Computed, ...]:
     """What division by a count of ratings does to noise."""
     system, n, m = HflSgdmf(), 94, 1682
-    few, more = (float(system.pace(n, m, ratings)) for ratings in (1, 2))
+    few, more = (float(system.step_scale(n, m, ratings)) for ratings in (1, 2))
     return (
         Computed(
             what="scale of the noise of a party with two ratings, beside one with one",

@@ -1,237 +1,200 @@
-"""Delimited: a large text file of rows, read a block at a time, without a Python object a row."""
+"""Delimited: a text file of rows, which pyarrow reads, and a line of it again for an error."""
 
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
+from pyarrow import csv as fast
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers
-from fedrec_auditor.targets.datasets.parts.lines import Column, broken
+from fedrec_auditor.targets.datasets.parts.block import Block, Column, Wanted, broken
 
 LINE = 2**20
 """Most bytes of a line."""
-WIDEST = 1024
-"""Most bytes of a field that is read as text."""
-DIGITS = 16
-NEWLINE, DOT, QUOTE = ord("\n"), ord("."), b'"'
-UNIT = b"\x1f"
-"""Separates fields of a block that had quotes; it does not occur in text."""
-_NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Delimited:
     """A file of rows of equally many fields, ``width`` or as many as its header has.
 
     ``read`` gives the file's bytes from the start, in blocks; ``place`` is its name in errors.
-    ``header`` says whether the first line is one. Every row is one line, so row i is line i + 1
-    (+ 1 with a header); a blank line is an error. Where ``quotes`` are allowed they are those of
-    RFC 4180, without ends of line inside. Memory: about fifty bytes for each field of a block.
+    ``header`` says whether the first line is one, or what it must be. Every row is one line, so row
+    i is line i + 1 (+ 1 with a header); a blank line is an error. Where ``quotes`` are allowed they
+    are those of RFC 4180, without ends of line inside.
     """
 
     place: str
     read: Callable[[], Iterator[bytes]]
-    separator: bytes
-    header: bool
+    separator: str
+    header: bool | str = False
     width: int | None = None
     quotes: bool = False
+    encoding: str = "utf-8"
 
     def names(self) -> tuple[str, ...]:
         """The names in the header; InputError if it is no text, or has a name twice."""
         line = next(self.read(), b"").partition(b"\n")[0].removeprefix(BOM).rstrip(b"\r")
         try:
             text = line.decode()
-            fields = next(csv.reader([text], delimiter=self.separator.decode(), strict=True), [])
+            fields = next(csv.reader([text], delimiter=self.separator, strict=True), [])
         except (UnicodeDecodeError, csv.Error) as error:
             raise broken(f"{self.place}, line 1", "names of columns", repr(line)) from error
         if not fields or len(set(fields)) < len(fields):
             raise broken(f"{self.place}, line 1", "names of columns that differ", text)
         return tuple(fields)
 
-    def blocks(self) -> Iterator[Block]:
-        """All rows in order, in blocks; InputError if there is none, or at the first bad line."""
+    def blocks(self, wanted: Wanted) -> Iterator[Block]:
+        """The ``wanted`` columns of all rows in order.
+
+        InputError if there is no row, or at the first line of another number of fields.
+        Memory: the bytes of a block that ``read`` gives, and once more of its wanted columns.
+        """
         width = self.width or len(self.names())
         row = 0
-        for data in self._whole_lines():
-            block = self._block(data, row, width)
+        for data in self._lines():
+            columns = self._quick(data, width, wanted) or self._slow(row, data, width, wanted)
+
+            def shown(offset: int, at: int, row: int = row, data: bytes = data) -> str:
+                line = data.split(b"\n")[offset]
+                return self._fields(row + offset, line, width, "replace")[at]
+
+            block = Block(row=row, wanted=wanted, columns=columns, place=self.line, shown=shown)
             yield block
-            row += len(block.ends)
-        if not row:
+            row += block.size
+
+    @cached_property
+    def rows(self) -> list[list[str]]:
+        """All rows as text; InputError with the line of the first that is not ``width`` fields."""
+        text = b"".join(self._lines())
+        if text == b"\n":
             raise broken(self.place, "at least one row", "an empty file")
+        width = self.width or len(self.names())
+        lines = enumerate(text[:-1].split(b"\n"))
+        return [self._fields(row, line, width) for row, line in lines]
 
     def line(self, row: int) -> str:
         """Where row ``row`` stands."""
-        return f"{self.place}, line {row + 1 + self.header}"
+        return f"{self.place}, line {row + 1 + bool(self.header)}"
 
-    def _whole_lines(self) -> Iterator[bytes]:
-        """Bytes that end with the end of a line, without the header, with Unix line ends."""
-        rest, skip = b"", self.header
-        for data in self.read():
-            head, end, tail = data.rpartition(b"\n")
-            lines, rest = (rest + head + end, tail) if end else (b"", rest + tail)
+    def error(self, row: int, expected: str, got: object) -> InputError:
+        """What was expected in a row, what came, and the remedy."""
+        return broken(self.line(row), expected, got)
+
+    def _lines(self) -> Iterator[bytes]:
+        """The rows' bytes, each piece with the end of a line at its end; Unix line ends."""
+        rest, header, empty = b"", self.header, True
+        for data in self._ended():
+            cut = data.rfind(b"\n") + 1
+            lines = b"".join((rest, memoryview(data)[:cut])) if cut else b""
+            rest = data[cut:] if cut else rest + data
             if len(rest) > LINE:
                 raise broken(self.place, f"lines of at most {LINE:,} bytes", "a longer one")
-            if skip and lines:
-                lines, skip = lines.partition(b"\n")[2], False
+            if b"\r" in lines:
+                lines = lines.replace(b"\r\n", b"\n")
+            if header and lines:
+                first, _, lines = lines.partition(b"\n")
+                if isinstance(header, str) and first != header.encode():
+                    got = first.decode("latin-1")
+                    raise broken(f"{self.place}, line 1", f"the header {header!r}", got)
+                header = False
             if lines:
-                yield lines.replace(b"\r\n", b"\n")
-        if rest and not skip:
-            yield rest.removesuffix(b"\r") + b"\n"
+                yield lines
+                empty = False
+        if empty:
+            raise broken(self.place, "at least one row", "an empty file")
 
-    def _block(self, data: bytes, row: int, width: int) -> Block:
-        separator = self.separator
-        if self.quotes and QUOTE in data:
-            data, separator = self._unquoted(data, row), UNIT
-        raw = np.frombuffer(data, dtype=np.uint8)
-        marks = np.flatnonzero((raw == separator[0]) | (raw == NEWLINE))
-        before = np.concatenate([[-1], marks[:-1]]) + 1
-        per_row = (width - 1) * len(separator) + 1
-        whole = marks.size % per_row == 0 and b"\0" not in data
-        if whole:
-            ends, starts = marks.reshape(-1, per_row), before.reshape(-1, per_row)
-            whole = bool((raw[ends[:, -1]] == NEWLINE).all())
-            whole = whole and not (raw[ends[:, :-1]] == NEWLINE).any()
-            if len(separator) == 2:  # between the two halves of a separator stands nothing
-                whole = whole and bool((ends[:, 1::2] == starts[:, 1::2]).all())
-                ends, starts = ends[:, ::2], starts[:, ::2]
-        if not whole:
-            raise self._misfit(data, row, width, separator)
-        return Block(file=self, row=row, data=raw, starts=starts, ends=ends)
+    def _ended(self) -> Iterator[bytes]:
+        """The file's bytes, with an end of line after the last."""
+        data = b"\n"
+        for data in self.read():
+            yield data
+        if not data.endswith(b"\n"):
+            yield b"\n"
 
-    def _unquoted(self, data: bytes, row: int) -> bytes:
-        """The same rows without quotes, their fields separated by ``UNIT``."""
-        rows = []
-        for offset, line in enumerate(data[:-1].split(b"\n")):
-            try:
-                text = line.decode()
-                fields = next(csv.reader([text], delimiter=self.separator.decode(), strict=True))
-            except (UnicodeDecodeError, csv.Error, StopIteration) as error:
-                where = self.line(row + offset)
-                raise broken(where, "a row with its quotes closed", repr(line)) from error
-            rows.append(UNIT.join(field.encode() for field in fields))
-        return b"\n".join(rows) + b"\n"
+    def _quick(self, data: bytes, width: int, wanted: Wanted) -> dict[int, pa.Array] | None:
+        """The wanted columns as pyarrow reads them; None where ``_slow`` might say otherwise.
 
-    def _misfit(self, data: bytes, row: int, width: int, separator: bytes) -> InputError:
-        """The error for the first line that has not ``width`` fields."""
-        offset, line = next(
-            (offset, line)
-            for offset, line in enumerate(data[:-1].split(b"\n"))
-            if not line
-            or b"\0" in line
-            or line.count(separator) != width - 1
-            or line.replace(separator, b"").count(separator[:1])
-        )
-        expected = f"{width} fields separated by {self.separator.decode()!r}"
-        shown = line.replace(UNIT, self.separator).decode("utf-8", "replace")
-        return broken(self.line(row + offset), expected, repr(shown)[1:-1])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """Rows of a file from ``row`` on: field c of row r is data[starts[r, c]:ends[r, c]]."""
-
-    file: Delimited
-    row: int
-    data: NDArray[np.uint8]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-
-    def whole(self, at: int, column: Column) -> NDArray[np.int64]:
-        """Field ``at`` of every row as a whole number; InputError at the first that is none."""
-        values, good = self._digits(at)
-        good &= (values >= column.low) & (values <= column.high)
-        if not good.all():
-            raise self.error(int(np.argmin(good)), at, str(column))
-        return values
-
-    def identify(self, at: int, what: str, found: Identifiers) -> None:
-        """Give field ``at`` of every row to ``found``; InputError at the first that is no text."""
-        values, good = self._digits(at)
-        length = self.ends[:, at] - self.starts[:, at]
-        if (good & ((self.data[self.starts[:, at]] != ord("0")) | (length == 1))).all():
-            found.add_numbers(values)  # as a computer writes them
-            return
-        words, places = np.unique(self.text(at, what), return_inverse=True)
-        listed = words.tolist()
-        for place, word in enumerate(listed):
-            try:
-                word.decode()
-            except UnicodeDecodeError as error:
-                raise self.error(int(np.argmax(places == place)), at, "UTF-8 text") from error
-        found.add_text(listed, places)
-
-    def decimals(
-        self, at: int, what: str, low: float = -np.inf, high: float = np.inf
-    ) -> NDArray[np.float64]:
-        """Field ``at`` as finite numbers in [low, high]; InputError at the first that is none.
-
-        Digits with one dot at most are read here, the nearest double each; the others one by one.
+        Numbers are read as such from plain digits and dots alone: pyarrow takes "0x1F" and " 5".
+        A separator of two characters is read as two, with nothing between them.
         """
-        start, end = self.starts[:, at], self.ends[:, at]
-        length = end - start
-        good = (length > 0) & (length < DIGITS)
-        values, places = np.zeros(len(start), dtype=np.int64), np.zeros(len(start), dtype=np.int64)
-        dotted = np.zeros(len(start), dtype=bool)
-        for k in range(min(int(length.max()), DIGITS)):
-            here = k < length
-            byte = self.data[np.minimum(start + k, self.data.size - 1)]
-            digit = byte - np.uint8(ord("0"))  # wraps round, so that all but digits exceed 9
-            number, dot = here & (digit <= 9), here & (byte == DOT)
-            good &= ~here | number | (dot & ~dotted)
-            values = np.where(number, values * 10 + digit, values)
-            places += number & dotted
-            dotted |= dot
-        numbers = values / 10.0**places
-        good &= length > dotted
-        for row in np.flatnonzero(~good):
-            field = self._field(int(row), at)
-            numbers[row] = float(field) if _NUMBER.fullmatch(field) else np.nan
-        fits = (numbers >= low) & (numbers <= high) & np.isfinite(numbers)
-        if not fits.all():
-            span = f" from {low:g} to {high:g}" if np.isfinite(low) and np.isfinite(high) else ""
-            raise self.error(int(np.argmin(fits)), at, f"a {what} (a number{span})")
-        return numbers
+        quotes, separator = self.quotes and b'"' in data, self.separator[0]
+        if b"\r" in data or b"\0" in data or (quotes and not _closed(data, separator)):
+            return None
+        numeric = b"0123456789.\n" + separator.encode()
+        plain = not data[:64].translate(None, numeric) and not data.translate(None, numeric)
+        step = len(self.separator)
+        names = [str(at) for at in range((width - 1) * step + 1)]
+        types = {name: pa.null() for at, name in enumerate(names) if at % step}
+        text = pa.string() if quotes else pa.binary()  # a line with quotes has to be UTF-8
+        for at, column in wanted.items():
+            types[names[at * step]] = column.type if plain and isinstance(column, Column) else text
+        texts = any(pa.types.is_binary(kind) or pa.types.is_string(kind) for kind in types.values())
+        try:
+            table = fast.read_csv(
+                pa.BufferReader(data),
+                fast.ReadOptions(column_names=names, block_size=2 * LINE),
+                fast.ParseOptions(
+                    delimiter=separator, quote_char=quotes and '"', ignore_empty_lines=texts
+                ),
+                fast.ConvertOptions(
+                    column_types=types, include_columns=list(types), null_values=[""]
+                ),
+            )
+        except pa.ArrowInvalid:
+            return None
+        columns = {at: table[names[at * step]].combine_chunks() for at in wanted}
+        gaps = any(column.null_count for column in columns.values())
+        if gaps or (texts and table.num_rows != data.count(b"\n")):
+            return None  # a blank line is a gap in numbers, and no row of texts
+        return {
+            at: column.view(pa.binary()) if pa.types.is_string(column.type) else column
+            for at, column in columns.items()
+        }
 
-    def text(self, at: int, what: str) -> NDArray[np.bytes_]:
-        """Field ``at`` as bytes; InputError if one is empty, too long, or no UTF-8."""
-        start, end = self.starts[:, at], self.ends[:, at]
-        length = end - start
-        if not ((length > 0) & (length <= WIDEST)).all():
-            bad = int(np.argmin((length > 0) & (length <= WIDEST)))
-            raise self.error(bad, at, f"a {what} of 1 to {WIDEST} bytes")
-        longest = int(length.max())
-        letters = np.zeros((len(start), longest), dtype=np.uint8)
-        for k in range(longest):
-            byte = self.data[np.minimum(start + k, self.data.size - 1)]
-            letters[:, k] = np.where(k < length, byte, 0)
-        return letters.view(f"S{longest}")[:, 0]
+    def _slow(self, row: int, data: bytes, width: int, wanted: Wanted) -> dict[int, pa.Array]:
+        """The wanted columns, line by line; InputError with the first line that breaks."""
+        rows = []
+        for offset, line in enumerate(data[:-1].split(b"\n"), row):
+            fields = self._fields(offset, line, width, "surrogateescape")
+            half = len(self.separator) == 2 and self.separator[0] in "".join(fields)
+            if b"\0" in line or half:
+                raise self._misfit(offset, line, width)
+            rows.append([field.encode("utf-8", "surrogateescape") for field in fields])
+        return {at: pa.array([fields[at] for fields in rows], pa.binary()) for at in wanted}
 
-    def error(self, row: int, at: int, expected: str) -> InputError:
-        """What was expected in a field, what came, and the remedy."""
-        got = self._field(row, at).decode("utf-8", "replace")
-        return broken(self.file.line(self.row + row), expected, got)
+    def _fields(self, row: int, line: bytes, width: int, errors: str = "strict") -> list[str]:
+        """The fields of one line; InputError if they are no text, or not ``width``."""
+        quoted = self.quotes and b'"' in line
+        try:
+            text = line.decode(self.encoding, "strict" if quoted else errors)
+            fields = text.split(self.separator)
+            if quoted:
+                fields = next(csv.reader([text], delimiter=self.separator, strict=True))
+        except (UnicodeDecodeError, csv.Error):
+            expected = f"{self.encoding} text"
+            expected = f"{expected} with its quotes closed" if quoted else expected
+            raise self.error(row, expected, line) from None
+        if len(fields) != width:
+            raise self._misfit(row, line, width)
+        return fields
 
-    def _digits(self, at: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Field ``at`` of every row as a number, and whether it is one to sixteen digits."""
-        start, end = self.starts[:, at], self.ends[:, at]
-        length = end - start
-        good = (length > 0) & (length <= DIGITS)
-        least, most = int(length.min()), min(int(length.max()), DIGITS)
-        values = np.zeros(len(end), dtype=np.int64)
-        for k in range(most):
-            digit = self.data[np.maximum(end - 1 - k, 0)] - np.uint8(ord("0"))
-            if k >= least:
-                digit[k >= length] = 0
-            good &= digit <= 9
-            values += digit * np.int64(10**k)
-        return values, good
+    def _misfit(self, row: int, line: bytes, width: int) -> InputError:
+        """The error for a line that has not ``width`` fields."""
+        expected = f"{width} fields separated by {self.separator!r}"
+        number = line.count(self.separator.encode()) + 1
+        return self.error(row, expected, f"{number} in {line.decode(self.encoding, 'replace')}")
 
-    def _field(self, row: int, at: int) -> bytes:
-        return self.data[self.starts[row, at] : self.ends[row, at]].tobytes()
+
+def _closed(data: bytes, separator: str) -> bool:
+    """Whether every quote in ``data`` starts or ends a field, or is one of two in a row."""
+    raw = np.frombuffer(b"\n" + data, dtype=np.uint8)
+    at = np.flatnonzero(raw == ord('"'))
+    edges = [ord(edge) for edge in (separator, "\n", '"')]
+    before, after = raw[at[::2] - 1], raw[at[1::2] + 1]
+    return at.size % 2 == 0 and bool(np.isin(before, edges).all() and np.isin(after, edges).all())

@@ -2,57 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
-
-from fedrec_auditor.targets.datasets.parts.unique import narrow, unique
 
 
 class Identifiers:
     """Collects one column, batch by batch; what comes out does not depend on the batches.
 
-    As long as all are whole numbers they are kept; at the first that is none all become text, and
-    each is numbered by its place among the distinct ones, sorted by bytes. Memory: 4 bytes a row (8
-    for numbers over 2^31), and one object for each distinct text.
+    If all are whole numbers they are kept; if one is not, all become text, and each is numbered by
+    its place among the distinct ones, sorted by bytes. Memory: 4 bytes a row (8 for numbers over
+    2^31), and the distinct texts of each batch.
     """
 
     def __init__(self) -> None:
-        self._parts: list[NDArray[Any]] = []
-        self._codes: dict[bytes, int] | None = None
+        self._parts: list[Any] = []
 
-    def add_numbers(self, numbers: NDArray[np.int64]) -> None:
-        """A batch that is all whole numbers."""
-        if self._codes is None:
-            self._parts.append(narrow(numbers))
-        else:
-            self._parts.append(self._coded(numbers))
-
-    def add_text(self, words: Sequence[bytes], places: NDArray[np.integer[Any]]) -> None:
-        """A batch of ``words[place]``; the words differ."""
-        if self._codes is None:
-            self._codes = {}
-            self._parts = [self._coded(part) for part in self._parts]
-        self._parts.append(self._known(words)[places])
+    def add(self, batch: pa.Array) -> None:
+        """A batch of whole numbers (int64), or a dictionary of binary."""
+        numbers = pa.types.is_integer(batch.type)
+        self._parts.append(pa.array(narrow(batch.to_numpy())) if numbers else batch)
 
     def finish(self) -> tuple[NDArray[np.int64], NDArray[np.int32], tuple[str, ...]]:
         """Identifiers, ascending; each row's place among them; the texts if they were texts."""
-        rows = np.concatenate(self._parts)
-        self._parts = []
-        if self._codes is None:
-            return *unique(rows), ()
-        words = sorted(self._codes)
+        parts, self._parts = self._parts, []
+        if all(pa.types.is_integer(part.type) for part in parts):
+            return *unique(np.concatenate([part.to_numpy() for part in parts])), ()
+        for at, part in enumerate(parts):
+            if pa.types.is_integer(part.type):
+                parts[at] = part.cast(pa.string()).cast(pa.binary()).dictionary_encode()
+        column = pa.chunked_array(parts).unify_dictionaries()
+        words = column.chunk(0).dictionary.to_pylist()
+        order = sorted(range(len(words)), key=words.__getitem__)
         rank = np.empty(len(words), dtype=np.int32)
-        rank[[self._codes[word] for word in words]] = np.arange(len(words))
-        texts = tuple(word.decode("utf-8", "replace") for word in words)
-        return np.arange(len(words)), rank[rows], texts
+        rank[order] = np.arange(len(words))
+        rows = rank[np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])]
+        texts = tuple(words[at].decode("utf-8", "replace") for at in order)
+        return np.arange(len(words)), rows, texts
 
-    def _coded(self, numbers: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
-        different, places = np.unique(numbers, return_inverse=True)
-        return self._known([str(number).encode() for number in different.tolist()])[places]
 
-    def _known(self, words: Sequence[bytes]) -> NDArray[np.int32]:
-        codes = self._codes if self._codes is not None else {}
-        return np.array([codes.setdefault(word, len(codes)) for word in words], dtype=np.int32)
+def unique(ids: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The ids that occur, ascending, and each id's place among them.
+
+    Without a sort where none is negative and the largest not much larger than their number.
+    """
+    if ids.min() < 0 or ids.max() > 4 * ids.size + 2**16:
+        present, inverse = np.unique(ids, return_inverse=True)
+        return present.astype(np.int64), inverse.astype(np.int32)
+    occurs = np.zeros(int(ids.max()) + 1, dtype=bool)
+    occurs[ids] = True
+    place = np.cumsum(occurs, dtype=np.int32) - np.int32(1)
+    return np.flatnonzero(occurs), place[ids]
+
+
+def narrow(numbers: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
+    """The same in four bytes each where they fit."""
+    fits = numbers.min() >= -(2**31) and numbers.max() < 2**31
+    return numbers.astype(np.int32) if fits else numbers

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.cache import located
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.cache import cache
-from fedrec_auditor.targets.datasets.parts.lines import Column, Lines
-from fedrec_auditor.targets.datasets.parts.unique import unique
+from fedrec_auditor.targets.datasets.parts.block import DIGITS, Column
+from fedrec_auditor.targets.datasets.parts.delimited import Delimited
+from fedrec_auditor.targets.datasets.parts.identifiers import unique
 
 LICENCE = (
     "MovieLens data are for research. Acknowledge them in publications (Harper and Konstan 2015, "
@@ -24,7 +25,6 @@ LICENCE = (
     "do not suggest that the University of Minnesota endorses you."
 )
 GENDERS = ("F", "M")
-AGE_GROUPS = ("under 35", "35 to 45", "over 45")
 GENRES = (
     "Action",
     "Adventure",
@@ -49,14 +49,7 @@ LARGE_GENRES = (*(g.replace("Children's", "Children") for g in GENRES[:11]), "IM
 """Genres of the data sets from 10M on."""
 OTHER_WORDS = {"Children's": "Children", "(no genres listed)": None}
 """What stands where a genre should, and what is meant."""
-_WHOLE = re.compile(r"[0-9]{1,16}")
 ID = Column(what="identifier")
-RATINGS = (
-    Column(what="user id"),
-    Column(what="item id"),
-    Column(what="rating", low=1, high=5),
-    Column(what="timestamp"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,37 +83,28 @@ class Pairs:
     where: Callable[[int], str]
 
 
-def age_group(age: int) -> int:
-    """Code in ``AGE_GROUPS``: 35 and 45 both belong to the middle (FedRec paper, Table I).
-
-    The table prints the outer groups as "under 45" and "over 35", which overlap; the groups that
-    do not are under 35 and over 45.
-    """
-    return (age >= 35) + (age > 45)
-
-
-def codes(table: Lines, column: int, categories: Sequence[str], what: str) -> NDArray[np.int64]:
+def codes(table: Delimited, column: int, categories: Sequence[str], what: str) -> NDArray[np.int64]:
     """Codes of one column of names; InputError with the line of the first unknown one."""
     known = {name: code for code, name in enumerate(categories)}
     result = []
-    for row, fields in enumerate(table.rows()):
+    for row, fields in enumerate(table.rows):
         if fields[column] not in known:
             raise table.error(row, f"{what}, one of {', '.join(categories)},", fields[column])
         result.append(known[fields[column]])
     return np.array(result)
 
 
-def whole(table: Lines, row: int, field: str, column: Column) -> int:
+def whole(table: Delimited, row: int, field: str, column: Column) -> int:
     """One field as a whole number of its column's range; InputError with its line."""
-    if not (_WHOLE.fullmatch(field) and column.low <= int(field) <= column.high):
+    if not (DIGITS.fullmatch(field.encode()) and column.low <= int(field) <= column.high):
         raise table.error(row, str(column), field)
     return int(field)
 
 
-def identifiers(table: Lines) -> NDArray[np.int64]:
+def identifiers(table: Delimited) -> NDArray[np.int64]:
     """The first column, whose entries must differ; InputError with the line of the first repeat."""
     seen: dict[int, int] = {}
-    for row, fields in enumerate(table.rows()):
+    for row, fields in enumerate(table.rows):
         key = whole(table, row, fields[0], ID)
         if key in seen:
             raise table.error(row, f"an identifier not yet on {table.line(seen[key])},", fields[0])
@@ -129,7 +113,7 @@ def identifiers(table: Lines) -> NDArray[np.int64]:
 
 
 def genre_flags(
-    table: Lines,
+    table: Delimited,
     column: int,
     names: tuple[str, ...],
     separator: str,
@@ -139,7 +123,7 @@ def genre_flags(
 
     ``others`` are words that mean a genre of another name, or none.
     """
-    flags = np.zeros((len(rows := table.rows()), len(names)), dtype=bool)
+    flags = np.zeros((len(rows := table.rows), len(names)), dtype=bool)
     places: dict[str, int | None] = {name: at for at, name in enumerate(names)}
     places |= {word: names.index(name) if name else None for word, name in (others or {}).items()}
     for row, fields in enumerate(rows):
@@ -151,37 +135,22 @@ def genre_flags(
     return flags
 
 
-def large_movies(table: Lines) -> Movies:
+def large_movies(table: Delimited) -> Movies:
     """The columns identifier, title, genre words of the data sets from 10M on."""
     return Movies(
         place=table.place,
         ids=identifiers(table),
-        titles=[fields[1] for fields in table.rows()],
+        titles=[fields[1] for fields in table.rows],
         genres=genre_flags(table, 2, LARGE_GENRES, "|", OTHER_WORDS),
         genre_names=LARGE_GENRES,
     )
 
 
-def fetch(name: str) -> InputError:
-    """The error for a data set that is not in the cache: where to get it, and the licence."""
-    return InputError(
-        f"Expected MovieLens {name[3:].upper()} in the cache, got nothing at {cache() / name} or "
-        f"{cache() / name}.zip. Fetch {name}.zip from "
-        f"https://grouplens.org/datasets/movielens/{name[3:]}/ and put it there, or give its path. "
-        + LICENCE
-    )
-
-
-def rated(table: Lines) -> Pairs:
-    """The four columns user, item, rating, timestamp of a ratings' file."""
-    numbers = table.numbers(RATINGS)
-    return Pairs(
-        users=numbers[:, 0],
-        items=numbers[:, 1],
-        ratings=numbers[:, 2].astype(np.float32),
-        timestamps=numbers[:, 3],
-        where=table.line,
-    )
+def place_of(path: Path | None, name: str) -> Path:
+    """``path``, else the data set's place in the cache; InputError says where to get the files."""
+    address = f"https://grouplens.org/datasets/movielens/{name[3:]}/"
+    remedy = f"Fetch {name}.zip from {address} and put it there, or give its path. {LICENCE}"
+    return located(path, name, f"MovieLens {name[3:].upper()}", remedy)
 
 
 def assemble(
@@ -220,13 +189,14 @@ def _order(
     row: NDArray[np.int32], column: NDArray[np.int32], n_items: int, pairs: Pairs, item: str
 ) -> NDArray[np.int64] | slice:
     """What puts the pairs in the order of rows, then columns; InputError if one stands twice."""
-    ahead = np.diff(row)
-    if ((ahead > 0) | ((ahead == 0) & (np.diff(column) > 0))).all():
-        return slice(None)
     key = row * np.int64(n_items) + column
-    order = np.argsort(key, kind="stable")
-    again = np.flatnonzero(np.diff(key[order]) == 0)
-    if again.size:
+    if (key[1:] > key[:-1]).all():
+        return slice(None)
+    order = np.argsort(key)
+    ordered = key[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        order = np.argsort(key, kind="stable")
+        again = np.flatnonzero(np.diff(key[order]) == 0)
         at = again[np.argmin(order[again + 1])]
         first, second = int(order[at]), int(order[at + 1])
         user, thing = pairs.users[second], f"{item} {pairs.items[second]}"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.parts.cache import cached
+from fedrec_auditor.targets.datasets.parts.block import broken
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.lines import Lines, broken
-from fedrec_auditor.targets.datasets.parts.movielens import assemble, fetch, large_movies
-from fedrec_auditor.targets.datasets.parts.ratings import HALF_STARS, pairs
+from fedrec_auditor.targets.datasets.parts.movielens import assemble, large_movies, place_of
+from fedrec_auditor.targets.datasets.parts.ratings import HALF_STARS, ITEM, TIME, USER, pairs
 from fedrec_auditor.targets.datasets.parts.source import Source
 
 FILES = ("ratings.csv", "movies.csv")
@@ -46,14 +46,12 @@ class MovielensCsv:
 
     def load(self, path: Path | None) -> Interactions:
         """Load from ``path``, else from the cache; InputError says where to get the files."""
-        place = path or cached(self.name)
-        if place is None:
-            raise fetch(self.name)
+        place = place_of(path, self.name)
         source = Source(place, self.name)
         movies = large_movies(
-            Lines(
+            Delimited(
                 place=source.place("movies.csv"),
-                data=source.pick((("movies.csv",),))["movies.csv"],
+                read=lambda: iter(source.pick((("movies.csv",),)).values()),
                 separator=",",
                 width=3,
                 header=",".join(MOVIES),
@@ -62,13 +60,13 @@ class MovielensCsv:
         )
         ratings = Delimited(
             place=source.place("ratings.csv"),
-            read=lambda: source.blocks("ratings.csv"),
-            separator=b",",
+            read=partial(source.blocks, "ratings.csv"),
+            separator=",",
             header=True,
         )
         if ratings.names() != RATINGS:
             got = ",".join(ratings.names())
             raise broken(f"{ratings.place}, line 1", f"the header {','.join(RATINGS)}", got)
-        table = pairs(ratings, scale=HALF_STARS, timed=True)
+        table = pairs(ratings, (USER, ITEM, HALF_STARS, TIME))
         name = self.called(place) or COUNTS.get(len(table.users), "MovieLens of unknown size")
         return assemble(name, None, movies, table)

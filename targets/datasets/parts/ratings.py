@@ -1,4 +1,4 @@
-"""Reading a large file of ratings into ``Pairs``, four numbers a row at most."""
+"""Reading a file of ratings into ``Pairs``, four numbers a row at most."""
 
 from __future__ import annotations
 
@@ -8,41 +8,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.datasets.parts.delimited import Block, Delimited
-from fedrec_auditor.targets.datasets.parts.lines import Column, broken
+from fedrec_auditor.targets.datasets.parts.block import NUMBER, SPACED, Block, Column, broken
+from fedrec_auditor.targets.datasets.parts.delimited import Delimited
+from fedrec_auditor.targets.datasets.parts.identifiers import narrow
 from fedrec_auditor.targets.datasets.parts.movielens import Pairs
-from fedrec_auditor.targets.datasets.parts.unique import narrow
 
 USER, ITEM, TIME = (Column(what=what) for what in ("user id", "item id", "timestamp"))
-HALF_STARS = (0.5, 5.0, 0.5)
+HALF_STARS = Column(what="rating", low=0.5, high=5, step=0.5, written=NUMBER)
+STARS = (
+    Column(what="user id", written=SPACED),
+    Column(what="item id", written=SPACED),
+    Column(what="rating", low=1, high=5, written=SPACED),
+    Column(what="timestamp", written=SPACED),
+)
+"""The columns of MovieLens 100K and 1M, whole numbers that may be written as others are."""
 
 
-def pairs(file: Delimited, *, scale: tuple[float, float, float], timed: bool) -> Pairs:
-    """The columns user, item, rating and, if ``timed``, timestamp; InputError with a bad line.
+def pairs(file: Delimited, wanted: tuple[Column, ...]) -> Pairs:
+    """The first columns: user, item, rating and, if four are ``wanted``, timestamp.
 
-    ``scale`` is the least rating, the largest, and their step. Memory: 20 bytes a row with
-    timestamps and 12 without (8 more for ids over 2^31), and once more for the largest column.
+    InputError with the first line that breaks. Memory: 20 bytes a row with timestamps and 12
+    without (8 more for ids over 2^31), and once more for the largest column.
     """
-    least, largest, step = scale
 
     def read(block: Block) -> tuple[NDArray[Any], ...]:
-        rating = block.decimals(2, "rating", least, largest)
-        off = rating / step != np.rint(rating / step)
-        if off.any():
-            what = f"a rating (a number from {least:g} to {largest:g} in steps of {step:g})"
-            raise block.error(int(np.argmax(off)), 2, what)
-        users, items = narrow(block.whole(0, USER)), narrow(block.whole(1, ITEM))
-        times = (block.whole(3, TIME),) if timed else ()
-        return users, items, rating.astype(np.float32), *times
+        users, items, ratings, *times = (block.numbers(at) for at in block.wanted)
+        ids = (narrow(ids.astype(np.int64, copy=False)) for ids in (users, items))
+        return *ids, ratings.astype(np.float32), *(time.astype(np.int64) for time in times)
 
-    users, items, ratings, *times = columns(file.blocks(), read)
+    users, items, ratings, *times = columns(file.blocks(dict(enumerate(wanted))), read)
     if len(users) >= 2**31:
         raise broken(file.place, "fewer than 2^31 rows", len(users))
     return Pairs(
         users=users,
         items=items,
         ratings=ratings,
-        timestamps=times[0] if timed else None,
+        timestamps=times[0] if times else None,
         where=file.line,
     )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO
 
@@ -176,6 +178,11 @@ class Source:
     def _missing(self, layouts: tuple[tuple[str, ...], ...]) -> InputError:
         choices = "; or ".join(", ".join(layout) for layout in layouts)
         return InputError(f"Expected {choices}; got {self.path}, which has no such set of files.")
+
+
+def pieces(data: bytes) -> Iterator[bytes]:
+    """``data``, block by block."""
+    return iter(partial(io.BytesIO(data).read, BLOCK), b"")
 
 
 def blocks(opened: Callable[[str], IO[bytes]], place: str) -> Iterator[bytes]:

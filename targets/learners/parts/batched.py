@@ -69,15 +69,15 @@ class _Block:
         self.halves: tuple[torch.Tensor, ...] = ()
         if self.work.deep:  # contiguous, for matrix products
             self.halves = tuple(part.contiguous() for part in self.p["mlp1.weight"].split(d, dim=2))
-        self.tilt = self._tensor(work.tilt[block]) if len(work.tilt) else None
-        self.tilt_halves: tuple[torch.Tensor, ...] = ()
-        if self.tilt is not None and self.work.deep:
-            self.tilt_halves = named(self.tilt, work.shapes)["mlp1.weight"].split(d, dim=2)
-        self.tilt_rows = None
-        if len(work.tilt_rows):
-            draws = work.tilt_rows[self.place]
+        self.linear_term = self._tensor(work.linear_term[block]) if len(work.linear_term) else None
+        self.linear_halves: tuple[torch.Tensor, ...] = ()
+        if self.linear_term is not None and self.work.deep:
+            self.linear_halves = named(self.linear_term, work.shapes)["mlp1.weight"].split(d, dim=2)
+        self.linear_rows = None
+        if len(work.linear_rows):
+            draws = work.linear_rows[self.place]
             draws[~self.real] = 0
-            self.tilt_rows = self._tensor(draws).view(n * width, d)
+            self.linear_rows = self._tensor(draws).view(n * width, d)
 
     def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, torch.float32)
@@ -90,8 +90,8 @@ class _Block:
         self.mean = torch.bmm(weight, self.z.view(n, width, d))[:, 0]
         self.shift = torch.zeros_like(self.mean)
         self.spent = torch.zeros_like(self.size)
-        if self.tilt_rows is not None:
-            self.mean_tilt = torch.bmm(weight, self.tilt_rows.view(n, width, d))[:, 0]
+        if self.linear_rows is not None:
+            self.mean_linear = torch.bmm(weight, self.linear_rows.view(n, width, d))[:, 0]
         for epoch in range(self.local.epochs):
             order = torch.from_numpy(draw_order(self.streams, self.sizes, epoch)).to(self.device)
             for start in range(0, width, batch):
@@ -108,8 +108,8 @@ class _Block:
         label, own = self.label[flat].view(n, b), self.own[flat].view(n, b)
         rows = self.z[flat].view(n, b, d)
         z = torch.addcmul(rows, label[:, :, None], self.shift[:, None])
-        if self.tilt_rows is not None:
-            z = z - (rate * self.spent)[:, None, None] * self.tilt_rows[flat].view(n, b, d)
+        if self.linear_rows is not None:
+            z = z - (rate * self.spent)[:, None, None] * self.linear_rows[flat].view(n, b, d)
         user, inner = self._user()
         if deep:
             from_user, from_item = self.halves
@@ -137,8 +137,8 @@ class _Block:
             moved = -rate * d_mean / self.held
             self.mean += moved - rate * torch.bmm(own[:, None], dz)[:, 0]
             self.shift += moved
-        if self.local.tilt:
-            self._tilt(real.sum(1) / self.size)
+        if self.local.linear_term:
+            self._linear_term(real.sum(1) / self.size)
 
     def _user(self) -> tuple[torch.Tensor, torch.Tensor]:
         """The user's embedding, and what its last layer is applied to."""
@@ -166,22 +166,24 @@ class _Block:
         p["user.E"].addcmul_(d_user[:, :, None], self.x[:, None], value=-rate)
         return d_mean
 
-    def _tilt(self, part: torch.Tensor) -> None:
+    def _linear_term(self, part: torch.Tensor) -> None:
         """The linear term of the share ``part`` (n,) of a device's examples."""
         rate = self.local.learning_rate
-        if self.tilt is not None:
-            self.theta -= (rate * part)[:, None] * self.tilt
-            for half, draws in zip(self.halves, self.tilt_halves, strict=True):
+        if self.linear_term is not None:
+            self.theta -= (rate * part)[:, None] * self.linear_term
+            for half, draws in zip(self.halves, self.linear_halves, strict=True):
                 half -= (rate * part)[:, None, None] * draws
-        if self.tilt_rows is not None:
+        if self.linear_rows is not None:
             self.spent += part
-            self.mean -= (rate * part)[:, None] * self.mean_tilt
+            self.mean -= (rate * part)[:, None] * self.mean_linear
 
     def _finish(self, n: int, width: int, d: int) -> None:
         z = self.z.view(n, width, d)
         z += self.label.view(n, width, 1) * self.shift[:, None]
-        if self.tilt_rows is not None:
-            z -= (self.local.learning_rate * self.spent)[:, None, None] * self.tilt_rows.view_as(z)
+        if self.linear_rows is not None:
+            z -= (self.local.learning_rate * self.spent)[:, None, None] * self.linear_rows.view_as(
+                z
+            )
         self.work.rows[self.place[self.real]] = z.cpu().numpy()[self.real]
         if self.halves:
             self.p["mlp1.weight"].copy_(torch.cat(self.halves, dim=2))

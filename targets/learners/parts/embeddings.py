@@ -37,8 +37,8 @@ class Embeddings(ABC):
 
     The MLP has one hidden layer of width d with ReLU: r = mlp2 ReLU(mlp1 (u (+) z_v)). The loss of
     a minibatch is the sum over its examples (equation 8 of the FedRec paper is a sum), the last
-    batch of an epoch holds what is left over; a linear term (``LocalTraining.tilt``) is shared
-    equally by all examples, so that an epoch adds it up once.
+    batch of an epoch holds what is left over; ``LocalTraining.linear_term`` is shared equally by
+    all examples, so that an epoch adds it up once.
     """
 
     dimension: int = 64
@@ -87,14 +87,14 @@ class Embeddings(ABC):
 
         In float32. Fused (numba) and batched (torch) training consume the same draws and agree to
         rounding; the fused result of a device is the same to the bit whatever the batch, the
-        batched one to rounding. InputError if the broadcast does not fit, or a tilt names what is
-        not there.
+        batched one to rounding. InputError if the broadcast does not fit, or a linear term names
+        a component that is not there.
         """
         model = self._received(broadcast, clients)
-        unknown = sorted(set(local.tilt) - set(model))
+        unknown = sorted(set(local.linear_term) - set(model))
         if unknown:
             raise InputError(
-                f"Expected tilts of {', '.join(model)}, got one of {', '.join(unknown)}. "
+                f"Expected linear terms of {', '.join(model)}, got one of {', '.join(unknown)}. "
                 "Name components of the model."
             )
         return train(model, clients, local, compute, neighbours=self.neighbours, deep=self.deep)

@@ -297,8 +297,8 @@ def train_fused(
     x: F32,
     theta: F32,
     rows: F32,
-    tilt: F32,
-    tilt_rows: F32,
+    linear_term: F32,
+    linear_rows: F32,
     neighbours: int,
     deep: bool,
     rate: np.float32,
@@ -308,8 +308,8 @@ def train_fused(
 
     ``theta`` holds E, W1, W2, b, then the MLP's weights and biases, as the learner has them. Device
     ``devices[i]`` has rows ``starts[i]`` to ``starts[i] + sizes[i]`` and visits them in
-    ``order[epoch, i]``. ``tilt`` has theta's shape, ``tilt_rows`` that of rows; either may have no
-    rows if there is no such term.
+    ``order[epoch, i]``. ``linear_term`` has theta's shape, ``linear_rows`` that of rows; either may
+    have no rows if there is no such term.
     """
     width, d = x.shape[1], rows.shape[1]
     z, dz = np.zeros((batch, d), np.float32), np.zeros((batch, d), np.float32)
@@ -321,13 +321,13 @@ def train_fused(
     z_u, inner, user = vectors[3], vectors[4], vectors[5]
     d_z_u, d_mean, d_user = vectors[6], vectors[7], vectors[8]
     taken, scratch = vectors[9], vectors[10]
-    drawn_z_u, drawn = np.zeros(d, np.float32), tilt_rows
+    drawn_z_u, drawn = np.zeros(d, np.float32), linear_rows
     mlp = d * width + (2 * d * d + d if neighbours == 2 else 0)
     for place in range(len(devices)):
         first, size = starts[place], sizes[place]
         own, mine = rows[first : first + size], positive[first : first + size]
-        if len(tilt_rows):
-            drawn = tilt_rows[first : first + size]
+        if len(linear_rows):
+            drawn = linear_rows[first : first + size]
         features, flat = x[devices[place]], theta[devices[place]]
         matrix_e = flat[: d * width].reshape(d, width)
         matrix_1, matrix_2, bias = from_user, from_user, scratch  # set where there are any
@@ -344,8 +344,8 @@ def train_fused(
         taken[:] = 0
         spent = np.float32(0)
         _apply(z_u, matrix_e, features)
-        if len(tilt):
-            drawn_e = tilt[devices[place]][: d * width].reshape(d, width)
+        if len(linear_term):
+            drawn_e = linear_term[devices[place]][: d * width].reshape(d, width)
             _apply(drawn_z_u, drawn_e, features)
         squared = np.float32(0)
         for k in range(width):
@@ -394,15 +394,21 @@ def train_fused(
                     z_u[k] -= rate * squared * d_z_u[k]
                 _move_rows(own, mean, shift, d_mean, dz, mine, visit, rate, part, neighbours)
                 share = np.float32(b) / np.float32(size)
-                if len(tilt_rows):
+                if len(linear_rows):
                     spent += share
                     for k in range(d):
                         mean[k] -= rate * share * mean_drawn[k]
-                if len(tilt):
+                if len(linear_term):
                     for k in range(d):
                         z_u[k] -= rate * share * drawn_z_u[k]
                     _move_linear(
-                        flat, from_user, from_item, tilt[devices[place]], mlp, deep, rate * share
+                        flat,
+                        from_user,
+                        from_item,
+                        linear_term[devices[place]],
+                        mlp,
+                        deep,
+                        rate * share,
                     )
 
         for h in range(d):
@@ -412,7 +418,7 @@ def train_fused(
             if mine[i]:
                 for k in range(d):
                     own[i, k] += shift[k]
-            if len(tilt_rows):
+            if len(linear_rows):
                 for k in range(d):
                     own[i, k] -= rate * spent * drawn[i, k]
         if deep:

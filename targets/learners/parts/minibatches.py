@@ -47,7 +47,7 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
     to devices times items, memory to ``_BLOCK`` keys and the result.
     """
     table, n_items = interactions.ratings, interactions.n_items
-    streams = streams.child(_NEGATIVES)
+    streams = streams.fold_in(_NEGATIVES)
     step = max(1, _BLOCK // max(1, n_items))
     sizes, ids, positive = [np.zeros(1, dtype=np.int64)], [], []
     for start in range(0, interactions.n_users, step):
@@ -79,23 +79,23 @@ def draw_order(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.int32]:
     Positions beyond a device's size stay where they are.
     """
     width = int(sizes.max(initial=0))
-    keys = _keys(streams.child(2 * epoch + 1), width)
+    keys = _keys(streams.fold_in(2 * epoch + 1), width)
     padding = np.arange(width) >= sizes[:, None]
     keys[padding] |= ~_LOW
     keys.sort(axis=1)
     return (keys & _LOW).astype(np.int32)
 
 
-def draw_tilt(
+def draw_linear_term(
     streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], name: str
 ) -> NDArray[np.float32]:
     """Coefficients of the linear term for one dense component, (n, *shape)."""
     shape = shapes[name]
-    draws = _tilt_streams(streams, shapes, name).laplace(int(np.prod(shape)))
-    return (local.tilt[name] * draws).astype(np.float32).reshape(len(streams), *shape)
+    draws = _linear_streams(streams, shapes, name).laplace(int(np.prod(shape)))
+    return (local.linear_term[name] * draws).astype(np.float32).reshape(len(streams), *shape)
 
 
-def draw_tilt_rows(
+def draw_linear_rows(
     streams: Streams,
     local: LocalTraining,
     shapes: dict[str, tuple[int, ...]],
@@ -105,14 +105,14 @@ def draw_tilt_rows(
     width = shapes["item"][1]
     owner = np.repeat(np.arange(len(streams)), examples.sizes)
     places = examples.ids.astype(np.int64)[:, None] * width + np.arange(width)
-    draws = _tilt_streams(streams, shapes, "item").laplace_at(owner[:, None], places)
-    return (local.tilt["item"] * draws).astype(np.float32)
+    draws = _linear_streams(streams, shapes, "item").laplace_at(owner[:, None], places)
+    return (local.linear_term["item"] * draws).astype(np.float32)
 
 
-def _tilt_streams(streams: Streams, shapes: dict[str, tuple[int, ...]], name: str) -> Streams:
-    return streams.child(2 * list(shapes).index(name) + 2)
+def _linear_streams(streams: Streams, shapes: dict[str, tuple[int, ...]], name: str) -> Streams:
+    return streams.fold_in(2 * list(shapes).index(name) + 2)
 
 
 def _keys(streams: Streams, count: int) -> NDArray[np.uint64]:
     """Distinct random keys (n, count) whose low bits are their position."""
-    return (streams.words(count) & ~_LOW) | np.arange(count, dtype=np.uint64)
+    return (streams.random_bits(count) & ~_LOW) | np.arange(count, dtype=np.uint64)

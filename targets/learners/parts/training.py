@@ -15,9 +15,9 @@ from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.learners.parts.minibatches import (
     draw_examples,
+    draw_linear_rows,
+    draw_linear_term,
     draw_order,
-    draw_tilt,
-    draw_tilt_rows,
 )
 from fedrec_auditor.targets.learners.parts.work import Neighbours, Work, named
 from fedrec_auditor.targets.streams import Streams
@@ -42,7 +42,7 @@ def train(
 ) -> dict[str, Component]:
     """Every device's model: touched rows of "item", all of the rest.
 
-    Memory: the result (twice with a tilt), and what one block of devices needs.
+    Memory: the result (twice with a linear term), and what one block of devices needs.
     """
     shapes = {name: array.shape for name, array in model.items()}
     streams = clients.streams
@@ -60,9 +60,9 @@ def train(
         examples=examples,
         theta=np.repeat(first[None], len(clients), axis=0),
         rows=model["item"][examples.ids],
-        tilt=_tilt(streams, local, shapes, dense),
-        tilt_rows=draw_tilt_rows(streams, local, shapes, examples)
-        if "item" in local.tilt
+        linear_term=_linear_term(streams, local, shapes, dense),
+        linear_rows=draw_linear_rows(streams, local, shapes, examples)
+        if "item" in local.linear_term
         else nothing,
     )
     if _kernel(work, compute) == "numba":
@@ -84,14 +84,14 @@ def train(
     return {name: out[name] for name in model}
 
 
-def _tilt(
+def _linear_term(
     streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], dense: list[str]
 ) -> NDArray[np.float32]:
-    if not set(local.tilt) & set(dense):
+    if not set(local.linear_term) & set(dense):
         return np.zeros((0, 0), dtype=np.float32)
     parts = [
-        draw_tilt(streams, local, shapes, name).reshape(len(streams), -1)
-        if name in local.tilt
+        draw_linear_term(streams, local, shapes, name).reshape(len(streams), -1)
+        if name in local.linear_term
         else np.zeros((len(streams), int(np.prod(shapes[name]))), dtype=np.float32)
         for name in dense
     ]
@@ -133,8 +133,8 @@ def _train_fused(work: Work, compute: Compute) -> None:
             work.features,
             work.theta,
             work.rows,
-            work.tilt,
-            work.tilt_rows,
+            work.linear_term,
+            work.linear_rows,
             int(work.neighbours),
             work.deep,
             np.float32(local.learning_rate),

@@ -29,7 +29,7 @@ class Work:
 
     ``neighbours`` and ``deep`` say which model it is, ``shapes`` which components it has.
     ``theta`` (n, P) has all but the item rows, a component after the other; ``rows`` (nnz, d) the
-    touched item rows. ``tilt`` and ``tilt_rows`` have the same shapes, or no rows.
+    touched item rows. ``linear_term`` and ``linear_rows`` have the same shapes, or no rows.
     """
 
     neighbours: Neighbours
@@ -41,8 +41,8 @@ class Work:
     examples: Examples
     theta: NDArray[np.float32]
     rows: NDArray[np.float32]
-    tilt: NDArray[np.float32]
-    tilt_rows: NDArray[np.float32]
+    linear_term: NDArray[np.float32]
+    linear_rows: NDArray[np.float32]
 
     @property
     def dimension(self) -> int:

@@ -12,7 +12,7 @@ from scipy.special import erfcx, ndtr
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -97,11 +97,11 @@ class NormalCurve(ABC):
     def mu(self) -> float:
         """Largest distance between the laws of two inputs, in standard deviations."""
 
-    def critical(self) -> Critical | None:
+    def worst_case(self) -> WorstCase | None:
         """None: the log-ratio has no bound."""
         return None
 
-    def divergence(self, epsilon: float) -> float:
+    def delta(self, epsilon: float) -> float:
         """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), for the worst pair and exactly so."""
         return gaussian_divergence(self.mu, epsilon)
 

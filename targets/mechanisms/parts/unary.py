@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.categories import (
     categories_domain,
     check_categories,
     one_hot,
 )
-from fedrec_auditor.targets.mechanisms.parts.coins import bernoulli
+from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon
 
 if TYPE_CHECKING:
@@ -89,9 +89,9 @@ class Unary(ABC):
                 / np.float64(1.0 - self.missed - self.invented)
             )
 
-    def critical(self) -> Critical:
+    def worst_case(self) -> WorstCase:
         """Two categories and their two bits: the others say nothing, and all pairs are alike."""
-        return Critical(
+        return WorstCase(
             inputs=np.array([0, 1]),
             outputs=np.array(list(itertools.product([False, True], repeat=2))),
             part=None if self.categories == 2 else replace(self, categories=2),

@@ -89,7 +89,7 @@ class Noisy(Kept, ABC):
             name: Randomized(
                 component,
                 self.noise(name.partition(".")[0]),
-                clients.streams.child(zlib.crc32(name.encode())),
+                clients.streams.fold_in(zlib.crc32(name.encode())),
             )
             for name, component in upload.items()
         }

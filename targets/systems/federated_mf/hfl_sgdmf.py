@@ -84,7 +84,7 @@ class HflSgdmf(NoisyHorizontal):
                     note="All ratings of a user: per rating nothing is trimmed.",
                 )
             )
-        if self.faithful:
+        if self.as_published:
             note = (
                 f"Proposition 3 has T' = {self.local_steps} steps where {self.steps} are taken "
                 f"(section 5.3)."
@@ -100,7 +100,7 @@ class HflSgdmf(NoisyHorizontal):
         From below, see ``_horizontal_laws``: a rating that turns its user's embedding, or a user
         who comes and goes. None where repaired, for other changes, and from other vantages.
         """
-        plain = self.faithful and self.noise_multiplier > 0 and scope.vantage is Vantage.SERVER
+        plain = self.as_published and self.noise_multiplier > 0 and scope.vantage is Vantage.SERVER
         if not plain or scope.adjacency is not Adjacency.ADD_REMOVE:
             return None
         training = Training(
@@ -125,7 +125,7 @@ class HflSgdmf(NoisyHorizontal):
 
     @property
     def _why(self) -> str:
-        if not self.faithful:
+        if not self.as_published:
             return self.mended
         if self.unit == "rating":
             return (

@@ -76,7 +76,7 @@ class HflSynsgd(NoisyHorizontal):
             ),
             source=f"{PAPER}, section 5.3 (HFL-synSGD), by the accounting of section 5.2",
         )
-        if not self.faithful:
+        if not self.as_published:
             note = self.mended
         elif self.unit == "rating":
             note = (
@@ -99,7 +99,7 @@ class HflSynsgd(NoisyHorizontal):
             rated, slope, moved = self._one(party, items, drawn.places, drawn.rows)
             if self.joint:
                 rate = rate_at(number, self.steps, self.learning_rate)
-                size = np.float32(rate * party.pace * party.weight)
+                size = np.float32(rate * party.step_scale * party.weight)
                 rows = np.unique(drawn.rows)
                 party.users = party.users.copy()
                 party.users[rows] = project(party.users[rows] - size * moved[rows], self.bound)
@@ -117,7 +117,7 @@ class HflSynsgd(NoisyHorizontal):
     def merge(self, items: Floats, sent: Component, parties: list[Party], number: int) -> Floats:
         """A step on the weighted mean of what the parties sent, then the projection."""
         sums = sent.dense(np.arange(len(sent)))
-        scales = np.array([[party.weight, party.pace] for party in parties]).T
+        scales = np.array([[party.weight, party.step_scale] for party in parties]).T
         step = rate_at(number, self.steps, self.learning_rate) * scales[0] * scales[1]
         moved = items - np.tensordot(step.astype(np.float32), sums, 1)
         return project(np.asarray(moved, np.float32), self.bound)
@@ -127,7 +127,7 @@ class HflSynsgd(NoisyHorizontal):
     ) -> Component:
         """First messages of parties of one user each: (n, m, p)."""
         ratings, users = self._prepared(full, first, streams)
-        kept = self.local(1.0).single_draws(ratings, streams.child(_ROWS), 1).places
+        kept = self.local(1.0).single_draws(ratings, streams.fold_in(_ROWS), 1).places
         batch = RatingBatch.thinned(ratings, kept)
         error = batch.errors(users, items)
         rows = np.repeat(np.arange(len(users)), np.diff(batch.ratings.indptr))

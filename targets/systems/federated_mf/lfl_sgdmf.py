@@ -64,13 +64,12 @@ class LflSgdmf(LocalMf):
 
     sigma is z 2 R^(3/2); ``noise_multiplier`` z = 12 makes the claim about 1 at T = 10 and
     ``delta``, neither printed. ``omega`` is the tolerated share of dropouts, ``dropout`` their real
-    share in each of the two rounds; a dropped device is in the sum or not at all.
-    ``colluding`` is the share of users who tell the server their noise (they stay in both rounds),
-    ``overstated`` what a lying server says |U1| is, in units of the truth: devices believe it and
-    add as much less noise. The paper has neither.
-    ``faithful`` is the paper. Repaired, xi is made of two independent parts and the device sends
-    back one of them: the same messages and final noise, and nothing more to learn from an honest
-    server's number.
+    share in each of the two rounds; a dropped device is in the sum or not at all. ``colluding`` is
+    the share of users who tell the server their noise (they stay in both rounds), ``overstated``
+    what a lying server says |U1| is, in units of the truth: devices believe it and add as much less
+    noise. The paper has neither. ``as_published`` is the paper. Repaired, xi is made of two
+    independent parts and the device sends back one of them: the same messages and final noise, and
+    nothing more to learn from an honest server's number.
 
     The paper forgets the projection of V, without which no gradient is bounded: the server
     projects, and so does each device what it receives. A user without ratings sends noise.
@@ -83,7 +82,7 @@ class LflSgdmf(LocalMf):
     dropout: float = 0.0
     colluding: float = 0.0
     overstated: float = 1.0
-    faithful: bool = True
+    as_published: bool = True
 
     # The paper's symbols on the command line; sigma there is in units of the sensitivity.
     aliases = MappingProxyType({"sigma": "noise_multiplier", "T": "rounds"})
@@ -92,7 +91,7 @@ class LflSgdmf(LocalMf):
         super().__post_init__()
         check_settings(self, noise_multiplier=not_negative, delta=proper_share, omega=proper_share)
         check_settings(self, dropout=share_or_none, colluding=share_or_none)
-        check_settings(self, overstated=positive, faithful=boolean)
+        check_settings(self, overstated=positive, as_published=boolean)
         if self.overstated < 1.0:
             raise InputError(
                 f"Expected overstated >= 1, got overstated={self.overstated!r}. "
@@ -147,7 +146,7 @@ class LflSgdmf(LocalMf):
             "Round 1 shows the sum with its first noise, and round 2 sends that noise, blurred, in "
             "the clear: of sigma^2 the server does not know only 1/(2 - omega) without dropouts. "
             "The bound has V at its worst in every round, as the theorem must."
-            if self.faithful
+            if self.as_published
             else "Repaired: given what is sent back, the sum tells no more than the result."
         )
         asked = (
@@ -203,7 +202,7 @@ class LflSgdmf(LocalMf):
             omega=self.omega,
             dropout=self.dropout,
             count=count,
-            repaired=not self.faithful,
+            repaired=not self.as_published,
             colluding=self._colluding(n),
             overstated=self.overstated,
         )
@@ -220,7 +219,7 @@ class LflSgdmf(LocalMf):
         n = population.n_users
         if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
             before, after = self.shares(n, self._told(n))
-            left = after if not self.faithful else 1.0 / (1.0 / before + 1.0 / after)
+            left = after if not self.as_published else 1.0 / (1.0 / before + 1.0 / after)
         else:
             left = self._left(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
@@ -243,7 +242,7 @@ class LflSgdmf(LocalMf):
         items = project(model["items"], self.bound)
         counts = np.diff(ratings.indptr)
         rated = np.flatnonzero(counts)
-        draw = streams.take(rated).child(_RATING).uniform(1)[:, 0]
+        draw = streams.take(rated).fold_in(_RATING).uniform(1)[:, 0]
         place = ratings.indptr[rated] + (draw * counts[rated]).astype(np.int64)
         j, u = ratings.indices[place], users[rated]
         error = np.einsum("ij,ij->i", u, items[j]) - ratings.data[place]
@@ -261,7 +260,7 @@ class LflSgdmf(LocalMf):
         )
         shares = self.shares(int(model["users"]), int(model["survivors"]))
         before, after = (self.sigma * math.sqrt(share) for share in shares)
-        second = Replacement(before, after, not self.faithful)
+        second = Replacement(before, after, not self.as_published)
         return {
             "update": Randomized(gradient, Masked(before), streams),
             "replacement": Randomized(nothing, second, streams),
@@ -314,7 +313,7 @@ class LflSgdmf(LocalMf):
 
         With everybody there, or at the worst dropouts.
         """
-        result = not joint or not self.faithful
+        result = not joint or not self.as_published
         if self.dropout == 0:
             shares = self._shares(n_users)
             return shares.result if result else shares.variance
@@ -333,7 +332,7 @@ class LflSgdmf(LocalMf):
             replaced=n_users,
             colluding=self._colluding(n_users),
             announced=self._told(n_users),
-            repaired=not self.faithful,
+            repaired=not self.as_published,
         )
 
     def _joint(self, n_users: int, distance: float) -> NoiseReplacement:
@@ -344,7 +343,7 @@ class LflSgdmf(LocalMf):
             omega=self.omega,
             masked=n_users,
             replaced=n_users,
-            repaired=not self.faithful,
+            repaired=not self.as_published,
             colluding=self._colluding(n_users),
             announced=self._told(n_users),
         )

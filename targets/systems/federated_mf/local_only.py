@@ -67,7 +67,7 @@ class LocalOnly(LoneParties):
 
 def sampling_note(settings: LoneParties) -> str:
     """Why the sampling does not buy what the claim says, if it does not."""
-    if not settings.faithful:
+    if not settings.as_published:
         return f"Repaired: every {settings.unit} is sampled by itself."
     if settings.unit == "rating":
         return (

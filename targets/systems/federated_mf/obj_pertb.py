@@ -59,10 +59,10 @@ class ObjPertb(System):
     curator's variant and what is named here are assumed.
 
     The proof takes U for given, but U is made of the same ratings without noise, and moves with
-    them: nothing is proved of the method as it is (``faithful``). Repaired, U is random and public;
-    then b is a linear function of V, whose slope does not depend on values, and epsilon holds
-    exactly for the value of a rating that is there in any case. For whether it is there nothing
-    holds: the change 2u(x - u.v) grows with v.
+    them: nothing is proved of the method as it is (``as_published``). Repaired, U is random and
+    public; then b is a linear function of V, whose slope does not depend on values, and epsilon
+    holds exactly for the value of a rating that is there in any case. For whether it is there
+    nothing holds: the change 2u(x - u.v) grows with v.
     """
 
     factors: int = 20
@@ -72,7 +72,7 @@ class ObjPertb(System):
     sweeps: int = 10
     unit: str = "rating"
     trim: int = 10
-    faithful: bool = True
+    as_published: bool = True
 
     paper = PAPER
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
@@ -81,7 +81,7 @@ class ObjPertb(System):
         check_settings(self, factors=whole, sweeps=whole, trim=whole)
         check_settings(self, bound=scale, epsilon=positive, regularization=positive)
         check_choice(self, "unit", UNITS)
-        check_settings(self, faithful=boolean)
+        check_settings(self, as_published=boolean)
 
     def questions(self, population: Population) -> tuple[Question, ...]:
         """Epsilon for a value; and under the adjacency of the paper that compares with it."""
@@ -104,7 +104,7 @@ class ObjPertb(System):
                 note=(
                     "The user embeddings are computed from the ratings without noise, and item "
                     "embeddings from them: the proof takes them for given."
-                    if self.faithful
+                    if self.as_published
                     else "Repaired: user embeddings are random and public."
                     if self.unit == "rating"
                     else "User embeddings are random and public, yet other users have rated other "
@@ -126,7 +126,7 @@ class ObjPertb(System):
         from dp_accounting import NonPrivateDpEvent
 
         value = scope.unit is Unit.RATING and scope.adjacency is Adjacency.REPLACE
-        if self.faithful or not value or scope.horizon is Horizon.REPORT:
+        if self.as_published or not value or scope.horizon is Horizon.REPORT:
             return NonPrivateDpEvent()
         return PureDpEvent(self._share)
 
@@ -163,7 +163,7 @@ class ObjPertb(System):
         m = profiles.n_items
         ratings = explicit(profiles.take(owners), self.bound)
         if self.unit == "user":
-            ratings = trim(ratings, self.trim, streams.child(3))
+            ratings = trim(ratings, self.trim, streams.fold_in(3))
         sent = np.empty((len(owners), m, self.factors), dtype=np.float32)
         width = max(1, _NUMBERS // max(1, m * self.factors**2))
         for low in range(0, len(owners), width):
@@ -196,18 +196,18 @@ class ObjPertb(System):
         (n, m), p, count = ratings.shape, self.factors, len(streams)
         each = m // count * p
         ridge = self.regularization * np.eye(p)
-        if self.faithful:
-            items = streams.child(0).normal(each).reshape(m, p)
+        if self.as_published:
+            items = streams.fold_in(0).normal(each).reshape(m, p)
             for _ in range(self.sweeps):
                 users = clip_norm(_least_squares(ratings, items, ridge), 1.0)
                 items = _least_squares(ratings.T.tocsr(), users, ridge)
         else:
-            drawn = streams.child(0).normal(n // count * p).reshape(n, p)
+            drawn = streams.fold_in(0).normal(n // count * p).reshape(n, p)
             users = drawn / np.sqrt(np.square(drawn).sum(axis=1, keepdims=True))
-        draws = streams.child(1).normal(each).reshape(m, p)
+        draws = streams.fold_in(1).normal(each).reshape(m, p)
         direction = draws / np.sqrt(np.square(draws).sum(axis=1, keepdims=True))
         # A norm of density r^(p-1) exp(-epsilon r/2R): a sum of p exponentials.
-        steps = -np.log(streams.child(2).uniform(each)).reshape(m, p)
+        steps = -np.log(streams.fold_in(2).uniform(each)).reshape(m, p)
         noise = direction * (2.0 * self.bound / self._share * steps.sum(axis=1))[:, None]
         items = _least_squares(ratings.T.tocsr(), users, ridge, noise)
         return users.astype(np.float32), items.astype(np.float32)

@@ -61,7 +61,7 @@ class VflSgdmf(NoisyParties, VerticalMf):
         From below, and where every step is sent (T' = 1) and item embeddings hardly move from where
         they begin. None else, where repaired, for other changes, and from other vantages.
         """
-        plain = self.faithful and self.noise_multiplier > 0 and scope.vantage is Vantage.SERVER
+        plain = self.as_published and self.noise_multiplier > 0 and scope.vantage is Vantage.SERVER
         plain = plain and self.unit == "rating" and self.local_steps == 1
         plain = plain and self.split == "random" and scope.horizon is Horizon.TRAINING
         one = scope.unit in (Unit.RATING, Unit.INTERACTION)
@@ -101,7 +101,7 @@ class VflSgdmf(NoisyParties, VerticalMf):
                 "Whole rows are sampled: the user's other ratings show whether the row of this one "
                 "was drawn, so that sampling does not amplify for a single rating. "
                 f"{COUNTED}"
-                if self.faithful
+                if self.as_published
                 else "Repaired: every rating is sampled by itself."
             )
             published = "What the published embeddings alone give away."
@@ -143,7 +143,7 @@ class VflSgdmf(NoisyParties, VerticalMf):
                     + (
                         "And a fixed number of rows is drawn, for which the moments accountant of "
                         f"rows drawn by themselves proves nothing. {COUNTED}"
-                        if self.faithful
+                        if self.as_published
                         else ""
                     )
                 ).strip(),

@@ -64,6 +64,11 @@ class Fcf(Unperturbed, ImplicitMf):
             gradient = RankOne(gradient.vectors[users], gradient.items, gradient.corrections[users])
         return Uploads(users, {"gradient": gradient})
 
+    def vectors_behind(self, uploads: Uploads) -> Floats | None:
+        """The vectors of the stored gradients."""
+        gradient = uploads.components["gradient"]
+        return gradient.vectors.astype(np.float64) if isinstance(gradient, RankOne) else None
+
     def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
         """Equations 6 and 7 on the sum over users."""
         return self.ascend(items, uploads.components["gradient"].total(), 2.0)

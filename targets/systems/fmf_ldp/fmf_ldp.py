@@ -24,7 +24,7 @@ from fedrec_auditor.targets.components import Floats, Reports
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
-from fedrec_auditor.targets.mechanisms.parts.coins import unit
+from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
 from fedrec_auditor.targets.settings import check_settings, share_or_none, usual
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Challenge, Population, Question
@@ -222,7 +222,7 @@ class FmfLdp(Reporting, ImplicitMf):
     ) -> Uploads:
         """Algorithm 1, k times a message: component "reports".
 
-        Every profile is solved once, whatever ``size``. A message's coins are 3 k words of its own
+        Every profile is solved once, whatever ``size``. A message draws 3 k words of its own
         stream: k coordinates, k flips, k corners. Beside the reports and a block of messages,
         memory does not grow.
         """
@@ -236,7 +236,7 @@ class FmfLdp(Reporting, ImplicitMf):
         step = max(1, _BLOCK // (len(items) + 16 * k))
         for start in range(0, len(users), step):
             block = slice(start, start + step)
-            draws = unit(Streams(streams.seeds[block]).words(3 * k))
+            draws = unit(Streams(streams.seeds[block]).random_bits(3 * k))
             index[block] = drawn = randomizer.coordinates_at(draws[:, :k])
             entries = self._entries(profiles.ratings, vectors, items, users[block, None], drawn)
             positive[block] = randomizer.bits_at(

@@ -42,10 +42,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """How a training ends: what everybody gets, and what scoring on the devices needs."""
+    """How a training ends: what everybody gets, and what scoring on the devices needs.
+
+    ``user_vectors`` (n_users, F) are those behind the last round's uploads, where they are kept.
+    """
 
     release: Broadcast | None
     arrays: Mapping[str, Any]
+    user_vectors: Floats | None = None
 
 
 Training = Generator[Round | None, Round | None, Trained]
@@ -144,7 +148,11 @@ class System(ABC):
         transcript = Transcript(
             public=self.public(interactions), rounds=tuple(rounds), release=trained.release
         )
-        return Run(transcript=transcript, model=Model(arrays=trained.arrays))
+        return Run(
+            transcript=transcript,
+            model=Model(arrays=trained.arrays),
+            user_vectors=trained.user_vectors,
+        )
 
     @property
     def length(self) -> int:

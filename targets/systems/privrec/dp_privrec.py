@@ -51,11 +51,11 @@ class DpPrivRec(PrivRec):
     learnt, though Figures 3 and 4 show a loss of 10%. Devices whose training explodes under such
     weights return no change.
 
-    ``faithful`` is what is printed. There b is computed after clipping (lines 22 and 23), where it
-    is 1 whatever the change, as long as S > 0: S drifts down by alpha4 (1 - gamma) a round until
-    it passes zero; there changes are scaled by a negative number, b is 0, and S turns back. And
-    the noise is added after the step size (line 9), so that a larger step is not paid for.
-    ``faithful=False`` repairs both: b is computed before clipping, the step size multiplies the
+    ``as_published`` is what is printed. There b is computed after clipping (lines 22 and 23), where
+    it is 1 whatever the change, as long as S > 0: S drifts down by alpha4 (1 - gamma) a round until
+    it passes zero; there changes are scaled by a negative number, b is 0, and S turns back. And the
+    noise is added after the step size (line 9), so that a larger step is not paid for.
+    ``as_published=False`` repairs both: b is computed before clipping, the step size multiplies the
     noise too, and S stays at 0 or above.
     """
 
@@ -66,7 +66,7 @@ class DpPrivRec(PrivRec):
     quantile: float = 0.9
     balance: float = 0.7
     clip_rate: float = 1.0
-    faithful: bool = True
+    as_published: bool = True
 
     reported = ()  # Figures 3 and 4 have no numbers; the text says "within 10%" of PrivRec
 
@@ -104,7 +104,7 @@ class DpPrivRec(PrivRec):
         }
         # After clipping the norm is min(norm, |S|), which is at most S unless S is negative. Said
         # without computing that norm, whose rounding would make b say something.
-        fits = np.full(len(lengths), bound >= 0) if self.faithful else ~over
+        fits = np.full(len(lengths), bound >= 0) if self.as_published else ~over
         parts[BIT] = Dense(fits.astype(np.float32))
         return Uploads(sent.users, parts)
 
@@ -114,7 +114,7 @@ class DpPrivRec(PrivRec):
         """Lines 8 to 11. The noise is the server's: it is in the next broadcast, in no upload."""
         bound, m = float(model[CLIP]), max(len(uploads.users), 1)
         scale = abs(bound) * 2.0 * self.multiplier / m / math.sqrt(1.0 - self.balance)
-        if not self.faithful:
+        if not self.as_published:
             scale *= self.server_rate
         weights = {name: part for name, part in model.items() if name != CLIP}
         moved = self.move(weights, uploads, self.server_rate / m)
@@ -124,7 +124,7 @@ class DpPrivRec(PrivRec):
         share = float(uploads.components[BIT].total()) / m
         share += 2.0 * self.multiplier / m / math.sqrt(self.balance) * rng.standard_normal()
         bound -= self.clip_rate * (share - self.quantile)
-        return moved | {CLIP: np.array(bound if self.faithful else max(bound, 0.0))}
+        return moved | {CLIP: np.array(bound if self.as_published else max(bound, 0.0))}
 
     def round_mechanism(self, population: Population) -> PrivateAverage:
         """What the next broadcast says of the clients of one round, whoever they are.
@@ -137,8 +137,8 @@ class DpPrivRec(PrivRec):
             batch=self.drawn(population.n_users),
             dimension=1,
             balance=self.balance,
-            step=self.server_rate if self.faithful else 1.0,
-            counts_clipped=self.faithful,
+            step=self.server_rate if self.as_published else 1.0,
+            counts_clipped=self.as_published,
         )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
@@ -268,7 +268,7 @@ class DpPrivRec(PrivRec):
         split = AdaptiveClipping(
             multiplier=self.multiplier, balance=self.balance, step=self.server_rate
         )
-        joint = split.as_printed if self.faithful else split.repaired
+        joint = split.as_printed if self.as_published else split.repaired
         return " ".join(
             (
                 "Printed at N = 4800, M = 30, delta 1e-6: 16.6081 (Table 3); at 15 of 760: 45.5485 "
@@ -280,7 +280,7 @@ class DpPrivRec(PrivRec):
                 "The share's sensitivity is 1/M, not 2/M.",
                 "Line 9 adds the noise after the step size, and lines 22-23 compute b after "
                 "clipping, where it says nothing."
-                if self.faithful
+                if self.as_published
                 else "Repaired: the step size multiplies the noise, b is computed before clipping.",
                 f"Together the round has multiplier {joint:.4g}.",
             )

@@ -186,9 +186,9 @@ def test_the_curve_from_below_meets_the_bounds_at_every_delta(uses: Uses) -> Non
     for delta in (1e-7, 1e-4, 1e-2, 0.2):
         above, below = epsilon_above(uses, delta), epsilon_below(uses, delta)
         if math.isfinite(above):
-            assert curve.divergence(above) <= delta
+            assert curve.delta(above) <= delta
         if math.isfinite(below) and below > 0.1:
-            assert curve.divergence(0.98 * below - 0.02) >= delta
+            assert curve.delta(0.98 * below - 0.02) >= delta
 
 
 @given(

@@ -38,7 +38,7 @@ def seen(name: str, negatives: int, noise: float = 0.0) -> View:
         sent["item"] = Randomized(
             sent["item"],
             lambda values, s: values + noise * s.laplace(960).reshape(values.shape),
-            streams.child(9),
+            streams.fold_in(9),
         )
     public = Public(algorithm=name, n_users=60, n_items=120, settings={"negatives": negatives})
     transcript = Transcript(public=public, rounds=(Round(model, Uploads(users, sent)),))

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor import pieces, runner
+from fedrec_auditor.auditor import runner
 from fedrec_auditor.auditor.plan import make_plan, make_resources
 from fedrec_auditor.auditor.runner import audit
+from fedrec_auditor.auditor.tasks import Audit, AuditedTarget, TaskResult
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
 
@@ -70,15 +71,15 @@ def test_one_job_interrupted_and_resumed_gives_the_same_bytes(
 ) -> None:
     plan = make_plan({"targets": ("dplcf-ap", "lcf-ap"), "only": "claims"})
     ran: list[str] = []
-    real = pieces.run
+    real = AuditedTarget.run
 
-    def counted(piece: pieces.Piece, *rest: object) -> pieces.PieceResult:
+    def counted(self: AuditedTarget, step: str) -> TaskResult:
         if len(ran) == 2:
             raise KeyboardInterrupt
-        ran.append(piece.step)
-        return real(piece, *rest)  # type: ignore[arg-type]
+        ran.append(step)
+        return real(self, step)
 
-    monkeypatch.setattr(pieces, "run", counted)
+    monkeypatch.setattr(AuditedTarget, "run", counted)
     with pytest.raises(KeyboardInterrupt):
         runner.run_plan(plan, make_resources(1), out=tmp_path)
     ran.clear()
@@ -151,4 +152,5 @@ def test_a_target_among_others_without_a_demonstration_is_left_out() -> None:
     assert plan.targets == ("lcf-ap",)
     every = make_plan({"only": "claims"}).resolved()
     assert {"dplcf-ap", "lcf-ap", "fmf-ldp"} <= set(every.targets)
-    assert len(pieces.split(every, every.targets)) == len(set(pieces.split(every, every.targets)))
+    tasks = Audit.of(every).tasks()
+    assert len(tasks) == len(set(tasks))

@@ -52,6 +52,9 @@ def nan(x, rng, size):
 def warns(x, rng, size):
     return np.log(np.full(size, -1.0))
 
+def clear(x, rng, size):
+    return np.where(rng.random(size) < 1e-6, 1 - x, x)
+
 def objects(x, rng, size):
     return [object()] * size
 
@@ -84,6 +87,33 @@ def test_a_violation_exits_with_1_and_shows_the_witness(cli: Cli) -> None:
     assert out.startswith("VIOLATED: ")
     for label in ("bound", "how", "inputs", "event", "chances", "ratio"):
         assert f"\n  {label} " in out
+
+
+def test_what_is_neither_refuted_nor_proved_is_a_finding_only_where_asked_for(cli: Cli) -> None:
+    words = ("verify", "homemade:response", "--epsilon", "1", "--samples", "2000")
+    for more, expected in (
+        ((), 0),
+        (("--fail-on", "unsubstantiated"), 1),
+        (("--fail-on", "never"), 0),
+    ):
+        code, out, _ = cli(*words, *more)
+        assert (code, out.split(":")[0]) == (expected, "UNSUBSTANTIATED")
+    refuted = ("verify", "homemade:response", "--epsilon", "0.5", "--samples", "20000")
+    assert cli(*refuted, "--fail-on", "never")[0] == 0
+
+
+def test_a_sample_that_shows_nothing_exits_with_3_and_says_what_to_run(cli: Cli) -> None:
+    words = ("verify", "homemade:clear", "--epsilon", "10", "--samples", "8000")
+    code, out, _ = cli(*words)
+    said = " ".join(out.split())
+    assert (code, out.split(":")[0]) == (3, "INCONCLUSIVE")
+    assert "show epsilon 8.29535 at most, not above the claim of 10" in said
+    assert said.count("--samples 36659") == 1
+    assert "--samples 8000" not in said
+    assert cli(*words, "--allow", "inconclusive")[0] == 0
+    assert cli(*words, "--allow", "inconclusive", "--fail-on", "unsubstantiated")[0] == 0
+    code, out, _ = cli(*words[:-1], "36659")
+    assert (code, out.split(":")[0]) == (1, "VIOLATED")
 
 
 def test_json_is_json_where_epsilon_is_infinite_too(cli: Cli) -> None:
@@ -132,7 +162,7 @@ def test_a_failed_check_exits_with_1_unless_it_is_waived(
     assert (code, "waived    a name: Seen. Mend it." in out) == (0, True)
     code, out, err = cli(*words, "--allow", "a nam")
     assert (code, out) == (2, "")
-    assert "one of a name, got 'a nam'" in err
+    assert "one of a name, inconclusive, got 'a nam'" in err
 
 
 BAD = {
@@ -227,3 +257,29 @@ def test_nothing_is_left_in_the_working_folder(tmp_path: Path) -> None:
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
         assert done.returncode == code, done.stderr
     assert [path.name for path in tmp_path.iterdir() if path.name != "homemade.py"] == ["noise.py"]
+
+
+def test_a_mechanism_of_ours_is_verified_by_its_name_and_settings(cli: Cli) -> None:
+    words = ("verify", "laplace", "--set", "scale=0.5", "--set", "low=0", "--set", "high=1")
+    code, out, err = cli(*words, "--epsilon", "2", "--samples", "1000", "--allow", "floating point")
+    assert (code, err) == (0, "")
+    assert "of epsilon" in out
+    code, out, _ = cli(*words, "--epsilon", "1.9", "--samples", "1000")
+    assert (code, out[:8]) == (1, "VIOLATED")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("laplace", "--set", "scale=1"), "got no low, high. Add --set low=VALUE"),
+        (("laplace", "--set", "scal=1"), "Did you mean scale?"),
+        (("clipped", "--set", "scale=1"), "made of others"),
+        (("homemade:tight", "--set", "p=1"), "Leave the settings out"),
+    ],
+)
+def test_settings_that_a_mechanism_does_not_have_are_refused(
+    cli: Cli, words: tuple[str, ...], said: str
+) -> None:
+    code, _, err = cli("verify", *words, "--epsilon", "1")
+    assert code == 2
+    assert said in err

@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.exact import copies as copying
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
 from fedrec_auditor.auditor.exact.copies import InputPair, loss_pair
 from fedrec_auditor.auditor.testing.parts.events import response
-from fedrec_auditor.targets.mechanisms.base import Critical, Mechanism
+from fedrec_auditor.targets.mechanisms.base import Mechanism, WorstCase
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 from fedrec_auditor.targets.mechanisms.identity import Identity
@@ -51,8 +51,8 @@ class Table:
         with np.errstate(divide="ignore"):
             return np.log(np.array(self.law))[value, output]
 
-    def critical(self) -> Critical:
-        return Critical(
+    def worst_case(self) -> WorstCase:
+        return WorstCase(
             inputs=np.arange(len(self.law)),
             outputs=np.arange(len(self.law[0])),
             copies=self.copies,
@@ -261,7 +261,7 @@ def test_what_is_not_known_exactly_is_not_said_to_be() -> None:
 
 def test_a_finite_law_with_a_curve_has_its_witness() -> None:
     class Curved(Table):
-        def divergence(self, epsilon: float) -> float:
+        def delta(self, epsilon: float) -> float:
             return slow_delta(self.law, epsilon)
 
     law = ((0.6, 0.3, 0.1), (0.2, 0.3, 0.5))
@@ -308,7 +308,7 @@ def test_a_curve_is_an_integral() -> None:
         p, q = (np.exp(mechanism.log_prob(x, end)) for end in (low, high))
         for epsilon in (0.0, 0.5, 2.0):
             area = np.trapezoid(np.maximum(p - math.exp(epsilon) * q, 0), x)
-            assert mechanism.divergence(epsilon) == pytest.approx(area, abs=1e-8)
+            assert mechanism.delta(epsilon) == pytest.approx(area, abs=1e-8)
 
 
 @given(
@@ -409,9 +409,9 @@ def test_millions_of_copies_from_below_against_an_exact_sum(
 def test_shuffles_of_millions_leave_out_what_no_double_holds() -> None:
     """The law of the number of ones keeps its mass, and both ends."""
     law = Shuffled(2.5, 10**6 + 1)
-    critical = law.critical()
-    assert len(critical.outputs) < 10**5
-    chance = np.exp(law.log_prob(critical.outputs[:, None], critical.inputs))
+    worst_case = law.worst_case()
+    assert len(worst_case.outputs) < 10**5
+    chance = np.exp(law.log_prob(worst_case.outputs[:, None], worst_case.inputs))
     assert chance.sum(axis=0) == pytest.approx(1.0, rel=1e-10)
     assert exact_lower_bound(law, SCOPE).epsilon == pytest.approx(2.5)
     lower = exact_lower_bound(law, SCOPE, 1e-6).epsilon

@@ -10,14 +10,15 @@ import pytest
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import (
+    AttackFamily,
     Background,
-    Family,
     Inference,
     Labels,
     Reconstruction,
     Scores,
 )
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
+from fedrec_auditor.auditor.games.truth import Truth
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -30,7 +31,7 @@ DATA = Synthetic(n_users=80, n_items=60, profile=12, seed=3).load()
 class Scripted:
     """An attack whose guesses are made by a function of the background."""
 
-    family: Family
+    family: AttackFamily
     script: Any
     vantage: Vantage = Vantage.SERVER
     reference: str = "scripted"
@@ -55,7 +56,7 @@ def play(game: Any, attack: Any, interactions: Interactions = DATA, seed: int = 
     return game.play(
         attack,
         view_of(interactions),
-        interactions,
+        Truth(interactions),
         target="raw",
         name="scripted",
         quick=True,
@@ -77,7 +78,7 @@ def test_attribute_rows_of_a_perfect_and_a_majority_guesser() -> None:
             return Labels(users=users, codes=np.full(len(users), frequent))
         return Labels(users=users, codes=DATA.attributes[key].codes[users])
 
-    rows = play(attribute, Scripted(Family.ATTRIBUTE, oracle))
+    rows = play(attribute, Scripted(AttackFamily.ATTRIBUTE, oracle))
     assert [row.metric.split()[0] for row in rows] == ["gender", "age_group"]
     for row in rows:
         assert row.value == row.ci_high == 1.0
@@ -97,7 +98,7 @@ def test_attribute_backgrounds_hold_no_answer() -> None:
         users = others(background)
         return Labels(users=users, codes=np.zeros(len(users), dtype=np.int64))
 
-    play(attribute, Scripted(Family.ATTRIBUTE, script))
+    play(attribute, Scripted(AttackFamily.ATTRIBUTE, script))
     categories = {k: len(a.categories) for k, a in DATA.attributes.items()}
     for background in seen:
         assert len(background.known) == len(background.labels) == round(0.3 * DATA.n_users)
@@ -116,10 +117,10 @@ def test_membership_rows_of_a_perfect_and_a_silent_scorer() -> None:
     def silent(view: View, background: Background, rng: np.random.Generator) -> Scores:
         return Scores(values=np.zeros(len(background.candidates)))
 
-    area, height = play(membership, Scripted(Family.MEMBERSHIP, perfect))
+    area, height = play(membership, Scripted(AttackFamily.MEMBERSHIP, perfect))
     assert area.value == height.value == 1.0
     assert 0.5 < area.baselines["popularity"] < 1
-    area, height = play(membership, Scripted(Family.MEMBERSHIP, silent))
+    area, height = play(membership, Scripted(AttackFamily.MEMBERSHIP, silent))
     assert area.value == 0.5
     assert height.value == pytest.approx(height.baselines["random"])
     assert "no signal" in area.note
@@ -166,7 +167,9 @@ def test_reconstruction_rows() -> None:
     def perfect(view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
         return Reconstruction(items=held, certain=held)
 
-    rows = {r.metric: r for r in play(reconstruction, Scripted(Family.RECONSTRUCTION, perfect))}
+    rows = {
+        r.metric: r for r in play(reconstruction, Scripted(AttackFamily.RECONSTRUCTION, perfect))
+    }
     assert rows["interaction F1"].value == rows["users reconstructed exactly"].value == 1.0
     assert "precision 1.000, recall 1.000" in rows["interaction F1"].note
     assert rows["entries proved"].value == pytest.approx(held.mean())
@@ -183,7 +186,7 @@ def test_a_wrong_certainty_stops_the_audit() -> None:
         return Reconstruction(items=~held, certain=np.ones_like(held))
 
     with pytest.raises(AssertionError, match="certain"):
-        play(reconstruction, Scripted(Family.RECONSTRUCTION, liar))
+        play(reconstruction, Scripted(AttackFamily.RECONSTRUCTION, liar))
 
 
 def test_popular_set_is_the_best_prefix() -> None:
@@ -202,10 +205,10 @@ def test_popular_set_is_the_best_prefix() -> None:
 @pytest.mark.parametrize(
     ("game", "family"),
     [
-        (attribute, Family.ATTRIBUTE),
-        (membership, Family.MEMBERSHIP),
-        (reconstruction, Family.RECONSTRUCTION),
+        (attribute, AttackFamily.ATTRIBUTE),
+        (membership, AttackFamily.MEMBERSHIP),
+        (reconstruction, AttackFamily.RECONSTRUCTION),
     ],
 )
-def test_an_attack_that_cannot_read_the_view_has_no_row(game: Any, family: Family) -> None:
+def test_an_attack_that_cannot_read_the_view_has_no_row(game: Any, family: AttackFamily) -> None:
     assert play(game, Scripted(family, None, able=False)) == ()

@@ -23,7 +23,7 @@ def response(x: int, rng: np.random.Generator, size: int) -> np.ndarray:
 def test_what_is_not_refuted_is_returned() -> None:
     found = assert_ldp(response, epsilon=1.5, samples=20_000)
     assert isinstance(found, Verification)
-    assert found.verdict == "CONSISTENT"
+    assert found.verdict == "UNSUBSTANTIATED"
     assert assert_ldp(BitFlip.symmetric(1.0), epsilon=1.0, samples=1000).exact
 
 
@@ -62,8 +62,22 @@ def test_failed_checks_fail_unless_they_are_allowed(monkeypatch: pytest.MonkeyPa
         assert assert_ldp(response, epsilon=1.5, samples=20_000, allow=allow).faults == checks[:1]
     with pytest.raises(AssertionError, match="VIOLATED"):
         assert_ldp(response, epsilon=1.0, samples=20_000, allow="floating point")
-    with pytest.raises(InputError, match="floating point, support, got 'floating'"):
+    with pytest.raises(InputError, match="floating point, support, inconclusive, got 'floating'"):
         assert_ldp(response, epsilon=1.5, samples=20_000, allow=["floating"])
+
+
+def test_a_sample_that_shows_nothing_fails_unless_it_is_allowed() -> None:
+    def clear(x: int, rng: np.random.Generator, size: int) -> np.ndarray:
+        return np.where(rng.random(size) < 1e-6, 1 - x, x)
+
+    with pytest.raises(AssertionError, match="INCONCLUSIVE") as caught:
+        assert_ldp(clear, epsilon=10.0, samples=8_000)
+    assert "draw at least 36,659 per input" in str(caught.value).replace("\n            ", " ")
+    assert "samples=36659" in str(caught.value)
+    allowed = assert_ldp(clear, epsilon=10.0, samples=8_000, allow="inconclusive")
+    assert (allowed.verdict, allowed.needed) == ("INCONCLUSIVE", 36_659)
+    with pytest.raises(AssertionError, match="VIOLATED"):
+        assert_ldp(clear, epsilon=10.0, samples=36_659, allow="inconclusive")
 
 
 def test_it_takes_what_verify_ldp_takes() -> None:

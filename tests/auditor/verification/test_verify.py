@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.verification import Density
 from fedrec_auditor.auditor.verification.verify import verify_ldp
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
@@ -38,8 +40,31 @@ def test_exact_paths() -> None:
     assert broken.witness is not None
     assert min(broken.witness.probability_a, broken.witness.probability_b) == 0.0
     report = verify_ldp(OneCoordinate(epsilon=2.5, dimension=30), epsilon=2.5)
-    assert report.verdict is Verdict.CONSISTENT
+    assert report.verdict is Verdict.UNSUBSTANTIATED  # its vectors are too many to try them all
     assert report.epsilon_lower == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        (None, Verdict.CONSISTENT),
+        ([1.0, 0.0], Verdict.CONSISTENT),
+        ([np.int64(0), np.int64(1), np.int64(0)], Verdict.CONSISTENT),
+        (st.sampled_from([0, 1]), Verdict.UNSUBSTANTIATED),
+    ],
+)
+def test_a_proof_takes_every_input_of_the_domain(inputs: Any, expected: Verdict) -> None:
+    found = verify_ldp(BitFlip.symmetric(1.0), epsilon=1.0, inputs=inputs, samples=1_000)
+    assert found.verdict is expected
+
+
+def test_a_list_is_the_domain_of_a_law_without_one_and_a_part_of_one_proves_nothing() -> None:
+    pair = Product(BitFlip.symmetric(1.0), 2)
+    corners = [np.array(bits) for bits in ((0, 0), (0, 1), (1, 0), (1, 1))]
+    for given, expected in ((corners, "CONSISTENT"), (corners[::3], "UNSUBSTANTIATED")):
+        assert verify_ldp(pair, epsilon=2.0, inputs=given, samples=1_000).verdict == expected
+    bare = Density(sample=pair.randomize, log_prob=pair.log_prob)
+    assert verify_ldp(bare, epsilon=2.0, inputs=corners, samples=1_000).verdict == "CONSISTENT"
 
 
 def test_p_over_q_alone_is_not_enough() -> None:
@@ -59,7 +84,7 @@ def test_exact_at_a_delta() -> None:
 @pytest.mark.parametrize("randomizer", [response, one_at_a_time])
 def test_sampled_paths(randomizer: Any) -> None:
     honest = verify_ldp(randomizer, epsilon=1.0, samples=20_000)
-    assert honest.verdict is Verdict.CONSISTENT
+    assert honest.verdict is Verdict.UNSUBSTANTIATED
     assert not honest.exact
     assert honest.samples == 40_000
     assert 0.85 < honest.epsilon_lower <= 1.0
@@ -146,7 +171,7 @@ def test_a_third_parameter_with_a_default_is_a_setting_unless_it_is_called_size(
 
     for randomizer in (setting, sized):
         found = verify_ldp(randomizer, epsilon=1.0, samples=2000)
-        assert (found.verdict, found.samples) == ("CONSISTENT", 4000)
+        assert (found.verdict, found.samples) == ("UNSUBSTANTIATED", 4000)
 
 
 def test_the_class_of_a_mechanism_is_no_mechanism() -> None:
@@ -158,7 +183,7 @@ def test_a_law_whose_divergence_is_out_of_reach_is_measured() -> None:
     noise = Product(Laplace(scale=2.0, low=0, high=1), 2)
     found = verify_ldp(noise, epsilon=1.0, delta=1e-3, inputs=[[0, 0], [1, 1]], samples=20_000)
     assert not found.exact
-    assert found.verdict == "CONSISTENT"
+    assert found.verdict == "UNSUBSTANTIATED"
 
 
 def test_a_shape_that_tells_the_input_refutes_any_claim() -> None:

@@ -13,7 +13,6 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.auditor.verification import Check, Status, Verification, verify_ldp
 from fedrec_auditor.auditor.verification.verification import ONE_REPORT
-from fedrec_auditor.auditor.verification.waiver import unwaived
 from fedrec_auditor.auditor.verification.words import describe
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 
@@ -117,10 +116,10 @@ def test_a_waived_check_is_marked_and_no_failure() -> None:
     text = describe(found, allow=("floating point",))
     assert "failed" not in text.splitlines()[0]
     assert _entry(text, "waived").startswith("floating point")
-    assert unwaived(found, ()) == found.faults
-    assert unwaived(found, ["floating point", "clipping"]) == ()
-    with pytest.raises(InputError, match="determinism, floating point, clipping, got 'float'"):
-        unwaived(found, ["float"])
+    assert found.unwaived(()) == found.faults
+    assert found.unwaived(["floating point", "clipping"]) == ()
+    with pytest.raises(InputError, match="point, clipping, inconclusive, got 'float'"):
+        found.unwaived(["float"])
 
 
 def test_what_a_callable_gives_cannot_steer_a_terminal_or_fill_it() -> None:

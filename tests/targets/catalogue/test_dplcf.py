@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from fedrec_auditor.accountants.verdict import Arithmetic
 from fedrec_auditor.targets.catalogue import dplcf
 from fedrec_auditor.targets.catalogue.entry import Computed
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
@@ -52,4 +53,4 @@ def test_equation_11_has_four_wrong_entries_and_inverts_nothing() -> None:
 def test_a_share_of_one_minus_e_to_the_minus_eps_is_disclosed() -> None:
     for number in of("7b"):
         assert number.right == pytest.approx(1 - math.exp(-1))
-        assert not number.holds
+        assert number.word is Arithmetic.WRONG

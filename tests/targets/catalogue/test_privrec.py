@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedrec_auditor.accountants.verdict import Arithmetic
 from fedrec_auditor.targets.catalogue import privrec
 from fedrec_auditor.targets.catalogue.entry import Computed
 from fedrec_auditor.targets.catalogue.parts.privrec_tables import (
@@ -26,7 +27,7 @@ def of(number: str) -> tuple[Computed, ...]:
 def test_all_36_entries_are_reproduced_to_the_printed_digit() -> None:
     assert len(PRINTED) == 36
     assert [f"{counted(cell):.4f}" for cell in PRINTED] == [f"{c.printed:.4f}" for c in PRINTED]
-    assert all(number.holds for number in of("15b"))
+    assert all(number.word is Arithmetic.RIGHT for number in of("15b"))
 
 
 @pytest.mark.parametrize(
@@ -54,19 +55,19 @@ def test_the_bound_drifts_to_zero_in_400_rounds() -> None:
 def test_the_proof_divides_by_z_where_the_algorithm_multiplies() -> None:
     proof, algorithm = of("13")
     assert (proof.right, algorithm.right) == (pytest.approx(0.5), pytest.approx(2.0))
-    assert (proof.holds, algorithm.holds) == (False, True)
+    assert (proof.word, algorithm.word) == (Arithmetic.WRONG, Arithmetic.RIGHT)
 
 
 def test_the_poisson_figure_is_below_that_of_a_fixed_number() -> None:
     for number in of("14"):
         assert number.claimed < number.right
-        assert not number.holds
+        assert number.word is Arithmetic.WRONG
 
 
 def test_a_device_sends_the_same_whatever_its_coins() -> None:
     """Who holds all items draws no negatives: nothing but noise could tell messages apart."""
     (rate,) = of("16")
-    assert (rate.right, rate.holds) == (1.0, False)
+    assert (rate.right, rate.word) == (1.0, Arithmetic.WRONG)
     system = DpPrivRec(embedding=4, width=32, local_epochs=1)
     held = Interactions.of(np.ones((1, 4)), name="all")
     model = system.first(held, np.random.default_rng(1))

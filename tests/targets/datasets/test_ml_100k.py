@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
+from fedrec_auditor.targets.cache import cached
 from fedrec_auditor.targets.datasets import ml_100k
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.ml_100k import GENRE_NAMES, HEADERS, OCCUPATIONS, Ml100k
-from fedrec_auditor.targets.datasets.parts.cache import cached
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,15 @@
 """The official layout, and the pairs alone. All rows but the last test's are made up."""
 
-import builtins
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
@@ -55,8 +56,6 @@ def write(folder: Path, users: Users, movies: Movies, pairs: Pairs) -> Path:
 
 
 def write_parquet(folder: Path, columns: dict[str, list[Any]]) -> Path:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pyarrow.table(columns), folder / "interactions.parquet")
     (folder / "ratings.dat").unlink(missing_ok=True)
     return folder
@@ -170,22 +169,6 @@ def test_damaged_parquet_is_one_error(tmp_path: Path) -> None:
             Ml1m().load(tmp_path)
 
 
-def test_without_pyarrow_the_remedy_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_parquet(write(tmp_path, *SMALL), {"userID": [1], "movieID": [5]})
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any) -> Any:
-        if name.partition(".")[0] == "pyarrow":
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(InputError, match="pip install pyarrow"):
-        Ml1m().load(tmp_path)
-
-
 def test_the_cache_is_used_and_an_empty_one_says_where_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,7 +185,6 @@ def test_the_shared_pairs() -> None:
     """Counts that the data set's README states, and papers (3,706 rated movies)."""
     if not SHARED.is_dir():
         pytest.skip(f"the pairs of MovieLens 1M are not at {SHARED}")
-    pytest.importorskip("pyarrow")
     data = Ml1m().load(SHARED)
     assert (data.n_users, data.n_items, data.ratings.nnz) == (6040, 3706, 1_000_209)
     assert data.timestamps is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import csv
 import io
@@ -13,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.parts import source as _source
@@ -43,8 +44,6 @@ def write(path: Path, names: list[str], lines: list[tuple[Any, ...]]) -> Path:
 
 
 def write_parquet(path: Path, columns: Mapping[str, Any]) -> Path:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pyarrow.table(columns), path, row_group_size=4)
     return path
 
@@ -98,7 +97,6 @@ def test_parquet_gives_what_csv_gives(
     lines: list[tuple[Any, Any, float, int]], coded: bool
 ) -> None:
     """Texts get a letter in front, since Parquet keeps the text "7" from the number 7."""
-    pyarrow = pytest.importorskip("pyarrow")
     columns: dict[str, Any] = {}
     for at, name in enumerate(("user", "item")):
         ids = [line[at] for line in lines]
@@ -126,7 +124,6 @@ def test_only_the_named_columns_are_read(tmp_path: Path) -> None:
 
 
 def test_times_of_parquet_are_unix_seconds(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
     moment = datetime(2001, 9, 9, 1, 46, 40, 900_000, tzinfo=UTC)
     for unit in ("ms", "us", "ns"):
         times = pyarrow.array([moment], pyarrow.timestamp(unit, tz="UTC"))
@@ -225,22 +222,6 @@ def test_damaged_parquet_is_one_error(tmp_path: Path) -> None:
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
         with contextlib.suppress(InputError):
             Table().load(path)
-
-
-def test_without_pyarrow_the_remedy_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write_parquet(tmp_path / "t.parquet", {"user": [1], "item": [2]})
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any) -> Any:
-        if name.partition(".")[0] == "pyarrow":
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(InputError, match="pip install pyarrow"):
-        Table().load(path)
 
 
 def test_a_file_that_does_not_end_is_refused(

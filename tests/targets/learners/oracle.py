@@ -14,9 +14,9 @@ from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.learners.parts.minibatches import (
     Examples,
     draw_examples,
+    draw_linear_rows,
+    draw_linear_term,
     draw_order,
-    draw_tilt,
-    draw_tilt_rows,
 )
 
 Parameters = dict[str, torch.Tensor]
@@ -67,7 +67,7 @@ def train_one(
     ids = torch.tensor(examples.ids.astype(np.int64))
     label = torch.tensor(examples.positive, dtype=torch.float64)
     x = torch.tensor(clients.features[user], dtype=torch.float64)
-    linear = tilts(broadcast, streams, local, examples)
+    linear = linear_terms(broadcast, streams, local, examples)
     for epoch in range(local.epochs):
         order = draw_order(streams, examples.sizes, epoch)[0].astype(np.int64)
         for start in range(0, len(order), local.batch):
@@ -87,7 +87,7 @@ def train_one(
     return {key: value.numpy() for key, value in p.items()}
 
 
-def tilts(
+def linear_terms(
     broadcast: dict[str, NDArray[np.float32]],
     streams: object,
     local: LocalTraining,
@@ -95,14 +95,14 @@ def tilts(
 ) -> Parameters:
     shapes = {key: value.shape for key, value in broadcast.items()}
     linear = {
-        key: torch.tensor(draw_tilt(streams, local, shapes, key)[0], dtype=torch.float64)
-        for key in local.tilt
+        key: torch.tensor(draw_linear_term(streams, local, shapes, key)[0], dtype=torch.float64)
+        for key in local.linear_term
         if key != "item"
     }
-    if "item" in local.tilt:
+    if "item" in local.linear_term:
         rows = torch.zeros(shapes["item"], dtype=torch.float64)
         rows[examples.ids.astype(np.int64)] = torch.tensor(
-            draw_tilt_rows(streams, local, shapes, examples), dtype=torch.float64
+            draw_linear_rows(streams, local, shapes, examples), dtype=torch.float64
         )
         linear["item"] = rows
     return linear

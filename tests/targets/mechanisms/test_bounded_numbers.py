@@ -126,7 +126,7 @@ def test_curves_are_those_of_the_laws_on_the_pieces(kind: type[Numeric], epsilon
     low, other, high = np.exp(mechanism.log_prob(outputs, [[-1.0], [0.5], [1.0]]))
     for limit in (0.0, 0.3 * epsilon, 0.9 * epsilon, epsilon):
         slow = np.maximum(low - math.exp(limit) * high, 0.0) @ sizes
-        assert mechanism.divergence(limit) == pytest.approx(slow, rel=1e-9, abs=1e-12)
+        assert mechanism.delta(limit) == pytest.approx(slow, rel=1e-9, abs=1e-12)
         closer = np.maximum(high - math.exp(limit) * other, 0.0) @ sizes
         assert closer <= slow + 1e-12
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
-from fedrec_auditor.targets.mechanisms.base import Divergent
+from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
@@ -51,10 +51,10 @@ def test_clipping_after_the_noise_bounds_nothing() -> None:
 
 def test_a_curve_is_known_where_the_inner_one_is() -> None:
     curved = Clipped(Gaussian(sigma=1.0, low=0.0, high=1.0))
-    assert isinstance(curved, Divergent)
+    assert isinstance(curved, PrivacyCurve)
     assert delta_at(curved, 0.5) == delta_at(curved.mechanism, 0.5)
     blunt = Clipped(Product(LAPLACE, 2))
-    assert not isinstance(blunt, Divergent)
+    assert not isinstance(blunt, PrivacyCurve)
     assert not has_curve(blunt, 0.1)
     reports = Clipped(OneCoordinate(1.0, 3))
     assert has_curve(reports, 0.1)

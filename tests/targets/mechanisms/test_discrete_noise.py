@@ -54,7 +54,7 @@ def test_the_discrete_laplace_curve_is_the_sum_over_outputs(
     mechanism = DiscreteLaplace(scale=scale * step, low=0, high=high * step, step=step)
     epsilon = share * mechanism.epsilon
     slow = slow_curve(mechanism, epsilon, 1500)
-    assert mechanism.divergence(epsilon) == pytest.approx(slow, rel=1e-9, abs=1e-14)
+    assert mechanism.delta(epsilon) == pytest.approx(slow, rel=1e-9, abs=1e-14)
     assert exact_lower_bound(mechanism, SCOPE).epsilon == pytest.approx(mechanism.epsilon)
     assert mechanism.event() == PureDpEvent(mechanism.epsilon)
 
@@ -90,7 +90,7 @@ def test_the_discrete_gaussian_curve_is_the_sum_over_outputs(
 ) -> None:
     mechanism = DiscreteGaussian(sigma=sigma, low=0, high=high)
     slow = slow_curve(mechanism, epsilon, 3000)
-    assert mechanism.divergence(epsilon) == pytest.approx(slow, rel=1e-9, abs=1e-300)
+    assert mechanism.delta(epsilon) == pytest.approx(slow, rel=1e-9, abs=1e-300)
 
 
 @pytest.mark.parametrize(("sigma", "high"), [(0.7, 1), (2.0, 3), (10.0, 4)])
@@ -102,14 +102,14 @@ def test_the_discrete_gaussian_curve_is_dp_accountings(
     theirs = privacy_loss_distribution.from_discrete_gaussian_mechanism(
         sigma, sensitivity=high, value_discretization_interval=1e-4
     ).get_delta_for_epsilon(epsilon)
-    mine = DiscreteGaussian(sigma=sigma, low=0, high=high).divergence(epsilon)
+    mine = DiscreteGaussian(sigma=sigma, low=0, high=high).delta(epsilon)
     assert mine <= theirs * (1 + 1e-9) + 1e-12
     assert mine == pytest.approx(theirs, rel=1e-3, abs=1e-9)
 
 
 def test_the_gaussians_curve_is_no_bound_for_the_discrete_one() -> None:
     mechanism = DiscreteGaussian(sigma=1.0, low=0, high=1)
-    ratios = [mechanism.divergence(e) / gaussian_divergence(1.0, e) for e in (0.0, 0.5, 1.0, 2.0)]
+    ratios = [mechanism.delta(e) / gaussian_divergence(1.0, e) for e in (0.0, 0.5, 1.0, 2.0)]
     assert max(ratios) > 1.01
     assert mechanism.event() == ZCDpEvent(0.5)
 
@@ -118,7 +118,7 @@ def test_a_wide_discrete_gaussian_is_the_gaussian() -> None:
     mechanism = DiscreteGaussian(sigma=1.0, low=0, high=1, step=2.0**-12)
     for epsilon in (0.0, 1.0, 3.0):
         wanted = gaussian_divergence(1.0, epsilon)
-        assert mechanism.divergence(epsilon) == pytest.approx(wanted, rel=1e-6)
+        assert mechanism.delta(epsilon) == pytest.approx(wanted, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_the_snapped_law_is_a_rounded_clamped_laplace(
     assert math.frexp(grid)[0] == 0.5
     value = low + share * width
     noise = stats.laplace(np.rint(value / grid * 2**20) * grid / 2**20, scale)
-    outputs = mechanism.critical().outputs
+    outputs = mechanism.worst_case().outputs
     edges = (outputs[1:] + outputs[:-1]) / 2
     # Either side by the tail that does not cancel.
     tails = np.where(edges < value, noise.cdf(edges), noise.sf(edges))
@@ -181,7 +181,7 @@ def test_a_clamp_at_the_ends_of_the_range_costs_less_than_the_noise_is_charged()
 
 def test_the_snapped_curve_is_of_the_two_ends() -> None:
     mechanism = SnappedLaplace(scale=0.6, low=-1, high=1.5, bound=4)
-    inputs, outputs = np.linspace(-1, 1.5, 26), mechanism.critical().outputs
+    inputs, outputs = np.linspace(-1, 1.5, 26), mechanism.worst_case().outputs
     law = np.exp(mechanism.log_prob(outputs, inputs[:, None]))
     for epsilon in (0.0, 0.7, 2.0, 3.5):
         over = np.maximum(law[:, None] - math.exp(epsilon) * law[None], 0).sum(axis=-1)

@@ -66,10 +66,10 @@ def test_compositions_charge_every_use() -> None:
     one = OneCoordinate(1.0, 4)
     event = Repeated(Product(one, 3), 5).event()
     assert event == SelfComposedDpEvent(SelfComposedDpEvent(one.event(), 3), 5)
-    critical = Repeated(Product(one, 3), 5).critical()
-    assert critical is not None
-    assert critical.copies == 15
-    assert critical.part is one
+    worst_case = Repeated(Product(one, 3), 5).worst_case()
+    assert worst_case is not None
+    assert worst_case.copies == 15
+    assert worst_case.part is one
 
 
 def test_a_product_is_the_sum_of_its_entries_laws() -> None:

@@ -80,7 +80,7 @@ def test_without_the_share_it_is_a_vector_of_sensitivity_2s_over_m() -> None:
     printed = average(counts_clipped=True, h=0.36)
     alone = VectorGaussian(sigma=2 * S * 0.8 / 0.8 / M, clip=S / M, dimension=3)
     assert printed.noise_scale[0] == pytest.approx(alone.sigma)
-    assert printed.divergence(1.0) == pytest.approx(alone.divergence(1.0))
+    assert printed.delta(1.0) == pytest.approx(alone.delta(1.0))
 
 
 def test_the_ends_of_the_clipping_count_as_kept() -> None:

@@ -46,11 +46,11 @@ def test_the_curve_is_the_mean_over_all_patterns_of_coins(
         mu = math.sqrt(k) / z
         far = stats.norm.cdf(mu / 2 - epsilon / mu)
         expected += chance * (far - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu))
-    assert made(z, rate, count).divergence(epsilon) == pytest.approx(expected, abs=1e-12)
+    assert made(z, rate, count).delta(epsilon) == pytest.approx(expected, abs=1e-12)
 
 
 def test_where_every_row_is_drawn_it_is_one_gaussian() -> None:
-    assert made(2.0, 1.0, 9).divergence(0.7) == pytest.approx(gaussian_divergence(1.5, 0.7))
+    assert made(2.0, 1.0, 9).delta(0.7) == pytest.approx(gaussian_divergence(1.5, 0.7))
 
 
 @pytest.mark.parametrize(("z", "rate", "count"), [(1.4144, 0.01, 1000), (0.8, 0.2, 30)])
@@ -73,10 +73,10 @@ def test_claimed_one_is_14_45_where_a_thousand_rows_in_a_hundred_are_drawn() -> 
 @given(z=st.floats(0.5, 3.0), rate=st.floats(0.05, 0.9), count=st.integers(1, 20))
 @settings(max_examples=30, deadline=None)
 def test_more_of_anything_tells_more(z: float, rate: float, count: int) -> None:
-    least = made(z, rate, count).divergence(1.0)
-    assert made(z * 0.9, rate, count).divergence(1.0) >= least
-    assert made(z, rate * 1.1, count).divergence(1.0) >= least
-    assert made(z, rate, count + 1).divergence(1.0) >= least
+    least = made(z, rate, count).delta(1.0)
+    assert made(z * 0.9, rate, count).delta(1.0) >= least
+    assert made(z, rate * 1.1, count).delta(1.0) >= least
+    assert made(z, rate, count + 1).delta(1.0) >= least
 
 
 def test_coins_are_low_as_often_as_rows_are_drawn_and_only_then_the_value_shows() -> None:

@@ -59,7 +59,7 @@ def test_one_round_is_the_integral_from_below(
     mechanism = made(z, rate, 1, steps, opposite)
     for epsilon in (0.0, 0.5, 2.0):
         exact = integral(mechanism, epsilon)
-        assert exact - 0.01 <= mechanism.divergence(epsilon) <= exact + 1e-9
+        assert exact - 0.01 <= mechanism.delta(epsilon) <= exact + 1e-9
 
 
 @given(
@@ -79,9 +79,9 @@ def test_single_steps_stay_just_below_the_proof(
     ).self_compose(rounds)
     epsilon = proof.get_epsilon_for_delta(delta)
     mechanism = made(z, rate, rounds)
-    assert mechanism.divergence(epsilon) <= delta * (1 + 1e-9)
+    assert mechanism.delta(epsilon) <= delta * (1 + 1e-9)
     if epsilon > 0.1:
-        assert mechanism.divergence(epsilon - 0.05) > delta
+        assert mechanism.delta(epsilon - 0.05) > delta
 
 
 @given(
@@ -96,12 +96,12 @@ def test_seeing_less_tells_less(
     z: float, rate: float, rounds: int, steps: int, epsilon: float
 ) -> None:
     """Sums instead of steps, and steps whose drawing is not told."""
-    sums = made(z, rate, rounds, steps).divergence(epsilon)
-    parts = made(z, rate, rounds * steps).divergence(epsilon)
+    sums = made(z, rate, rounds, steps).delta(epsilon)
+    parts = made(z, rate, rounds * steps).delta(epsilon)
     told = RevealedGaussian(
         noise_multiplier=z, sampling_probability=rate, count=rounds * steps
-    ).divergence(epsilon)
-    slack = parts - made(z, rate, rounds * steps).divergence(epsilon + 0.05)  # of either's grid
+    ).delta(epsilon)
+    slack = parts - made(z, rate, rounds * steps).delta(epsilon + 0.05)  # of either's grid
     assert sums <= parts + slack + 1e-9
     assert parts <= told + 1e-9
 
@@ -110,7 +110,7 @@ def test_where_every_row_is_drawn_it_is_one_gaussian_in_sums_too() -> None:
     for steps in (1, 4):
         mechanism = made(2.0, 1.0, 5, steps, 0.5)
         exact = gaussian_divergence(1.5 * math.sqrt(5 * steps) / 2.0, 1.0)
-        assert exact - 0.01 <= mechanism.divergence(1.0) <= exact
+        assert exact - 0.01 <= mechanism.delta(1.0) <= exact
 
 
 def test_a_large_shift_shows_by_itself_when_rows_are_drawn() -> None:
@@ -122,25 +122,25 @@ def test_a_large_shift_shows_by_itself_when_rows_are_drawn() -> None:
         for z in (0.1, 0.05)
     )
     for epsilon in (300.0, 600.0, 1000.0):
-        assert mechanism.divergence(epsilon) <= far.divergence(epsilon)
-        assert mechanism.divergence(epsilon) >= near.divergence(epsilon + 5.0 * epsilon / 40) > 1e-4
+        assert mechanism.delta(epsilon) <= far.delta(epsilon)
+        assert mechanism.delta(epsilon) >= near.delta(epsilon + 5.0 * epsilon / 40) > 1e-4
 
 
 def test_the_curve_falls_and_ends() -> None:
     mechanism = made(1.0, 0.1, 20, 2)
-    curve = [mechanism.divergence(epsilon) for epsilon in np.linspace(0, 30, 200)]
+    curve = [mechanism.delta(epsilon) for epsilon in np.linspace(0, 30, 200)]
     assert all(a >= b for a, b in itertools.pairwise(curve))
-    assert mechanism.divergence(1e4) == 0.0
+    assert mechanism.delta(1e4) == 0.0
 
 
 def test_accidents_and_shares_are_taken_off() -> None:
     law = RevealedGaussian(noise_multiplier=1.0, sampling_probability=0.5, count=3)
-    whole = law.divergence(1.0)
+    whole = law.delta(1.0)
     less = AtLeast(law=law, share=0.5, given_away=1e-3, mistaken=1e-4)
-    assert less.divergence(1.0) == pytest.approx(0.5 * whole - 1e-3 - math.e * 1e-4)
-    assert AtLeast(law=law, given_away=1.0).divergence(0.0) == 0.0
-    assert AtLeast(law=law, mistaken=1e-300).divergence(1e6) == 0.0
-    assert AtLeast(law=law).divergence(1.0) == whole
+    assert less.delta(1.0) == pytest.approx(0.5 * whole - 1e-3 - math.e * 1e-4)
+    assert AtLeast(law=law, given_away=1.0).delta(0.0) == 0.0
+    assert AtLeast(law=law, mistaken=1e-300).delta(1e6) == 0.0
+    assert AtLeast(law=law).delta(1.0) == whole
     assert less.event() == law.event()
 
 

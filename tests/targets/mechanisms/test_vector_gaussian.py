@@ -48,9 +48,9 @@ def test_a_vector_is_only_shortened(x: np.ndarray) -> None:
 @pytest.mark.parametrize(("epsilon", "delta"), GOALS)
 def test_the_calibrated_noise_is_the_least(epsilon: float, delta: float) -> None:
     least = Gaussian.calibrated(epsilon=epsilon, delta=delta, low=-1.0, high=1.0)
-    assert least.divergence(epsilon) <= delta
+    assert least.delta(epsilon) <= delta
     less = Gaussian(sigma=least.sigma * (1 - 1e-9), low=-1.0, high=1.0)
-    assert less.divergence(epsilon) > delta
+    assert less.delta(epsilon) > delta
     vector = VectorGaussian.calibrated(epsilon=epsilon, delta=delta, clip=1.0, dimension=5)
     assert vector.sigma == least.sigma
     if epsilon == 0:  # dp-accounting divides by it; the curve at 0 has a closed form.
@@ -72,7 +72,7 @@ def test_the_curve_is_the_integral_of_what_one_density_has_more(epsilon: float, 
         start + 12,
         epsabs=1e-14,
     )
-    assert noise(4.0 / mu).divergence(epsilon) == pytest.approx(more, rel=1e-9)
+    assert noise(4.0 / mu).delta(epsilon) == pytest.approx(more, rel=1e-9)
 
 
 def classical(epsilon: float, delta: float) -> float:
@@ -93,14 +93,14 @@ def test_the_classical_formula_breaks_far_above_one(delta: float, breaks: float)
 
     def excess(epsilon: float) -> float:
         sold = Gaussian(sigma=classical(epsilon, delta), low=0.0, high=1.0)
-        return sold.divergence(epsilon) / delta
+        return sold.delta(epsilon) / delta
 
     assert excess(breaks - 0.02) < 1 < excess(breaks + 0.02)
     assert excess(20.0) > 40
 
 
 def test_noise_has_no_epsilon_at_delta_zero() -> None:
-    assert noise().critical() is None
+    assert noise().worst_case() is None
     ends = np.array([[2.0, 0.0, 0.0], [-2.0, 0.0, 0.0]])
     far = noise().log_prob([100.0, 0.0, 0.0], ends)
     assert far[0] - far[1] == pytest.approx(400.0)

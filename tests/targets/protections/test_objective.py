@@ -1,4 +1,4 @@
-"""Objective perturbation: the tilt's scale, the features' law, and what neither covers."""
+"""Objective perturbation: the linear_term's scale, the features' law, and what neither covers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def clients(count: int = 1) -> Clients:
     return Clients(interactions=interactions, features=features, streams=streams)
 
 
-def test_the_tilt_is_scaled_to_the_linear_coefficients_of_an_example() -> None:
+def test_the_linear_term_is_scaled_to_the_linear_coefficients_of_an_example() -> None:
     """Records of +1 and of -1 throughout have the farthest linear coefficients."""
     for loss, mechanism in (
         ("logistic", ObjectivePerturbation.logistic(budget=1.0, dimension=8)),
@@ -37,8 +37,8 @@ def test_the_tilt_is_scaled_to_the_linear_coefficients_of_an_example() -> None:
     ):
         first, second = (mechanism.center(sign * np.ones(8))[:8] for sign in (1, -1))
         local = Objective(loss=loss, epsilon=2.0).training(LocalTraining(), SHAPES)
-        assert local.tilt["item"] == pytest.approx(np.abs(first - second).sum() / 2.0)
-        assert set(local.tilt) == (set(SHAPES) if loss == "logistic" else {"item"})
+        assert local.linear_term["item"] == pytest.approx(np.abs(first - second).sum() / 2.0)
+        assert set(local.linear_term) == (set(SHAPES) if loss == "logistic" else {"item"})
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])

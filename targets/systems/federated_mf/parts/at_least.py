@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.base import Critical, Divergent, Domain, Mechanism
+from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, WorstCase
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -37,7 +37,7 @@ class AtLeast:
     mistaken: float = 0.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.law, Divergent):
+        if not isinstance(self.law, PrivacyCurve):
             raise InputError(
                 f"Expected a law that knows its curve, got {self.law}. Ask for delta 0."
             )
@@ -67,17 +67,17 @@ class AtLeast:
         """The law's."""
         return self.law.log_prob(output, value)
 
-    def critical(self) -> Critical | None:
+    def worst_case(self) -> WorstCase | None:
         """None: at delta 0 accidents may be all that there is."""
         return None
 
-    def divergence(self, epsilon: float) -> float:
+    def delta(self, epsilon: float) -> float:
         """At least so much, and at least 0."""
-        assert isinstance(self.law, Divergent)
+        assert isinstance(self.law, PrivacyCurve)
         accidents = self.given_away
         if self.mistaken > 0.0:
             accidents += self.mistaken * math.exp(min(epsilon, 700.0))
-        return max(0.0, self.share * self.law.divergence(epsilon) - accidents)
+        return max(0.0, self.share * self.law.delta(epsilon) - accidents)
 
     def event(self) -> DpEvent:
         """The law's."""

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Floats
-from fedrec_auditor.targets.systems.federated_mf.parts.party_coins import Coins
+from fedrec_auditor.targets.systems.federated_mf.parts.party_randomness import Randomness
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import RatingBatch, project, rate_at
 
 
@@ -126,10 +126,10 @@ class Descent:
         users: Floats,
         items: Floats,
         ratings: sparse.csr_array,
-        coins: Coins,
+        randomness: Randomness,
         *,
-        user_pace: Floats,
-        item_pace: Floats,
+        user_scale: Floats,
+        item_scale: Floats,
         first: int = 0,
         count: int,
         joint: bool = True,
@@ -137,25 +137,25 @@ class Descent:
         """``count`` steps on stacked ``users`` (S, p) and ``items`` (M, p), from the ``first`` on.
 
         Parties are trained together: ``ratings`` (S, M) has a block for each of them. A step on the
-        sum is learning rate times pace, (S, 1) and (M, 1). New arrays. InputError if the embeddings
-        are no longer finite.
+        sum is the learning rate times ``user_scale`` (S, 1), or ``item_scale`` (M, 1), long. New
+        arrays. InputError if the embeddings are no longer finite.
         """
         users, items = users.copy(), items.copy()
         for step in range(first, first + count):
             rate = rate_at(step, self.steps, self.learning_rate)
-            batch = self._draw(ratings, coins)
+            batch = self._draw(ratings, randomness)
             errors = self.clipping.errors(batch, batch.errors(users, items), users, items)
             of_users, of_items = batch.gradients(errors, users, items)
-            size = (rate * item_pace).astype(items.dtype)
+            size = (rate * item_scale).astype(items.dtype)
             sigma = self.sigma if joint else self.tuning_sigma
-            noise = self._noise(sigma, size, coins.items, items.shape)
+            noise = self._noise(sigma, size, randomness.items, items.shape)
             items = self.clipping.project(
                 items - size * (of_items if noise is None else of_items + noise)
             )
             if not joint:
                 continue
-            size = (rate * user_pace).astype(users.dtype)
-            noise = self._noise(sigma, size, coins.users, users.shape)
+            size = (rate * user_scale).astype(users.dtype)
+            noise = self._noise(sigma, size, randomness.users, users.shape)
             if noise is None:
                 moved = users[batch.users] - size[batch.users] * of_users
                 users[batch.users] = self.clipping.project(moved)
@@ -170,12 +170,12 @@ class Descent:
             )
         return users, items
 
-    def _draw(self, ratings: sparse.csr_array, coins: Coins) -> RatingBatch:
+    def _draw(self, ratings: sparse.csr_array, randomness: Randomness) -> RatingBatch:
         if not self.independent:
-            return coins.fixed(ratings, self.rate)
+            return randomness.fixed(ratings, self.rate)
         if self.unit == "user":
-            return coins.rows(ratings, self.rate)
-        return coins.ratings(ratings, self.rate)
+            return randomness.rows(ratings, self.rate)
+        return randomness.ratings(ratings, self.rate)
 
     def _noise(
         self,

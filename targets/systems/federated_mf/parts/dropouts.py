@@ -14,7 +14,7 @@ from scipy.special import log_ndtr, ndtr
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.composition import distribution_of_sum
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.additive import check_count, check_positive
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import least_variance
 
@@ -139,11 +139,11 @@ class Dropouts:
         with np.errstate(divide="ignore"):
             return np.asarray((np.log(known) + np.where(there, density, 0.0)).sum(axis=-1))
 
-    def critical(self) -> Critical | None:
+    def worst_case(self) -> WorstCase | None:
         """None: the log-ratio has no bound."""
         return None
 
-    def divergence(self, epsilon: float) -> float:
+    def delta(self, epsilon: float) -> float:
         """The mean of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), from below."""
         squares, chance = _totals(self)
         mu = np.sqrt(squares)
@@ -194,9 +194,8 @@ def _totals(rounds: Dropouts) -> tuple[Floats, Floats]:
     """The sum of mu^2 over all rounds, above 0, and its law, from below."""
     squares, chance = rounds.squares()
     step = float(squares.max()) / _CELLS if len(squares) else 1.0
-    one: Floats = np.bincount(
-        (squares / step).astype(np.int64), weights=chance, minlength=_CELLS + 1
-    )
+    cells = (squares / step).astype(np.int64)
+    one = np.bincount(cells, weights=chance, minlength=_CELLS + 1).astype(np.float64)
     one[0] += max(0.0, 1.0 - float(chance.sum()))
     size = rounds.count * _CELLS + 1
     law = distribution_of_sum([(one, 0, rounds.count)], 0, size)

@@ -194,8 +194,8 @@ def _placed(
 
     The user has ``own`` ratings, the party's others ``held`` each.
     """
-    pace = max(size / ((size - 1) * held + own) for size in party_sizes(n_users, parties))
-    step = training.learning_rate * pace
+    step_scale = max(size / ((size - 1) * held + own) for size in party_sizes(n_users, parties))
+    step = training.learning_rate * step_scale
     noise = step * training.sigma * math.sqrt(training.local_steps)
     start = training.margin * noise
     drift = step * training.local_steps * 2.0 * training.bound * math.sqrt(training.bound)

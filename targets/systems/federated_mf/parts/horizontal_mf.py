@@ -31,10 +31,10 @@ _TRIM, _START = 101, 102  # purposes of such a party's stream
 
 @dataclass(slots=True)
 class Party:
-    """What one party keeps: its users, their ratings (all, and trimmed), embeddings, its coins.
+    """What a party keeps: its users, their ratings (all, and trimmed), embeddings, randomness.
 
-    ``weight`` is its share of all users, n_k/n; ``pace`` is one over the number of trimmed ratings
-    of an average user: 1/(m tau).
+    ``weight`` is its share of all users, n_k/n; ``step_scale`` is one over the number of trimmed
+    ratings of an average user: 1/(m tau).
     """
 
     members: Ints
@@ -43,7 +43,7 @@ class Party:
     users: Floats
     rng: np.random.Generator
     weight: float
-    pace: float
+    step_scale: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class HorizontalMf(PartyMf):
         """With fewer users than parties, as many parties as users."""
         return min(self.parties, interactions.n_users)
 
-    def pace(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
+    def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
         """One over the ratings of an average row, 1/(m tau), as the party's own data have it."""
         return n_users / np.maximum(1, ratings)
 
@@ -133,7 +133,7 @@ class HorizontalMf(PartyMf):
                 items,
                 party.ratings,
                 party.rng,
-                pace=party.pace,
+                step_scale=party.step_scale,
                 first=number * self.local_steps,
                 count=self.local_steps,
             )
@@ -161,9 +161,9 @@ class HorizontalMf(PartyMf):
             bound=self.bound,
         )
         users = fit_users(party.full, items, bound=self.bound, steps=self.pretrained or 20)
-        pace = party.full.shape[0] / max(1, party.full.nnz)
+        step_scale = party.full.shape[0] / max(1, party.full.nnz)
         party.users, tuned = steps.train(
-            users, items, party.full, party.rng, pace=pace, first=0, count=self.tuning
+            users, items, party.full, party.rng, step_scale=step_scale, first=0, count=self.tuning
         )
         return tuned
 
@@ -195,9 +195,9 @@ class HorizontalMf(PartyMf):
             users = start(own.random((len(members), self.factors)), self.bound)
             if self.pretrained:
                 users = fit_users(full, items, bound=self.bound, steps=self.pretrained)
-            pace = float(self.pace(len(members), interactions.n_items, ratings.nnz))
+            step_scale = float(self.step_scale(len(members), interactions.n_items, ratings.nnz))
             weight = len(members) / interactions.n_users
-            made.append(Party(members, full, ratings, users, own, weight, pace))
+            made.append(Party(members, full, ratings, users, own, weight, step_scale))
         return made
 
     def upload(
@@ -222,7 +222,7 @@ class HorizontalMf(PartyMf):
     def alone(
         self, full: sparse.csr_array, items: Floats, first: Floats, streams: Streams
     ) -> Component:
-        """Messages of n parties of one user each, (m, p), all coins from the party's stream.
+        """Messages of n parties of one user each, (m, p), all randomness from the party's stream.
 
         They are trained together, as one problem in which each has items of its own; so many at
         once as have four million embeddings.
@@ -245,7 +245,7 @@ class HorizontalMf(PartyMf):
             items,
             ratings,
             streams,
-            pace=np.broadcast_to(self.pace(1, full.shape[1], counts), len(counts)),
+            step_scale=np.broadcast_to(self.step_scale(1, full.shape[1], counts), len(counts)),
             count=self.local_steps,
         )
 
@@ -264,7 +264,7 @@ class HorizontalMf(PartyMf):
         """Trimmed ratings and first user embeddings of parties of one user each."""
         ratings = full
         if self.trimmed is not None:
-            ratings = trim(full, self.trimmed, streams.child(_TRIM))
+            ratings = trim(full, self.trimmed, streams.fold_in(_TRIM))
         if self.pretrained:
             return ratings, fit_users(full, first, bound=self.bound, steps=self.pretrained)
-        return ratings, start(streams.child(_START).uniform(self.factors), self.bound)
+        return ratings, start(streams.fold_in(_START).uniform(self.factors), self.bound)

@@ -41,9 +41,9 @@ class LoneParties(NoisyParties):
             self.first(parties, np.full(parties.count, n)),
             self.first(parties, np.diff(parties.owned)),
             parties.ratings,
-            parties.coins,
-            user_pace=parties.by_user(),
-            item_pace=parties.by_item(weighted=False),
+            parties.randomness,
+            user_scale=parties.by_user(),
+            item_scale=parties.by_item(weighted=False),
             count=self.steps,
         )
         versions = stacked.reshape(parties.count, n, self.factors)

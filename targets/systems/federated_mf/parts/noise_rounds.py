@@ -65,11 +65,11 @@ def result(
     assert isinstance(clear.randomize, Replacement)
     reply, shape = clear.randomize, clear.shape
     silent = update.streams.take(np.flatnonzero(~np.isin(masked, replaced)))
-    noise = reply.before * summed_normals(silent.child(_FIRST), shape)
+    noise = reply.before * summed_normals(silent.fold_in(_FIRST), shape)
     own, last = reply.weights
     if own:
-        noise += own * summed_normals(clear.streams.child(_FIRST), shape)
-    noise += last * summed_normals(clear.streams.child(_SECOND), shape)
+        noise += own * summed_normals(clear.streams.fold_in(_FIRST), shape)
+    noise += last * summed_normals(clear.streams.fold_in(_SECOND), shape)
     return np.asarray(update.clean.total() + noise)
 
 
@@ -78,6 +78,6 @@ def _noise(
 ) -> NDArray[np.float32]:
     from fedrec_auditor.targets.systems.federated_mf.parts.table_noise import table_normals
 
-    drawn: NDArray[np.float32] = table_normals(streams.child(purpose), shape[1:])
+    drawn: NDArray[np.float32] = table_normals(streams.fold_in(purpose), shape[1:])
     drawn *= np.float32(scale)
     return drawn

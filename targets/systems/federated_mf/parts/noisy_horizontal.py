@@ -22,7 +22,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_laws import (
     party_sizes,
 )
 from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_mf import HorizontalMf
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import SINGLE, guessed_pace
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import SINGLE, guessed_scale
 from fedrec_auditor.targets.systems.federated_mf.parts.party_steps import PartySteps
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import UNITS, batch_size, noisy_steps
 
@@ -37,7 +37,7 @@ class NoisyHorizontal(HorizontalMf):
     Delta is what the paper has: 2 R^(3/2) per rating, theta times that per user of at most theta
     ratings (``trim``; section 5.2). z is ``noise_multiplier``; that and ``delta`` are not printed.
 
-    ``faithful`` is the paper. Rows are drawn, a fixed number of them; the divisor counts the
+    ``as_published`` is the paper. Rows are drawn, a fixed number of them; the divisor counts the
     party's own ratings; and the user embeddings that enter the gradients follow, without noise,
     from all ratings of the user. So sampling does not amplify for one rating, whose user's other
     ratings show whether the row was drawn; one rating moves the user's embedding and with it the
@@ -53,18 +53,18 @@ class NoisyHorizontal(HorizontalMf):
     noise_multiplier: float = 1.7
     delta: float = 1e-5
     density: float = 0.01
-    faithful: bool = True
+    as_published: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(self, "unit", UNITS)
         check_settings(self, trim=whole, noise_multiplier=not_negative)
         check_settings(self, delta=proper_share, density=proper_share)
-        check_settings(self, faithful=boolean)
+        check_settings(self, as_published=boolean)
 
     @property
     def mended(self) -> str:
-        """What ``faithful=False`` repairs, in words."""
+        """What ``as_published=False`` repairs, in words."""
         if self.unit == "user":
             return "Repaired: every user is drawn by itself."
         return "Repaired: every rating is drawn by itself, and embeddings do not tell of them."
@@ -77,7 +77,7 @@ class NoisyHorizontal(HorizontalMf):
     @property
     def adapted(self) -> bool:
         """Whether the user embeddings of the second stage follow from ratings."""
-        return self.faithful or self.unit == "user"
+        return self.as_published or self.unit == "user"
 
     @property
     def sigma(self) -> float:
@@ -92,16 +92,16 @@ class NoisyHorizontal(HorizontalMf):
             steps=self.steps,
             rate=self.rate,
             unit=self.unit,
-            independent=not self.faithful,
+            independent=not self.as_published,
             sigma=self.sigma,
             bound=self.bound,
         )
 
-    def pace(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
+    def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
         """One over the ratings of an average row: the party's own count, or repaired the guess."""
-        if self.faithful:
-            return super().pace(n_users, n_items, ratings)
-        return guessed_pace(self.density, n_items, self.trimmed)
+        if self.as_published:
+            return super().step_scale(n_users, n_items, ratings)
+        return guessed_scale(self.density, n_items, self.trimmed)
 
     def reach(self, scope: Scope, n_items: int) -> float:
         """How far the unit of ``scope`` moves one step's sum of gradients, at most.
@@ -141,11 +141,13 @@ class NoisyHorizontal(HorizontalMf):
         """
         drawn = Unit.USER if self.unit == "user" else Unit.RATING
         amplified = (
-            not self.faithful and scope.unit is drawn and scope.adjacency is Adjacency.ADD_REMOVE
+            not self.as_published
+            and scope.unit is drawn
+            and scope.adjacency is Adjacency.ADD_REMOVE
         )
         steps = self.steps if scope.horizon is Horizon.TRAINING else self.local_steps
         z = self.sigma / self.reach(scope, population.n_items)
-        if not self.faithful:
+        if not self.as_published:
             return noisy_steps(z, self.rate, steps, amplified=amplified)
         share = drawn_shares(population.n_users, self.parties, self.rate)[1]
         if not scope.is_presence:

@@ -12,7 +12,7 @@ from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.settings import boolean, check_settings, positive, proper_share
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, Descent
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import SINGLE, guessed_pace
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import SINGLE, guessed_scale
 from fedrec_auditor.targets.systems.federated_mf.parts.rating_parties import RatingParties
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import batch_size, noisy_steps
 
@@ -25,25 +25,26 @@ class NoisyParties(RatingParties):
     """N(0, (z Delta)^2) on every entry of a step's sum of gradients, of all rows of both tables.
 
     Delta is the sensitivity that the paper claims for the ``unit``; ``delta`` its delta.
-    ``faithful`` is the paper: rows are drawn, a fixed number of them, and the divisor counts the
-    party's own ratings. Sampling rows does not amplify for one rating, whose user's other ratings
-    show whether the row was drawn, and the moments accountant proves nothing of a fixed number of
-    rows when a user comes or goes. Repaired, every unit is drawn by itself (each rating, or each
-    user), as the moments accountant assumes, and the divisor takes ``density``, a public guess,
-    for tau.
+    ``as_published`` is the paper: rows are drawn, a fixed number of them, and the divisor counts
+    the party's own ratings. Sampling rows does not amplify for one rating, whose user's other
+    ratings show whether the row was drawn, and the moments accountant proves nothing of a fixed
+    number of rows when a user comes or goes. Repaired, every unit is drawn by itself (each rating,
+    or each user), as the moments accountant assumes, and the divisor takes ``density``, a public
+    guess, for tau.
 
     ``event`` charges every noisy step, at the true sensitivity. It takes tau for public, as the
-    paper does; strictly, with ``faithful`` the scale of the noise tells how many ratings there are.
+    paper does; strictly, with ``as_published`` the scale of the noise tells how many ratings there
+    are.
     """
 
     delta: float = 1e-5
     density: float = 0.01
-    faithful: bool = True
+    as_published: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(self, delta=proper_share, density=positive)
-        check_settings(self, faithful=boolean)
+        check_settings(self, as_published=boolean)
 
     @property
     @abstractmethod
@@ -72,16 +73,16 @@ class NoisyParties(RatingParties):
             rate=self.rate,
             steps=self.lengths[0],
             unit=self.unit,
-            independent=not self.faithful,
+            independent=not self.as_published,
             sigma=z * self.claimed(joint=True),
             tuning_sigma=z * self.claimed(joint=False),
         )
 
-    def pace(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
+    def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
         """One over the ratings of an average row: the party's own count, or repaired the guess."""
-        if self.faithful:
-            return super().pace(n_users, n_items, ratings)
-        return guessed_pace(self.density, n_items, self.trim if self.unit == "user" else None)
+        if self.as_published:
+            return super().step_scale(n_users, n_items, ratings)
+        return guessed_scale(self.density, n_items, self.trim if self.unit == "user" else None)
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Every noisy gradient of the parties that hold the unit, at its true sensitivity.
@@ -107,10 +108,10 @@ class NoisyParties(RatingParties):
         far = 1.0 if presence else self.clipping.replaced if scope.unit is Unit.RATING else 2.0
         if single and self.unit == "user" and scope.adjacency is not Adjacency.REPLACE:
             far = 2.0
-        amplified = not self.faithful and presence and single == (self.unit == "rating")
+        amplified = not self.as_published and presence and single == (self.unit == "rating")
         size = batch_size(n, self.rate)
-        often, revealed = size / n if self.faithful else self.rate, self.faithful
-        if self.faithful and scope.is_presence:
+        often, revealed = size / n if self.as_published else self.rate, self.as_published
+        if self.as_published and scope.is_presence:
             # Twice as far apart in a quarter of the steps is as much as in all of them.
             revealed = often < 0.25 and batch_size(n - 1, self.rate) == size
             far *= 2.0 if revealed else 1.0

@@ -52,7 +52,7 @@ class PartyMf(System):
         """How many parties these data make."""
 
     @abstractmethod
-    def pace(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
+    def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
         """One over the ratings of an average row, 1/(m tau), as the party's own data have it."""
 
     def public(self, interactions: Interactions) -> Public:
@@ -60,7 +60,7 @@ class PartyMf(System):
         return replace(super().public(interactions), parties=self.count(interactions))
 
 
-def guessed_pace(density: float, n_items: int, most: int | None) -> float:
+def guessed_scale(density: float, n_items: int, most: int | None) -> float:
     """One over the ratings of a row, by a public guess of the density, ``most`` after trimming."""
     guess = max(1.0, density * n_items)
     return 1.0 / (guess if most is None else min(guess, most))

@@ -70,13 +70,13 @@ class PartySteps:
         ratings: sparse.csr_array,
         rng: np.random.Generator,
         *,
-        pace: float,
+        step_scale: float,
         first: int,
         count: int,
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """New embeddings (n, p), (m, p) after ``count`` steps, of ``pace`` times the rate each.
+        """New embeddings (n, p), (m, p) after ``count`` steps of ``step_scale`` times the rate.
 
-        All coins are drawn from ``rng``: the ratings of all steps, then one seed of noise a step.
+        ``rng`` draws the ratings of all steps, then one seed of noise a step.
         InputError if the embeddings are no longer finite.
         """
         from fedrec_auditor.targets.systems.federated_mf.parts.party_kernel import advance
@@ -91,7 +91,7 @@ class PartySteps:
             drawn.rows,
             *_entries(ratings, drawn),
             seeds,
-            (self._rates(first, count) * pace).astype(np.float32),
+            (self._rates(first, count) * step_scale).astype(np.float32),
             *self._numbers,
         )
         return self._finite(users), self._finite(items)
@@ -103,27 +103,27 @@ class PartySteps:
         ratings: sparse.csr_array,
         streams: Streams,
         *,
-        pace: NDArray[Any],
+        step_scale: NDArray[Any],
         count: int,
     ) -> NDArray[np.float32]:
         """Item embeddings (n, m, p) of n parties of one user each, after their first steps.
 
-        All coins are drawn from the party's stream. ``items`` (m, p) is what all begin with,
-        ``pace`` (n,) each one's. A party of one user draws its row in every step, unless units
-        are drawn by themselves.
+        All randomness comes from the party's stream. ``items`` (m, p) is what all begin with,
+        ``step_scale`` (n,) each one's. A party of one user draws its row in every step, unless
+        units are drawn by themselves.
         """
         from fedrec_auditor.targets.systems.federated_mf.parts.party_kernel import advance_all
 
         n = ratings.shape[0]
         drawn = self.single_draws(ratings, streams, count)
         users, out = np.array(users, np.float32), np.tile(items.astype(np.float32), (n, 1, 1))
-        sizes = pace[:, None] * self._rates(0, count)
+        sizes = step_scale[:, None] * self._rates(0, count)
         advance_all(
             users,
             out,
             drawn.starts,
             *_entries(ratings, drawn),
-            streams.child(1).words(count),
+            streams.fold_in(1).random_bits(count),
             sizes.astype(np.float32),
             *self._numbers,
         )
@@ -151,13 +151,13 @@ class PartySteps:
 
     def single_draws(self, ratings: sparse.csr_array, streams: Streams, count: int) -> Drawn:
         """Those of ``singles``: of the first party's steps, then of the second's, and so on."""
-        n, coins = ratings.shape[0], streams.child(0)
+        n, randomness = ratings.shape[0], streams.fold_in(0)
         if self.independent and self.unit == "rating":
             counts = np.diff(ratings.indptr)
             rows = np.repeat(np.arange(n), counts)
             place = np.arange(ratings.nnz) - ratings.indptr[rows]
             spots = np.arange(count)[:, None] * ratings.shape[1] + place
-            kept = coins.laplace_at(rows, spots) < _quantile(self.rate)
+            kept = randomness.laplace_at(rows, spots) < _quantile(self.rate)
             step, places = np.nonzero(kept)
             order = np.argsort(rows[places] * count + step, kind="stable")
             groups = (rows[places] * count + step)[order]
@@ -165,7 +165,7 @@ class PartySteps:
             return Drawn(starts, places[order], rows[places[order]])
         chosen, step = np.divmod(np.arange(n * count), count)
         if self.independent:
-            kept = coins.uniform(count)[chosen, step] < self.rate
+            kept = randomness.uniform(count)[chosen, step] < self.rate
             chosen, step = chosen[kept], step[kept]
         return Drawn.of_rows(ratings, chosen * count + step, chosen, n * count)
 

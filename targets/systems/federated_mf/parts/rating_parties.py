@@ -19,8 +19,11 @@ from fedrec_auditor.targets.settings import check_choice, check_settings, whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Model
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Descent
-from fedrec_auditor.targets.systems.federated_mf.parts.party_coins import PartyCoins, StreamCoins
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import PartyMf
+from fedrec_auditor.targets.systems.federated_mf.parts.party_randomness import (
+    PartyRandomness,
+    StreamRandomness,
+)
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import UNITS, explicit, start, trim
 from fedrec_auditor.targets.transcript import Broadcast
 
@@ -35,19 +38,19 @@ class Parties:
 
     ``ratings`` (s n, m) has party k's (trimmed) ratings in rows k n to (k + 1) n, over its own
     items, ``owned[k]`` to ``owned[k + 1]`` of ``order``, which are columns of the whole table.
-    ``pace`` (s,) is one over the ratings of an average row of each, 1/(m_k tau).
+    ``step_scale`` (s,) is one over the ratings of an average row of each, 1/(m_k tau).
     """
 
     ratings: sparse.csr_array
     order: Ints
     owned: Ints
-    pace: Floats
-    coins: PartyCoins
+    step_scale: Floats
+    randomness: PartyRandomness
 
     @property
     def count(self) -> int:
         """Number of parties, s."""
-        return len(self.pace)
+        return len(self.step_scale)
 
     @property
     def weights(self) -> Floats:
@@ -55,13 +58,13 @@ class Parties:
         return np.diff(self.owned) / len(self.order)
 
     def by_user(self) -> Floats:
-        """``pace`` of every stacked user, (s n, 1)."""
-        return np.repeat(self.pace, self.coins.n_users)[:, None]
+        """``step_scale`` of every stacked user, (s n, 1)."""
+        return np.repeat(self.step_scale, self.randomness.n_users)[:, None]
 
     def by_item(self, weighted: bool) -> Floats:
-        """``pace`` of every item's party, (m, 1), times m_k / m (equation 4) if ``weighted``."""
-        pace = self.pace * self.weights if weighted else self.pace
-        return np.repeat(pace, np.diff(self.owned))[:, None]
+        """``step_scale`` of every item's party, (m, 1); ``weighted`` times m_k / m (equation 4)."""
+        step_scale = self.step_scale * self.weights if weighted else self.step_scale
+        return np.repeat(step_scale, np.diff(self.owned))[:, None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +117,7 @@ class RatingParties(PartyMf):
                 out[:, columns] = version[users] @ items[columns].T
             return out
 
-    def pace(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
+    def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
         """One over the ratings of an average row, 1/(m_k tau), as the party's own data have it.
 
         Of one rating at least: a row that is drawn has one, and steps would be too long.
@@ -122,14 +125,14 @@ class RatingParties(PartyMf):
         return 1.0 / np.maximum(1.0, ratings / n_users)
 
     def parted(self, interactions: Interactions, rng: np.random.Generator) -> Parties:
-        """The parties: items dealt to them, coins from one seed each.
+        """The parties: items dealt to them, randomness from one seed each.
 
         With fewer items than parties, as many parties as items. InputError for a split by
         categories of items that have none, or more or fewer categories than ``parties``.
         """
         table, n = explicit(interactions, self.bound).tocsc(), interactions.n_users
         shares = deal(interactions, self.parties, self.split, rng)
-        generators, blocks, paces = [], [], []
+        generators, blocks, step_scales = [], [], []
         for columns in shares:
             own = np.random.Generator(np.random.SFC64(int(rng.integers(1 << 63))))
             part = sparse.csr_array(table[:, columns])
@@ -137,19 +140,19 @@ class RatingParties(PartyMf):
                 part = trim(part, self.trim, Streams.spawn(own, n))
             generators.append(own)
             blocks.append(part)
-            paces.append(float(self.pace(n, len(columns), part.nnz)))
+            step_scales.append(float(self.step_scale(n, len(columns), part.nnz)))
         owned = np.concatenate([[0], np.cumsum([len(columns) for columns in shares])])
         return Parties(
             ratings=sparse.csr_array(sparse.block_diag(blocks, format="csr")),
             order=np.concatenate(shares),
             owned=owned,
-            pace=np.array(paces),
-            coins=PartyCoins(tuple(generators), n, owned),
+            step_scale=np.array(step_scales),
+            randomness=PartyRandomness(tuple(generators), n, owned),
         )
 
     def first(self, parties: Parties, counts: Ints) -> Floats:
-        """First embeddings, ``counts[k]`` rows of each party's own coins, stacked."""
-        drawn = zip(parties.coins.generators, counts, strict=True)
+        """First embeddings, ``counts[k]`` rows of each party's own randomness, stacked."""
+        drawn = zip(parties.randomness.generators, counts, strict=True)
         return np.concatenate(
             [start(rng.random((count, self.factors)), self.bound) for rng, count in drawn]
         )
@@ -159,14 +162,14 @@ class RatingParties(PartyMf):
     ) -> tuple[Floats, Floats]:
         """Parties that hold one user and all items each: (n, p) and (n, m, p) after ``steps``.
 
-        All coins come from the party's own stream. Parties are trained together, as one problem
-        in which each has items of its own, as many at once as memory for about four million
+        All randomness comes from the party's own stream. Parties are trained together, as one
+        problem in which each has items of its own, as many at once as memory for about four million
         numbers allows. Without ``users`` their embeddings are drawn, too. A party of one user
         draws it in every step, unless units are drawn by themselves.
         """
         ratings = explicit(profiles, self.bound)
         if self.unit == "user":
-            ratings = trim(ratings, self.trim, streams.child(0).child(0))
+            ratings = trim(ratings, self.trim, streams.fold_in(0).fold_in(0))
         n, m = ratings.shape
         width = max(1, _NUMBERS // max(1, m * self.factors))
         blocks = [np.arange(k, min(k + width, n)) for k in range(0, n, width)]
@@ -199,24 +202,24 @@ class RatingParties(PartyMf):
         self, ratings: sparse.csr_array, users: Floats | None, streams: Streams, steps: int
     ) -> tuple[Floats, Floats]:
         (n, m), p = ratings.shape, self.factors
-        draws = streams.child(0)
-        items = start(draws.child(1).uniform(m * p).reshape(n * m, p), self.bound)
+        draws = streams.fold_in(0)
+        items = start(draws.fold_in(1).uniform(m * p).reshape(n * m, p), self.bound)
         if users is None:
-            users = start(draws.child(2).uniform(p), self.bound)
+            users = start(draws.fold_in(2).uniform(p), self.bound)
         counts = np.diff(ratings.indptr)
         # Every party has columns of its own.
         wide = sparse.csr_array(
             (ratings.data, ratings.indices + m * np.repeat(np.arange(n), counts), ratings.indptr),
             shape=(n, n * m),
         )
-        pace = np.broadcast_to(self.pace(1, m, counts), n)[:, None]
+        step_scale = np.broadcast_to(self.step_scale(1, m, counts), n)[:, None]
         users, items = self.descent(1).train(
             users,
             items,
             wide,
-            StreamCoins(streams),
-            user_pace=pace,
-            item_pace=np.repeat(pace, m, axis=0),
+            StreamRandomness(streams),
+            user_scale=step_scale,
+            item_scale=np.repeat(step_scale, m, axis=0),
             count=steps,
         )
         return users, items.reshape(n, m, p)

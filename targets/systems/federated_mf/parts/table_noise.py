@@ -2,10 +2,10 @@
 
 Entries 2k and 2k + 1 of a client's table are sqrt(-2 ln u) cos(2 pi w) and sqrt(-2 ln u)
 sin(2 pi w) (Box and Muller 1958), with u and w the upper 52 bits of words 2k and 2k + 1 of its
-stream (``Streams.words``), as odd multiples of 2^-53. So a table depends on the client's seed only
-and can be drawn again instead of being stored. Logarithm, sine and cosine are series of our own,
-right to a few units in the last place, so that the loops vectorize: 2 ns a draw, a hundredth of
-``Streams.normal``, whose draws are others. Draws reach 8.5 standard deviations.
+stream (``Streams.random_bits``), as odd multiples of 2^-53. So a table depends on the client's seed
+only and can be drawn again instead of being stored. Logarithm, sine and cosine are series of our
+own, right to a few units in the last place, so that the loops vectorize: 2 ns a draw, a hundredth
+of ``Streams.normal``, whose draws are others. Draws reach 8.5 standard deviations.
 
 Only imported when noise is drawn, as it imports numba.
 """

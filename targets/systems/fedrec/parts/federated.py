@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 _PREPARE, _TRAIN, _PROTECT = range(3)
-"""Purposes of a client's coins."""
+"""Purposes of a client's randomness."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +149,7 @@ class Federated(Composition):
         if users is not None and not np.array_equal(users, np.arange(interactions.n_users)):
             interactions, features = interactions.take(users), features[users]
         clients = Clients(
-            interactions=interactions, features=features, streams=streams.child(_PREPARE)
+            interactions=interactions, features=features, streams=streams.fold_in(_PREPARE)
         )
         return replace(self.protection.prepare(clients), streams=streams)
 
@@ -159,12 +159,12 @@ class Federated(Composition):
         streams = clients.streams
         trained = self.learner.train(
             broadcast,
-            replace(clients, streams=streams.child(_TRAIN)),
+            replace(clients, streams=streams.fold_in(_TRAIN)),
             self.local(self.learner.shapes(_catalogue(clients))),
             compute,
         )
         return self.protection.protect(
-            trained, broadcast, replace(clients, streams=streams.child(_PROTECT))
+            trained, broadcast, replace(clients, streams=streams.fold_in(_PROTECT))
         )
 
 

@@ -97,7 +97,11 @@ class ImplicitMf(System):
                 uploads = self.upload(interactions, model, rng, compute=compute)
                 yield Round(broadcast=model, uploads=uploads)
                 items = self.step(items, uploads)
-        return Trained({"items": items}, {"items": items})
+        return Trained({"items": items}, {"items": items}, self.vectors_behind(uploads))
+
+    def vectors_behind(self, uploads: Uploads) -> Floats | None:
+        """The user vectors (n_users, F) that these uploads were made from; None if not kept."""
+        return None
 
     def public(self, interactions: Interactions) -> Public:
         """What everybody knows, the law of a randomized entry included."""

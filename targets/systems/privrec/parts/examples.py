@@ -37,7 +37,7 @@ class DeviceExamples:
         n_items = interactions.n_items
         counts = np.diff(interactions.ratings.indptr).astype(np.int64)
         sizes = counts + np.minimum(negatives * counts, n_items - counts)
-        keys = streams.child(_DRAW).uniform(n_items)
+        keys = streams.fold_in(_DRAW).uniform(n_items)
         row = np.repeat(np.arange(len(counts)), counts)
         keys[row, interactions.ratings.indices] = -1.0
         items = np.argsort(keys, axis=1, kind="stable")[:, : int(sizes.max(initial=0))]
@@ -56,7 +56,7 @@ class DeviceExamples:
 
         An order depends on the device's own stream and number of examples only.
         """
-        keys = streams.child(_ORDER + epoch).uniform(width)
+        keys = streams.fold_in(_ORDER + epoch).uniform(width)
         keys[np.arange(width) >= self.sizes[:, None]] = 2.0
         return np.argsort(keys, axis=1, kind="stable")
 

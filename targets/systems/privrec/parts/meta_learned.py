@@ -198,7 +198,7 @@ class MetaLearned(Unperturbed):
     ) -> Floats:
         """Scores of all items after a device's own training on ``interactions`` (section 3.3).
 
-        A device's coins come from the training's seed and its place: the same in any company.
+        A device's randomness comes from the training's seed and its place: the same in any company.
         """
         import torch
 

@@ -10,12 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor import pieces
 from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, WorstCase
 from fedrec_auditor.auditor.demonstrations.parts import play as claims
 from fedrec_auditor.auditor.demonstrations.parts.one_bit import one_bit
 from fedrec_auditor.auditor.demonstrations.parts.play import Shown
 from fedrec_auditor.auditor.plan import Plan
+from fedrec_auditor.auditor.tasks import Audit
 from fedrec_auditor.reports.record import DemonstrationRow
 from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
@@ -144,14 +144,12 @@ def test_members_are_chosen_by_target() -> None:
 
 def test_the_longest_is_begun_first() -> None:
     plan = Plan(only="claims").resolved()
-    work = pieces.split(plan, plan.targets)
-    order = pieces.begun(work, plan)
+    audit = Audit.of(plan)
+    work = audit.tasks()
+    order = [task for job in audit.jobs(work, workers=2) for task in job]
     assert sorted(map(str, order)) == sorted(map(str, work))
     assert order[0].step == max(claims.names(), key=claims.runs)
     assert claims.runs("dplcf-ap-zeros") == 2_000 + 1_000_000
-    usual = Plan(targets=("fcf",)).resolved()
-    split = pieces.split(usual, usual.targets)
-    assert pieces.begun(split, usual) == split
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -10,12 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from fedrec_auditor.auditor.estimators.base import FEWEST_SAMPLES
+from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.estimators.parts.joint_binomial_test import (
     JointBinomialTest,
     expected_epsilon,
     failure_mass,
     joint_binomial_epsilon,
 )
+from fedrec_auditor.auditor.estimators.parts.selection_split import split_size
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT
+from fedrec_auditor.auditor.worlds import Worlds
 
 ALPHA = 0.05
 
@@ -103,3 +108,43 @@ def test_the_foreseen_bound_is_the_bound(right: int, odds: float, alpha: float) 
     z = float(stats.norm.isf(alpha))
     near = float(expected_epsilon(np.array([float(right)]), np.array([float(wrong)]), 0, z)[0])
     assert max(near, 0.0) == pytest.approx(exact, abs=0.03)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.01])
+@pytest.mark.parametrize("samples", [100, 250, 4_000, 4_001, 20_500])
+def test_the_largest_is_what_a_noiseless_mechanism_shows(samples: int, delta: float) -> None:
+    """Brute force: the whole measurement of a mechanism that sends its input as it is."""
+    worlds = Worlds(names=("0", "1"), scope=ONE_REPORT, draw=lambda x, size, rng: np.full(size, x))
+    estimator, asked = JointBinomial(), {"delta": delta, "confidence": 1 - ALPHA}
+    rng = np.random.default_rng(1)
+    measured = estimator.bound(worlds, samples=samples, rng=rng, **asked)
+    assert measured.epsilon == measured.largest == estimator.largest(samples, **asked)
+
+
+def test_no_counts_show_more_than_the_largest() -> None:
+    """All counts of right and wrong guesses among all draws of a small sample."""
+    for delta in (0.0, 0.05):
+        most = JointBinomial().largest(30, delta=delta, confidence=1 - ALPHA)
+        draws = 2 * (30 - split_size(30))
+        failures, alpha = failure_mass(draws, both=True, delta=delta, alpha=ALPHA)
+        bounds = [
+            float(joint_binomial_epsilon(right, wrong, failures, alpha))
+            for right in range(draws + 1)
+            for wrong in range(draws + 1 - right)
+        ]
+        assert max(bounds) == pytest.approx(most, rel=1e-12)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0, 6.0])
+def test_what_is_needed_is_just_enough(epsilon: float, delta: float) -> None:
+    estimator, asked = JointBinomial(), {"delta": delta, "confidence": 1 - ALPHA}
+    few = estimator.needed(epsilon, **asked)
+    assert few is not None
+    assert estimator.largest(few, **asked) > epsilon
+    for fewer in {few - 1, *range(FEWEST_SAMPLES, min(few, 2_000))} - {FEWEST_SAMPLES - 1}:
+        assert estimator.largest(fewer, **asked) <= epsilon
+
+
+def test_a_claim_beyond_all_samples_needs_more_than_can_be_asked_for() -> None:
+    assert JointBinomial().needed(50.0, delta=0.0, confidence=0.95) is None

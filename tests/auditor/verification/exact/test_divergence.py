@@ -51,7 +51,7 @@ def test_densities_without_a_curve_are_integrated_from_below(sigma: float, delta
 class ModestCurve(Gaussian):
     """Its curve is that of half the distance."""
 
-    def divergence(self, epsilon: float) -> float:
+    def delta(self, epsilon: float) -> float:
         return gaussian_divergence((self.high - self.low) / self.sigma / 2, epsilon)
 
 

@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.verification.exact.law import Density
 from fedrec_auditor.auditor.verification.verification import ONE_REPORT
-from fedrec_auditor.targets.mechanisms.base import Critical, Domain
+from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -103,27 +103,27 @@ def test_a_broken_claim_is_shrunk_to_the_simplest_pair() -> None:
 
 
 class BlindCritical(BitFlip):
-    def critical(self) -> Critical:
-        return Critical(inputs=np.array([0, 1]), outputs=np.array([1]))
+    def worst_case(self) -> WorstCase:
+        return WorstCase(inputs=np.array([0, 1]), outputs=np.array([1]))
 
 
 class BoastfulCopies(BitFlip):
     """Says that ten copies see its worst pair, and answers once."""
 
-    def critical(self) -> Critical:
-        return replace(super().critical(), copies=10, part=BitFlip(self.p, self.q))
+    def worst_case(self) -> WorstCase:
+        return replace(super().worst_case(), copies=10, part=BitFlip(self.p, self.q))
 
 
 class FailingCritical(BitFlip):
-    def critical(self) -> Critical:
+    def worst_case(self) -> WorstCase:
         raise RuntimeError("not today")
 
 
 class TwiceCounted(BitFlip):
     """Lists its outputs twice, which doubles every divergence."""
 
-    def critical(self) -> Critical:
-        return replace(super().critical(), outputs=np.array([0, 1, 0, 1]))
+    def worst_case(self) -> WorstCase:
+        return replace(super().worst_case(), outputs=np.array([0, 1, 0, 1]))
 
 
 @pytest.mark.parametrize("kind", [BlindCritical, BoastfulCopies, FailingCritical, TwiceCounted])
@@ -134,11 +134,11 @@ def test_wrong_critical_sets_neither_hide_nor_invent(kind: Any, delta: float) ->
 
 
 class OutsideCritical(Laplace):
-    """Its critical inputs lie outside its domain, where it promises nothing."""
+    """Its worst-case inputs lie outside its domain, where it promises nothing."""
 
-    def critical(self) -> Critical:
+    def worst_case(self) -> WorstCase:
         ends = np.array([10 * self.low, 10 * self.high])
-        return Critical(inputs=ends, outputs=ends)
+        return WorstCase(inputs=ends, outputs=ends)
 
     def log_prob(self, output: Any, value: Any) -> Any:
         return stats.laplace(np.asarray(value), self.scale).logpdf(output)
@@ -147,7 +147,7 @@ class OutsideCritical(Laplace):
 class LazyCritical(Laplace):
     """None, for its author did not know: that is no proof of an infinite epsilon."""
 
-    def critical(self) -> Any:
+    def worst_case(self) -> Any:
         return None
 
 

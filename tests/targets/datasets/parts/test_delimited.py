@@ -12,12 +12,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.parts import delimited as _delimited
+from fedrec_auditor.targets.datasets.parts.block import NUMBER, SPACED, WIDEST, Block, Column
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.lines import Column
 
-NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 WHOLE = Column(what="user id")
+REAL = Column(what="rating", low=-np.inf, high=np.inf, step=None, written=NUMBER)
+TEXTS = {0: "name", 1: "name"}
 FIELDS = st.one_of(
     st.integers(0, 10**16 - 1).map(str),
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
@@ -39,7 +40,7 @@ def file(data: bytes, separator: str = ",", cuts: tuple[int, ...] = (), **rest: 
     return Delimited(
         place="t.csv",
         read=read,
-        separator=separator.encode(),
+        separator=separator,
         width=2,
         **{"header": False, **rest},
     )
@@ -70,23 +71,23 @@ def test_blocks_give_what_lines_give(
     wholes: list[int] = []
     numbers: list[float] = []
     good_whole = [re.fullmatch(r"[0-9]{1,16}", a) and int(a) <= WHOLE.high for a, _ in rows]
-    values = [float(b) if NUMBER.fullmatch(b) else np.nan for _, b in rows]
-    for block in one.blocks():
-        fields = [[block._field(r, c) for c in (0, 1)] for r in range(len(block.ends))]
-        texts += [tuple(pair) for pair in fields]
-        span = slice(block.row, block.row + len(block.ends))
+    values = [float(b) if FLOAT.fullmatch(b) else np.nan for _, b in rows]
+    for block in one.blocks(TEXTS):
+        texts += zip(*(block.columns[at].to_pylist() for at in (0, 1)), strict=True)
+    for block in one.blocks({0: WHOLE, 1: REAL}):
+        span = slice(block.row, block.row + block.size)
         if all(good_whole[span]):
-            wholes += block.whole(0, WHOLE).tolist()
+            wholes += block.numbers(0).tolist()
         else:
             bad = span.start + [bool(good) for good in good_whole[span]].index(False)
             with pytest.raises(InputError, match=rf"t\.csv, line {bad + 1 + header}, got"):
-                block.whole(0, WHOLE)
+                block.numbers(0)
         if np.isfinite(values[span]).all():
-            numbers += block.decimals(1, "rating").tolist()
+            numbers += block.numbers(1).tolist()
         else:
             bad = span.start + int(np.argmin(np.isfinite(values[span])))
             with pytest.raises(InputError, match=rf"t\.csv, line {bad + 1 + header}, got"):
-                block.decimals(1, "rating")
+                block.numbers(1)
     assert texts == [(a.encode(), b.encode()) for a, b in rows]
     if all(good_whole):
         assert wholes == [int(a) for a, _ in rows]
@@ -114,13 +115,13 @@ def test_the_first_line_with_other_than_two_fields_is_named(
     ]
     if not text or text in ("\n", "\r\n"):
         with pytest.raises(InputError):
-            list(one.blocks())
+            list(one.blocks(TEXTS))
     elif all(fits):
-        assert sum(len(block.ends) for block in one.blocks()) == len(lines)
+        assert sum(block.size for block in one.blocks(TEXTS)) == len(lines)
     else:
         at = fits.index(False) + 1
         with pytest.raises(InputError, match=rf"2 fields separated by .* in t\.csv, line {at}, "):
-            list(one.blocks())
+            list(one.blocks(TEXTS))
 
 
 @given(
@@ -138,8 +139,8 @@ def test_quoted_fields_are_read_as_rfc_4180_says(
 
     text = "".join(f"{quoted(a)},{quoted(b)}\n" for a, b in rows)
     found: list[tuple[bytes, bytes]] = []
-    for block in file(text.encode(), cuts=tuple(cuts), quotes=True).blocks():
-        columns = [block.text(at, "name").tolist() for at in (0, 1)]
+    for block in file(text.encode(), cuts=tuple(cuts), quotes=True).blocks(TEXTS):
+        columns = [block.words(at).to_pylist() for at in (0, 1)]
         found += zip(*columns, strict=True)
     assert found == [(a.encode(), b.encode()) for a, b in rows]
 
@@ -156,7 +157,7 @@ def test_quoted_fields_are_read_as_rfc_4180_says(
 )
 def test_a_bad_quotation_is_named(data: bytes, said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
-        list(file(data, quotes=True).blocks())
+        list(file(data, quotes=True).blocks(TEXTS))
 
 
 def test_names_are_those_of_the_first_line() -> None:
@@ -172,21 +173,92 @@ def test_a_line_without_end_is_refused_early() -> None:
         while True:
             yield b"1" * 2**18
 
-    one = Delimited(place="t", read=read, separator=b",", header=False, width=2)
+    one = Delimited(place="t", read=read, separator=",", header=False, width=2)
     with pytest.raises(InputError, match=r"lines of at most 1,048,576 bytes in t, got 'a longer"):
-        list(one.blocks())
+        list(one.blocks(TEXTS))
 
 
 def test_ranges_are_kept() -> None:
-    (block,) = file(b"6,5.5\n").blocks()
+    stars = Column(what="rating", low=1, high=5)
+    halves = Column(what="rating", low=0.5, high=5, step=None, written=NUMBER)
+    (block,) = file(b"6,5.5\n").blocks({0: stars, 1: halves})
     with pytest.raises(InputError, match=r"a rating \(a whole number from 1 to 5\) in t"):
-        block.whole(0, Column(what="rating", low=1, high=5))
+        block.numbers(0)
     with pytest.raises(InputError, match=r"a rating \(a number from 0.5 to 5\) in t\.csv, line 1"):
-        block.decimals(1, "rating", 0.5, 5)
+        block.numbers(1)
 
 
 def test_a_text_is_neither_empty_nor_endless() -> None:
-    (block,) = file(b",%b\n" % (b"x" * (_delimited.WIDEST + 1))).blocks()
+    (block,) = file(b",%b\n" % (b"x" * (WIDEST + 1))).blocks(TEXTS)
     for at in (0, 1):
         with pytest.raises(InputError, match="a name of 1 to 1024 bytes"):
-            block.text(at, "name")
+            block.words(at)
+
+
+class Slow(Delimited):
+    """The same reader, line by line."""
+
+    def _quick(self, *_: object) -> None:
+        return None
+
+
+KINDS = (
+    Column(what="user id"),
+    Column(what="rating", low=1, high=5, written=SPACED),
+    Column(what="rating", low=-1, high=5, step=0.5, written=NUMBER),
+    REAL,
+    "name",
+)
+
+
+def outcome(one: Delimited, kind: Column | str) -> list[object] | str:
+    """What is read of two columns of one kind, or the error."""
+
+    def read(block: Block, at: int) -> list[object]:
+        values = block.words(at) if isinstance(kind, str) else block.numbers(at)
+        return list(values.tolist())
+
+    try:
+        return [
+            pair
+            for block in one.blocks({0: kind, 1: kind})
+            for pair in zip(read(block, 0), read(block, 1), strict=True)
+        ]
+    except InputError as error:
+        return str(error)
+
+
+@given(
+    data=st.lists(st.sampled_from([*'0129.-+e_x:#"é, \t\n\r\0', "::", "nan", "inf", "\r\n"]))
+    .map("".join)
+    .map(str.encode),
+    separator=st.sampled_from(["\t", ",", "::"]),
+    kind=st.sampled_from(KINDS),
+    quotes=st.booleans(),
+)
+@example(data=b"1\t2\n\n3\t4\n", separator="\t", kind=KINDS[1], quotes=False)
+@example(data=b"1\t\n", separator="\t", kind=KINDS[1], quotes=False)
+@example(data=b"\n\n", separator="\t", kind=KINDS[1], quotes=False)
+@example(data=b"1e3\t2\r\n3\t4", separator="\t", kind=KINDS[1], quotes=False)
+@example(data=b"1_0::2\n", separator="::", kind=KINDS[1], quotes=False)
+@example(data=b"1\t::2\n", separator="::", kind=KINDS[1], quotes=False)
+@example(data=b"1:::2\n", separator="::", kind=KINDS[1], quotes=False)
+@example(data=b"0x1,2\n", separator=",", kind=KINDS[0], quotes=False)
+@example(data=b" 1,2\n", separator=",", kind=KINDS[0], quotes=False)
+@example(data=b'"1",""""\n', separator=",", kind="name", quotes=True)
+@example(data=b'1"",2\n', separator=",", kind="name", quotes=True)
+@example(data=b'"1\n",2\n', separator=",", kind="name", quotes=True)
+def test_pyarrow_reads_what_is_read_line_by_line(
+    data: bytes, separator: str, kind: Column | str, quotes: bool
+) -> None:
+    both = [
+        reader(
+            place="t.data",
+            read=lambda: iter([data]),
+            separator=separator,
+            width=2,
+            quotes=quotes and separator != "::",
+        )
+        for reader in (Delimited, Slow)
+    ]
+    assert outcome(both[0], kind) == outcome(both[1], kind)

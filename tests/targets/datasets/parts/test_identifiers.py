@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers
-from fedrec_auditor.targets.datasets.parts.unique import narrow, unique
+from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers, narrow, unique
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 20)
 BATCHES = st.lists(
@@ -25,12 +25,10 @@ def test_numbers_stay_and_all_else_is_put_in_order(batches: list[list[int] | lis
     found = Identifiers()
     for batch in batches:
         if isinstance(batch[0], int):
-            found.add_numbers(np.array(batch, dtype=np.int64))
+            found.add(pa.array(np.array(batch, dtype=np.int64)))
         else:
-            words, places = np.unique(
-                np.array([str(word).encode() for word in batch]), return_inverse=True
-            )
-            found.add_text(words.tolist(), places)
+            words = [str(word).encode() for word in batch]
+            found.add(pa.array(words, pa.binary()).dictionary_encode())
     rows = [identifier for batch in batches for identifier in batch]
     ids, at, texts = found.finish()
     if all(isinstance(row, int) for row in rows):

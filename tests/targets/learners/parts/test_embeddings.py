@@ -134,7 +134,7 @@ def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> 
         made("gcn", **{setting: value})
 
 
-def test_models_of_other_shapes_and_tilts_of_nothing_are_refused() -> None:
+def test_models_of_other_shapes_and_linear_terms_of_nothing_are_refused() -> None:
     learner, devices = made("ncf", dimension=3), clients()
     model = learner.initial(CATALOGUE, np.random.default_rng(0))
     with pytest.raises(InputError, match="Expected a model with"):
@@ -142,4 +142,4 @@ def test_models_of_other_shapes_and_tilts_of_nothing_are_refused() -> None:
     with pytest.raises(InputError, match="Expected a model with"):
         learner.score({"item": model["item"]}, devices)
     with pytest.raises(InputError, match=r"user\.W1"):
-        learner.train(model, devices, LocalTraining(tilt={"user.W1": 1.0}), Compute())
+        learner.train(model, devices, LocalTraining(linear_term={"user.W1": 1.0}), Compute())

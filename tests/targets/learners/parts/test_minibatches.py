@@ -13,9 +13,9 @@ from fedrec_auditor.targets.learners.parts import minibatches as _minibatches
 from fedrec_auditor.targets.learners.parts.minibatches import (
     Examples,
     draw_examples,
+    draw_linear_rows,
+    draw_linear_term,
     draw_order,
-    draw_tilt,
-    draw_tilt_rows,
 )
 from fedrec_auditor.targets.streams import Streams
 
@@ -117,19 +117,19 @@ def test_orders_are_uniform_and_differ_between_epochs() -> None:
     assert stats.chisquare(both.ravel()).pvalue > RARE
 
 
-def test_tilts_are_laplace_and_those_of_rows_stand_at_their_item() -> None:
+def test_linear_terms_are_laplace_and_those_of_rows_stand_at_their_item() -> None:
     shapes = {"user.E": (3, 200), "item": (50, 4), "mlp1.bias": (600,)}
-    local = LocalTraining(tilt={"user.E": 2.0, "item": 3.0, "mlp1.bias": 2.0})
+    local = LocalTraining(linear_term={"user.E": 2.0, "item": 3.0, "mlp1.bias": 2.0})
     flips = streams(30)
-    dense, bias = (draw_tilt(flips, local, shapes, name) for name in ("user.E", "mlp1.bias"))
+    dense, bias = (draw_linear_term(flips, local, shapes, name) for name in ("user.E", "mlp1.bias"))
     assert dense.shape == (30, 3, 200)
     assert stats.kstest(dense.ravel() / 2, "laplace").pvalue > RARE
     assert abs(np.corrcoef(dense.ravel(), bias.ravel())[0, 1]) < 0.05
     held = (np.random.default_rng(0).random((30, 50)) < 0.3).astype(float)
     interactions = Interactions.of(held)
     few, all_items = (draw_examples(interactions, flips, q) for q in (0, 50))
-    table = draw_tilt_rows(flips, local, shapes, all_items).reshape(30, 50, 4)
+    table = draw_linear_rows(flips, local, shapes, all_items).reshape(30, 50, 4)
     assert stats.kstest(table.ravel() / 3, "laplace").pvalue > RARE
     np.testing.assert_array_equal(
-        draw_tilt_rows(flips, local, shapes, few), table[held.astype(bool)]
+        draw_linear_rows(flips, local, shapes, few), table[held.astype(bool)]
     )

@@ -67,7 +67,7 @@ def some(clients: Clients, users: list[int]) -> Clients:
     batch=st.integers(1, 40),
     epochs=st.integers(1, 3),
     negatives=st.integers(0, 4),
-    tilted=st.sampled_from([(), ("item",), ("user.E", "mlp2.bias"), ("item", "user.E", "user.b")]),
+    moved=st.sampled_from([(), ("item",), ("user.E", "mlp2.bias"), ("item", "user.E", "user.b")]),
     seed=st.integers(0, 2**32),
 )
 @example(3, 40, 8, 4, 8, 2, 4, ("item", "user.E", "user.W1", "user.W2", "mlp1.weight"), 1)
@@ -82,7 +82,7 @@ def test_every_way_agrees_with_autograd(
     batch: int,
     epochs: int,
     negatives: int,
-    tilted: tuple[str, ...],
+    moved: tuple[str, ...],
     seed: int,
 ) -> None:
     learner, model, clients = setting(name, users=users, items=items, d=d, width=width, seed=seed)
@@ -91,7 +91,7 @@ def test_every_way_agrees_with_autograd(
         batch=batch,
         negatives=negatives,
         learning_rate=0.02,
-        tilt={part: 1.5 for part in tilted if part in model},
+        linear_term={part: 1.5 for part in moved if part in model},
     )
     trained = learner.train(model, clients, local, Compute(kernel=kernel))
     assert list(trained) == list(model)
@@ -115,12 +115,12 @@ def test_the_step_is_large_enough_to_tell_a_wrong_gradient(name: str) -> None:
         assert np.abs(trained[part] - before).max() > 100 * TOLERANCE, part
 
 
-@pytest.mark.parametrize("tilt", [{}, {"item": 1.0, "user.W2": 2.0}])
+@pytest.mark.parametrize("linear_term", [{}, {"item": 1.0, "user.W2": 2.0}])
 def test_fused_results_are_the_same_bits_in_any_batch_order_and_threads(
-    tilt: dict[str, float], monkeypatch: pytest.MonkeyPatch
+    linear_term: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner, model, clients = setting("gcn", users=9, items=60, d=12, width=3, seed=3)
-    local = LocalTraining(epochs=2, batch=16, tilt=tilt)
+    local = LocalTraining(epochs=2, batch=16, linear_term=linear_term)
     whole = learner.train(model, clients, local, Compute(kernel="numba"))
     for user in range(9):
         alone = learner.train(model, some(clients, [user]), local, Compute(kernel="numba"))
@@ -141,7 +141,7 @@ def test_batched_results_agree_in_any_batch_order_and_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     learner, model, clients = setting("gcn", users=9, items=60, d=12, width=3, seed=3)
-    local = LocalTraining(epochs=2, batch=16, tilt={"item": 1.0})
+    local = LocalTraining(epochs=2, batch=16, linear_term={"item": 1.0})
     whole = learner.train(model, clients, local, Compute(kernel="torch"))
     monkeypatch.setitem(_batched._NUMBERS, "cpu", 1500)  # several blocks
     order = [4, 8, 0, 3, 7, 1, 2, 6, 5]
@@ -230,7 +230,7 @@ def test_threads_of_torch_are_put_back() -> None:
 @pytest.mark.parametrize("name", sorted(LOGITS))
 def test_an_accelerator_agrees_with_the_processor(name: str) -> None:
     learner, model, clients = setting(name, users=9, items=60, d=16, width=3, seed=3)
-    local = LocalTraining(epochs=3, batch=16, learning_rate=0.02, tilt={"item": 1.0})
+    local = LocalTraining(epochs=3, batch=16, learning_rate=0.02, linear_term={"item": 1.0})
     here, there = (
         learner.train(model, clients, local, Compute(device=device, kernel="torch"))
         for device in ("cpu", "cuda")

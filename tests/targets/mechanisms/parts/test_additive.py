@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.verification.verification import ONE_REPORT as SCOPE
-from fedrec_auditor.targets.mechanisms.base import Divergent
+from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.embedding_gaussian import EmbeddingGaussian
@@ -149,11 +149,11 @@ def test_normal_noise_adds_up_in_squares() -> None:
         Repeated(Gaussian(sigma=1.5, low=0, high=1), 4),
         Product(Repeated(Gaussian(sigma=1.5, low=0, high=1), 2), 2),
     ):
-        assert isinstance(many, Divergent)
-        assert many.critical() is None
+        assert isinstance(many, PrivacyCurve)
+        assert many.worst_case() is None
         for epsilon in (0.0, 0.5, 2.0):
-            wanted = Gaussian(sigma=1.5 / 2, low=0, high=1).divergence(epsilon)
-            assert many.divergence(epsilon) == pytest.approx(wanted, rel=1e-12)
+            wanted = Gaussian(sigma=1.5 / 2, low=0, high=1).delta(epsilon)
+            assert many.delta(epsilon) == pytest.approx(wanted, rel=1e-12)
         shown = exact_lower_bound(many, SCOPE, 1e-6).epsilon
         owed = Pld().bound(many.event(), delta=1e-6, scope=SCOPE).epsilon
         assert owed - 1e-9 <= shown <= owed

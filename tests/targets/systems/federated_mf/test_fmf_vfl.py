@@ -115,7 +115,7 @@ def test_memory_and_disk_keep_the_same_messages(target: Any, tmp_path: Any) -> N
     assert not np.array_equal(rich, sent(target, data(), seed=2))
 
 
-@pytest.mark.parametrize("repaired", [{}, {"faithful": False}])
+@pytest.mark.parametrize("repaired", [{}, {"as_published": False}])
 @pytest.mark.parametrize("unit", ["rating", "user"])
 def test_an_upload_does_not_depend_on_who_else_uploads(unit: str, repaired: Any) -> None:
     interactions = data(users=6)
@@ -148,7 +148,7 @@ def test_a_broadcast_that_is_not_of_these_users_is_refused() -> None:
 @pytest.mark.parametrize(
     "dense", [np.full((1, 4), 3.0), np.full((5, 1), 3.0), [[1, 0, 2], [0, 0, 0], [5, 5, 5]]]
 )
-@pytest.mark.parametrize("target", [FmfVfl(rounds=2), VflSgdmf(rounds=2, faithful=False)])
+@pytest.mark.parametrize("target", [FmfVfl(rounds=2), VflSgdmf(rounds=2, as_published=False)])
 def test_small_and_empty_histories_are_trained_on(dense: Any, target: Any) -> None:
     interactions = Interactions.of(np.asarray(dense, dtype=float))
     run = target.run(interactions, np.random.default_rng(0))
@@ -175,7 +175,7 @@ def test_small_and_empty_histories_are_trained_on(dense: Any, target: Any) -> No
         {"delta": 1.0},
         {"density": 0.0},
         {"noise_multiplier": -0.1},
-        {"faithful": 1},
+        {"as_published": 1},
     ],
 )
 def test_settings_out_of_range_are_refused(bad: dict[str, Any]) -> None:

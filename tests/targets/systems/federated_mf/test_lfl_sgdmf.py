@@ -64,21 +64,21 @@ def test_theorem_5_is_violated_by_the_figures_of_the_catalogue(
 
 
 def test_the_repair_costs_nothing_and_holds() -> None:
-    target = LflSgdmf(faithful=False)
+    target = LflSgdmf(as_published=False)
     verdict, epsilon = verdicts(target)[Unit.USER, Vantage.AGGREGATE]
     assert verdict is Verdict.CONSISTENT
     assert epsilon == pytest.approx(target.claimed)
     assert verdicts(LflSgdmf())[Unit.USER, Vantage.PEERS][0] is Verdict.CONSISTENT
 
 
-@pytest.mark.parametrize("faithful", [True, False])
+@pytest.mark.parametrize("as_published", [True, False])
 @pytest.mark.parametrize(("colluding", "announced"), [(0.1, 1.0), (0.0, 2.0), (0.25, 1.5)])
 def test_accomplices_and_a_lie_cost_what_they_take_from_the_noise(
-    colluding: float, announced: float, faithful: bool
+    colluding: float, announced: float, as_published: bool
 ) -> None:
     """mu^2 = T/(v z^2), v = (1 - colluding)/(1 - omega + announced), repaired over announced."""
-    target = LflSgdmf(colluding=colluding, overstated=announced, faithful=faithful)
-    left = (1 - colluding) / (announced + (0.7 if faithful else 0.0))
+    target = LflSgdmf(colluding=colluding, overstated=announced, as_published=as_published)
+    left = (1 - colluding) / (announced + (0.7 if as_published else 0.0))
     found = verdicts(target)
     for vantage, variance in (
         (Vantage.AGGREGATE, left),
@@ -95,11 +95,11 @@ def test_accomplices_and_a_lie_cost_what_they_take_from_the_noise(
     assert ("tell the server" in note, "announces" in note) == (colluding > 0, announced > 1)
 
 
-@pytest.mark.parametrize(("faithful", "verdict"), [(True, "VIOLATED"), (False, "CONSISTENT")])
+@pytest.mark.parametrize(("as_published", "verdict"), [(True, "VIOLATED"), (False, "CONSISTENT")])
 def test_dropouts_neither_save_the_theorem_nor_break_the_repair(
-    faithful: bool, verdict: str
+    as_published: bool, verdict: str
 ) -> None:
-    found = verdicts(LflSgdmf(noise_multiplier=1.0, dropout=0.1, faithful=faithful))
+    found = verdicts(LflSgdmf(noise_multiplier=1.0, dropout=0.1, as_published=as_published))
     assert found[Unit.USER, Vantage.AGGREGATE][0] == verdict
     assert found[Unit.USER, Vantage.PEERS][0] == "CONSISTENT"
 
@@ -200,10 +200,10 @@ def test_all_rows_are_noisy_also_of_a_user_without_ratings() -> None:
         assert (component.dense(np.array([0])) != 0).all()
 
 
-@pytest.mark.parametrize("faithful", [True, False])
-def test_the_next_model_follows_from_the_aggregate_and_the_clear(faithful: bool) -> None:
+@pytest.mark.parametrize("as_published", [True, False])
+def test_the_next_model_follows_from_the_aggregate_and_the_clear(as_published: bool) -> None:
     """Rounds replayed from what the aggregate vantage sees, dropouts included."""
-    target = LflSgdmf(dropout=0.1, omega=0.4, rounds=4, faithful=faithful)
+    target = LflSgdmf(dropout=0.1, omega=0.4, rounds=4, as_published=as_published)
     run = target.run(data(), np.random.default_rng(3))
     glimpses = run.transcript.view(Vantage.AGGREGATE).rounds
     assert run.transcript.release is not None

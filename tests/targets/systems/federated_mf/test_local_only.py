@@ -93,7 +93,7 @@ def test_what_is_owed_follows_from_the_clip() -> None:
     assert LocalOnly().event(scope_of("rating"), SOME) == seen(1.8)
     # a user who comes takes another one's place in the batch
     assert DpSgdMf(unit="user").event(scope_of("user"), SOME) == seen(0.9)
-    parties = LocalOnly(unit="user", faithful=False).event(scope_of("user"), SOME)
+    parties = LocalOnly(unit="user", as_published=False).event(scope_of("user"), SOME)
     assert parties == SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(1.8)), 10_000)
     # another value may turn a clipped gradient round
     value = LocalOnly().event(scope_of("rating", adjacency=Adjacency.REPLACE), SOME)

@@ -66,7 +66,7 @@ def test_the_noise_has_the_density_that_the_proof_asks_for() -> None:
 
 def test_repaired_a_values_change_moves_the_gradient_by_its_noises_scale_at_most() -> None:
     """The noise that explains one V under two values differs by 2R|u| = 2R at most."""
-    target = ObjPertb(faithful=False, factors=3, regularization=1.0)
+    target = ObjPertb(as_published=False, factors=3, regularization=1.0)
     low, high = (
         target.run(Interactions.of(np.array([[value]])), np.random.default_rng(0)).model.arrays
         for value in (1e-6, 5.0)
@@ -94,19 +94,19 @@ def test_only_the_repair_owes_epsilon_and_only_for_a_value() -> None:
     value = scope_of("rating", Vantage.RELEASE, Adjacency.REPLACE)
     presence = scope_of("rating", Vantage.RELEASE)
     assert ObjPertb().event(value, SOME) == NonPrivateDpEvent()
-    assert ObjPertb(faithful=False, epsilon=0.7).event(value, SOME) == PureDpEvent(0.7)
-    assert ObjPertb(faithful=False).event(presence, SOME) == NonPrivateDpEvent()
-    shared = ObjPertb(faithful=False, unit="user", trim=10).event(value, SOME)
+    assert ObjPertb(as_published=False, epsilon=0.7).event(value, SOME) == PureDpEvent(0.7)
+    assert ObjPertb(as_published=False).event(presence, SOME) == NonPrivateDpEvent()
+    shared = ObjPertb(as_published=False, unit="user", trim=10).event(value, SOME)
     assert shared == PureDpEvent(0.1)
     first, second = ObjPertb().questions(SOME)
     assert first.scope == first.claim.scope == value
     assert second.scope == presence
 
 
-@pytest.mark.parametrize("faithful", [True, False])
+@pytest.mark.parametrize("as_published", [True, False])
 @pytest.mark.parametrize("unit", ["rating", "user"])
-def test_an_upload_does_not_depend_on_who_else_uploads(faithful: bool, unit: str) -> None:
-    target = ObjPertb(faithful=faithful, unit=unit, trim=2, factors=4)
+def test_an_upload_does_not_depend_on_who_else_uploads(as_published: bool, unit: str) -> None:
+    target = ObjPertb(as_published=as_published, unit=unit, trim=2, factors=4)
     together = target.upload(data(5), None, np.random.default_rng(3), size=2)
     rng = np.random.default_rng(3)
     for user in range(5):
@@ -135,6 +135,6 @@ def test_with_little_noise_a_low_rank_table_is_found() -> None:
 
 
 def test_settings_out_of_range_are_refused() -> None:
-    for bad in ({"sweeps": 0}, {"epsilon": math.nan}, {"unit": "x"}, {"faithful": 0}):
+    for bad in ({"sweeps": 0}, {"epsilon": math.nan}, {"unit": "x"}, {"as_published": 0}):
         with pytest.raises(InputError, match=f"got {next(iter(bad))}="):
             ObjPertb(**bad)

@@ -97,28 +97,28 @@ def test_the_claims_are_theorem_3_and_theorem_4() -> None:
 
 
 def test_one_rating_is_charged_every_step_of_one_party_and_the_repair_samples_it() -> None:
-    for faithful in (True, False):
-        event = VflSgdmf(faithful=faithful).event(scope(Unit.RATING), LARGE)
+    for as_published in (True, False):
+        event = VflSgdmf(as_published=as_published).event(scope(Unit.RATING), LARGE)
         assert isinstance(event, ComposedDpEvent)
         joint, tuned = event.events
         for part, steps in ((joint, 1000), (tuned, 100)):
             assert isinstance(part, SelfComposedDpEvent)
             assert part.count == steps
             leaf = part.event
-            kind = RevealedSamplingDpEvent if faithful else PoissonSampledDpEvent
+            kind = RevealedSamplingDpEvent if as_published else PoissonSampledDpEvent
             assert isinstance(leaf, kind)
             assert leaf.sampling_probability == 0.01
             assert leaf.event == GaussianDpEvent(pytest.approx(1.8))
 
 
 def test_a_user_is_charged_in_all_parties_at_the_true_sensitivity() -> None:
-    event = VflSgdmf(unit="user", faithful=False).event(scope(Unit.USER), LARGE)
+    event = VflSgdmf(unit="user", as_published=False).event(scope(Unit.USER), LARGE)
     joint, tuned = event.events
     assert (joint.count, tuned.count) == (10_000, 1000)
     # the paper's Delta_user is theta Delta_rating; in truth items' rows do not add up
     assert joint.event.event.noise_multiplier == pytest.approx(1.8 * math.sqrt(2 * 5 / 6))
     assert tuned.event.event.noise_multiplier == pytest.approx(1.8 * math.sqrt(5))
-    replaced = VflSgdmf(unit="user", faithful=False).event(
+    replaced = VflSgdmf(unit="user", as_published=False).event(
         scope(Unit.USER, Adjacency.REPLACE), LARGE
     )
     assert replaced.events[0].event == GaussianDpEvent(pytest.approx(0.9 * math.sqrt(2 * 5 / 6)))
@@ -148,8 +148,8 @@ def test_without_noise_nothing_is_promised_or_proved() -> None:
 
 def test_the_repair_is_proved_and_the_paper_is_not() -> None:
     bounds = []
-    for faithful in (True, False):
-        target = VflSgdmf(faithful=faithful)
+    for as_published in (True, False):
+        target = VflSgdmf(as_published=as_published)
         (question, _) = target.questions(LARGE)
         bound = least_upper_bound(target, question.scope, LARGE, 1e-5, all_accountants())
         assert bound is not None
@@ -160,10 +160,10 @@ def test_the_repair_is_proved_and_the_paper_is_not() -> None:
 
 def test_repaired_steps_do_not_depend_on_how_many_ratings_there_are() -> None:
     counts = np.array([1, 400])
-    paper, repaired = VflSgdmf(), VflSgdmf(faithful=False, density=0.05)
-    assert len(np.unique(np.asarray(paper.pace(30, 20, counts)))) == 2
-    assert repaired.pace(30, 1000, counts) == pytest.approx(1 / 50)
-    assert VflSgdmf(faithful=False, density=0.05, unit="user").pace(30, 1000, 5) == 1 / 5
+    paper, repaired = VflSgdmf(), VflSgdmf(as_published=False, density=0.05)
+    assert len(np.unique(np.asarray(paper.step_scale(30, 20, counts)))) == 2
+    assert repaired.step_scale(30, 1000, counts) == pytest.approx(1 / 50)
+    assert VflSgdmf(as_published=False, density=0.05, unit="user").step_scale(30, 1000, 5) == 1 / 5
 
 
 @pytest.mark.parametrize("z", [0.5, 2.0])

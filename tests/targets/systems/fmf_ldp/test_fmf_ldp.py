@@ -221,19 +221,22 @@ def test_each_vantage_sees_its_own() -> None:
     assert transcript.public.channel == ReportLaw(2.5)
     server = transcript.view(Vantage.SERVER).rounds[1]
     assert server.uploads is not None
-    sent = reports(server.uploads)
+    sent = reports(transcript.rounds[1].uploads)
     assert sent.index.shape == sent.positive.shape == (30, 5)
     shuffled = transcript.view(Vantage.SHUFFLED, np.random.default_rng(1)).rounds[1]
     assert shuffled.uploads is None
-    assert shuffled.pool is not None
-    pool = shuffled.pool["reports"]
-    assert isinstance(pool, Reports)
-    assert pool.index.shape == (150, 1)
-    assert not np.array_equal(pool.index.ravel(), sent.index.ravel())
-    symbols = [np.sort((2 * part.index + part.positive).ravel()) for part in (sent, pool)]
-    np.testing.assert_array_equal(*symbols)
+    assert shuffled.shuffled is not None
+    batch = shuffled.shuffled["reports"]
+    assert len(batch) == 150
+    received = batch.dense(np.arange(150)).reshape(150, -1)
+    index = np.abs(received).argmax(axis=1)
+    assert not np.array_equal(index, sent.index.ravel())
+    symbols = 2 * index + (received[np.arange(150), index] > 0)
+    np.testing.assert_array_equal(
+        np.sort(symbols), np.sort((2 * sent.index + sent.positive).ravel())
+    )
     peers = transcript.view(Vantage.PEERS).rounds
-    assert all(glimpse.uploads is glimpse.pool is glimpse.aggregate is None for glimpse in peers)
+    assert all(seen.uploads is seen.shuffled is seen.aggregate is None for seen in peers)
     assert peers[1].broadcast is server.broadcast is not None
     (release,) = transcript.view(Vantage.RELEASE).rounds
     assert peers[-1].broadcast is release.broadcast is transcript.release is not None

@@ -70,9 +70,9 @@ def flat(sent: Uploads) -> np.ndarray:
     return np.concatenate(parts, axis=1).astype(np.float64)
 
 
-@pytest.mark.parametrize("faithful", [True, False])
-def test_the_whole_change_is_scaled_to_the_bound(faithful: bool) -> None:
-    system = replace(SMALL, faithful=faithful)
+@pytest.mark.parametrize("as_published", [True, False])
+def test_the_whole_change_is_scaled_to_the_bound(as_published: bool) -> None:
+    system = replace(SMALL, as_published=as_published)
     _, plain = uploads(system, 1.0)
     norms = np.linalg.norm(flat(plain), axis=1)
     np.testing.assert_allclose(lengths(plain.components), norms)
@@ -81,7 +81,7 @@ def test_the_whole_change_is_scaled_to_the_bound(faithful: bool) -> None:
     expected = flat(plain) * np.minimum(1.0, clip / norms)[:, None]
     np.testing.assert_allclose(flat(sent), expected, rtol=1e-6, atol=1e-9)
     bits = sent.components[BIT].dense(np.arange(20))
-    np.testing.assert_array_equal(bits, np.ones(20) if faithful else norms <= clip)
+    np.testing.assert_array_equal(bits, np.ones(20) if as_published else norms <= clip)
 
 
 def test_beyond_zero_the_printed_bound_turns_changes_round_and_the_bit_off() -> None:
@@ -91,16 +91,18 @@ def test_beyond_zero_the_printed_bound_turns_changes_round_and_the_bit_off() -> 
     assert not sent.components[BIT].dense(np.arange(20)).any()
 
 
-@pytest.mark.parametrize("faithful", [True, False])
-def test_the_server_does_what_the_mechanism_states(faithful: bool) -> None:
+@pytest.mark.parametrize("as_published", [True, False])
+def test_the_server_does_what_the_mechanism_states(as_published: bool) -> None:
     """Center and noise of a round, read off with normal draws of 0 and 1."""
-    system = replace(SMALL, server_rate=0.6, faithful=faithful, clients=20, initial_clip=2.0)
+    system = replace(
+        SMALL, server_rate=0.6, as_published=as_published, clients=20, initial_clip=2.0
+    )
     sent, _ = uploads(system, 2.0)
     model = system.first(some_data(), np.random.default_rng(0))
     at_0, at_1 = (system.step(model, sent, Fixed(v)) for v in (0.0, 1.0))  # type: ignore[arg-type]
     mechanism = system.round_mechanism(Population(n_users=20, n_items=25))
     average, share = mechanism.noise_scale
-    step = 1.0 if faithful else 0.6  # the mechanism's average is then before the step size
+    step = 1.0 if as_published else 0.6  # the mechanism's average is then before the step size
     mean = flat(sent).mean(axis=0)
     assert at_0.keys() == model.keys()
     at = 0
@@ -122,7 +124,9 @@ def test_the_server_does_what_the_mechanism_states(faithful: bool) -> None:
 def steps(system: DpPrivRec, norm: float, rounds: int) -> list[float]:
     """The bound over a training in which every change has this norm, without noise."""
     bounds, model = [], {"output.bias": np.zeros(()), CLIP: np.array(system.initial_clip)}
-    fits: Callable[[float], bool] = (lambda s: s >= 0) if system.faithful else (lambda s: norm <= s)
+    fits: Callable[[float], bool] = (
+        (lambda s: s >= 0) if system.as_published else (lambda s: norm <= s)
+    )
     for _ in range(rounds):
         bits = Dense(np.full(6, float(fits(float(model[CLIP])))))
         sent = Uploads(np.arange(6), {"output.bias": Dense(np.zeros(6)), BIT: bits})
@@ -137,7 +141,7 @@ def test_the_printed_bound_drifts_through_zero_whatever_the_changes() -> None:
     np.testing.assert_allclose(found[:399], 40 - 0.1 * np.arange(1, 400), atol=1e-9)
     assert min(found) < 0
     assert max(found[420:]) < 1.0  # about zero from there on
-    mended = steps(replace(system, faithful=False), norm=10.0, rounds=600)
+    mended = steps(replace(system, as_published=False), norm=10.0, rounds=600)
     assert mended[-1] == pytest.approx(10.0, abs=1.0)
 
 
@@ -183,7 +187,7 @@ def test_events_by_vantage_and_sampling() -> None:
         )
     everyone = Population(n_users=30, n_items=20)
     assert system.event(PEERS, everyone) == SelfComposedDpEvent(one, 1000)
-    mended = replace(system, faithful=False, server_rate=5.0)
+    mended = replace(system, as_published=False, server_rate=5.0)
     joint = mended.event(any_pair, population).event.noise_multiplier
     assert joint == pytest.approx(1 / math.sqrt(0.3 + 0.7 / 4))
     printed = replace(system, server_rate=5.0)  # line 9: the step is not paid for
@@ -195,7 +199,7 @@ def test_the_law_where_all_take_part_is_that_of_its_event() -> None:
     mechanism = system.mechanism(PEERS, everyone)
     assert mechanism is not None
     mu = math.sqrt(7 * 0.3)
-    assert mechanism.divergence(1.3) == pytest.approx(  # type: ignore[attr-defined]
+    assert mechanism.delta(1.3) == pytest.approx(  # type: ignore[attr-defined]
         gaussian_divergence(mu, 1.3)
     )
     assert system.mechanism(PEERS, Population(n_users=7, n_items=20)) is None
@@ -236,14 +240,15 @@ def test_the_upload_is_asked_about_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "faithful", "violated"), [(4.0, True, True), (4.0, False, False), (1.0, True, False)]
+    ("step", "as_published", "violated"),
+    [(4.0, True, True), (4.0, False, False), (1.0, True, False)],
 )
 def test_a_step_above_one_breaks_the_multiplier_of_a_round(
-    step: float, faithful: bool, violated: bool
+    step: float, as_published: bool, violated: bool
 ) -> None:
     """Catalogue of claims, 12: multiplier z/(alpha3 sqrt(1-h)), where the proof has z."""
     system, everyone = (
-        DpPrivRec(server_rate=step, faithful=faithful),
+        DpPrivRec(server_rate=step, as_published=as_published),
         Population(n_users=30, n_items=10),
     )
     (question,) = [q for q in system.questions(everyone) if q.scope.horizon is Horizon.ROUND]
@@ -263,7 +268,7 @@ def test_a_step_above_one_breaks_the_multiplier_of_a_round(
         ("multiplier", 0.0),
         ("initial_clip", -1.0),
         ("clip_rate", math.nan),
-        ("faithful", 1),
+        ("as_published", 1),
     ],
 )
 def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> None:

@@ -19,15 +19,15 @@ from fedrec_auditor.targets.systems.federated_mf.parts.descent import (
     ErrorClipping,
     GradientClipping,
 )
-from fedrec_auditor.targets.systems.federated_mf.parts.party_coins import PartyCoins
+from fedrec_auditor.targets.systems.federated_mf.parts.party_randomness import PartyRandomness
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import RatingBatch, rate_at
 
 SEEDS = st.integers(0, 2**32 - 1)
 N, OWNED = 5, np.array([0, 4, 7])  # two parties with four and three items
 
 
-def coins(seed: int) -> PartyCoins:
-    return PartyCoins(tuple(np.random.default_rng((seed, k)) for k in range(2)), N, OWNED)
+def randomness(seed: int) -> PartyRandomness:
+    return PartyRandomness(tuple(np.random.default_rng((seed, k)) for k in range(2)), N, OWNED)
 
 
 def stacked(rng: np.random.Generator) -> tuple[np.ndarray, sparse.csr_array]:
@@ -50,15 +50,15 @@ def test_steps_are_those_of_equation_4_and_7(clipping: Clipping, joint: bool, se
     rng = np.random.default_rng(seed)
     whole, ratings = stacked(rng)
     u, v = rng.random((2 * N, 3)), rng.random((7, 3))
-    pace, weight = np.array([0.02, 0.05]), np.diff(OWNED) / 7
+    step_scale, weight = np.array([0.02, 0.05]), np.diff(OWNED) / 7
     descent = Descent(clipping=clipping, learning_rate=0.5, rate=1.0, steps=4)
     got_u, got_v = descent.train(
         u,
         v,
         ratings,
-        coins(seed),
-        user_pace=np.repeat(pace, N)[:, None],
-        item_pace=np.repeat(pace * weight, np.diff(OWNED))[:, None],
+        randomness(seed),
+        user_scale=np.repeat(step_scale, N)[:, None],
+        item_scale=np.repeat(step_scale * weight, np.diff(OWNED))[:, None],
         count=3,
         joint=joint,
     )
@@ -66,7 +66,7 @@ def test_steps_are_those_of_equation_4_and_7(clipping: Clipping, joint: bool, se
         own_u, own_v = u[k * N : (k + 1) * N].copy(), v[OWNED[k] : OWNED[k + 1]].copy()
         x = whole[:, OWNED[k] : OWNED[k + 1]]
         for step in range(3):
-            size = rate_at(step, 4, 0.5) * pace[k]
+            size = rate_at(step, 4, 0.5) * step_scale[k]
             g_u, g_v = np.zeros_like(own_u), np.zeros_like(own_v)
             for i, j in zip(*np.nonzero(x), strict=True):
                 error = own_u[i] @ own_v[j] - x[i, j]
@@ -87,7 +87,7 @@ def test_steps_are_those_of_equation_4_and_7(clipping: Clipping, joint: bool, se
 @pytest.mark.parametrize("langevin", [False, True])
 def test_noise_of_the_stated_size_is_on_every_entry_rated_or_not(langevin: bool) -> None:
     ratings: Any = sparse.csr_array(np.zeros((2000, 500), dtype=np.float32))
-    alone = PartyCoins((np.random.default_rng(3),), 2000, np.array([0, 500]))
+    alone = PartyRandomness((np.random.default_rng(3),), 2000, np.array([0, 500]))
     descent = Descent(
         clipping=Clipping(),
         learning_rate=0.5,
@@ -101,8 +101,8 @@ def test_noise_of_the_stated_size_is_on_every_entry_rated_or_not(langevin: bool)
         np.zeros((500, 10), dtype=np.float32),
         ratings,
         alone,
-        user_pace=np.full((2000, 1), 0.1),
-        item_pace=np.full((500, 1), 0.2),
+        user_scale=np.full((2000, 1), 0.1),
+        item_scale=np.full((500, 1), 0.2),
         count=1,
     )
     for moved, step in ((u, 0.05), (v, 0.1)):
@@ -184,8 +184,8 @@ def test_a_training_that_diverges_says_so() -> None:
             np.ones((2 * N, 3)),
             np.ones((7, 3)),
             ratings,
-            coins(0),
-            user_pace=np.ones((2 * N, 1)),
-            item_pace=np.ones((7, 1)),
+            randomness(0),
+            user_scale=np.ones((2 * N, 1)),
+            item_scale=np.ones((7, 1)),
             count=50,
         )

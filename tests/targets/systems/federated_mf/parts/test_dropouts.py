@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.targets.mechanisms.base import Divergent
+from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.parts.additive import gaussian_divergence
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares
 from fedrec_auditor.targets.systems.federated_mf.parts.dropouts import Dropouts
@@ -108,8 +108,8 @@ def test_the_curve_is_the_mean_over_all_survivors(run: Dropouts, epsilon: float)
         if total > 0:
             chance = math.prod(p for _, _, p in rounds)
             exact += chance * gaussian_divergence(math.sqrt(total), epsilon)
-    assert isinstance(run, Divergent)
-    assert exact * (1 - 5e-3) - 1e-9 <= run.divergence(epsilon) <= exact * (1 + 1e-9) + 1e-15
+    assert isinstance(run, PrivacyCurve)
+    assert exact * (1 - 5e-3) - 1e-9 <= run.delta(epsilon) <= exact * (1 + 1e-9) + 1e-15
 
 
 @pytest.mark.parametrize("repaired", [False, True])
@@ -127,7 +127,7 @@ def test_few_dropouts_cost_what_none_does() -> None:
     """In the limit, the curve of T rounds that all survive: mu^2 = T (2 - omega)."""
     run = build(50, 1e-9, 10, omega=0.3)
     limit = gaussian_divergence(math.sqrt(10 * 1.7), 20.0)
-    assert run.divergence(20.0) == pytest.approx(limit, rel=5e-3)
+    assert run.delta(20.0) == pytest.approx(limit, rel=5e-3)
 
 
 @given(runs().filter(lambda run: len(run.survivors()[0]) > 0), st.integers(0, 2**32 - 1))
@@ -180,7 +180,7 @@ def test_no_round_goes_on_where_all_have_to_survive() -> None:
     """With omega 0 every round halts, as at most n survive."""
     run = build(4, 0.3, 2, omega=0.0)
     assert len(run.survivors()[0]) == 0
-    assert run.divergence(0.0) == 0.0
+    assert run.delta(0.0) == 0.0
 
 
 @pytest.mark.parametrize(

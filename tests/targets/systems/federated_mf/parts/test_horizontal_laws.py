@@ -73,13 +73,13 @@ def played(
     steps, n = target.local(1.0), len(ratings)
     table = sparse.csr_array(ratings)
     users = fit_users(table, first, bound=5.0, steps=target.fitting)
-    pace = float(target.pace(n, ratings.shape[1], table.nnz))
+    step_scale = float(target.step_scale(n, ratings.shape[1], table.nnz))
     items = start * (along != 0).astype(np.float32)
     rng, out = np.random.default_rng(5), np.empty(trials)
-    size = target.learning_rate * pace * target.sigma * math.sqrt(target.local_steps)
+    size = target.learning_rate * step_scale * target.sigma * math.sqrt(target.local_steps)
     for k in range(trials):
         _, sent = steps.train(
-            users, items, table, rng, pace=pace, first=0, count=target.local_steps
+            users, items, table, rng, step_scale=step_scale, first=0, count=target.local_steps
         )
         out[k] = np.vdot(sent.astype(float) - items, along) / size
     return out / np.linalg.norm(along)
@@ -154,8 +154,8 @@ def test_verdicts_of_movielens() -> None:
         (HflSgdmf(), "VV"),
         (HflSgdmf(**steps), "VV"),
         (HflSgdmf(**user), "VU"),
-        (HflSgdmf(**user, faithful=False), "C"),
-        (HflSgdmf(faithful=False), "C"),
+        (HflSgdmf(**user, as_published=False), "C"),
+        (HflSgdmf(as_published=False), "C"),
     ):
         exact = exact_bounds(target, LARGE)
         for question, verdict in zip(target.questions(LARGE), verdicts, strict=False):
@@ -183,7 +183,7 @@ def test_no_law_where_none_is_known() -> None:
     assert target.mechanism(scope(Unit.USER), SMALL) is None
     assert system(unit="user").mechanism(scope(), SMALL) is None
     for other in (
-        system(faithful=False),
+        system(as_published=False),
         system(noise_multiplier=0.0),
         system(factors=1),
         system(learning_rate=1.0),  # V would leave the ball

@@ -139,15 +139,15 @@ def test_one_rating_moves_all_rows_of_its_user() -> None:
     settings = {"factors": 3, "local_steps": 1, "noise_multiplier": 0.0, "fitting": 500}
     settings["learning_rate"] = 1e-6
     both = Interactions.of(np.concatenate([without, np.full((1, items), 5.0)]))
-    for faithful in (True, False):
-        target = HflSgdmf(faithful=faithful, rate=1.0, density=1.0 / items, **settings)
+    for as_published in (True, False):
+        target = HflSgdmf(as_published=as_published, rate=1.0, density=1.0 / items, **settings)
         sent = target.upload(both, {"items": then, "first": first}, np.random.default_rng(0))
-        counts = np.array([items - 1, items]) if faithful else np.ones(2)
+        counts = np.array([items - 1, items]) if as_published else np.ones(2)
         tables = sent.components["items"].dense(np.arange(2)).astype(float)
         sums = (then - tables) * (counts / 1e-6)[:, None, None]
         moved = np.linalg.norm(sums[1] - sums[0])
         reach = target.reach(scope(), items)
-        if faithful:
+        if as_published:
             assert moved > 0.9 * math.sqrt(2 * (items - 1)) * ONE
             assert moved <= reach == pytest.approx(math.sqrt(2 * items - 1) * ONE)
         else:
@@ -168,7 +168,7 @@ def test_what_is_owed(kind: type[NoisyHorizontal]) -> None:
     assert told == RevealedSamplingDpEvent(0.01, told.event)
     assert told.event.noise_multiplier == pytest.approx(z / math.sqrt(2 * 10_000 - 1))
     assert leaf(plain, user).event.noise_multiplier == pytest.approx(z / 200)
-    mended = kind(faithful=False)
+    mended = kind(as_published=False)
     sampled = leaf(mended, scope())
     assert isinstance(sampled, PoissonSampledDpEvent)
     assert sampled.sampling_probability == 0.01
@@ -181,7 +181,7 @@ def test_what_is_owed(kind: type[NoisyHorizontal]) -> None:
         assert told.event.noise_multiplier == pytest.approx(z * math.sqrt(10) / 2)
     uneven = replace(trimmed, rate=1.5 / 7000)  # with a user fewer, a row fewer is drawn
     assert isinstance(leaf(uneven, user), GaussianDpEvent)
-    mended = kind(unit="user", faithful=False)
+    mended = kind(unit="user", as_published=False)
     assert isinstance(leaf(mended, user), PoissonSampledDpEvent)
     assert isinstance(leaf(mended, replaced), GaussianDpEvent)
     silent = kind(noise_multiplier=0.0)
@@ -193,8 +193,8 @@ def test_what_is_owed(kind: type[NoisyHorizontal]) -> None:
 @pytest.mark.parametrize("unit", ["rating", "user"])
 @pytest.mark.parametrize("kind", [HflSgdmf, HflSynsgd])
 def test_only_the_repaired_claim_can_be_proved(kind: type[NoisyHorizontal], unit: str) -> None:
-    for faithful, expected in ((True, Verdict.UNSUBSTANTIATED), (False, Verdict.CONSISTENT)):
-        target = kind(unit=unit, faithful=faithful)
+    for as_published, expected in ((True, Verdict.UNSUBSTANTIATED), (False, Verdict.CONSISTENT)):
+        target = kind(unit=unit, as_published=as_published)
         for question in target.questions(LARGE):
             if question.scope != question.claim.scope:
                 continue
@@ -217,7 +217,7 @@ def test_proposition_3_accounts_for_a_hundredth_of_the_steps() -> None:
         (FmfHfl, "tuning", -1),
         (HflSgdmf, "unit", "item"),
         (HflSgdmf, "fitting", 0),
-        (HflSgdmf, "faithful", 1),
+        (HflSgdmf, "as_published", 1),
         (HflSgdmf, "delta", 1.0),
         (HflSynsgd, "local_steps", 2),
         (HflSynsgd, "noise_multiplier", math.inf),

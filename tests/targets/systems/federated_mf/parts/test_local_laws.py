@@ -58,7 +58,7 @@ def test_a_turn_makes_the_distance_root_three_halves() -> None:
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 def test_the_repaired_noise_does_not_save_the_promise_for_a_rating(dropout: float) -> None:
     population = Population(n_users=200, n_items=50)
-    target = LflSgdmf(faithful=False, dropout=dropout)
+    target = LflSgdmf(as_published=False, dropout=dropout)
     questions = [q for q in target.questions(population) if q.scope == SUM]
     exact = exact_bounds(target, population)
     found = answer(target, questions[0], population, exact=exact, accountants=all_accountants())

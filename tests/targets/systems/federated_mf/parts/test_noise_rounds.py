@@ -1,4 +1,4 @@
-"""LFL-SGDMF's two messages: the joint law of masked and replaced noise, faithful and repaired."""
+"""LFL-SGDMF's two messages: the joint law of masked and replaced noise, printed and repaired."""
 
 from __future__ import annotations
 

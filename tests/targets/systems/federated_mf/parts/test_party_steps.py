@@ -82,7 +82,9 @@ def test_compiled_steps_are_the_plain_ones(
     )
     ratings, rng = table(seed=seed), np.random.default_rng(seed)
     users, items = start(rng.random((6, 3)), 5.0), start(rng.random((8, 3)), 5.0)
-    fast = steps.train(users, items, ratings, np.random.default_rng(1), pace=0.3, first=2, count=4)
+    fast = steps.train(
+        users, items, ratings, np.random.default_rng(1), step_scale=0.3, first=2, count=4
+    )
     again = np.random.default_rng(1)
     drawn = steps.draw(ratings, again, 4)
     seeds = again.integers(1 << 64, size=4, dtype=np.uint64)
@@ -98,8 +100,8 @@ def test_parties_of_one_user_step_as_parties_do(unit: str, independent: bool) ->
     steps = replace(STEPS, unit=unit, independent=independent)
     ratings, rng = table(), np.random.default_rng(3)
     users, items = start(rng.random((6, 3)), 5.0), start(rng.random((8, 3)), 5.0)
-    streams, pace = Streams.spawn(rng, 6), np.linspace(0.1, 0.5, 6)
-    fast = steps.singles(users, items, ratings, streams, pace=pace, count=3)
+    streams, step_scale = Streams.spawn(rng, 6), np.linspace(0.1, 0.5, 6)
+    fast = steps.singles(users, items, ratings, streams, step_scale=step_scale, count=3)
     drawn = steps.single_draws(ratings, streams, 3)
     for i in range(6):
         part = slice(drawn.starts[3 * i], drawn.starts[3 * i + 3])
@@ -109,7 +111,7 @@ def test_parties_of_one_user_step_as_parties_do(unit: str, independent: bool) ->
             drawn.places[part],
             np.zeros(part.stop - part.start, np.int64),
         )
-        seeds, sizes = streams.child(1).words(3)[i], steps._rates(0, 3) * pace[i]
+        seeds, sizes = streams.fold_in(1).random_bits(3)[i], steps._rates(0, 3) * step_scale[i]
         _, expected = slow(steps, users[[i]], items, ratings, mine, seeds, sizes)
         np.testing.assert_allclose(fast[i], expected, rtol=1e-4, atol=1e-4)
 
@@ -163,5 +165,5 @@ def test_a_training_that_diverges_is_refused() -> None:
     ratings, items = table(), start(np.random.default_rng(0).random((8, 3)), 5.0)
     with pytest.raises(InputError, match="learning_rate=1000000"):
         steps.train(
-            items[:6], items, ratings, np.random.default_rng(0), pace=1.0, first=0, count=10
+            items[:6], items, ratings, np.random.default_rng(0), step_scale=1.0, first=0, count=10
         )

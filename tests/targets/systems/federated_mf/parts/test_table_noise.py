@@ -15,7 +15,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.table_noise import table_
 def slow(streams: Streams, count: int) -> np.ndarray:
     """Box and Muller, with numpy's functions, from the words of the streams."""
     even = count + count % 2
-    uniform = (streams.words(even) >> np.uint64(12)) * 2.0**-52 + 2.0**-53
+    uniform = (streams.random_bits(even) >> np.uint64(12)) * 2.0**-52 + 2.0**-53
     size = np.sqrt(-2.0 * np.log(uniform[:, ::2]))
     out = np.empty((len(streams), even))
     out[:, ::2] = size * np.cos(2.0 * np.pi * uniform[:, 1::2])
@@ -37,7 +37,7 @@ def test_draws_are_those_of_the_formula(seed: int, clients: int, count: int) -> 
 def test_the_extremes_of_a_word_are_finite() -> None:
     """Seeds whose first words are found by brute force to be near the ends."""
     streams = Streams.spawn(np.random.default_rng(0), 400_000)
-    first = streams.words(1)[:, 0]
+    first = streams.random_bits(1)[:, 0]
     ends = np.array([np.argmin(first), np.argmax(first)])
     fast = table_normals(streams.take(ends), (2,), np.float64)
     np.testing.assert_allclose(fast, slow(streams.take(ends), 2), rtol=1e-9)

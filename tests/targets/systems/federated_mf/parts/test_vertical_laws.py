@@ -66,8 +66,8 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
     users = np.full((2 * runs, factors), start, np.float32)
     streams = Streams.spawn(np.random.default_rng(1), 2 * runs)
     sent, items = target.alone(both, users, streams, 1)
-    pace = 1.0 / np.repeat([ITEMS, ITEMS - 1], runs)  # a party of one user has a row of that many
-    moved = (sent.astype(float) - users).sum(axis=1) / (1e-15 * pace * math.sqrt(factors))
+    step_scale = 1.0 / np.repeat([ITEMS, ITEMS - 1], runs)  # ratings of its row
+    moved = (sent.astype(float) - users).sum(axis=1) / (1e-15 * step_scale * math.sqrt(factors))
     along = items.astype(float).sum(axis=2) / math.sqrt(factors)  # of every item, (n, m)
     told, own = 2 * 5 * along[:, 1:].sum(axis=1), 2 * 5 * along[:, 0]
     noise = (moved - told - own * (np.arange(2 * runs) < runs)) / sigma
@@ -90,7 +90,7 @@ def test_the_row_is_drawn_as_often_as_n_rows_have_n_prime() -> None:
 
 
 def test_theorem_3_falls_and_its_repair_stands() -> None:
-    for target, verdict in ((system(), "V"), (system(faithful=False), "C")):
+    for target, verdict in ((system(), "V"), (system(as_published=False), "C")):
         (question, _) = target.questions(LARGE)
         exact = exact_bounds(target, LARGE)
         found = answer(target, question, LARGE, exact=exact, accountants=all_accountants())
@@ -124,7 +124,7 @@ def test_accidents_are_rare_at_small_steps_and_forbid_large_ones() -> None:
 def test_no_law_where_none_is_known() -> None:
     for target in (
         VflSgdmf(),
-        system(faithful=False),
+        system(as_published=False),
         system(unit="user"),
         system(noise_multiplier=0.0),
         system(local_steps=2, rounds=500),

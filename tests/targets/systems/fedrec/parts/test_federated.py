@@ -135,7 +135,7 @@ def test_an_audit_of_the_wire_sees_where_each_route_lets_it() -> None:
                 sums = [glimpse.aggregate[name] for glimpse in glimpses]  # type: ignore[index]
                 np.testing.assert_allclose(*sums, rtol=1e-6, atol=1e-9)
             else:
-                pools = [g.pool[name].dense(np.arange(len(order))) for g in glimpses]  # type: ignore[index]
+                pools = [g.shuffled[name].dense(np.arange(len(order))) for g in glimpses]  # type: ignore[index]
                 rows = [np.sort(p.reshape(len(order), -1), axis=0) for p in pools]
                 np.testing.assert_array_equal(*rows)
 

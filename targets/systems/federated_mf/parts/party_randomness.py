@@ -1,4 +1,4 @@
-"""Coin flips of parties that are trained together: which rows a step draws, and its noise.
+"""Randomness of parties that are trained together: which rows a step draws, and its noise.
 
 Noise is drawn in single precision, as embeddings are sent. Its low-order bits can say more than
 the normal law does (Mironov 2012), which no bound of these systems covers.
@@ -18,7 +18,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import RatingBatch
 
 
 @dataclass(frozen=True, slots=True)
-class PartyCoins:
+class PartyRandomness:
     """One generator a party: ``n_users`` rows each, the items from ``owned[k]`` to the next."""
 
     generators: tuple[np.random.Generator, ...]
@@ -63,7 +63,7 @@ class PartyCoins:
         return out
 
 
-class StreamCoins:
+class StreamRandomness:
     """One stream a party of one user, who is in every fixed sample of its own party.
 
     A step draws from a child of its own: call for the batch first.
@@ -103,13 +103,13 @@ class StreamCoins:
 
     def _next(self) -> Streams:
         self._step += 1
-        return self._streams.child(self._step).child(0)
+        return self._streams.fold_in(self._step).fold_in(0)
 
     def _normal(self, purpose: int, shape: tuple[int, ...]) -> NDArray[np.float32]:
         count = shape[0] // max(1, len(self._streams)) * shape[1]
-        draws = self._streams.child(self._step).child(purpose).normal(count)
+        draws = self._streams.fold_in(self._step).fold_in(purpose).normal(count)
         return draws.reshape(shape).astype(np.float32)
 
 
-Coins = PartyCoins | StreamCoins
+Randomness = PartyRandomness | StreamRandomness
 """All randomness of the steps of several parties, whose rows and items are stacked."""

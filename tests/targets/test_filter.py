@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.filters import Filter
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.filter import Filter
 
 
 def interactions(table: np.ndarray) -> Interactions:

@@ -25,6 +25,16 @@ def cached(name: str) -> Path | None:
     return next((place for place in places if place.exists()), None)
 
 
+def located(path: Path | None, name: str, title: str, remedy: str) -> Path:
+    """``path``, else the place of ``name`` in the cache; InputError with ``remedy`` if neither."""
+    if place := path or cached(name):
+        return place
+    raise InputError(
+        f"Expected {title} in the cache, got nothing at {cache() / name} or "
+        f"{cache() / name}.zip. {remedy}"
+    )
+
+
 def keep(name: str, files: Mapping[str, bytes]) -> Path:
     """Put ``files`` into the cache by one rename; of two processes at once, either's copy stays."""
     place, draft = cache() / name, cache() / f".{name}-{uuid4().hex}"

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.parts.coins import (
+from fedrec_auditor.targets.mechanisms.parts.exact_draws import (
     bernoulli,
+    bernoulli_exp,
     discrete_laplace,
-    exponential_coin,
     geometric,
 )
 from fedrec_auditor.targets.mechanisms.parts.rates import (
@@ -61,7 +61,7 @@ def test_certain_coins_never_fail() -> None:
 @pytest.mark.parametrize("cost", [0.0, 0.3, 1.0, 2.7])
 def test_an_exponential_coin_has_its_rate(cost: float) -> None:
     n = 100_000
-    tossed = exponential_coin(round(cost * 10), 10, np.random.default_rng(2), n)
+    tossed = bernoulli_exp(round(cost * 10), 10, np.random.default_rng(2), n)
     assert stats.binomtest(int(tossed.sum()), n, math.exp(-cost)).pvalue > P_VALUE
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.parts.cache import cache, cached, keep
+from fedrec_auditor.targets.cache import cache, cached, keep
 
 FILES = {"u.data": b"1", "u.item": b"2"}
 

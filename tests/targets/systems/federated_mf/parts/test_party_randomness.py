@@ -1,4 +1,4 @@
-"""Which rows and ratings are drawn, at which rates, and whose coins decide it."""
+"""Which rows and ratings are drawn, at which rates, and whose randomness decide it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from scipy import sparse, stats
 
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.federated_mf.parts.party_coins import (
-    Coins,
-    PartyCoins,
-    StreamCoins,
+from fedrec_auditor.targets.systems.federated_mf.parts.party_randomness import (
+    PartyRandomness,
+    Randomness,
+    StreamRandomness,
 )
 
 ROWS, ITEMS = 400, 6
@@ -26,30 +26,30 @@ def ratings(rows: int = ROWS) -> sparse.csr_array:
     return made
 
 
-def parties(seed: int) -> PartyCoins:
+def parties(seed: int) -> PartyRandomness:
     """Two parties of half the rows each."""
     generators = tuple(np.random.default_rng((seed, k)) for k in range(2))
-    return PartyCoins(generators, ROWS // 2, np.array([0, 2, ITEMS]))
+    return PartyRandomness(generators, ROWS // 2, np.array([0, 2, ITEMS]))
 
 
-def streams(seed: int) -> StreamCoins:
-    return StreamCoins(Streams.spawn(np.random.default_rng(seed), ROWS))
+def streams(seed: int) -> StreamRandomness:
+    return StreamRandomness(Streams.spawn(np.random.default_rng(seed), ROWS))
 
 
 @pytest.mark.parametrize("make", [parties, streams])
 def test_rows_and_ratings_are_drawn_at_the_rate_and_for_themselves(make: Any) -> None:
-    table, coins = ratings(), make(0)
-    assert isinstance(coins, (PartyCoins, StreamCoins))
+    table, randomness = ratings(), make(0)
+    assert isinstance(randomness, (PartyRandomness, StreamRandomness))
     seen = np.zeros(table.shape)
     for _ in range(200):
-        seen += coins.ratings(table, 0.2).ratings.toarray()
+        seen += randomness.ratings(table, 0.2).ratings.toarray()
     assert (seen[table.toarray() == 0] == 0).all()
     hits = seen[table.toarray() > 0]
     assert abs(hits.mean() - 40) < 6 * math.sqrt(40 * 0.8 / len(hits))
     assert hits.max() < stats.binom.isf(1e-9 / len(hits), 200, 0.2) + 1
     sizes = []
     for _ in range(200):
-        drawn = coins.rows(table, 0.2)
+        drawn = randomness.rows(table, 0.2)
         counts = np.zeros(ROWS, dtype=int)
         counts[drawn.users] = np.diff(drawn.ratings.indptr)
         whole = np.diff(table.indptr)
@@ -68,7 +68,7 @@ def test_a_fixed_number_of_rows_of_every_party_is_drawn() -> None:
 
 def test_a_partys_noise_comes_from_its_own_generator() -> None:
     first, second = parties(1), parties(2)
-    mixed = PartyCoins((first.generators[0], second.generators[1]), ROWS // 2, first.owned)
+    mixed = PartyRandomness((first.generators[0], second.generators[1]), ROWS // 2, first.owned)
     noise = mixed.items((ITEMS, 3))
     np.testing.assert_array_equal(noise[:2], parties(1).items((ITEMS, 3))[:2])
     np.testing.assert_array_equal(noise[2:], parties(2).items((ITEMS, 3))[2:])
@@ -80,21 +80,21 @@ def test_one_stream_at_a_time_draws_what_all_draw_together() -> None:
     table = ratings(7)
     seeds = Streams.spawn(np.random.default_rng(4), 7)
 
-    def steps(coins: Coins, part: sparse.csr_array) -> list[np.ndarray]:
+    def steps(randomness: Randomness, part: sparse.csr_array) -> list[np.ndarray]:
         out = []
         n = part.shape[0]
-        for draw in (coins.fixed, coins.rows, coins.ratings):
+        for draw in (randomness.fixed, randomness.rows, randomness.ratings):
             batch = draw(part, 0.5)
             dense = np.zeros(part.shape)
             dense[batch.users] = batch.ratings.toarray()
-            out += [dense, coins.users((n, 2)), coins.items((3 * n, 2)).reshape(n, 3, 2)]
+            out += [dense, randomness.users((n, 2)), randomness.items((3 * n, 2)).reshape(n, 3, 2)]
         return out
 
-    together = steps(StreamCoins(seeds), table)
+    together = steps(StreamRandomness(seeds), table)
     for user in range(7):
         one = np.array([user])
-        alone = steps(StreamCoins(seeds.take(one)), sparse.csr_array(table[one]))
+        alone = steps(StreamRandomness(seeds.take(one)), sparse.csr_array(table[one]))
         for whole, part in zip(together, alone, strict=True):
             np.testing.assert_array_equal(whole[one], part)
-    normals = StreamCoins(Streams.spawn(np.random.default_rng(0), 2000)).users((2000, 5))
+    normals = StreamRandomness(Streams.spawn(np.random.default_rng(0), 2000)).users((2000, 5))
     assert stats.kstest(normals.ravel(), "norm").pvalue > 1e-7

@@ -1,4 +1,4 @@
-"""Coins and geometric laws that are exact: whole numbers are compared, no logarithm is rounded.
+"""Exact Bernoulli and geometric draws: whole numbers are compared, no logarithm is rounded.
 
 A sampler of doubles next to a law's tail cuts the tail off, and where it does so depends on the
 input: an output is then possible under one input and impossible under another.
@@ -38,27 +38,27 @@ def bernoulli(rate: float, rng: np.random.Generator, shape: tuple[int, ...]) -> 
     return out.reshape(shape)
 
 
-def exponential_coin(
+def bernoulli_exp(
     numerator: ArrayLike, denominator: int, rng: np.random.Generator, size: int
 ) -> NDArray[np.bool_]:
     """True with probability e^-(numerator/denominator), exactly; the numerators not negative."""
     whole, rest = np.divmod(np.broadcast_to(np.asarray(numerator), (size,)), denominator)
-    out = _coin_below_one(rest, denominator, rng)
+    out = _bernoulli_exp_below_one(rest, denominator, rng)
     left = whole.copy()
     running = np.flatnonzero(out & (left > 0))
     while running.size:
-        out[running] = _coin_below_one(np.ones(running.size, dtype=np.int64), 1, rng)
+        out[running] = _bernoulli_exp_below_one(np.ones(running.size, dtype=np.int64), 1, rng)
         left[running] -= 1
         running = running[out[running] & (left[running] > 0)]
     return out
 
 
-def _coin_below_one(
+def _bernoulli_exp_below_one(
     numerators: NDArray[Any], denominator: int, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
     """True with probability e^-g for g = numerator/denominator in [0, 1].
 
-    Coins of rate g/1, g/2, g/3, ... are tossed until one fails: the k-th is reached with
+    Bernoulli draws of rate g/1, g/2, g/3, ... are made until one fails: the k-th is reached with
     probability g^(k-1)/(k-1)!, so it fails at an odd k with probability 1 - g + g^2/2 - ... = e^-g
     (von Neumann 1951; Canonne, Kamath and Steinke 2020, Algorithm 1).
     """
@@ -82,10 +82,10 @@ def geometric(scale: Fraction, rng: np.random.Generator, size: int) -> NDArray[n
     low, pending = np.zeros(size, dtype=np.int64), np.arange(size)
     while pending.size:
         low[pending] = rng.integers(0, t, pending.size)
-        pending = pending[~exponential_coin(low[pending], t, rng, pending.size)]
+        pending = pending[~bernoulli_exp(low[pending], t, rng, pending.size)]
     whole, running = np.zeros(size, dtype=np.int64), np.arange(size)
     while running.size:
-        running = running[exponential_coin(1, 1, rng, running.size)]
+        running = running[bernoulli_exp(1, 1, rng, running.size)]
         whole[running] += 1
     return np.asarray((low + t * whole) // s)
 

@@ -1,0 +1,360 @@
+"""What every attack must keep. Each check raises AssertionError naming what is broken.
+
+Attacks are tried on short trainings of ``TARGETS``, whose messages have every form that a user of
+our targets sends. A distinguisher, which reads one output of a local game instead of a training,
+has a check of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache, cached_property
+from typing import Any
+from unittest import SkipTest
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.base import (
+    Attack,
+    AttackFamily,
+    Background,
+    Distinguisher,
+    Inference,
+)
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.games import attribute, membership, reconstruction
+from fedrec_auditor.auditor.games.truth import Truth
+from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.auditor.testing.targets import brief
+from fedrec_auditor.targets.components import Component, Dense, Rows
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.systems.base import Run, Target
+from fedrec_auditor.targets.transcript import RoundView, Uploads, View, Wire
+
+TARGETS = (
+    "bpr-mf",
+    "dp-privrec",
+    "f-dpmf",
+    "f-gerai",
+    "fcf",
+    "fedncf",
+    "fmf-ldp",
+    "fmf-lfl",
+    "fofl-self",
+    "gd-dr",
+    "lfl-sgdmf",
+    "nn-self",
+)
+GAMES = {
+    AttackFamily.ATTRIBUTE: attribute.play,
+    AttackFamily.MEMBERSHIP: membership.play,
+    AttackFamily.RECONSTRUCTION: reconstruction.play,
+}
+PLAYS = 4
+P_VALUE = 1e-4
+
+
+@cache
+def data() -> Interactions:
+    """90 users of 70 items, whose taste goes with their attributes."""
+    return Synthetic(n_users=90, n_items=70, profile=14, signal=1.0).load()
+
+
+def narrow(name: str, rounds: int = 2) -> Target:
+    """The target with so many rounds at most, and embeddings of 8 numbers: smaller messages."""
+    target: Any = FAMILIES["targets"].member(name)()
+    settings = {f.name for f in fields(target)}
+    if "learner" in settings:
+        target = replace(target, learner=replace(target.learner, dimension=8))
+    if "embedding" in settings:
+        target = replace(target, embedding=8, width=16)
+    return brief(target, rounds)
+
+
+@cache
+def training(name: str) -> Run:
+    """Two rounds of the narrow target on ``data``. Every case shares it: do not change it."""
+    return narrow(name).run(data(), np.random.default_rng(0))
+
+
+@dataclass(frozen=True, eq=False)
+class AttackCase:
+    """An attack, and a training on ``interactions`` that it is tried on.
+
+    ``plays`` is the number of games on uploads that carry nothing: at least 3, for fewer cannot
+    show a fault.
+    """
+
+    attack: Attack
+    run: Run
+    interactions: Interactions
+    plays: int = PLAYS
+
+    def view(self, of_round: Callable[..., RoundView] = RoundView) -> View:
+        """What the attack sees of the training. Raises SkipTest if it reads nothing there."""
+        view = self.run.transcript.view(
+            self.attack.vantage, np.random.default_rng(0), of_round=of_round
+        )
+        if not self.attack.applies(view):
+            raise SkipTest(f"it reads nothing that {view.public.algorithm} sends")
+        return view
+
+    @cached_property
+    def background(self) -> Background:
+        """Every third user's gender, all users' ages, and a pair of each user and an item."""
+        codes = self.interactions.attributes["gender"].codes
+        ages = self.interactions.attributes["age_group"]
+        known, users = np.arange(0, len(codes), 3), np.arange(len(codes))
+        return Background(
+            known=known,
+            labels=codes[known],
+            n_classes=2,
+            side=np.eye(len(ages.categories))[ages.codes],
+            candidates=np.stack([users, users % self.interactions.n_items], axis=1),
+        )
+
+    def guess(self, view: View) -> Inference:
+        """What the attack infers from the view, with the same generator each time.
+
+        AssertionError if it reads what a wire does not show.
+        """
+        try:
+            return self.attack.infer(view, self.background, np.random.default_rng(4))
+        except AttributeError as error:
+            if isinstance(error.obj, Wire):
+                raise AssertionError(f"it reads what no wire shows: {error}") from error
+            raise
+
+
+def arrays(value: object) -> dict[str, NDArray[Any]]:
+    """The fields of a dataclass that are arrays, by name."""
+    assert is_dataclass(value), f"{type(value).__name__} is no dataclass"
+    parts = {f.name: getattr(value, f.name) for f in fields(value)}
+    return {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
+
+
+def messages(view: View) -> list[NDArray[Any]]:
+    """All linked messages and broadcasts of a view."""
+    return [
+        component.dense(np.arange(len(component)))
+        for one in view.rounds
+        if one.uploads is not None
+        for component in one.uploads.components.values()
+    ] + [part for one in view.rounds for part in (one.broadcast or {}).values()]
+
+
+class AsStored(RoundView):
+    """A round whose messages are left as they are stored, which no attack may notice."""
+
+    def __post_init__(self) -> None:
+        pass
+
+
+def as_arrays(view: View) -> View:
+    """The same view with every component stored as the plain array that it shows."""
+
+    def linked(uploads: Uploads | None) -> Uploads | None:
+        return uploads and Uploads(uploads.users, plain(uploads.components))
+
+    def plain(components: Mapping[str, Component]) -> dict[str, Component]:
+        return {name: _plain(component) for name, component in components.items()}
+
+    return replace(
+        view,
+        rounds=tuple(
+            replace(
+                one,
+                uploads=linked(one.uploads),
+                clear=linked(one.clear),
+                shuffled=None if one.shuffled is None else plain(one.shuffled),
+            )
+            for one in view.rounds
+        ),
+    )
+
+
+def _plain(component: Component) -> Component:
+    everyone = np.arange(len(component))
+    values, sent = component.dense(everyone), component.sent(everyone)
+    if sent.all():
+        return Dense(values)
+    indptr = np.concatenate([[0], np.cumsum(sent.sum(axis=1))])
+    return Rows(indptr, np.nonzero(sent)[1], values[sent], component.shape[0])
+
+
+def check_statement(case: AttackCase) -> None:
+    """It says what it is after, from where, and where it is described; ``infer`` asks no truth."""
+    assert case.attack.family in GAMES, f"no game scores {case.attack.family!r}"
+    _check_words(case.attack)
+    asked = list(inspect.signature(case.attack.infer).parameters)
+    assert asked == ["view", "background", "rng"], f"infer asks for {asked}"
+
+
+def _check_words(member: Attack | Distinguisher) -> None:
+    assert member.vantage in Vantage, f"a vantage of its own, {member.vantage!r}"
+    assert len(member.reference) > 10, f"a reference that says nothing, {member.reference!r}"
+
+
+def check_uploads_are_needed(case: AttackCase) -> None:
+    """It does not apply where the server received nothing."""
+    if case.attack.vantage is not Vantage.SERVER:
+        raise SkipTest("it does not look from the server")
+    view = case.run.transcript.view(Vantage.SERVER).without_uploads()
+    assert not case.attack.applies(view), "it applies to a view without uploads"
+
+
+def check_repeatable(case: AttackCase) -> None:
+    """Equal generators give equal guesses; view and background stay as they are."""
+    view, known = case.view(), case.background
+    before, knew = copy.deepcopy(messages(view)), copy.deepcopy(arrays(known))
+    first, again = arrays(case.guess(view)), arrays(case.guess(view))
+    assert first.keys() == again.keys(), f"once {list(first)}, then {list(again)}"
+    for name, values in first.items():
+        assert np.array_equal(values, again[name]), f"the same generator gave other {name}"
+    for one, two in zip(before, messages(view), strict=True):
+        assert np.array_equal(one, two), "it changed the view"
+    for name, values in arrays(known).items():
+        assert np.array_equal(values, knew[name]), f"it changed {name} of the background"
+
+
+def check_only_the_wire_is_read(case: AttackCase) -> None:
+    """Guesses are the same however messages are stored: as wires, as they are, as arrays.
+
+    From every vantage at which the attack applies. Floats may differ by rounding.
+    """
+    case.view()
+    for vantage in Vantage:
+        wire, stored = (
+            case.run.transcript.view(vantage, np.random.default_rng(0), of_round=kind)
+            for kind in (RoundView, AsStored)
+        )
+        if not case.attack.applies(wire):
+            continue
+        expected = arrays(case.guess(wire))
+        for how, view in (("as they are stored", stored), ("as arrays", as_arrays(wire))):
+            found = arrays(case.guess(view))
+            assert found.keys() == expected.keys(), f"{list(found)} from messages {how}"
+            for name, values in expected.items():
+                said = f"other {name} from messages {how}"
+                if values.dtype.kind == "f":
+                    scale = float(np.abs(values[np.isfinite(values)]).max(initial=1.0))
+                    np.testing.assert_allclose(
+                        found[name], values, rtol=1e-6, atol=1e-9 * scale, err_msg=said
+                    )
+                else:
+                    assert np.array_equal(found[name], values), said
+
+
+def emptied(view: View, rng: np.random.Generator) -> View:
+    """The view with uploads that carry nothing of their users: each another's, or coins."""
+    cycle = rng.permutation(view.public.n_users)
+    order = np.empty_like(cycle)
+    order[cycle] = np.roll(cycle, 1)
+    coins = view.public.channel is not None
+    rounds = []
+    for one in view.rounds:
+        assert one.uploads is not None
+        sent: dict[str, Component] = {
+            name: Dense(
+                rng.integers(2, size=(len(part), *part.shape), dtype=np.int8)
+                if coins
+                else part.dense(np.arange(len(part)))
+            )
+            for name, part in one.uploads.components.items()
+        }
+        rounds.append(replace(one, uploads=Uploads(order[one.uploads.users], sent)))
+    public = replace(view.public, channel=BitFlip(0.5, 0.5)) if coins else view.public
+    return replace(view, public=public, rounds=tuple(rounds))
+
+
+def alarms(case: AttackCase) -> Counter[str]:
+    """In how many of the plays on uploads that carry nothing each metric beats its baseline.
+
+    That is: by more than its interval at 95%. A play of attribute inference on a whole message
+    includes one on every group of its components, and costs as much more: here the whole and
+    single groups take turns, and count as one metric.
+    """
+    attack, view = case.attack, case.view()
+    shown = [view]
+    if attack.family is AttackFamily.ATTRIBUTE and len(view.groups) > 1:
+        shown += [view.only(group) for group in view.groups]
+    found: Counter[str] = Counter()
+    for seed in range(case.plays):
+        rng = np.random.default_rng([7, seed])
+        rows = GAMES[attack.family](
+            attack,
+            emptied(shown[seed % len(shown)], rng),
+            Truth(case.interactions, case.run.user_vectors),
+            target=view.public.algorithm,
+            name=type(attack).__name__,
+            quick=True,
+            confidence=0.95,
+            rng=rng,
+        )
+        assert rows, "a game without a row"
+        for row in rows:
+            assert row.ci_low <= row.value <= row.ci_high, f"{row.metric} outside its interval"
+            assert row.baseline is not None, f"{row.metric} without a baseline"
+            found[row.metric.partition(" (")[0]] += row.ci_low > row.baseline
+    return found
+
+
+def check_uploads_that_carry_nothing(case: AttackCase) -> None:
+    """Above its baseline by more than its interval in at most 2.5% of plays, for every metric.
+
+    Plays share one data set; still, a count with probability below 1e-4 is no accident.
+    """
+    found = alarms(case)
+    limit = stats.binom.isf(P_VALUE, case.plays, 0.025)
+    assert max(found.values()) <= limit, f"{dict(found)} of {case.plays} plays beat a baseline"
+
+
+CHECKS = (
+    check_statement,
+    check_uploads_are_needed,
+    check_repeatable,
+    check_only_the_wire_is_read,
+    check_uploads_that_carry_nothing,
+)
+
+
+def check_attack(
+    attack: Attack, runs: Mapping[str, Run] | None = None, plays: int = PLAYS
+) -> tuple[str, ...]:
+    """Run every check on it, on trainings of every target of ``TARGETS``.
+
+    ``runs`` are trainings on ``data()`` to try it on instead, by name. Returns which checks do not
+    apply, and why. Raises AssertionError at the first check that fails, and where an attack on
+    trainings applies to none of them.
+    """
+    skipped: list[str] = []
+    read = 0
+    for name, run in (runs or {name: training(name) for name in TARGETS}).items():
+        case = AttackCase(attack, run, data(), plays)
+        read += attack.applies(run.transcript.view(attack.vantage, np.random.default_rng(0)))
+        skipped += (f"{name}, {line}" for line in run_checks(CHECKS, case))
+    assert read, "no training has what it reads"
+    return tuple(skipped)
+
+
+def check_distinguisher(distinguisher: Distinguisher) -> None:
+    """It says what it is, and scores higher what the first value sends more often.
+
+    Raises AssertionError if it does not.
+    """
+    assert distinguisher.family is AttackFamily.DISTINGUISHER, f"{distinguisher.family!r}"
+    _check_words(distinguisher)
+    outputs, law = np.array([0, 1, 1, 0]), BitFlip(0.9, 0.2)
+    for values, likelier in (((1.0, 0.0), outputs == 1), ((0.0, 1.0), outputs == 0)):
+        scores = distinguisher.score(outputs, law, values)
+        assert scores.shape == outputs.shape, f"scores of shape {scores.shape}"
+        assert scores[likelier].min() > scores[~likelier].max(), f"scores {scores} of {outputs}"

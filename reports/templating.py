@@ -1,0 +1,58 @@
+"""Templates of the reports, with the words that all of them use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
+from fedrec_auditor.reports import demonstrations, words
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_FOLDER = Path(__file__).parent / "templates"
+
+
+def render(name: str, *, escape: Callable[[str], str] | None = None, **values: Any) -> str:
+    """The template ``name`` filled with ``values``; the same values give the same bytes.
+
+    Strings are escaped as HTML where ``escape`` is None, else by ``escape``.
+    """
+    return _environment(escape).get_template(name).render(**values)
+
+
+@cache
+def _environment(escape: Callable[[str], str] | None) -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def escaped(value: Any) -> Any:
+        return value if escape is None or isinstance(value, Markup) else escape(str(value))
+
+    def line(cells: list[str]) -> Markup:
+        """A line of a Markdown table."""
+        return Markup("| " + " | ".join(map(escaped, cells)) + " |")
+
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=escape is None,
+        finalize=escaped,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=escape is not None,
+    )
+    environment.globals.update(
+        {name: getattr(words, name) for name in dir(words) if name.endswith("_words")},
+        demonstrations=demonstrations,
+        signs=words.SIGNS,
+        verdicts=tuple(Verdict),
+        arithmetic=tuple(Arithmetic),
+    )
+    environment.filters.update(
+        brief=words.brief, number=words.number, percent=words.percent, short=words.short, line=line
+    )
+    return environment

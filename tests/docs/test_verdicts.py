@@ -1,0 +1,45 @@
+"""Every page and help that defines a verdict takes its words from ``accountants/verdict.py``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fedrec_auditor.accountants.verdict import Arithmetic, FailOn, Verdict
+from fedrec_auditor.auditor.command_line import app
+
+ROOT = Path(__file__).parents[2]
+
+
+def defined(page: str) -> dict[str, str]:
+    """What a page's table of verdicts says of each."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return dict(re.findall(r"^\| ([A-Z]+(?: [A-Z]+)?) \| (.*) \|$", text, re.MULTILINE))
+
+
+def test_the_readme_defines_every_verdict() -> None:
+    assert defined("README.md") == {word.value: word.meaning for word in Verdict}
+
+
+def test_the_readme_names_every_level_and_every_word_for_a_number() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{level}`" in text for level in FailOn)
+    assert all(word.value in text for word in Arithmetic)
+
+
+def test_the_page_on_mechanisms_says_more_of_the_verdicts_that_it_has() -> None:
+    found = defined("docs/verifying-mechanisms.md")
+    assert set(found) == {"VIOLATED", "UNSUBSTANTIATED", "INCONCLUSIVE", "CONSISTENT"}
+    for word, meaning in found.items():
+        assert meaning.startswith(Verdict(word).meaning)
+
+
+@pytest.mark.parametrize("command", ["run", "account", "verify"])
+def test_the_help_defines_every_verdict(command: str) -> None:
+    done = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "100", "TERM": "dumb"})
+    said = " ".join(re.sub(r"[│|]", " ", done.stdout).split())
+    for word in (*Verdict, *(Arithmetic if command == "account" else ())):
+        assert f"{word.value}: {word.meaning}" in said

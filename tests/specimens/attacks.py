@@ -1,0 +1,135 @@
+"""Deliberately broken attacks: a contract that passes one of them is itself broken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.base import AttackFamily, Background, Reconstruction, Scores
+from fedrec_auditor.auditor.testing.attacks import data
+from fedrec_auditor.targets.transcript import View
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sound one: the size of what a user sent stands for every item."""
+
+    family: ClassVar[AttackFamily] = AttackFamily.MEMBERSHIP
+    vantage: ClassVar[Vantage] = Vantage.SERVER
+    reference: ClassVar[str] = "a specimen of the contract"
+
+    def applies(self, view: View) -> bool:
+        return any(one.uploads is not None for one in view.rounds)
+
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Scores:
+        pairs = background.candidates
+        assert pairs is not None
+        return Scores(values=self.scores(view, rng)[pairs[:, 0]])
+
+    def scores(self, view: View, rng: np.random.Generator) -> np.ndarray:
+        uploads = view.rounds[-1].uploads
+        assert uploads is not None
+        found = np.zeros(view.public.n_users)
+        for component in uploads.components.values():
+            found[uploads.users] += self.score(component, view)
+        return found
+
+    def score(self, component: Any, view: View) -> np.ndarray:
+        values = component.dense(np.arange(len(component)))
+        return np.abs(values.astype(float)).reshape(len(values), -1).sum(axis=1)
+
+
+class PeeksIfItCan(Sizes):
+    """Reads how messages are stored where they are, and the wire otherwise."""
+
+    def score(self, component: Any, view: View) -> np.ndarray:
+        if hasattr(component, "corrections"):
+            return np.diff(component.corrections.indptr).astype(float)
+        if hasattr(component, "clean"):
+            return self.score(component.clean, view)
+        return super().score(component, view)
+
+
+class TakesSeeds(Sizes):
+    """Knows the seeds of the noise, wherever there is some."""
+
+    def score(self, component: Any, view: View) -> np.ndarray:
+        streams = getattr(component, "streams", None)
+        return super().score(component, view) if streams is None else streams.seeds.astype(float)
+
+
+class LooksAtTheType(Sizes):
+    """Tells by its class how a message is stored."""
+
+    def score(self, component: Any, view: View) -> np.ndarray:
+        return super().score(component, view) + len(type(component).__name__)
+
+
+class RequiresTheStoredForm(Sizes):
+    """Does not run on the wire."""
+
+    def score(self, component: Any, view: View) -> np.ndarray:
+        return np.diff(component.corrections.indptr).astype(float)
+
+
+class WantsTheClock(Sizes):
+    """Draws from the operating system."""
+
+    def scores(self, view: View, rng: np.random.Generator) -> np.ndarray:
+        return np.random.default_rng().random(view.public.n_users)
+
+
+class ChangesTheModel(Sizes):
+    """Writes into the broadcast that it was shown."""
+
+    def scores(self, view: View, rng: np.random.Generator) -> np.ndarray:
+        for part in (view.rounds[-1].broadcast or {}).values():
+            part += 1.0
+        return super().scores(view, rng)
+
+
+class KnowsTheAnswers(Sizes):
+    """Scores by the data, whatever was sent."""
+
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Scores:
+        pairs = background.candidates
+        assert pairs is not None
+        return Scores(values=data().ratings.toarray()[pairs[:, 0], pairs[:, 1]])
+
+
+class NeedsNothing(Sizes):
+    """Applies to a view without uploads."""
+
+    def applies(self, view: View) -> bool:
+        return True
+
+
+class ReadsNothing(Sizes):
+    """Applies to nothing."""
+
+    def applies(self, view: View) -> bool:
+        return False
+
+
+class AsksForTheTruth(Sizes):
+    """Wants to be told."""
+
+    def infer(  # type: ignore[override]
+        self, view: View, background: Background, rng: np.random.Generator, truth: Any = None
+    ) -> Reconstruction | Scores:
+        return super().infer(view, background, rng)
+
+
+PEEKING_ATTACKS = (PeeksIfItCan(), TakesSeeds(), LooksAtTheType(), RequiresTheStoredForm())
+BROKEN_ATTACKS = (
+    *PEEKING_ATTACKS,
+    WantsTheClock(),
+    ChangesTheModel(),
+    KnowsTheAnswers(),
+    NeedsNothing(),
+    ReadsNothing(),
+    AsksForTheTruth(),
+)

@@ -1,0 +1,156 @@
+"""A view shows the wire: no attribute of it leads to how messages are stored."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from types import MethodType
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.testing.targets import brief
+from fedrec_auditor.targets.components import (
+    Component,
+    Dense,
+    Randomized,
+    RankOne,
+    Reports,
+    Rows,
+)
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.transcript import (
+    Public,
+    Round,
+    RoundView,
+    Transcript,
+    Uploads,
+    View,
+    Wire,
+)
+
+EVERY = np.arange(6)
+
+
+def reached(root: object) -> Iterator[tuple[str, object]]:
+    """Everything that attributes, items and values lead to from here, underscored ones too."""
+    todo: list[tuple[str, object]] = [("view", root)]
+    known: list[object] = []  # kept, so that no address is used twice
+    met: set[int] = set()
+    while todo:
+        path, value = todo.pop()
+        if id(value) in met or isinstance(value, type | str | int | float | None):
+            continue
+        met.add(id(value))
+        known.append(value)
+        yield path, value
+        if isinstance(value, Mapping):
+            todo += [(f"{path}[{key!r}]", part) for key, part in value.items()]
+        elif isinstance(value, list | tuple | set | frozenset):
+            todo += [(f"{path}[]", part) for part in value]
+        elif isinstance(value, np.ndarray):
+            todo.append((f"{path}.base", value.base))
+        elif type(value).__module__.startswith("fedrec_auditor"):
+            names = {*dir(value), *getattr(value, "__dict__", {})}
+            todo += [
+                (f"{path}.{name}", getattr(value, name))
+                for name in names
+                if not name.startswith("__") and hasattr(value, name)
+            ]
+        elif isinstance(value, MethodType):
+            todo.append((f"{path}.__self__", value.__self__))
+
+
+def stored(root: object) -> list[str]:
+    """Paths to stored components, to seeds, and to sparse arrays."""
+    kinds = Dense | RankOne | Rows | Randomized | Reports | Streams | sparse.sparray
+    return [path for path, value in reached(root) if isinstance(value, kinds)]
+
+
+@functools.cache
+def transcript(target: str) -> Transcript:
+    data = Synthetic(n_users=20, n_items=15, profile=5.0, tastes=3).load()
+    system = brief(FAMILIES["targets"].member(target)(), rounds=1)
+    found: Transcript = system.run(data, np.random.default_rng(0)).transcript
+    return found
+
+
+@pytest.mark.parametrize("vantage", Vantage)
+@pytest.mark.parametrize("target", ["fcf", "fmf-ldp", "fedrec-apm", "bpr-mf", "lfl-sgdmf"])
+def test_nothing_that_a_view_holds_leads_to_the_stored_form(target: str, vantage: Vantage) -> None:
+    view = transcript(target).view(vantage, np.random.default_rng(0))
+    assert not stored(view)
+    for one in view.rounds:
+        for uploads in (one.uploads, one.clear):
+            for part in (uploads.components if uploads else {}).values():
+                assert not stored(part.take(np.arange(2)))
+
+
+@pytest.mark.parametrize("target", ["fcf", "fmf-ldp", "fedrec-apm", "bpr-mf", "lfl-sgdmf"])
+def test_the_walk_finds_the_stored_form_in_a_transcript(target: str) -> None:
+    assert stored(transcript(target))
+
+
+def components() -> dict[str, Component]:
+    rng = np.random.default_rng(0)
+    left = sparse.csr_array(rng.normal(size=(6, 5)) * (rng.random((6, 5)) < 0.4))
+    indptr = np.array([0, 2, 2, 3, 5, 6, 7])
+    ids, values = np.array([0, 3, 1, 2, 4, 0, 4]), rng.normal(size=(7, 2))
+    return {
+        "dense": Dense(rng.normal(size=(6, 5, 2))),
+        "scalar": Dense(rng.normal(size=6)),
+        "gradient": RankOne(rng.normal(size=(6, 2)), rng.normal(size=(5, 2)), left),
+        "rows": Rows(indptr, ids, values, 5),
+        "table": Rows(indptr, ids, values, 5, rng.normal(size=(5, 2))),
+        "reports": Reports(rng.integers(10, size=(6, 3)), rng.random((6, 3)) < 0.5, 2.0, (5, 2)),
+    }
+
+
+@pytest.mark.parametrize("name", components())
+def test_a_wire_shows_what_was_sent(name: str) -> None:
+    component = components()[name]
+    wire = Wire(component)
+    some = np.array([4, 1])
+    assert (len(wire), wire.shape) == (6, component.shape)
+    np.testing.assert_array_equal(wire.dense(EVERY), component.dense(EVERY))
+    np.testing.assert_array_equal(wire.total(), component.total())
+    np.testing.assert_array_equal(wire.sent(EVERY), component.sent(EVERY))
+    assert wire.sent(some).shape == (2, *component.shape[:1])
+    np.testing.assert_array_equal(wire.take(some).dense(np.arange(2)), component.dense(some))
+
+
+def test_what_a_view_gives_away_is_a_copy() -> None:
+    values = np.zeros((6, 3))
+    wire = Wire.of(values)
+    wire.dense(EVERY)[:] = 1.0
+    wire.take(EVERY).dense(EVERY)[:] = 1.0
+    assert not values.any()
+
+
+def view_of(**parts: Component) -> View:
+    public = Public(algorithm="any", n_users=6, n_items=5)
+    return Transcript(public=public, rounds=(Round(None, Uploads(EVERY, parts)),)).view(
+        Vantage.SERVER
+    )
+
+
+def test_a_view_is_cut_to_a_group_of_its_components() -> None:
+    parts = components()
+    view = view_of(**{"user.a": parts["dense"], "user.b": parts["scalar"], "item": parts["table"]})
+    assert view.groups == ("user", "item")
+    assert view.only("user").groups == ("user",)
+    assert not view.only("user").component("item")
+    assert [uploads.users.tolist() for uploads, _ in view.component("item")] == [EVERY.tolist()]
+    assert view.without_uploads().rounds == (RoundView(broadcast=None),)
+
+
+def test_bad_uploads_and_a_shuffle_without_a_generator_are_refused() -> None:
+    with pytest.raises(InputError, match="Expected 4 messages"):
+        Uploads(np.arange(4), components())
+    with pytest.raises(InputError, match="rng"):
+        transcript("fcf").view(Vantage.SHUFFLED)
