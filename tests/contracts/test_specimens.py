@@ -40,7 +40,12 @@ from tests.specimens.accountants import (
 )
 from tests.specimens.attacks import BROKEN_ATTACKS, PEEKING_ATTACKS, Sizes
 from tests.specimens.datasets import BROKEN_DATASETS
-from tests.specimens.estimators import BROKEN_ESTIMATORS
+from tests.specimens.estimators import (
+    BROKEN_ESTIMATORS,
+    ChoosesOnItsScores,
+    ForgetsDelta,
+    PointEstimate,
+)
 from tests.specimens.mechanisms import BROKEN_MECHANISMS
 from tests.specimens.targets import BROKEN_TARGETS, Short
 
@@ -94,6 +99,17 @@ def test_the_check_that_is_made_for_a_fault_catches_it(
 def test_the_estimator_contract_catches(broken: Estimator) -> None:
     with pytest.raises(AssertionError):
         estimators.check_estimator(broken)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [ChoosesOnItsScores(), PointEstimate(), ForgetsDelta()],
+    ids=lambda e: type(e).__name__,
+)
+def test_simulated_runs_catch_a_bound_that_is_no_bound(broken: Estimator) -> None:
+    """By themselves: other checks may catch these, too, for what they do besides."""
+    with pytest.raises(AssertionError, match=r"above the truth .* in \d+ of"):
+        estimators.check_calibration(broken)
 
 
 @pytest.mark.parametrize("broken", BROKEN_DATASETS, ids=lambda d: type(d).__name__)
