@@ -115,7 +115,7 @@ def test_what_is_private_is_found() -> None:
     source = "from fedrec_auditor.{} import {}"
     for module, name, importer in (
         ("targets.datasets.parts.source", "Source", "auditor.runner"),
-        ("attacks.parts", "bits", "auditor.games.local"),
+        ("attacks.parts", "bits", "auditor.runner"),
         ("attacks.base", "_hidden", "auditor.runner"),
         ("attacks._hidden", "name", "auditor.runner"),
         ("targets.systems._hidden", "name", "targets.mechanisms.laplace"),

@@ -287,7 +287,7 @@ def trials(draw: Callable[..., Any], targets: st.SearchStrategy[str]) -> TrialRo
         target=draw(targets),
         settings=draw(st.dictionaries(TEXTS, TEXTS | st.booleans() | st.integers(), max_size=2)),
         claim=claim,
-        worlds=draw(st.none() | st.tuples(TEXTS, TEXTS)),
+        worlds=draw(st.tuples(TEXTS, TEXTS)),
         statistic=draw(TEXTS),
         bound=bound,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -116,15 +115,6 @@ def test_the_terminal_has_a_line_or_a_table_row_each(record: Record) -> None:
     table = printed(with_rows(record, ROW, WEAK), tty=True)
     assert shown.summary((ROW, WEAK)) in table
     assert "≥ 5.3" in table
-
-
-def test_an_exact_transcript_has_no_worlds_and_no_samples(record: Record) -> None:
-    exact = replace(trial(5.3, 1.0).bound, confidence=1.0, samples=None)
-    row = demonstration(trial(5.3, 1.0, worlds=None, bound=exact), trial(0.98, 1.0))
-    assert shown.brief_bound(row.violation) == "≥ 5.3, delta 0\nexact"
-    page = text_of(html.render(with_rows(record, row)))
-    assert "Of one transcript, how many reports carry +B." in page
-    assert "exact, no samples" in page
 
 
 def test_no_string_breaks_out(record: Record) -> None:

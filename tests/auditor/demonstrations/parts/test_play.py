@@ -72,8 +72,8 @@ def test_settings_are_told_that_are_not_the_papers() -> None:
 
 
 def test_too_few_runs_are_said_to_show_nothing() -> None:
-    """Of ten uploads no epsilon above 1 can be certified, and the claim is not refuted."""
-    shown = show(replace(VIOLATED, samples=10))
+    """Ten uploads a world show epsilon 1.05 at most, every guess right, and 2 is claimed."""
+    shown = show(one_bit(DplcfAp(epsilon=2.0), 10))
     assert not shown.row.shown
     assert "Not shown at this size" in shown.row.note
     assert shown.findings[0].verdict is Verdict.INCONCLUSIVE
