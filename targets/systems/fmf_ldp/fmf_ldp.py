@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +32,6 @@ from fedrec_auditor.targets.systems.fmf_ldp.parts.implicit_mf import PAPER, Impl
 from fedrec_auditor.targets.systems.parts.reports import Reporting, ReportLaw
 from fedrec_auditor.targets.systems.parts.system import received
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
-
-if TYPE_CHECKING:
-    pass
 
 _SHUFFLED_DELTA = 1e-6
 _LARGEST_GAME = 2000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,6 @@ from fedrec_auditor.targets.systems.base import (
 from fedrec_auditor.targets.systems.fmf_ldp.parts.closed_form import user_vectors
 from fedrec_auditor.targets.systems.fmf_ldp.parts.implicit_mf import CUTOFFS, PAPER, printed
 from fedrec_auditor.targets.systems.parts.system import Central, Trained, Training
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)
