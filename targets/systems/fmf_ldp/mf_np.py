@@ -13,10 +13,7 @@ from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_settings, usual
-from fedrec_auditor.targets.systems.base import (
-    Evaluation,
-    Model,
-)
+from fedrec_auditor.targets.systems.base import Evaluation, Model
 from fedrec_auditor.targets.systems.fmf_ldp.parts.closed_form import user_vectors
 from fedrec_auditor.targets.systems.fmf_ldp.parts.implicit_mf import CUTOFFS, PAPER, printed
 from fedrec_auditor.targets.systems.parts.system import Central, Trained, Training
