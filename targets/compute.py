@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -55,6 +56,19 @@ def one_thread() -> AbstractContextManager[Any]:
     """A context in which BLAS works in one thread: its threads cost small products more."""
     held: AbstractContextManager[Any] = _pools().limit(limits=1, user_api="blas")
     return held
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """A context in which torch has ``count`` threads of its own."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @cache

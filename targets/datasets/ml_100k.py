@@ -26,8 +26,8 @@ from fedrec_auditor.targets.datasets.parts.movielens import (
     Users,
     assemble,
     codes,
-    genre_flags,
     identifiers,
+    movies,
     whole,
 )
 from fedrec_auditor.targets.datasets.parts.ratings import STARS, pairs
@@ -109,12 +109,12 @@ class Ml100k:
         if official:
             rated = pairs(table("u.data", "\t", 4), STARS)
             users = _users(table("u.user", "|", 5, "latin-1"))
-            movies = _movies_official(table("u.item", "|", 24, "latin-1"))
+            known = _movies_official(table("u.item", "|", 24, "latin-1"))
         else:
             rated = pairs(table("ml-100k.inter", "\t", 4), STARS)
             users = _users(table("ml-100k.user", "\t", 5))
-            movies = _movies_recbole(table("ml-100k.item", "\t", 4))
-        return assemble("ml-100k", users, movies, rated)
+            known = movies(table("ml-100k.item", "\t", 4), GENRE_NAMES, column=3, separator=" ")
+        return assemble("ml-100k", users, known, rated)
 
 
 def _users(table: Delimited) -> Users:
@@ -146,17 +146,6 @@ def _movies_official(table: Delimited) -> Movies:
         ids=identifiers(table),
         titles=[fields[1] for fields in rows],
         genres=np.array([fields[5:] for fields in rows]) == "1",
-        genre_names=GENRE_NAMES,
-    )
-
-
-def _movies_recbole(table: Delimited) -> Movies:
-    """Columns: id, title, year, genre words separated by spaces."""
-    return Movies(
-        place=table.place,
-        ids=identifiers(table),
-        titles=[fields[1] for fields in table.rows],
-        genres=genre_flags(table, 3, GENRE_NAMES, " "),
         genre_names=GENRE_NAMES,
     )
 

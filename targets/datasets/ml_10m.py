@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.movielens import assemble, large_movies, place_of
+from fedrec_auditor.targets.datasets.parts.movielens import assemble, movies, place_of
 from fedrec_auditor.targets.datasets.parts.ratings import HALF_STARS, ITEM, TIME, USER, pairs
 from fedrec_auditor.targets.datasets.parts.source import Source
 
@@ -35,7 +35,7 @@ class Ml10m:
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``, else from the cache; InputError says where to get the files."""
         source = Source(place_of(path, "ml-10m"), FOLDER)
-        movies = Delimited(
+        table = Delimited(
             place=source.place("movies.dat"),
             read=lambda: iter(source.pick((("movies.dat",),)).values()),
             separator="::",
@@ -48,5 +48,5 @@ class Ml10m:
             width=4,
         )
         return assemble(
-            "ml-10m", None, large_movies(movies), pairs(ratings, (USER, ITEM, HALF_STARS, TIME))
+            "ml-10m", None, movies(table), pairs(ratings, (USER, ITEM, HALF_STARS, TIME))
         )

@@ -17,13 +17,12 @@ from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.movielens import (
     GENDERS,
     GENRES,
-    Movies,
     Pairs,
     Users,
     assemble,
     codes,
-    genre_flags,
     identifiers,
+    movies,
     place_of,
 )
 from fedrec_auditor.targets.datasets.parts.parquet import Parquet
@@ -100,7 +99,7 @@ class Ml1m:
         return assemble(
             "ml-1m" if official else "ml-1m (pairs only)",
             _users(table("users.dat", 5)),
-            _movies(table("movies.dat", 3)),
+            movies(table("movies.dat", 3), GENRES),
             pairs(table("ratings.dat", 4), STARS)
             if official
             else _pairs(files["interactions.parquet"], source.place("interactions.parquet")),
@@ -123,17 +122,6 @@ def _users(table: Delimited) -> Users:
                 codes=codes(table, 3, numbers, "an occupation code"), categories=OCCUPATIONS
             ),
         },
-    )
-
-
-def _movies(table: Delimited) -> Movies:
-    """Columns: id, title, genre words separated by bars."""
-    return Movies(
-        place=table.place,
-        ids=identifiers(table),
-        titles=[fields[1] for fields in table.rows],
-        genres=genre_flags(table, 2, GENRES, "|"),
-        genre_names=GENRES,
     )
 
 

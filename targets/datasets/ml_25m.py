@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.parts.movielens_csv import MovielensCsv
-
-LAYOUT = MovielensCsv("ml-25m")
 
 
 @dataclass(frozen=True, slots=True)
-class Ml25m:
+class Ml25m(MovielensCsv):
     """The official ratings.csv and movies.csv, as a directory or ml-25m.zip.
 
     MovieLens 20M has files of the same names and columns: README.txt, else the name of the path,
@@ -22,10 +18,4 @@ class Ml25m:
     Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
     """
 
-    def recognises(self, path: Path) -> bool:
-        """Whether ``path`` has the files, by name, and is called ml-25m."""
-        return LAYOUT.holds(path) and LAYOUT.called(path) == "ml-25m"
-
-    def load(self, path: Path | None = None) -> Interactions:
-        """Load from ``path``, else from the cache; InputError says where to get the files."""
-        return LAYOUT.load(path)
+    name = "ml-25m"

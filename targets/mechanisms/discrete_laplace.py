@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.mechanisms.base import WorstCase
+from fedrec_auditor.targets.mechanisms.parts.entries import Pure
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import discrete_laplace
 from fedrec_auditor.targets.mechanisms.parts.grid import OnGrid
 from fedrec_auditor.targets.mechanisms.parts.rates import at_least, check_rate_epsilon
 
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteLaplace(OnGrid):
+class DiscreteLaplace(Pure, OnGrid):
     """P(k steps) = tanh(step/(2 scale)) e^(-|k| step/scale): epsilon = width step/scale, exactly.
 
     The two-sided geometric law, the answer to the leaks of doubles (Mironov 2012): the noise is a
@@ -67,12 +65,6 @@ class DiscreteLaplace(OnGrid):
         """The two ends, as inputs and as outputs: beyond them the ratio stays the same."""
         ends = np.array([self.low, self.high])
         return WorstCase(inputs=ends, outputs=np.rint(ends / self.step) * self.step)
-
-    def event(self) -> DpEvent:
-        """Any mechanism of this epsilon."""
-        from fedrec_auditor.accountants.events.leaves import PureDpEvent
-
-        return PureDpEvent(self.epsilon)
 
     def _noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
         return discrete_laplace(Fraction(self.scale) / Fraction(self.step), rng, size)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.targets.mechanisms.base import WorstCase
-from fedrec_auditor.targets.mechanisms.parts.entries import UnitEntry
+from fedrec_auditor.targets.mechanisms.parts.entries import UnitReport
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, flip_rate
 
@@ -21,7 +21,7 @@ LEAST = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Duchi(UnitEntry):
+class Duchi(UnitReport):
     """+B with 1/2 + x (e^eps - 1)/(2 (e^eps + 1)), else -B; B = (e^eps + 1)/(e^eps - 1).
 
     Exactly epsilon-private, attained by x = 1 against x = -1, and unbiased: the mean output is x.
@@ -62,10 +62,6 @@ class Duchi(UnitEntry):
         share = (1.0 + np.sign(out) * self.domain.check(value)) / 2.0
         rate = share * (1.0 - self.flip) + (1.0 - share) * self.flip
         return np.where(np.abs(out) == self.magnitude, np.log(rate), -np.inf)
-
-    def estimate(self, output: ArrayLike) -> NDArray[np.float64]:
-        """The output itself: its mean is the input."""
-        return np.asarray(output, dtype=np.float64)
 
     def worst_case(self) -> WorstCase:
         """The two ends, both outputs."""

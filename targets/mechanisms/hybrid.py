@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.duchi import Duchi
-from fedrec_auditor.targets.mechanisms.parts.entries import UnitEntry
+from fedrec_auditor.targets.mechanisms.parts.entries import Pure, UnitReport
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, ratio_of_flip
 from fedrec_auditor.targets.mechanisms.piecewise import LEAST, MOST, Piecewise
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 _ROOT = 405.0 * math.sqrt(241.0)
 _ROOTS = math.cbrt(6353.0 - _ROOT) + math.cbrt(6353.0 + _ROOT)
@@ -26,7 +23,7 @@ THRESHOLD = math.log((2.0 * _ROOTS - 5.0) / 27.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Hybrid(UnitEntry):
+class Hybrid(Pure, UnitReport):
     """``Piecewise`` with probability 1 - e^(-eps/2), else ``Duchi``; up to eps 0.61 ``Duchi`` only.
 
     Exactly epsilon-private, as both are and the choice says nothing of the input; unbiased. At
@@ -65,10 +62,6 @@ class Hybrid(UnitEntry):
             density = self._piecewise.log_prob(output, value) + np.log(self.share)
         return np.where(np.isneginf(atom), density, atom)
 
-    def estimate(self, output: ArrayLike) -> NDArray[np.float64]:
-        """The output itself: its mean is the input."""
-        return np.asarray(output, dtype=np.float64)
-
     def delta(self, epsilon: float) -> float:
         """That of the parts, in their shares: both have the two ends as their worst pair."""
         flip = self._duchi.flip
@@ -81,12 +74,6 @@ class Hybrid(UnitEntry):
         return WorstCase(
             inputs=atoms.inputs, outputs=np.concatenate([atoms.outputs, pieces.outputs])
         )
-
-    def event(self) -> DpEvent:
-        """Any mechanism of this epsilon."""
-        from fedrec_auditor.accountants.events.leaves import PureDpEvent
-
-        return PureDpEvent(self.epsilon)
 
     @property
     def _duchi(self) -> Duchi:

@@ -9,22 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.categories import (
-    categories_domain,
-    check_categories,
-    one_hot,
-)
+from fedrec_auditor.targets.mechanisms.base import WorstCase
+from fedrec_auditor.targets.mechanisms.parts.categories import Categorical
 from fedrec_auditor.targets.mechanisms.parts.entries import OneNumber
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
-from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, share_of_noise
+from fedrec_auditor.targets.mechanisms.parts.rates import share_of_noise
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
-class KAry(OneNumber):
+class KAry(OneNumber, Categorical):
     """The true category with e^eps/(e^eps + k - 1), any other one with 1/(e^eps + k - 1).
 
     Exactly epsilon-private: the report says the truth e^eps times as likely as any other input
@@ -36,22 +32,10 @@ class KAry(OneNumber):
     Elementwise over arrays of any shape; inputs and outputs are whole numbers 0 ... k - 1.
     """
 
-    epsilon: float
-    categories: int
-
-    def __post_init__(self) -> None:
-        check_rate_epsilon(self.epsilon)
-        check_categories(self.categories)
-
     @property
     def noise(self) -> float:
         """Probability that the report is drawn without looking at the input."""
         return share_of_noise(self.epsilon, self.categories)
-
-    @property
-    def domain(self) -> Domain:
-        """One category, a whole number from 0."""
-        return categories_domain(self.categories)
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
@@ -77,11 +61,8 @@ class KAry(OneNumber):
         The mean over a report's law is 1 at the true category and 0 elsewhere. Infinite at
         epsilon 0, where a report says nothing.
         """
-        with np.errstate(divide="ignore"):
-            return np.asarray(
-                (one_hot(output, self.categories) - self.noise / self.categories)
-                / np.float64(1.0 - self.noise)
-            )
+        false = self.noise / self.categories
+        return self._unbiased(self.one_hot(output), false, 1.0 - self.noise)
 
     def worst_case(self) -> WorstCase:
         """Two categories, every report: all pairs are alike."""

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.additive import Laplacian, check_count, check_positive
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
+from fedrec_auditor.targets.mechanisms.parts.entries import Pure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectivePerturbation(Laplacian):
+class ObjectivePerturbation(Pure, Laplacian):
     """Loss l(w.x) = const + a w.x + c (w.x)^2 of one record x, every coefficient in w noisy.
 
     The functional mechanism: noise of scale D/eps on the linear coefficients a x_i and on those of
@@ -100,12 +98,6 @@ class ObjectivePerturbation(Laplacian):
         inputs = np.ones((2, self.dimension))
         inputs[1] -= 2.0 * self._apart / self.dimension
         return WorstCase(inputs=inputs, outputs=self.center(inputs))
-
-    def event(self) -> DpEvent:
-        """A pure event of this epsilon."""
-        from fedrec_auditor.accountants.events.leaves import PureDpEvent
-
-        return PureDpEvent(self.epsilon)
 
     @property
     def _apart(self) -> float:

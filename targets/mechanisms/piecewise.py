@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.targets.mechanisms.base import WorstCase
-from fedrec_auditor.targets.mechanisms.parts.entries import UnitEntry
+from fedrec_auditor.targets.mechanisms.parts.entries import Pure, UnitReport
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, share_of_noise
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 _CELLS = 2**48
 LEAST, MOST = 1e-9, 40.0
@@ -23,7 +20,7 @@ LEAST, MOST = 1e-9, 40.0
 
 
 @dataclass(frozen=True, slots=True)
-class Piecewise(UnitEntry):
+class Piecewise(Pure, UnitReport):
     """Density e^eps as high on [l(x), r(x)] as elsewhere on [-C, C]: exactly epsilon-private.
 
     C = (e^(eps/2) + 1)/(e^(eps/2) - 1), r - l = C - 1 and l(x) = (C + 1) x/2 - (C - 1)/2, so that
@@ -75,10 +72,6 @@ class Piecewise(UnitEntry):
         density = np.where(near, math.log(high / width), math.log(low / width))
         return np.where(inside, density, -np.inf)
 
-    def estimate(self, output: ArrayLike) -> NDArray[np.float64]:
-        """The output itself: its mean is the input."""
-        return np.asarray(output, dtype=np.float64)
-
     def delta(self, epsilon: float) -> float:
         """Of two inputs whose intervals are apart: high (1 - e^(epsilon - eps)) times their width.
 
@@ -93,12 +86,6 @@ class Piecewise(UnitEntry):
         reach = self._near / 2
         middles = np.array([reach, _CELLS / 2, _CELLS - reach])
         return WorstCase(inputs=np.array([-1.0, 1.0]), outputs=self._middle(middles))
-
-    def event(self) -> DpEvent:
-        """Any mechanism of this epsilon."""
-        from fedrec_auditor.accountants.events.leaves import PureDpEvent
-
-        return PureDpEvent(self.epsilon)
 
     @property
     def _near(self) -> int:

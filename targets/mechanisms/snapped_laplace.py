@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.base import WorstCase
-from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry
+from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry, Pure
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli_exp, geometric
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 _FINE = 2**20
 _DIGITS = 2**30
@@ -24,7 +21,7 @@ _MOST_STEPS = 2**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnappedLaplace(BoundedEntry):
+class SnappedLaplace(Pure, BoundedEntry):
     """An entry plus Laplace noise, rounded to multiples of a power of two, clamped to +-bound.
 
     The grid is the least power of two that is at least ``scale``. Rounding and clamping forget, so
@@ -115,12 +112,6 @@ class SnappedLaplace(BoundedEntry):
             outputs=np.arange(-self._most, self._most + 1) * self.grid,
             exhaustive=True,
         )
-
-    def event(self) -> DpEvent:
-        """Any mechanism of this epsilon."""
-        from fedrec_auditor.accountants.events.leaves import PureDpEvent
-
-        return PureDpEvent(self.epsilon)
 
     @property
     def _scale(self) -> Fraction:

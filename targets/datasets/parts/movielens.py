@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,37 +112,34 @@ def identifiers(table: Delimited) -> NDArray[np.int64]:
     return np.array(list(seen))
 
 
-def genre_flags(
+def movies(
     table: Delimited,
-    column: int,
-    names: tuple[str, ...],
-    separator: str,
-    others: Mapping[str, str | None] | None = None,
-) -> NDArray[np.bool_]:
-    """Flags (n, len(names)) of one column of genre words, in any order; none is allowed.
+    genres: tuple[str, ...] = LARGE_GENRES,
+    *,
+    column: int = 2,
+    separator: str = "|",
+) -> Movies:
+    """Identifiers, titles, and the genre words in ``column``, in any order; no word is allowed.
 
-    ``others`` are words that mean a genre of another name, or none.
+    InputError with the line of the first word that is none of ``genres``, by default those of the
+    data sets from 10M on, where ``OTHER_WORDS`` are allowed too.
     """
-    flags = np.zeros((len(rows := table.rows), len(names)), dtype=bool)
-    places: dict[str, int | None] = {name: at for at, name in enumerate(names)}
-    places |= {word: names.index(name) if name else None for word, name in (others or {}).items()}
+    flags = np.zeros((len(rows := table.rows), len(genres)), dtype=bool)
+    places: dict[str, int | None] = {name: at for at, name in enumerate(genres)}
+    if genres is LARGE_GENRES:
+        places |= {word: genres.index(g) if g else None for word, g in OTHER_WORDS.items()}
     for row, fields in enumerate(rows):
         for word in filter(None, fields[column].split(separator)):
             if word not in places:
-                raise table.error(row, f"genres among {', '.join(names)},", word)
+                raise table.error(row, f"genres among {', '.join(genres)},", word)
             if (at := places[word]) is not None:
                 flags[row, at] = True
-    return flags
-
-
-def large_movies(table: Delimited) -> Movies:
-    """The columns identifier, title, genre words of the data sets from 10M on."""
     return Movies(
         place=table.place,
         ids=identifiers(table),
-        titles=[fields[1] for fields in table.rows],
-        genres=genre_flags(table, 2, LARGE_GENRES, "|", OTHER_WORDS),
-        genre_names=LARGE_GENRES,
+        titles=[fields[1] for fields in rows],
+        genres=flags,
+        genre_names=genres,
     )
 
 

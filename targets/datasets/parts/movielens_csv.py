@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
 from functools import partial
 from pathlib import Path
 
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.parts.block import broken
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.movielens import assemble, large_movies, place_of
+from fedrec_auditor.targets.datasets.parts.movielens import assemble, movies, place_of
 from fedrec_auditor.targets.datasets.parts.ratings import HALF_STARS, ITEM, TIME, USER, pairs
 from fedrec_auditor.targets.datasets.parts.source import Source
 
@@ -22,15 +22,18 @@ _SAYS = re.compile(rb"\((ml-[a-z0-9-]{1,30})\)")
 _CALLED = re.compile(r"(?<![a-z0-9])ml-(latest-small|latest|[0-9]+m)(?![a-z0-9])")
 
 
-@dataclass(frozen=True, slots=True)
-class MovielensCsv:
+class MovielensCsv(ABC):
     """One data set of this layout, by the name of its folder and archive."""
 
-    name: str
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The data set's name, "ml-20m" or "ml-25m"."""
 
-    def holds(self, path: Path) -> bool:
-        """Whether the files of the layout are there, by name."""
-        return Source(path, self.name).holds((FILES,))
+    def recognises(self, path: Path) -> bool:
+        """Whether ``path`` has the files, by name, and is called ml-25m if this is ml-25m only."""
+        is_25m = self.name == "ml-25m"
+        return Source(path, self.name).holds((FILES,)) and (self.called(path) == "ml-25m") is is_25m
 
     def called(self, path: Path) -> str | None:
         """The name that README.txt gives the data set, else the path; None if neither does."""
@@ -44,11 +47,11 @@ class MovielensCsv:
         found = _CALLED.search(path.name.lower())
         return found[0] if found else None
 
-    def load(self, path: Path | None) -> Interactions:
+    def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``, else from the cache; InputError says where to get the files."""
         place = place_of(path, self.name)
         source = Source(place, self.name)
-        movies = large_movies(
+        known = movies(
             Delimited(
                 place=source.place("movies.csv"),
                 read=lambda: iter(source.pick((("movies.csv",),)).values()),
@@ -69,4 +72,4 @@ class MovielensCsv:
             raise broken(f"{ratings.place}, line 1", f"the header {','.join(RATINGS)}", got)
         table = pairs(ratings, (USER, ITEM, HALF_STARS, TIME))
         name = self.called(place) or COUNTS.get(len(table.users), "MovieLens of unknown size")
-        return assemble(name, None, movies, table)
+        return assemble(name, None, known, table)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import stat
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -20,6 +22,7 @@ STREAMED = 4 * 2**30
 """Most bytes of a file that is read in blocks: six times the ratings of MovieLens 25M."""
 BLOCK = 4 * 2**20
 """Bytes of a block."""
+Opener = Callable[[str], IO[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,81 +70,64 @@ class Source:
 
     def pick(self, layouts: tuple[tuple[str, ...], ...]) -> dict[str, bytes]:
         """The files of the first layout that is there in full; InputError names them all."""
-        if self.path.is_dir():
-            return self._read_directory(layouts)
-        try:
-            with zipfile.ZipFile(self.path) as archive:
-                return self._read_archive(archive, layouts)
-        except InputError:
-            raise
-        except Exception as error:  # zipfile meets damage with a dozen kinds of exception
-            raise self._damaged(error) from error
+        with self._folders(LIMIT) as folders:
+            for layout in layouts:
+                for files in folders:
+                    if files.keys() >= set(layout):
+                        return {
+                            name: b"".join(blocks(files[name], self.place(name), LIMIT))
+                            for name in layout
+                        }
+        raise self._missing(layouts)
 
     def blocks(self, name: str) -> Iterator[bytes]:
         """The file ``name`` block by block, where it is too large for ``pick``; errors as there."""
-        if self.path.is_dir():
-            for directory in (self.path, self.path / self.folder):
-                if (directory / name).is_file():
-                    yield from blocks((directory / name).open, self.place(name))
+        with self._folders() as folders:
+            for files in folders:
+                if name in files:
+                    yield from blocks(files[name], self.place(name))
                     return
-            raise self._missing(((name,),))
-        try:
-            archive = zipfile.ZipFile(self.path)
-        except Exception as error:  # zipfile meets damage with a dozen kinds of exception
-            raise self._damaged(error) from error
-        with archive:
-            found = [self._check(member) for member in archive.infolist() if not member.is_dir()]
-            fitting = [m for m in found if PurePosixPath(m.filename).name == name]
-            if not fitting:
-                raise self._missing(((name,),))
-            if len(fitting) > 1:
-                raise self._refused(fitting[1], f"there is {fitting[0].filename!r} too")
-            yield from blocks(lambda _: archive.open(fitting[0]), self.place(name))
+        raise self._missing(((name,),))
 
     def place(self, name: str) -> str:
         """How errors call the file ``name`` of this source."""
         return f"{name} of {self.path}"
 
-    def _read_directory(self, layouts: tuple[tuple[str, ...], ...]) -> dict[str, bytes]:
-        for layout in layouts:
-            for directory in (self.path, self.path / self.folder):
-                if all((directory / name).is_file() for name in layout):
-                    return {name: self._read_file(directory / name) for name in layout}
-        raise self._missing(layouts)
+    @contextmanager
+    def _folders(self, most: float = math.inf) -> Iterator[list[dict[str, Opener]]]:
+        """What opens the files that are there, by name, a folder after the other.
 
-    def _read_file(self, path: Path) -> bytes:
+        An archive is one folder: all its members are checked, and opening one is an InputError if
+        there is another of its name, or if it declares more than ``most`` bytes.
+        """
         try:
-            with path.open("rb") as stream:
-                return self._read(stream, path.name)
-        except OSError as error:
-            raise InputError(
-                f"Expected a file that can be read, got {path} ({error.strerror})."
-            ) from error
+            if is_folder := self.path.is_dir():
+                below = [self.path, self.path / self.folder]
+                files = [list(folder.iterdir()) for folder in below if folder.is_dir()]
+            else:
+                archive = zipfile.ZipFile(self.path)
+        except Exception as error:  # zipfile meets damage with a dozen kinds of exception
+            raise self._damaged(error) from error
+        if is_folder:
+            yield [{one.name: one.open for one in each if one.is_file()} for each in files]
+            return
+        with archive:
+            members: dict[str, list[zipfile.ZipInfo]] = {}
+            for member in archive.infolist():
+                self._check(member)
+                if not member.is_dir():
+                    members.setdefault(PurePosixPath(member.filename).name, []).append(member)
 
-    def _read_archive(
-        self, archive: zipfile.ZipFile, layouts: tuple[tuple[str, ...], ...]
-    ) -> dict[str, bytes]:
-        wanted = {name for layout in layouts for name in layout}
-        found: dict[str, zipfile.ZipInfo] = {}
-        for member in archive.infolist():
-            self._check(member)
-            name = PurePosixPath(member.filename).name
-            if name in wanted and not member.is_dir():
-                if name in found:
-                    raise self._refused(member, f"there is {found[name].filename!r} too")
-                if member.file_size > LIMIT:
-                    raise self._refused(member, f"it declares {member.file_size:,} bytes")
-                found[name] = member
-        for layout in layouts:
-            if found.keys() >= set(layout):
-                files = {}
-                for name in layout:
-                    with archive.open(found[name]) as stream:
-                        files[name] = self._read(stream, name)
-                return files
-        raise self._missing(layouts)
+            def opened(same: list[zipfile.ZipInfo], mode: str) -> IO[bytes]:
+                if len(same) > 1:
+                    raise self._refused(same[1], f"there is {same[0].filename!r} too")
+                if same[0].file_size > most:
+                    raise self._refused(same[0], f"it declares {same[0].file_size:,} bytes")
+                return archive.open(same[0])
 
-    def _check(self, member: zipfile.ZipInfo) -> zipfile.ZipInfo:
+            yield [{name: partial(opened, same) for name, same in members.items()}]
+
+    def _check(self, member: zipfile.ZipInfo) -> None:
         name = member.orig_filename
         posix, windows = PurePosixPath(name), PureWindowsPath(name)
         if posix.is_absolute() or windows.drive or windows.root or "\0" in name:
@@ -152,16 +138,6 @@ class Source:
             raise self._refused(member, "it is a link")
         if member.flag_bits & 0x1:
             raise self._refused(member, "it is encrypted")
-        return member
-
-    def _read(self, stream: IO[bytes], name: str) -> bytes:
-        data = stream.read(LIMIT + 1)
-        if len(data) > LIMIT:
-            raise InputError(
-                f"Expected at most {LIMIT:,} bytes in {self.place(name)}, got more. "
-                "It is not a file of this data set; fetch it again."
-            )
-        return data
 
     def _refused(self, member: zipfile.ZipInfo, why: str) -> InputError:
         return InputError(
@@ -185,16 +161,20 @@ def pieces(data: bytes) -> Iterator[bytes]:
     return iter(partial(io.BytesIO(data).read, BLOCK), b"")
 
 
-def blocks(opened: Callable[[str], IO[bytes]], place: str) -> Iterator[bytes]:
-    """The bytes of a file, block by block; InputError if it cannot be read or does not end."""
-    total = 0
+def blocks(opened: Opener, place: str, most: int | None = None) -> Iterator[bytes]:
+    """The bytes of a file, block by block; InputError if it cannot be read.
+
+    Also if it has more than ``most`` bytes, by default ``STREAMED``.
+    """
+    total, most = 0, STREAMED if most is None else most
     try:
         with opened("rb") as stream:
             while data := stream.read(BLOCK):
                 total += len(data)
-                if total > STREAMED:
+                if total > most:
                     raise InputError(
-                        f"Expected at most {STREAMED:,} bytes in {place}, got more. Split the file."
+                        f"Expected at most {most:,} bytes in {place}, got more. Split the file, or "
+                        "fetch it again."
                     )
                 yield data
     except InputError:

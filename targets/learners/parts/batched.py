@@ -8,15 +8,13 @@ step adds to all of a device's own rows (the gradient through the neighbour mean
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import Compute, torch_threads
 from fedrec_auditor.targets.learners.parts.minibatches import draw_order
 from fedrec_auditor.targets.learners.parts.work import Neighbours, Work, named
 
@@ -28,19 +26,9 @@ def train_batched(work: Work, compute: Compute) -> None:
     """Trains all devices of ``work`` in place, block by block."""
     device = torch.device(compute.device)
     bound = _NUMBERS.get(device.type, _NUMBERS["cpu"]) // work.dimension
-    with _threads(compute.threads), torch.no_grad():
+    with torch_threads(compute.threads), torch.no_grad():
         for block in work.blocks(bound):
             _Block(work, block, device).train()
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class _Block:

@@ -1,27 +1,46 @@
-"""Inputs that are one of k categories."""
+"""Reports of one of k categories: what the mechanisms of a category share."""
 
 from __future__ import annotations
+
+from abc import ABC
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.base import Domain
+from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon
 
 
-def check_categories(categories: int) -> None:
-    """InputError unless there are two categories at least."""
-    if categories < 2 or categories != int(categories):
-        raise InputError(
-            f"Expected at least 2 categories, got categories={categories!r}. Give a whole number."
-        )
+@dataclass(frozen=True, slots=True)
+class Categorical(ABC):
+    """A mechanism of ``epsilon`` whose inputs are whole numbers 0 ... ``categories`` - 1."""
 
+    epsilon: float
+    categories: int
 
-def categories_domain(categories: int) -> Domain:
-    """The whole numbers 0 ... categories - 1."""
-    return Domain(low=0, high=categories - 1, values=tuple(map(float, range(categories))))
+    def __post_init__(self) -> None:
+        check_rate_epsilon(self.epsilon)
+        if self.categories < 2 or self.categories != int(self.categories):
+            raise InputError(
+                f"Expected at least 2 categories, got categories={self.categories!r}. Give a whole "
+                "number."
+            )
 
+    @property
+    def domain(self) -> Domain:
+        """One category, a whole number from 0."""
+        values = tuple(map(float, range(self.categories)))
+        return Domain(low=0, high=self.categories - 1, values=values)
 
-def one_hot(category: ArrayLike, categories: int) -> NDArray[np.bool_]:
-    """(..., categories): True at the category."""
-    return np.asarray(np.asarray(category)[..., None] == np.arange(categories))
+    def one_hot(self, category: ArrayLike) -> NDArray[np.bool_]:
+        """(..., categories): True at the category."""
+        return np.asarray(np.asarray(category)[..., None] == np.arange(self.categories))
+
+    @staticmethod
+    def _unbiased(seen: NDArray[Any], false: float, gap: float) -> NDArray[np.float64]:
+        """Estimated counts from indicators that are 1 with ``false``, or ``gap`` more if true."""
+        with np.errstate(divide="ignore"):
+            return np.asarray((seen - false) / np.float64(gap))

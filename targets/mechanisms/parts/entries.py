@@ -1,8 +1,33 @@
-"""Mechanisms of one number, which work elementwise: their domains, and an output without axes."""
+"""What mechanisms of one number, which work elementwise, have in common."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from fedrec_auditor.targets.mechanisms.base import Domain
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+class _HasEpsilon(Protocol):
+    @property
+    def epsilon(self) -> float: ...
+
+
+class Pure:
+    """Charged as any mechanism of its ``epsilon``."""
+
+    __slots__ = ()
+
+    def event(self: _HasEpsilon) -> DpEvent:
+        """Any mechanism of this epsilon."""
+        from fedrec_auditor.accountants.events.leaves import PureDpEvent
+
+        return PureDpEvent(self.epsilon)
 
 
 class OneNumber:
@@ -36,6 +61,16 @@ class UnitEntry(OneNumber):
     def domain(self) -> Domain:
         """The interval [-1, 1]."""
         return Domain(low=-1, high=1)
+
+
+class UnitReport(UnitEntry):
+    """The input is a number in [-1, 1], and the mean of the output."""
+
+    __slots__ = ()
+
+    def estimate(self, output: ArrayLike) -> NDArray[np.float64]:
+        """The output itself: its mean is the input."""
+        return np.asarray(output, dtype=np.float64)
 
 
 class BoundedEntry(OneNumber):

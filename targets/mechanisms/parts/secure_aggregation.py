@@ -30,10 +30,10 @@ class NoiseShares:
     and all that is seen tells of g as much as one Gaussian of that variance does: mu = |g|/(sigma
     sqrt(v)). With a = m/n, b = replaced/m, honest users and server, that is the catalogue's
     a (b/(1 - omega + a) + (1 - b)/(1 - omega)), and 1/(2 - omega) < 1 without dropouts. The paper
-    (Li et al. 2021, Theorem 5) accounts S + sum of R_i alone: ``result``.
+    (Li et al. 2021, Theorem 5) accounts S + sum of R_i alone: ``claimed_variance``.
 
     ``repaired`` is xi_i = a_i + b_i in independent parts, of zeta2 and zeta1 - zeta2, and
-    R_i = -b_i: the same messages and result, and c = 1, so v is the variance of the result. It
+    R_i = -b_i: the same messages and result, and c = 1, so v is the variance of the last sum. It
     needs announced > (1 - omega) n, or there is no noise to take back. It does not help against
     a server that lies: clients must learn the number of survivors from each other (from signed
     lists, as secure aggregation against an active server has them), or none is to be replaced.
@@ -111,7 +111,7 @@ class NoiseShares:
         return self._left(left)
 
     @property
-    def result(self) -> float:
+    def claimed_variance(self) -> float:
         """What it cannot know of the noise in the last sum, which is all that is published."""
         return self._left(self.zeta2)
 

@@ -4,40 +4,26 @@ from __future__ import annotations
 
 import itertools
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.categories import (
-    categories_domain,
-    check_categories,
-    one_hot,
-)
+from fedrec_auditor.targets.mechanisms.base import WorstCase
+from fedrec_auditor.targets.mechanisms.parts.categories import Categorical
+from fedrec_auditor.targets.mechanisms.parts.entries import Pure
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
-from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Unary(ABC):
+class Unary(Pure, Categorical):
     """P(1 | 1) = 1 - ``missed`` and P(1 | 0) = ``invented``; two inputs differ in two bits.
 
     Inputs are whole numbers 0 ... k - 1, outputs (*size, k) bools. The rates are stored as those
     of what is rare, and drawn exactly.
     """
-
-    epsilon: float
-    categories: int
-
-    def __post_init__(self) -> None:
-        check_rate_epsilon(self.epsilon)
-        check_categories(self.categories)
 
     @property
     @abstractmethod
@@ -48,11 +34,6 @@ class Unary(ABC):
     @abstractmethod
     def invented(self) -> float:
         """Probability that the bit of another category is sent as 1."""
-
-    @property
-    def domain(self) -> Domain:
-        """One category, a whole number from 0."""
-        return categories_domain(self.categories)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -71,7 +52,7 @@ class Unary(ABC):
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """ln P(bits | value), broadcast; -inf for what are no bits."""
-        out, truth = np.asarray(output), one_hot(self.domain.check(value), self.categories)
+        out, truth = np.asarray(output), self.one_hot(self.domain.check(value))
         one = np.where(truth, math.log1p(-self.missed), math.log(self.invented))
         zero = np.where(truth, math.log(self.missed), math.log1p(-self.invented))
         each = np.where(out == 1, one, np.where(out == 0, zero, -np.inf))
@@ -83,11 +64,8 @@ class Unary(ABC):
         The mean over a report's law is 1 at the true category and 0 elsewhere. Infinite at
         epsilon 0, where a report says nothing.
         """
-        with np.errstate(divide="ignore"):
-            return np.asarray(
-                (np.asarray(output, dtype=np.float64) - self.invented)
-                / np.float64(1.0 - self.missed - self.invented)
-            )
+        gap = 1.0 - self.missed - self.invented
+        return self._unbiased(np.asarray(output, dtype=np.float64), self.invented, gap)
 
     def worst_case(self) -> WorstCase:
         """Two categories and their two bits: the others say nothing, and all pairs are alike."""
@@ -99,9 +77,3 @@ class Unary(ABC):
             name_input="true category {}".format,
             name_output=lambda bits: f"bits {bits[0]:d}, {bits[1]:d} of categories 0 and 1",
         )
-
-    def event(self) -> DpEvent:
-        """Any mechanism of this epsilon."""
-        from fedrec_auditor.accountants.events.leaves import PureDpEvent
-
-        return PureDpEvent(self.epsilon)

@@ -316,7 +316,7 @@ class LflSgdmf(LocalMf):
         result = not joint or not self.as_published
         if self.dropout == 0:
             shares = self._shares(n_users)
-            return shares.result if result else shares.variance
+            return shares.claimed_variance if result else shares.variance
         return least_variance(
             omega=self.omega,
             colluding=self._colluding(n_users) / n_users,

@@ -2,21 +2,15 @@
 
 from dataclasses import dataclass
 
-from fedrec_auditor.targets.learners.light_gcn import LightGcn
 from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
-from fedrec_auditor.targets.systems.fedrec.parts.federated import (
-    Federated,
-    Learner,
-    Protection,
-    hits,
-)
+from fedrec_auditor.targets.systems.fedrec.fedlightgcn import FedLightGcn
+from fedrec_auditor.targets.systems.fedrec.parts.federated import Protection, hits
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedLightGcnApm(Federated):
+class FedLightGcnApm(FedLightGcn):
     """The budgets of section 5.7 on the components that this client has."""
 
-    learner: Learner = LightGcn()
     protection: Protection = AdaptiveLaplace()
 
     place = "section 5.10, Table VI"

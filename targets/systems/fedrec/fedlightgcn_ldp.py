@@ -2,21 +2,15 @@
 
 from dataclasses import dataclass
 
-from fedrec_auditor.targets.learners.light_gcn import LightGcn
 from fedrec_auditor.targets.protections.laplace import LaplaceProtection
-from fedrec_auditor.targets.systems.fedrec.parts.federated import (
-    Federated,
-    Learner,
-    Protection,
-    hits,
-)
+from fedrec_auditor.targets.systems.fedrec.fedlightgcn import FedLightGcn
+from fedrec_auditor.targets.systems.fedrec.parts.federated import Protection, hits
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedLightGcnLdp(Federated):
+class FedLightGcnLdp(FedLightGcn):
     """The same epsilon on every parameter; it is not printed, see ``LaplaceProtection``."""
 
-    learner: Learner = LightGcn()
     protection: Protection = LaplaceProtection()
 
     place = "section 5.10, Table VI; epsilon is the audit's, none is printed"

@@ -2,19 +2,18 @@
 
 from dataclasses import dataclass
 
-from fedrec_auditor.targets.learners.mf import Mf
 from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
-from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated, Learner, Protection
+from fedrec_auditor.targets.systems.fedrec.fedmf import FedMf
+from fedrec_auditor.targets.systems.fedrec.parts.federated import Protection
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedMfApm(Federated):
+class FedMfApm(FedMf):
     """The budgets of section 5.7 on the components that this client has.
 
     The paper does not combine MF with noise and prints no figure of its utility.
     """
 
-    learner: Learner = Mf()
     protection: Protection = AdaptiveLaplace()
 
     place = "section 1, Figure 2 (base), and section 5.10"

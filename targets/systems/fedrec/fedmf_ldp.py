@@ -2,19 +2,18 @@
 
 from dataclasses import dataclass
 
-from fedrec_auditor.targets.learners.mf import Mf
 from fedrec_auditor.targets.protections.laplace import LaplaceProtection
-from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated, Learner, Protection
+from fedrec_auditor.targets.systems.fedrec.fedmf import FedMf
+from fedrec_auditor.targets.systems.fedrec.parts.federated import Protection
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedMfLdp(Federated):
+class FedMfLdp(FedMf):
     """The same epsilon on every parameter; it is not printed, see ``LaplaceProtection``.
 
     The paper does not combine MF with noise and prints no figure of its utility.
     """
 
-    learner: Learner = Mf()
     protection: Protection = LaplaceProtection()
 
     place = "section 1, Figure 2 (base), and section 5.10; epsilon is the audit's, none is printed"

@@ -2,21 +2,15 @@
 
 from dataclasses import dataclass
 
-from fedrec_auditor.targets.learners.ncf import Ncf
 from fedrec_auditor.targets.protections.laplace import LaplaceProtection
-from fedrec_auditor.targets.systems.fedrec.parts.federated import (
-    Federated,
-    Learner,
-    Protection,
-    hits,
-)
+from fedrec_auditor.targets.systems.fedrec.fedncf import FedNcf
+from fedrec_auditor.targets.systems.fedrec.parts.federated import Protection, hits
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedNcfLdp(Federated):
+class FedNcfLdp(FedNcf):
     """The same epsilon on every parameter; it is not printed, see ``LaplaceProtection``."""
 
-    learner: Learner = Ncf()
     protection: Protection = LaplaceProtection()
 
     place = "section 5.10, Table VI; epsilon is the audit's, none is printed"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +16,6 @@ from fedrec_auditor.targets.systems.fmf_ldp.parts.closed_form import item_gradie
 from fedrec_auditor.targets.systems.fmf_ldp.parts.implicit_mf import ImplicitMf, printed
 from fedrec_auditor.targets.systems.parts.system import Unperturbed, received
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)

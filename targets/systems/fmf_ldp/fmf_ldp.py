@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import (
-    Horizon,
-    Unit,
-    Vantage,
-    any_pair,
-)
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.theorems.shuffling import anonymity_set_size
 from fedrec_auditor.targets.components import Floats, Reports
@@ -32,9 +27,6 @@ from fedrec_auditor.targets.systems.fmf_ldp.parts.implicit_mf import PAPER, Impl
 from fedrec_auditor.targets.systems.parts.reports import Reporting, ReportLaw
 from fedrec_auditor.targets.systems.parts.system import received
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
-
-if TYPE_CHECKING:
-    pass
 
 _SHUFFLED_DELTA = 1e-6
 _LARGEST_GAME = 2000
@@ -238,7 +230,7 @@ class FmfLdp(Reporting, ImplicitMf):
             block = slice(start, start + step)
             draws = unit(Streams(streams.seeds[block]).random_bits(3 * k))
             index[block] = drawn = randomizer.coordinates_at(draws[:, :k])
-            entries = self._entries(profiles.ratings, vectors, items, users[block, None], drawn)
+            entries = self.entries(profiles.ratings, vectors, items, users[block, None], drawn)
             positive[block] = randomizer.bits_at(
                 randomizer.project(entries), flip=draws[:, k : 2 * k], corner=draws[:, 2 * k :]
             )
@@ -253,24 +245,15 @@ class FmfLdp(Reporting, ImplicitMf):
     def entries(
         self,
         profiles: sparse.csr_array,
+        vectors: Floats,
         items: Floats,
         users: NDArray[np.integer[Any]],
         index: NDArray[np.integer[Any]],
     ) -> NDArray[np.float64]:
         """Entries ``index`` (flat in M x F) of the gradients of ``users``, broadcast: equation 5.
 
-        c (p - x.v_i) x_f, for these entries only.
+        c (p - x.v_i) x_f, for these entries only; ``vectors`` (n, F) solve equation 4.
         """
-        return self._entries(profiles, self.solve(profiles, items), items, users, index)
-
-    def _entries(
-        self,
-        profiles: sparse.csr_array,
-        vectors: Floats,
-        items: Floats,
-        users: NDArray[np.integer[Any]],
-        index: NDArray[np.integer[Any]],
-    ) -> NDArray[np.float64]:
         item, factor = np.divmod(index, self.factors)
         first, last = users.min(), users.max()
         held = (profiles[first : last + 1].toarray() != 0)[users - first, item]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +13,10 @@ from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_settings, usual
-from fedrec_auditor.targets.systems.base import (
-    Evaluation,
-    Model,
-)
+from fedrec_auditor.targets.systems.base import Evaluation, Model
 from fedrec_auditor.targets.systems.fmf_ldp.parts.closed_form import user_vectors
 from fedrec_auditor.targets.systems.fmf_ldp.parts.implicit_mf import CUTOFFS, PAPER, printed
 from fedrec_auditor.targets.systems.parts.system import Central, Trained, Training
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,11 +13,7 @@ from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import (
-    Evaluation,
-    Model,
-    Population,
-)
+from fedrec_auditor.targets.systems.base import Evaluation, Model, Population
 from fedrec_auditor.targets.systems.fmf_ldp.parts.implicit_mf import CUTOFFS, PAPER, printed
 from fedrec_auditor.targets.systems.parts.system import Central, Trained, Training
 

@@ -21,7 +21,6 @@ from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.settings import check_settings, proper_share
 from fedrec_auditor.targets.systems.base import DEFAULT, Population, Question
-from fedrec_auditor.targets.systems.privrec.parts.adaptive_clipping import AdaptiveClipping
 from fedrec_auditor.targets.systems.privrec.parts.claims import printed_epsilon
 from fedrec_auditor.targets.systems.privrec.parts.message import norms, scaled
 from fedrec_auditor.targets.systems.privrec.parts.meta_learned import PAPER
@@ -206,7 +205,9 @@ class DpPrivRec(PrivRec):
                 ),
                 source=f"{PAPER}, section 4.4, the accounting of Tables 3 and 4 at q = {m}/{n}",
             )
-            asked.append(Question(claim=claim, scope=peers, delta=delta, note=self._note(m)))
+            asked.append(
+                Question(claim=claim, scope=peers, delta=delta, note=self._note(population))
+            )
             if delta == _DELTAS[0]:
                 asked += [
                     Question(
@@ -263,12 +264,9 @@ class DpPrivRec(PrivRec):
             ),
         )
 
-    def _note(self, m: int) -> str:
+    def _note(self, population: Population) -> str:
         """What is wrong on the way to the figure, in the order of the paper."""
-        split = AdaptiveClipping(
-            multiplier=self.multiplier, balance=self.balance, step=self.server_rate
-        )
-        joint = split.as_printed if self.as_published else split.repaired
+        m, joint = self.drawn(population.n_users), 1.0 / self.round_mechanism(population).mu
         return " ".join(
             (
                 "Printed at N = 4800, M = 30, delta 1e-6: 16.6081 (Table 3); at 15 of 760: 45.5485 "

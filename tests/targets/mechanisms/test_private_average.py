@@ -7,12 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent
+from dp_accounting import ComposedDpEvent, GaussianDpEvent
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.auditor.testing.parts.events import SCOPE
 from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
 from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
 
@@ -59,6 +62,25 @@ def test_the_proofs_noise_has_multiplier_one_over_z(h: float, z: float) -> None:
     z1, z2 = 1 / (z * math.sqrt(1 - h)), 1 / (z * math.sqrt(h))
     multiplier = 1 / math.hypot(1 / z1, 1 / z2)
     assert multiplier == pytest.approx(1 / z)
+
+
+@pytest.mark.parametrize(("z", "h", "step"), [(1.0, 0.5, 1.0), (0.7, 0.2, 3.0), (2.0, 0.9, 0.4)])
+def test_queries_together_are_the_gaussians_composed(z: float, h: float, step: float) -> None:
+    """The composition of the accountant is the second route."""
+    alone = (z / (step * math.sqrt(1 - h)), 2 * z / math.sqrt(h))
+    event = ComposedDpEvent([GaussianDpEvent(one) for one in alone])
+    composed = Pld().bound(event, delta=1e-6, scope=SCOPE).epsilon
+    assert gaussian_epsilon(1e-6, average(z, h, step=step).mu) == pytest.approx(composed, rel=1e-9)
+
+
+@given(st.floats(0.05, 0.95), st.floats(0.2, 8.0), st.floats(0.1, 6.0))
+def test_the_repaired_round_keeps_the_multiplier_and_the_printed_one_need_not(
+    h: float, z: float, step: float
+) -> None:
+    repaired, printed = average(z, h), average(z, h, step=step, counts_clipped=True)
+    assert 1 / repaired.mu >= z * (1 - 1e-12)
+    assert 1 / printed.mu == pytest.approx(z / (step * math.sqrt(1 - h)))
+    assert average(z, h, step=step).mu >= printed.mu
 
 
 def test_a_step_above_one_breaks_the_multiplier_and_a_smaller_one_does_not() -> None:

@@ -42,7 +42,7 @@ from scipy.linalg import solve_triangular
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Floats, RankOne
-from fedrec_auditor.targets.compute import one_thread
+from fedrec_auditor.targets.compute import one_thread, torch_threads
 
 # Numbers in one padded batch: 0.5 MiB of float64, so that two fit a second-level cache.
 BLOCK = 1 << 16
@@ -127,17 +127,18 @@ def _solve(
             ) from None
         whitened: Floats = solve_triangular(root, exact.T, lower=True).T.astype(kind, copy=False)
         if kernel == "numba":
-            from fedrec_auditor.targets.systems.fmf_ldp.parts import fcf_kernel as _fcf_kernel
+            from fedrec_auditor.targets.systems.fmf_ldp.parts import fcf_kernel
 
-            vectors, predicted = _fcf_kernel.solve(whitened, root, touched, alpha, threads)
+            vectors, predicted = fcf_kernel.solve(whitened, root, touched, alpha, threads)
         elif kernel == "torch":
-            from fedrec_auditor.targets.systems.fmf_ldp.parts import fcf_torch as _fcf_torch
+            from fedrec_auditor.targets.systems.fmf_ldp.parts import fcf_torch
 
             block = BLOCK if device == "cpu" else DEVICE_BLOCK
             batches = _batches(touched.indptr, items.shape[1], block)
-            vectors, predicted = _fcf_torch.solve(
-                whitened, root, touched, alpha, batches, threads, device
-            )
+            with torch_threads(threads):  # more than the machine has idle make small batches slow
+                vectors, predicted = fcf_torch.solve(
+                    whitened, root, touched, alpha, batches, device
+                )
         else:
             vectors, predicted = _batched(whitened, root, touched, alpha)
     vectors *= 1.0 + alpha

@@ -25,31 +25,13 @@ def solve(
     touched: sparse.csr_array,
     alpha: float,
     batches: Iterable[Batch],
-    threads: int,
     device: str,
 ) -> tuple[Floats, Floats]:
     """x (n, F) and x.v at every stored entry of ``touched`` (n, M), both without the (1 + alpha).
 
     ``batches`` gives users, the positions of their entries, and which of them exist. Memory on the
-    device: Z, the results, and a few arrays of a batch's size. Torch has ``threads`` of its own
-    meanwhile: more than the machine has idle make small batches many times slower.
+    device: Z, the results, and a few arrays of a batch's size.
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        return _solve(whitened, root, touched, alpha, batches, device)
-    finally:
-        torch.set_num_threads(before)
-
-
-def _solve(
-    whitened: Floats,
-    root: Floats,
-    touched: sparse.csr_array,
-    alpha: float,
-    batches: Iterable[Batch],
-    device: str,
-) -> tuple[Floats, Floats]:
     count, factors = whitened.shape
     kind = torch.from_numpy(whitened[:0]).dtype
     padded = torch.zeros((count + 1, factors), dtype=kind, device=device)

@@ -10,15 +10,12 @@ and more and minibatches of multiples of 16; to rounding otherwise).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.privrec.parts.examples import DeviceExamples
@@ -225,14 +222,3 @@ def finite(weights: Weights) -> Tensor:
     """Which devices' weights are all finite, (n,)."""
     each = [v.isfinite().reshape(len(v), v.numel() // len(v)).all(dim=1) for v in weights.values()]
     return torch.stack(each).all(dim=0)
-
-
-@contextmanager
-def threads(compute: Compute) -> Iterator[None]:
-    """Torch's own threads set to ``compute.threads`` for a while."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(compute.threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

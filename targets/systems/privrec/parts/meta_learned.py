@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope, Unit
 from fedrec_auditor.targets.components import Floats
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import Compute, torch_threads
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_settings, not_negative, usual
 from fedrec_auditor.targets.streams import Streams
@@ -179,13 +179,11 @@ class MetaLearned(Unperturbed):
 
         ``rng`` gives one seed a device. Memory beyond the result: 32 devices' examples and models.
         """
-        from fedrec_auditor.targets.systems.privrec.parts.device import threads
-
         model = self.network.check(broadcast, profiles)
         users = np.repeat(np.arange(profiles.n_users), size)
         streams = Streams.spawn(rng, len(users))
         blocks = []
-        with threads(compute):
+        with torch_threads(compute.threads):
             for chosen, devices in self._devices(profiles, users, streams, model, compute.device):
                 back = np.argsort(chosen)
                 change = {k: v.cpu().numpy()[back] for k, v in self.learn(devices).items()}
@@ -202,14 +200,14 @@ class MetaLearned(Unperturbed):
         """
         import torch
 
-        from fedrec_auditor.targets.systems.privrec.parts.device import all_scores, threads
+        from fedrec_auditor.targets.systems.privrec.parts.device import all_scores
 
         broadcast = self.network.check(model.arrays, interactions)
         users = np.asarray(users)
         streams = Streams(np.uint64(model.arrays[_SEED]) + users.astype(np.uint64))
         shares = torch.from_numpy(genre_shares(interactions))
         scores = np.zeros((len(users), interactions.n_items))
-        with threads(DEFAULT):
+        with torch_threads(DEFAULT.threads):
             for chosen, devices in self._devices(interactions, users, streams, broadcast, "cpu"):
                 trained = self.personalize(devices)
                 scores[chosen] = all_scores(devices, trained, broadcast, shares).numpy()

@@ -71,8 +71,8 @@ def test_the_result_is_the_last_sum_without_what_accomplices_know(run: NoiseShar
     rows = seen(run)
     total = rows[: 1 + run.replaced].sum(axis=0)
     alone = np.array([total, *rows[1 + run.replaced :]])
-    assert least_squares(alone) == pytest.approx(run.result, rel=1e-7, abs=1e-12)
-    assert run.variance <= run.result * (1 + 1e-12)
+    assert least_squares(alone) == pytest.approx(run.claimed_variance, rel=1e-7, abs=1e-12)
+    assert run.variance <= run.claimed_variance * (1 + 1e-12)
 
 
 @given(runs(), st.integers(0, 2**32 - 1))
@@ -93,8 +93,8 @@ def test_it_is_the_catalogues_formula_where_all_are_honest(run: NoiseShares) -> 
     honest = shares(run.n_users, omega, run.masked, run.replaced)
     catalogue = a * (b / (1 - omega + a) + (1 - b) / (1 - omega))
     assert honest.variance == pytest.approx(catalogue)
-    assert honest.result >= 1 - 1e-12
-    assert honest.result == pytest.approx(b + a * (1 - b) / (1 - omega))
+    assert honest.claimed_variance >= 1 - 1e-12
+    assert honest.claimed_variance == pytest.approx(b + a * (1 - b) / (1 - omega))
 
 
 @given(runs())

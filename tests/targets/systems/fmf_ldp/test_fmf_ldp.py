@@ -52,7 +52,9 @@ def test_sampled_entries_are_those_of_the_whole_gradient(
     system = FmfLdp(factors=factors, alpha=alpha, regularization=0.1)
     whole = item_gradients(items, ratings, alpha=alpha, regularization=0.1).dense(np.arange(7))
     index = rng.integers(0, 9 * factors, size=(7, 30))
-    entries = system.entries(ratings, items, np.arange(7)[:, None], index)
+    entries = system.entries(
+        ratings, system.solve(ratings, items), items, np.arange(7)[:, None], index
+    )
     expected = np.take_along_axis(whole.reshape(7, -1), index, axis=1)
     np.testing.assert_allclose(entries, expected, rtol=1e-6, atol=1e-8)
 
@@ -139,7 +141,8 @@ def test_half_a_catalogue_each_puts_all_entries_of_two_users_at_the_corners() ->
     items = system.opposite_rows(1682, 841)
     profiles = Interactions.of(np.repeat(np.eye(2), 841, axis=1)).ratings
     index = np.arange(1682 * system.factors)
-    entries = system.entries(profiles, items, np.arange(2)[:, None], np.stack([index, index]))
+    vectors, both = system.solve(profiles, items), np.stack([index, index])
+    entries = system.entries(profiles, vectors, items, np.arange(2)[:, None], both)
     np.testing.assert_array_equal(np.clip(entries, -1, 1), [[1.0], [-1.0]] * np.ones(len(index)))
 
 
@@ -155,7 +158,8 @@ def test_a_malicious_broadcast_attains_k_eps_T_between_two_real_users() -> None:
     profiles = Interactions.of(np.eye(50)[:2]).ratings
     count = system.reports * system.rounds
     index = np.resize(np.arange(3), count)  # any coordinates of row 0
-    entries = system.entries(profiles, items, np.arange(2)[:, None], np.stack([index, index]))
+    vectors, both = system.solve(profiles, items), np.stack([index, index])
+    entries = system.entries(profiles, vectors, items, np.arange(2)[:, None], both)
     law = ReportLaw(0.25).log_prob(np.ones(count), np.clip(entries, -1, 1)).sum(axis=1)
     assert law[0] - law[1] == pytest.approx(count * 0.25, rel=1e-12)
 
