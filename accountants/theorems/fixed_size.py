@@ -18,7 +18,7 @@ import math
 from dp_accounting import GaussianDpEvent, SampledWithoutReplacementDpEvent
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.events.parameters import check_parameters
+from fedrec_auditor.accountants.events.leaves import check_parameters
 from fedrec_auditor.accountants.losses.composition import epsilon_above, epsilon_below
 from fedrec_auditor.accountants.losses.pairs import AtomicPair, GaussianPair, Pair, Reversed
 from fedrec_auditor.accountants.losses.sampled_pairs import FixedSize, Poisson

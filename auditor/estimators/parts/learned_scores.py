@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from operator import itemgetter
 
 import numpy as np
@@ -53,7 +54,7 @@ def learned_scores(first: Matrix, second: Matrix, shape: tuple[int, ...]) -> Ite
     for count in sorted({2**i for i in range(1, 17) if 2**i < len(shift)} | {len(shift)}):
         chosen = np.sort(by_shift[:count])
         sign = np.sign(shift[chosen])
-        yield score(f"signed sum of {count} entries", chosen, lambda x, sign=sign: x @ sign)
+        yield score(f"signed sum of {count} entries", chosen, partial(_weighted, weights=sign))
     chosen = np.sort(order[:_ENTRIES])
     a, b = a[:, chosen], b[:, chosen]
     features = _features(np.median(a, axis=0), np.median(b, axis=0))
@@ -63,6 +64,10 @@ def learned_scores(first: Matrix, second: Matrix, shape: tuple[int, ...]) -> Ite
         f"log-odds learnt on {len(chosen)} entries", chosen, lambda x: features(x) @ weights
     )
     yield score(f"gradient boosting on {len(chosen)} entries", chosen, _boosted(a, b))
+
+
+def _weighted(x: Matrix, weights: Matrix) -> Matrix:
+    return x @ weights
 
 
 def _standard(x: Matrix, middle: Matrix, spread: Matrix) -> Matrix:
