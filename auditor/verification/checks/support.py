@@ -18,8 +18,7 @@ from fedrec_auditor.auditor.verification.checks.evidence import (
     stacked,
     words,
 )
-from fedrec_auditor.auditor.verification.exact.law import Law
-from fedrec_auditor.auditor.verification.exact.rounding import unlost
+from fedrec_auditor.auditor.verification.exact.law import Law, unlost
 from fedrec_auditor.auditor.verification.verification import Check
 
 NAME = "support"

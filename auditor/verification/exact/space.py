@@ -88,10 +88,9 @@ class Space:
 
 def _some(law: Law, strategy: SearchStrategy[Any], seed: int, whole: bool) -> list[Any]:
     """Different inputs of a strategy, checked; of the ``whole`` domain, worst_case ones first."""
-    worst_case = law.worst_case
     seen: dict[Hashable, Any] = {}
-    if whole and worst_case is not None and worst_case.part is None:
-        seen = {identity(value): value for value in worst_case.inputs[:4]}
+    if whole and law.named is not None:
+        seen = {identity(value): value for value in law.named.inputs[:4]}
 
     def look(value: Any) -> float:
         seen.setdefault(identity(law.check(value)), value)

@@ -14,8 +14,7 @@ from hypothesis.extra import numpy as hnp
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.support import support
-from fedrec_auditor.auditor.verification.exact.law import Density, Law
-from fedrec_auditor.auditor.verification.exact.rounding import DEEPEST, in_singles, unlost
+from fedrec_auditor.auditor.verification.exact.law import DEEPEST, Density, Law, in_singles, unlost
 from fedrec_auditor.auditor.verification.exact.search import exact_search
 from fedrec_auditor.auditor.verification.verification import ONE_REPORT, Status
 
