@@ -180,11 +180,6 @@ def _remembered(uses: Uses, delta: float, above: bool) -> float:
     return _cached(uses, delta, above)
 
 
-@lru_cache(maxsize=512)
-def _cached(uses: Uses, delta: float, above: bool) -> float:
-    return _epsilon(uses, delta, above)
-
-
 def _epsilon(uses: Uses, delta: float, above: bool) -> float:
     uses = tuple((pair, count) for pair, count in uses if count)
     if not uses:
@@ -208,6 +203,9 @@ def _epsilon(uses: Uses, delta: float, above: bool) -> float:
             break
         step *= 4.0 if above else 2.0
     return found
+
+
+_cached = lru_cache(maxsize=512)(_epsilon)
 
 
 def _ever_infinite(grids: Sequence[_Grid]) -> float:

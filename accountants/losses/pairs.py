@@ -117,6 +117,10 @@ class AtomicPair:
         return (min(self.losses), max(self.losses)) if self.losses else (0.0, 0.0)
 
 
+REVEALED = AtomicPair.of(infinite=1.0)
+"""What is sent without noise, or with none that matters."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedPair:
     """Any number of losses in an array, rising, (outputs,), with their log-masses under P.

@@ -25,6 +25,7 @@ from fedrec_auditor.accountants.losses.composition import epsilon_above
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.losses.hockey_stick import least_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
+    REVEALED,
     AtomicPair,
     GaussianPair,
     LaplacePair,
@@ -170,13 +171,9 @@ def _composed(uses: list[tuple[DpEvent, int]], delta: float) -> float:
     return found
 
 
-# Without noise, or with none that matters, the value is revealed.
-_REVEALED = AtomicPair.of(infinite=1.0)
-
-
 def _noisy(mu: float) -> Pair:
     if mu > _LARGE:
-        return _REVEALED
+        return REVEALED
     return GaussianPair(mu) if mu > 0 else AtomicPair.of((0.0, 1.0))
 
 
@@ -201,5 +198,5 @@ def _pair(leaf: DpEvent) -> Pair:
         )
     noise = leaf.noise_multiplier
     if noise * _LARGE < 1.0:
-        return _REVEALED
+        return REVEALED
     return _noisy(1.0 / noise) if isinstance(leaf, GaussianDpEvent) else LaplacePair(1.0 / noise)
