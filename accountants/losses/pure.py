@@ -15,7 +15,6 @@ from fedrec_auditor.accountants.events.leaves import (
     ShuffledDpEvent,
     check_parameters,
 )
-from fedrec_auditor.accountants.statements.bound import check_epsilon
 
 THREE_POINT_EVENTS = (RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent)
 """Leaves that ``ThreePointLoss`` reads."""
@@ -47,20 +46,17 @@ class ThreePointLoss:
     @classmethod
     def of(cls, event: DpEvent) -> ThreePointLoss:
         """Read a randomized response, a bit flip or a pure epsilon; InputError if it is none."""
+        if not isinstance(event, THREE_POINT_EVENTS):
+            raise InputError(f"Expected a response, a bit flip or a pure epsilon, got {event}.")
+        check_parameters(event)
         if isinstance(event, PureDpEvent):
-            odds = math.exp(-check_epsilon(event.epsilon))
+            odds = math.exp(-event.epsilon)
             return cls(likely=1.0 / (1.0 + odds), unlikely=odds / (1.0 + odds))
         if isinstance(event, RandomizedResponseDpEvent):
             noise, buckets = event.noise_parameter, event.num_buckets
-            if not (0 <= noise <= 1 and buckets >= 1):
-                raise InputError(f"Expected a noise in [0, 1] and a bucket at least, got {event}.")
             if buckets == 1:
                 return cls(likely=0.0, unlikely=0.0)
             return cls(likely=1.0 - noise + noise / buckets, unlikely=noise / buckets)
-        if not isinstance(event, BitFlipDpEvent):
-            raise InputError(f"Expected a response, a bit flip or a pure epsilon, got {event}.")
-        if not (0 <= event.p <= 1 and 0 <= event.q <= 1):
-            raise InputError(f"Expected rates in [0, 1], got {event}.")
         p, q = max(event.p, event.q), min(event.p, event.q)
         # Whichever is smaller is kept as it is; the other follows without cancellation.
         if q <= 1.0 - p:
