@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Hashable, Mapping
+from numbers import Real
 from types import MappingProxyType
+from typing import Any
 
 import attr
 from dp_accounting import (
@@ -17,7 +21,6 @@ from dp_accounting import (
 )
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.events.parameters import check_parameters
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope
 
 
@@ -77,6 +80,17 @@ class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
             )
 
 
+_RANGES: dict[str, tuple[float, float]] = {
+    "noise_multiplier": (0.0, math.inf),
+    "sampling_probability": (0.0, 1.0),
+    "epsilon": (0.0, math.inf),
+    "rho": (0.0, math.inf),
+    "xi": (0.0, math.inf),
+    "p": (0.0, 1.0),
+    "q": (0.0, 1.0),
+    "noise_parameter": (0.0, 1.0),
+}
+_COUNTS = ("num_buckets", "n_users", "source_dataset_size", "sample_size")
 # Sampling amplifies under one adjacency; whoever asks in another must not be given its figure.
 _SAMPLING: dict[type[DpEvent], tuple[Adjacency, ...]] = {
     PoissonSampledDpEvent: (Adjacency.ADD_REMOVE,),
@@ -96,6 +110,13 @@ def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
     found: dict[Hashable, tuple[DpEvent, int]] = {}
     _walk(event, 1, found)
     return list(found.values())
+
+
+def sampling_rate(leaf: DpEvent) -> float:
+    """The share of the records, or of the uses, that ``leaf`` samples; 1 where it samples none."""
+    if isinstance(leaf, SampledWithoutReplacementDpEvent):
+        return float(leaf.sample_size / leaf.source_dataset_size)
+    return float(getattr(leaf, "sampling_probability", 1.0))
 
 
 def readable(
@@ -188,3 +209,37 @@ def _key(event: DpEvent) -> Hashable:
     except TypeError:
         return type(event), repr(event)
     return type(event), event
+
+
+def check_parameters(leaf: DpEvent) -> None:
+    """InputError if a number of ``leaf``, or of the event that it samples, is out of its range.
+
+    Read by the names of the fields, so that leaves of others are checked too. NaN is in no range.
+    A noise of 0 is allowed (nothing is hidden), and so is a sampling probability of 0.
+    """
+    for name, (low, high) in _RANGES.items():
+        value = getattr(leaf, name, low)
+        if not _within(value, low, high):
+            end = "inf]" if high == math.inf else f"{high:g}]"
+            raise _refusal(leaf, name, f"in [{low:g}, {end}", value)
+    for name in _COUNTS:
+        value = getattr(leaf, name, 1)
+        if not (_within(value, 1, sys.float_info.max) and value == math.floor(value)):
+            raise _refusal(leaf, name, "a whole number >= 1", value)
+    size, sample = (getattr(leaf, name, 1) for name in ("source_dataset_size", "sample_size"))
+    if sample > size and hasattr(leaf, "source_dataset_size"):
+        raise _refusal(leaf, "sample_size", f"at most source_dataset_size={size}", sample)
+    inner = getattr(leaf, "event", None)
+    if isinstance(inner, DpEvent):
+        check_parameters(inner)
+
+
+def _within(value: Any, low: float, high: float) -> bool:
+    return isinstance(value, Real) and low <= float(value) <= high
+
+
+def _refusal(leaf: DpEvent, name: str, expected: str, value: Any) -> InputError:
+    return InputError(
+        f"Expected {name} {expected} in {type(leaf).__name__}, got {name}={value!r}. "
+        "Correct the event."
+    )

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from fedrec_auditor.accountants.losses.hockey_stick import least_epsilon
-from fedrec_auditor.accountants.losses.pairs import Array, AtomicPair, ListedPair, Pair
+from fedrec_auditor.accountants.losses.pairs import (
+    Array,
+    AtomicPair,
+    ListedPair,
+    Pair,
+    log_sum,
+)
 
 Uses = tuple[tuple[Pair, int], ...]
 """Pairs, each with how often it is used."""
@@ -55,7 +61,7 @@ class _Grid:
             powers = log_mass + tilts[:, None] * loss
             top = powers.max(axis=1)
             return np.asarray(top + np.log(np.exp(powers - top[:, None]).sum(axis=1)))
-        return np.array([_log_sum(log_mass + tilt * loss) for tilt in tilts])
+        return np.array([log_sum(log_mass + tilt * loss) for tilt in tilts])
 
 
 def epsilon_above(uses: Uses, delta: float) -> float:
@@ -174,11 +180,6 @@ def _remembered(uses: Uses, delta: float, above: bool) -> float:
     return _cached(uses, delta, above)
 
 
-@lru_cache(maxsize=512)
-def _cached(uses: Uses, delta: float, above: bool) -> float:
-    return _epsilon(uses, delta, above)
-
-
 def _epsilon(uses: Uses, delta: float, above: bool) -> float:
     uses = tuple((pair, count) for pair, count in uses if count)
     if not uses:
@@ -202,6 +203,9 @@ def _epsilon(uses: Uses, delta: float, above: bool) -> float:
             break
         step *= 4.0 if above else 2.0
     return found
+
+
+_cached = lru_cache(maxsize=512)(_epsilon)
 
 
 def _ever_infinite(grids: Sequence[_Grid]) -> float:
@@ -357,11 +361,6 @@ def _ceded(grids: Sequence[_Grid], step: float, eta: float) -> tuple[float, floa
     return (least - offset, eta) if least > 0 else (-offset, 0.0)
 
 
-def _log_sum(x: Array) -> float:
-    top = float(x.max())
-    return top + math.log(float(np.exp(x - top).sum()))
-
-
 def _log_total(grids: Sequence[_Grid], step: float, tilts: Array) -> Array:
     """ln E[e^(t L)] of the sum L of all finite losses."""
     parts = [grid.count * grid.log_moments(tilts, step) for grid in grids]
@@ -461,7 +460,7 @@ def _distribution(
         loss = (grid.low + np.arange(len(grid.mass))) * step
         with np.errstate(divide="ignore"):
             log_mass = np.log(grid.mass) + tilt * loss
-        log_moment = _log_sum(log_mass)
+        log_moment = log_sum(log_mass)
         masses = np.exp(log_mass - log_moment)
         centre = float(masses @ loss)
         mean += grid.count * centre

@@ -10,7 +10,6 @@ from dp_accounting import (
     LaplaceDpEvent,
     NonPrivateDpEvent,
     RandomizedResponseDpEvent,
-    SampledWithoutReplacementDpEvent,
     ZCDpEvent,
 )
 
@@ -18,10 +17,11 @@ from fedrec_auditor.accountants.events.leaves import (
     BitFlipDpEvent,
     PureDpEvent,
     ShuffledDpEvent,
+    check_parameters,
     leaves,
+    sampling_rate,
 )
-from fedrec_auditor.accountants.events.parameters import check_parameters
-from fedrec_auditor.accountants.losses.three_point_loss import ThreePointLoss
+from fedrec_auditor.accountants.losses.pure import ThreePointLoss
 from fedrec_auditor.accountants.statements.bound import check_delta
 
 
@@ -43,7 +43,8 @@ def _reason(leaf: DpEvent, count: int, delta: float, rate: float = 1.0) -> str:
     """Of a leaf that happens with probability ``rate``, ``count`` times."""
     drawn = getattr(leaf, "event", None)
     if isinstance(drawn, DpEvent):
-        return _reason(drawn, count, delta, _rate(leaf)) if _rate(leaf) > 0 else ""
+        sampled = sampling_rate(leaf)
+        return _reason(drawn, count, delta, sampled) if sampled > 0 else ""
     if _revealed(1.0, rate, count) > delta:
         if isinstance(leaf, NonPrivateDpEvent):
             return "A part of it is sent in the clear, or nothing bounds what it tells."
@@ -65,12 +66,6 @@ def _reason(leaf: DpEvent, count: int, delta: float, rate: float = 1.0) -> str:
             "ask at a delta above 0."
         )
     return ""
-
-
-def _rate(leaf: DpEvent) -> float:
-    if isinstance(leaf, SampledWithoutReplacementDpEvent):
-        return float(leaf.sample_size / leaf.source_dataset_size)
-    return float(getattr(leaf, "sampling_probability", 1.0))
 
 
 def _revealed(mass: float, rate: float, count: int) -> float:

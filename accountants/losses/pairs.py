@@ -69,7 +69,7 @@ class LaplacePair:
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Log-masses of the intervals; the two atoms lie at m and at -m."""
         x = np.clip((self.m - edges) / 2.0, 0.0, self.m)
-        width = _log1mexp(x[:-1] - x[1:]) - math.log(2.0)
+        width = log1mexp(x[:-1] - x[1:]) - math.log(2.0)
         log_p, log_q = width - x[1:], width - (self.m - x[:-1])
         add_atom(edges, self.m, -math.log(2.0), -math.log(2.0) - self.m, log_p, log_q)
         add_atom(edges, -self.m, -math.log(2.0) - self.m, -math.log(2.0), log_p, log_q)
@@ -115,6 +115,10 @@ class AtomicPair:
     def span(self, tail: float) -> tuple[float, float]:
         """The least and the largest loss."""
         return (min(self.losses), max(self.losses)) if self.losses else (0.0, 0.0)
+
+
+REVEALED = AtomicPair.of(infinite=1.0)
+"""What is sent without noise, or with none that matters."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,7 +194,13 @@ def _log_sums(log_mass: Array, first: NDArray[np.int64]) -> Array:
     return np.asarray(np.log(np.add.reduceat(np.exp(log_mass - top), first)) + top)
 
 
-def _log1mexp(x: Array) -> Array:
+def log_sum(x: Array) -> float:
+    """ln of the sum of e^x."""
+    top = float(x.max())
+    return top + math.log(float(np.exp(x - top).sum())) if math.isfinite(top) else top
+
+
+def log1mexp(x: Array) -> Array:
     """ln(1 - e^-x) for x >= 0."""
     with np.errstate(divide="ignore"):
         return np.log(-np.expm1(-x))
@@ -205,4 +215,4 @@ def normal_masses(x: Array) -> Array:
     with np.errstate(invalid="ignore"):
         width = larger - log_ndtr(outer)
     # Both ends at the same infinity: nothing lies between.
-    return np.asarray(larger + _log1mexp(np.where(np.isnan(width), 0.0, width)))
+    return np.asarray(larger + log1mexp(np.where(np.isnan(width), 0.0, width)))

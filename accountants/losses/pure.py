@@ -1,24 +1,79 @@
-"""What a leaf costs in pure epsilon, and what is left of an event when no more is known of it."""
+"""What a leaf costs in pure epsilon, and the worst pair of those with two or three losses."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from dataclasses import dataclass
 
 from dp_accounting import DpEvent, LaplaceDpEvent, RandomizedResponseDpEvent
 
-from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
-from fedrec_auditor.accountants.events.parameters import check_parameters
-from fedrec_auditor.accountants.losses.three_point_loss import ThreePointLoss
-
-PURE_EVENTS = (
-    RandomizedResponseDpEvent,
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events.leaves import (
     BitFlipDpEvent,
     PureDpEvent,
-    LaplaceDpEvent,
     ShuffledDpEvent,
+    check_parameters,
 )
+
+THREE_POINT_EVENTS = (RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent)
+"""Leaves that ``ThreePointLoss`` reads."""
+PURE_EVENTS = (*THREE_POINT_EVENTS, LaplaceDpEvent, ShuffledDpEvent)
+"""Leaves that have a pure epsilon of their own."""
 Kinds = tuple[tuple[float, int], ...]
 """Pure epsilons above 0, rising, each with how often it is spent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreePointLoss:
+    """The pair of distributions that dominates every pair of inputs, in either order.
+
+    Outputs are of three kinds: likely under the first input (probability ``likely`` against
+    ``unlikely``), likely under the second (the other way round), and uninformative (the rest). For
+    randomized response this is the distribution itself. For a bit flipped with P(1 | 1) = p >=
+    P(1 | 0) = q it has unlikely = min(q, 1 - p) and likely = unlikely + p - q. Proof: for e^eps >=
+    1 the hockey-stick divergences of the two directions are (p - e^eps q)+ and
+    (1 - q - e^eps (1 - p))+; both are p - q at eps = 0 and linear in e^eps until they vanish, so
+    that of gentler slope is the larger throughout, and it is (likely - e^eps unlikely)+. Below,
+    H(a) = 1 - a + a H(1/a) mirrors it. A composition in which some bits are flipped one way and
+    some the other is covered, which the larger of the two directions composed by themselves would
+    not be.
+    """
+
+    likely: float
+    unlikely: float
+
+    @classmethod
+    def of(cls, event: DpEvent) -> ThreePointLoss:
+        """Read a randomized response, a bit flip or a pure epsilon; InputError if it is none."""
+        if not isinstance(event, THREE_POINT_EVENTS):
+            raise InputError(f"Expected a response, a bit flip or a pure epsilon, got {event}.")
+        check_parameters(event)
+        if isinstance(event, PureDpEvent):
+            odds = math.exp(-event.epsilon)
+            return cls(likely=1.0 / (1.0 + odds), unlikely=odds / (1.0 + odds))
+        if isinstance(event, RandomizedResponseDpEvent):
+            noise, buckets = event.noise_parameter, event.num_buckets
+            if buckets == 1:
+                return cls(likely=0.0, unlikely=0.0)
+            return cls(likely=1.0 - noise + noise / buckets, unlikely=noise / buckets)
+        p, q = max(event.p, event.q), min(event.p, event.q)
+        # Whichever is smaller is kept as it is; the other follows without cancellation.
+        if q <= 1.0 - p:
+            return cls(likely=p, unlikely=q)
+        return cls(likely=1.0 - q, unlikely=1.0 - p)
+
+    @property
+    def loss(self) -> float:
+        """L, the pure epsilon of one use; 0 if no output is informative."""
+        if self.likely == self.unlikely:
+            return 0.0
+        return math.log(self.likely) - math.log(self.unlikely) if self.unlikely > 0 else math.inf
+
+    @property
+    def uninformative(self) -> float:
+        """Probability of an output of loss 0."""
+        return max(0.0, 1.0 - self.likely - self.unlikely)
 
 
 def pure_epsilon(leaf: DpEvent) -> float:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-Array = NDArray[np.float64]
+from fedrec_auditor.accountants.losses.pairs import Array, log1mexp, log_sum
+
 Curve = Callable[[Array], Array]
 """Rényi divergence by order."""
 # Orders up to which the moments of the Gaussian ratio less 1 are integrated.
@@ -38,7 +38,7 @@ def poisson_gaussian(rate: float, noise: float, orders: Array) -> Array:
         j = np.arange(2, a + 1, dtype=np.float64)
         terms = _log_choose(a, j) + (a - j) * math.log1p(-rate) + j * math.log(rate)
         grown = j * (j - 1) * (mu**2 / 2.0)
-        return _log1p_sum(terms + grown + _log1mexp(grown))
+        return _log1p_sum(terms + grown + log1mexp(grown))
 
     if mu > _WIDE:
         return _interpolated(whole, orders)
@@ -131,9 +131,7 @@ def _moments(mu: float) -> Array:
         loss = mu * x - mu**2 / 2.0
         with np.errstate(divide="ignore"):
             size = np.where(loss > 30.0, loss, np.log(np.abs(np.expm1(np.minimum(loss, 30.0)))))
-        found[level] = _log_sum(level * size - x * x / 2.0) + math.log(
-            step / math.sqrt(2 * math.pi)
-        )
+        found[level] = log_sum(level * size - x * x / 2.0) + math.log(step / math.sqrt(2 * math.pi))
     return found + _ROUNDING
 
 
@@ -149,7 +147,7 @@ def _integrated(rate: float, mu: float, orders: Array) -> Array:
         large = np.logaddexp(math.log1p(-rate), loss + math.log(rate))
         power = a * np.where(loss > 600.0, large, np.log1p(grown))
         weight = -x * x / 2.0 + math.log(step / math.sqrt(2 * math.pi))
-        total = _log_sum(power + weight)
+        total = log_sum(power + weight)
         if total < 0.1:
             # A - 1 = E[r^a - 1 - a (r - 1)], every term of which is small where r is near 1.
             masses = np.exp(weight)
@@ -180,11 +178,6 @@ def _log_choose(n: int, k: Array) -> Array:
     return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
 
 
-def _log1mexp(x: Array) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.log(-np.expm1(-x))
-
-
 def _log_expm1(x: float) -> float:
     """ln(e^x - 1)."""
     if x <= 0:
@@ -192,14 +185,9 @@ def _log_expm1(x: float) -> float:
     return x + math.log(-math.expm1(-x))
 
 
-def _log_sum(x: Array) -> float:
-    top = float(x.max())
-    return top + math.log(float(np.exp(x - top).sum())) if math.isfinite(top) else top
-
-
 def _log1p_sum(x: Array) -> float:
     """ln(1 + sum of e^x), with an allowance for rounding."""
-    total = _log_sum(x)
+    total = log_sum(x)
     found = math.log1p(math.exp(total)) if total < 700.0 else total
     # Logs of factorials are off by 1e-16 of themselves, which are up to a million.
     return found * (1.0 + 1e-9)

@@ -11,7 +11,20 @@ from fedrec_auditor.accountants.losses.pairs import Array, Pair, add_atom
 
 
 @dataclass(frozen=True, slots=True)
-class Poisson:
+class _Sampled:
+    """A pair that happens with probability ``rate``."""
+
+    pair: Pair
+    rate: float
+
+    @property
+    def infinite(self) -> float:
+        """P-mass of what is impossible under Q."""
+        return self.rate * self.pair.infinite
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson(_Sampled):
     """(1 - q) Q + q P against Q: a record that is sampled with probability q, present or absent.
 
     It dominates the direction from present to absent, and ``Reversed`` the other, whenever the
@@ -21,14 +34,6 @@ class Poisson:
     The pairs here are symmetric: what is impossible under P is as likely under Q as the converse,
     and has a loss of ln(1 - q) once (1 - q) Q is added.
     """
-
-    pair: Pair
-    rate: float
-
-    @property
-    def infinite(self) -> float:
-        """P-mass of what is impossible under Q."""
-        return self.rate * self.pair.infinite
 
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Log-masses of the intervals, from those of the pair."""
@@ -66,7 +71,7 @@ class Poisson:
 
 
 @dataclass(frozen=True, slots=True)
-class FixedSize:
+class FixedSize(_Sampled):
     """A sample of fixed size without replacement, one record of n replaced; q = size/n.
 
     Upper bound. Balle, Barthe and Gaboardi 2018, Theorem 9: if delta_M is the curve of M on the
@@ -85,14 +90,6 @@ class FixedSize:
     all neighbours at every x, hence any adaptive composition of such samples (Zhu, Dong, Wang 2022,
     Theorem 10).
     """
-
-    pair: Pair
-    rate: float
-
-    @property
-    def infinite(self) -> float:
-        """P-mass of what is impossible under Q."""
-        return self.rate * self.pair.infinite
 
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Log-masses of the intervals."""
@@ -113,16 +110,8 @@ class FixedSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Revealed:
+class Revealed(_Sampled):
     """The pair with probability q, else nothing, and it is seen which."""
-
-    pair: Pair
-    rate: float
-
-    @property
-    def infinite(self) -> float:
-        """P-mass of what is impossible under Q."""
-        return self.rate * self.pair.infinite
 
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Log-masses of the intervals."""

@@ -11,33 +11,37 @@ from dp_accounting import (
     GaussianDpEvent,
     LaplaceDpEvent,
     PoissonSampledDpEvent,
-    RandomizedResponseDpEvent,
     SampledWithoutReplacementDpEvent,
 )
 from scipy import stats
 from scipy.special import ndtri
 
 from fedrec_auditor.accountants.events.leaves import (
-    BitFlipDpEvent,
     PureDpEvent,
     RevealedSamplingDpEvent,
+    sampling_rate,
 )
 from fedrec_auditor.accountants.losses.composition import epsilon_above
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.losses.hockey_stick import least_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
+    REVEALED,
     AtomicPair,
     GaussianPair,
     LaplacePair,
     Pair,
     Reversed,
 )
+from fedrec_auditor.accountants.losses.pure import (
+    PURE_EVENTS,
+    THREE_POINT_EVENTS,
+    ThreePointLoss,
+    pure_epsilon,
+)
 from fedrec_auditor.accountants.losses.sampled_pairs import FixedSize, Poisson, Revealed
-from fedrec_auditor.accountants.losses.three_point_loss import ThreePointLoss
 from fedrec_auditor.accountants.methods.parts.leaf_accountant import LeafAccountant
 
-_BITS = (RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent)
-_READS = (*_BITS, LaplaceDpEvent, GaussianDpEvent)
+_READS = (*THREE_POINT_EVENTS, LaplaceDpEvent, GaussianDpEvent)
 _SAMPLED = {
     PoissonSampledDpEvent: _READS,
     SampledWithoutReplacementDpEvent: _READS,
@@ -86,7 +90,7 @@ class Pld(LeafAccountant):
         if delta == 0.0 or most == 0.0:
             return most
         leaf, count = uses[0]
-        if len(uses) == 1 and isinstance(leaf, _BITS) and count <= _MOST_RESPONSES:
+        if len(uses) == 1 and isinstance(leaf, THREE_POINT_EVENTS) and count <= _MOST_RESPONSES:
             found = _responses(leaf, count, delta)
         elif all(isinstance(leaf, GaussianDpEvent) for leaf, _ in uses):
             found = _gaussian(_joint_mu(uses), delta)
@@ -104,24 +108,11 @@ def _largest(leaf: DpEvent) -> float:
     if isinstance(leaf, RevealedSamplingDpEvent):
         return _largest(leaf.event)
     if isinstance(leaf, (PoissonSampledDpEvent, SampledWithoutReplacementDpEvent)):
-        whole, rate = _largest(leaf.event), _rate(leaf)
+        whole, rate = _largest(leaf.event), sampling_rate(leaf)
         if whole > 30.0:
             return whole + math.log(rate + (1.0 - rate) * math.exp(-whole))
         return math.log1p(rate * math.expm1(whole))
-    if isinstance(leaf, PureDpEvent):
-        return float(leaf.epsilon)
-    if isinstance(leaf, _BITS):
-        return ThreePointLoss.of(leaf).loss
-    if isinstance(leaf, LaplaceDpEvent) and leaf.noise_multiplier > 0:
-        return float(1.0 / leaf.noise_multiplier)
-    return math.inf
-
-
-def _rate(leaf: DpEvent) -> float:
-    """The share of the records, or of the uses, that the leaf samples."""
-    if isinstance(leaf, SampledWithoutReplacementDpEvent):
-        return float(leaf.sample_size / leaf.source_dataset_size)
-    return float(leaf.sampling_probability)
+    return pure_epsilon(leaf) if isinstance(leaf, PURE_EVENTS) else math.inf
 
 
 def _joint_mu(gaussians: list[tuple[DpEvent, int]]) -> float:
@@ -180,29 +171,25 @@ def _composed(uses: list[tuple[DpEvent, int]], delta: float) -> float:
     return found
 
 
-# Without noise, or with none that matters, the value is revealed.
-_REVEALED = AtomicPair.of(infinite=1.0)
-
-
 def _noisy(mu: float) -> Pair:
     if mu > _LARGE:
-        return _REVEALED
+        return REVEALED
     return GaussianPair(mu) if mu > 0 else AtomicPair.of((0.0, 1.0))
 
 
 def _pair(leaf: DpEvent) -> Pair:
     """The pair that dominates one use."""
-    if hasattr(leaf, "event") and _rate(leaf) == 1:
+    if hasattr(leaf, "event") and sampling_rate(leaf) == 1:
         return _pair(leaf.event)
     if isinstance(leaf, RevealedSamplingDpEvent):
-        return Revealed(_pair(leaf.event), _rate(leaf))
+        return Revealed(_pair(leaf.event), sampling_rate(leaf))
     if isinstance(leaf, SampledWithoutReplacementDpEvent):
-        return FixedSize(_pair(leaf.event), _rate(leaf))
+        return FixedSize(_pair(leaf.event), sampling_rate(leaf))
     if isinstance(leaf, PoissonSampledDpEvent):
-        return Poisson(_pair(leaf.event), _rate(leaf))
+        return Poisson(_pair(leaf.event), sampling_rate(leaf))
     if isinstance(leaf, PureDpEvent) and math.isfinite(leaf.epsilon):
         return AtomicPair.pure(leaf.epsilon)
-    if isinstance(leaf, _BITS):
+    if isinstance(leaf, THREE_POINT_EVENTS):
         pair = ThreePointLoss.of(leaf)
         if math.isinf(pair.loss):
             return AtomicPair.of((0.0, pair.uninformative), infinite=pair.likely)
@@ -211,5 +198,5 @@ def _pair(leaf: DpEvent) -> Pair:
         )
     noise = leaf.noise_multiplier
     if noise * _LARGE < 1.0:
-        return _REVEALED
+        return REVEALED
     return _noisy(1.0 / noise) if isinstance(leaf, GaussianDpEvent) else LaplacePair(1.0 / noise)

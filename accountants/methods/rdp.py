@@ -12,17 +12,18 @@ from dp_accounting import (
     GaussianDpEvent,
     LaplaceDpEvent,
     PoissonSampledDpEvent,
-    RandomizedResponseDpEvent,
     SampledWithoutReplacementDpEvent,
     ZCDpEvent,
 )
 from dp_accounting.rdp import compute_epsilon
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.events.leaves import (
-    BitFlipDpEvent,
-    PureDpEvent,
-    RevealedSamplingDpEvent,
+from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent, sampling_rate
+from fedrec_auditor.accountants.losses.pure import (
+    PURE_EVENTS,
+    THREE_POINT_EVENTS,
+    ThreePointLoss,
+    pure_epsilon,
 )
 from fedrec_auditor.accountants.losses.renyi_curves import (
     fixed_size,
@@ -30,16 +31,9 @@ from fedrec_auditor.accountants.losses.renyi_curves import (
     gaussian,
     poisson_gaussian,
 )
-from fedrec_auditor.accountants.losses.three_point_loss import ThreePointLoss
 from fedrec_auditor.accountants.methods.parts.leaf_accountant import LeafAccountant
 
-_BITS = (RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent)
-_READS = (
-    *_BITS,
-    LaplaceDpEvent,
-    GaussianDpEvent,
-    ZCDpEvent,
-)
+_READS = (*THREE_POINT_EVENTS, LaplaceDpEvent, GaussianDpEvent, ZCDpEvent)
 _SAMPLED = {
     PoissonSampledDpEvent: (GaussianDpEvent,),
     SampledWithoutReplacementDpEvent: _READS,
@@ -88,7 +82,7 @@ def _curve(leaf: DpEvent) -> NDArray[np.float64]:
 
 
 def _at(leaf: DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    if isinstance(leaf, _BITS):
+    if isinstance(leaf, THREE_POINT_EVENTS):
         return _three_point(ThreePointLoss.of(leaf), orders)
     if isinstance(leaf, GaussianDpEvent):
         return gaussian(leaf.noise_multiplier, orders)
@@ -101,17 +95,11 @@ def _at(leaf: DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         return _revealed(leaf.sampling_probability, _at(inner, orders), orders)
     if isinstance(leaf, PoissonSampledDpEvent):
         return poisson_gaussian(leaf.sampling_probability, inner.noise_multiplier, orders)
-    rate = leaf.sample_size / leaf.source_dataset_size
+    rate = sampling_rate(leaf)
     if isinstance(inner, GaussianDpEvent):
         return fixed_size_gaussian(rate, inner.noise_multiplier, orders)
-    return fixed_size(rate, lambda a: _at(inner, a), orders, _largest(inner))
-
-
-def _largest(leaf: DpEvent) -> float:
-    """The divergence of infinite order."""
-    if isinstance(leaf, LaplaceDpEvent):
-        return 1.0 / leaf.noise_multiplier if leaf.noise_multiplier > 0 else math.inf
-    return ThreePointLoss.of(leaf).loss if isinstance(leaf, _BITS) else math.inf
+    largest = pure_epsilon(inner) if isinstance(inner, PURE_EVENTS) else math.inf
+    return fixed_size(rate, lambda a: _at(inner, a), orders, largest)
 
 
 def _laplace(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:

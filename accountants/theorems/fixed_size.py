@@ -18,16 +18,15 @@ import math
 from dp_accounting import GaussianDpEvent, SampledWithoutReplacementDpEvent
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.events.parameters import check_parameters
+from fedrec_auditor.accountants.events.leaves import check_parameters
 from fedrec_auditor.accountants.losses.composition import epsilon_above, epsilon_below
-from fedrec_auditor.accountants.losses.pairs import AtomicPair, GaussianPair, Pair, Reversed
+from fedrec_auditor.accountants.losses.pairs import REVEALED, GaussianPair, Pair, Reversed
 from fedrec_auditor.accountants.losses.sampled_pairs import FixedSize, Poisson
 from fedrec_auditor.accountants.statements.bound import check_delta
 from fedrec_auditor.accountants.statements.scope import Adjacency
 
-# Noise below which doubles have no room for the loss, and what is revealed without any.
+# Noise below which doubles have no room for the loss.
 _LEAST = 1e-7
-_REVEALED = AtomicPair.of(infinite=1.0)
 
 
 def fixed_size_above(
@@ -45,20 +44,16 @@ def fixed_size_above(
     an average of M records clipped to S), under either adjacency, and the sample stays unknown. The
     rounds may depend on each other. See ``FixedSize`` for the proof under replacement.
     """
-    _check(n_users, sample, rounds, multiplier, delta)
-    if math.isinf(multiplier):
-        return 0.0
-    if delta == 0:
-        return math.inf
+    known = _without_loss(n_users, sample, rounds, multiplier, delta, adjacency)
+    if known is not None:
+        return known
     rate = sample / n_users
     # With less, all is revealed.
-    noise: Pair = GaussianPair(1 / multiplier) if multiplier > _LEAST else _REVEALED
+    noise: Pair = GaussianPair(1 / multiplier) if multiplier > _LEAST else REVEALED
     if adjacency is Adjacency.ADD_REMOVE:
         both = (Poisson(noise, rate), Reversed(Poisson(noise, rate)))
         return max(epsilon_above(((pair, rounds),), delta) for pair in both)
-    if adjacency is Adjacency.REPLACE:
-        return epsilon_above(((FixedSize(noise, rate), rounds),), delta)
-    raise _refusal(adjacency)
+    return epsilon_above(((FixedSize(noise, rate), rounds),), delta)
 
 
 def fixed_size_below(
@@ -76,15 +71,11 @@ def fixed_size_below(
     absent, in one data set, and in the other lies at the other end. So a round releases N(0, z^2),
     or where the one is sampled N(1, z^2): the pair of Poisson sampling.
     """
-    _check(n_users, sample, rounds, multiplier, delta)
-    if adjacency is Adjacency.ANY_PAIR:
-        raise _refusal(adjacency)
-    if math.isinf(multiplier):
-        return 0.0
-    if delta == 0:
-        return math.inf
+    known = _without_loss(n_users, sample, rounds, multiplier, delta, adjacency)
+    if known is not None:
+        return known
     # More noise tells less; without any, the one is seen or not.
-    noise: Pair = GaussianPair(1 / max(multiplier, _LEAST)) if multiplier > 0 else _REVEALED
+    noise: Pair = GaussianPair(1 / max(multiplier, _LEAST)) if multiplier > 0 else REVEALED
     if sample == n_users:
         return epsilon_below(((noise, rounds),), delta)
     one = Poisson(noise, sample / n_users)
@@ -93,16 +84,19 @@ def fixed_size_below(
     return max(epsilon_below(((pair, rounds),), delta) for pair in pairs)
 
 
-def _refusal(adjacency: Adjacency) -> InputError:
-    return InputError(
-        f"Expected replace or add-remove adjacency, got {adjacency}. A sample hides nothing of a "
-        "record from whoever may change all the others."
-    )
-
-
-def _check(n_users: int, sample: int, rounds: int, multiplier: float, delta: float) -> None:
-    """InputError for senseless numbers."""
+def _without_loss(
+    n_users: int, sample: int, rounds: int, multiplier: float, delta: float, adjacency: Adjacency
+) -> float | None:
+    """Epsilon where no loss need be composed, else None; InputError for senseless arguments."""
     check_parameters(SampledWithoutReplacementDpEvent(n_users, sample, GaussianDpEvent(multiplier)))
     if rounds < 1 or rounds != int(rounds):
         raise InputError(f"Expected rounds >= 1, got rounds={rounds!r}. Count the samples.")
     check_delta(delta)
+    if adjacency is Adjacency.ANY_PAIR:
+        raise InputError(
+            f"Expected replace or add-remove adjacency, got {adjacency}. A sample hides nothing of "
+            "a record from whoever may change all the others."
+        )
+    if math.isinf(multiplier):
+        return 0.0
+    return math.inf if delta == 0 else None

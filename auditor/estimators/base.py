@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -69,21 +70,17 @@ class Estimator(Protocol):
     def needed(self, epsilon: float, *, delta: float, confidence: float) -> int | None:
         """The fewest draws of each world that can show more than ``epsilon``; None above 2^50."""
         check_epsilon(epsilon)
-        low, high = FEWEST_SAMPLES - 1, FEWEST_SAMPLES
-        while not self._shows(epsilon, high, delta, confidence):
-            low, high = high, 2 * high
-            if high > _MOST_SAMPLES:
-                return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._shows(epsilon, middle, delta, confidence):
-                high = middle
-            else:
-                low = middle
-        return high
 
-    def _shows(self, epsilon: float, samples: int, delta: float, confidence: float) -> bool:
-        return exceeds(self.largest(samples, delta=delta, confidence=confidence), epsilon)
+        def shows(samples: int) -> bool:
+            return exceeds(self.largest(samples, delta=delta, confidence=confidence), epsilon)
+
+        enough = FEWEST_SAMPLES
+        while not shows(enough):
+            enough *= 2
+            if enough > _MOST_SAMPLES:
+                return None
+        fewest = max(FEWEST_SAMPLES, enough // 2)
+        return bisect.bisect_left(range(enough), True, lo=fewest, key=shows)
 
 
 def check_samples(samples: int) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta, check_epsilon
+from fedrec_auditor.accountants.statements.bound import Bound, check_delta, check_epsilon
 from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.auditor.exact.probability_table import ROUNDING, ProbabilityTable
+from fedrec_auditor.auditor.exact.probability_table import ROUNDING, ProbabilityTable, exact_bound
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve, WorstCase
 
 # An epsilon above which a curve is taken to have no end.
@@ -47,12 +47,8 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
         return _at_delta(mechanism, scope, delta)
     worst_case = mechanism.worst_case()
     if worst_case is None:
-        return Bound(
-            epsilon=math.inf,
-            side=Side.LOWER,
-            scope=scope,
-            source="exact log-ratio: the log-ratio of the outputs has no bound",
-        )
+        source = "exact log-ratio: the log-ratio of the outputs has no bound"
+        return exact_bound(math.inf, scope, 0.0, source)
     return _table(mechanism, worst_case).lower_bound(scope, 0.0)
 
 
@@ -79,13 +75,8 @@ def _at_delta(mechanism: Mechanism, scope: Scope, delta: float) -> Bound:
         known = mechanism.worst_case()
         # A mechanism with finitely many outputs, too, has a witness.
         if known is None or not known.exhaustive or known.copies > 1:
-            return Bound(
-                epsilon=_on_curve(mechanism, delta),
-                delta=delta,
-                side=Side.LOWER,
-                scope=scope,
-                source="exact hockey-stick divergence: the mechanism's own curve",
-            )
+            source = "exact hockey-stick divergence: the mechanism's own curve"
+            return exact_bound(_on_curve(mechanism, delta), scope, delta, source)
     return _table(mechanism, _exhaustive(mechanism)).lower_bound(scope, delta)
 
 

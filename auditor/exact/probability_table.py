@@ -95,7 +95,7 @@ class ProbabilityTable:
             note=note,
         )
         epsilon = max(0.0, float(ratios[output])) * self.copies
-        return _bound(epsilon, scope, 0.0, "exact log-ratio", witness)
+        return exact_bound(epsilon, scope, 0.0, "exact log-ratio", witness)
 
     def _at_delta(self, scope: Scope, delta: float) -> Bound:
         source = "exact hockey-stick divergence"
@@ -103,7 +103,7 @@ class ProbabilityTable:
             least = max(
                 epsilon_below(((loss_pair(pair), self.copies),), delta) for pair in self._pairs()
             )
-            return _bound(least, scope, delta, f"{source}: {self.copies} copies from below")
+            return exact_bound(least, scope, delta, f"{source}: {self.copies} copies from below")
         found, all_tried = together(self._pairs(), self.copies, self.groups)
         if not all_tried:
             source += f": {self.copies} copies from below, as not all pairs of inputs are tried"
@@ -124,7 +124,7 @@ class ProbabilityTable:
                     copies=self.copies,
                     note=self._note(pair.exchanged),
                 )
-        return _bound(epsilon, scope, delta, source, witness)
+        return exact_bound(epsilon, scope, delta, source, witness)
 
     def _note(self, exchanged: int) -> str:
         if self.copies == 1:
@@ -133,9 +133,10 @@ class ProbabilityTable:
         return f"probabilities of all copies together{swapped}"
 
 
-def _bound(
+def exact_bound(
     epsilon: float, scope: Scope, delta: float, source: str, witness: Witness | None = None
 ) -> Bound:
+    """A calculated lower bound, which holds with certainty."""
     return Bound(
         epsilon=epsilon,
         delta=delta,

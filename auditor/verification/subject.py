@@ -68,6 +68,15 @@ class Subject:
         """
         return checked_outputs(self.answer(value, rng, size), size, f"the input {value!r}")
 
+    def draws(
+        self, inputs: Sequence[Any], seeds: Sequence[np.random.SeedSequence], size: int
+    ) -> list[NDArray[Any]]:
+        """``size`` outputs for each of ``inputs``, drawn from a seed of its own."""
+        return [
+            self.draw(value, np.random.default_rng(seed), size)
+            for value, seed in zip(inputs, seeds, strict=True)
+        ]
+
     def shapes(self) -> Subject:
         """The same randomizer, of whose outputs only the shape is shown, as a word.
 

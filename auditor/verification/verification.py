@@ -18,6 +18,17 @@ ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 """What a verification speaks of: one output, any pair of inputs."""
 
 
+def ldp_claim(epsilon: float, delta: float) -> Claim:
+    """The claim that a randomizer is (epsilon, delta)-LDP; InputError for a number that is none."""
+    return Claim(
+        epsilon=epsilon,
+        delta=delta,
+        scope=ONE_REPORT,
+        statement="One output is private for every pair of inputs.",
+        source="what was asked",
+    )
+
+
 class Status(StrEnum):
     """How a further check ended."""
 
@@ -70,26 +81,18 @@ class Verification:
     def of(
         cls,
         bound: Bound,
+        claim: Claim,
         *,
-        epsilon: float,
-        delta: float,
         needed: int | None = None,
         checks: tuple[Check, ...] = (),
     ) -> Verification:
-        """Judge the claim by a lower bound, which is an upper one too where it is tight."""
-        claim = Claim(
-            epsilon=epsilon,
-            delta=delta,
-            scope=ONE_REPORT,
-            statement="One output is private for every pair of inputs.",
-            source="what was asked",
-        )
+        """Judge ``claim`` by a lower bound, which is an upper one too where it is tight."""
         proof = replace(bound, side=Side.UPPER, tight=False) if bound.tight else None
         judgement = judge(claim, scope=ONE_REPORT, accounted=proof, measured=bound)
         return cls(
             verdict=judgement.verdict,
-            epsilon=epsilon,
-            delta=delta,
+            epsilon=claim.epsilon,
+            delta=claim.delta,
             epsilon_lower=bound.epsilon,
             exact=bound.samples is None,
             confidence=bound.confidence,

@@ -28,7 +28,13 @@ from fedrec_auditor.auditor.verification.exact.search import exact_search
 from fedrec_auditor.auditor.verification.exact.space import Space
 from fedrec_auditor.auditor.verification.pair import pair_from
 from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import ONE_REPORT, Check, Status, Verification
+from fedrec_auditor.auditor.verification.verification import (
+    ONE_REPORT,
+    Check,
+    Status,
+    Verification,
+    ldp_claim,
+)
 from fedrec_auditor.auditor.worlds import UnevenOutputs
 
 if TYPE_CHECKING:
@@ -78,7 +84,7 @@ def verify_ldp(
     gives something else than ``size`` numbers or words.
     """
     _check(mechanism, epsilon, delta, samples, confidence, seed)
-    subject = Subject.of(mechanism)
+    claim, subject = ldp_claim(epsilon, delta), Subject.of(mechanism)
     draws = samples or (SIZED_SAMPLES if subject.sized else SINGLE_SAMPLES)
     search, measuring, look, fit = np.random.SeedSequence(seed).spawn(4)
 
@@ -103,13 +109,6 @@ def verify_ldp(
                 law, scope=ONE_REPORT, epsilon=epsilon, delta=delta, inputs=given, seed=search
             )
     if bound is None:
-        claim = Claim(
-            epsilon=epsilon,
-            delta=delta,
-            scope=ONE_REPORT,
-            statement="(epsilon, delta)-LDP",
-            source="whoever asks",
-        )
         bound = _measured(
             subject, chosen, claim, samples=draws, confidence=confidence, seed=measuring
         )
@@ -124,8 +123,7 @@ def verify_ldp(
     )
     return Verification.of(
         bound,
-        epsilon=epsilon,
-        delta=delta,
+        claim,
         needed=JointBinomial().needed(epsilon, delta=delta, confidence=confidence)
         if too_few
         else None,

@@ -68,7 +68,9 @@ def _headline(found: Verification, *, failures: int) -> str:
 
 
 def _evidence(found: Verification) -> Iterator[tuple[str, str]]:
-    yield "bound", f"epsilon is {_least(found)}{_share(found)}"
+    least = found.epsilon_lower
+    size = "infinite" if math.isinf(least) else f"at least {least:.6g}"
+    yield "bound", f"epsilon is {size}{_share(found)}"
     if found.exact:
         yield "how", f"exactly: {found.method}"
     else:
@@ -101,12 +103,6 @@ def _too_small(found: Verification, command: str) -> str:
     if found.needed is None:
         return f"{most}; no sample of up to 10^12 draws can: state its probabilities (log_prob)"
     return f"{most}; draw at least {found.needed:,} per input: {command}{found.needed}"
-
-
-def _least(found: Verification) -> str:
-    if math.isinf(found.epsilon_lower):
-        return "infinite"
-    return f"at least {found.epsilon_lower:.6g}"
 
 
 def _share(found: Verification) -> str:

@@ -7,17 +7,14 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
+from fedrec_auditor.accountants.losses.gaussian import gaussian_mu
 from fedrec_auditor.targets.mechanisms.parts.additive import (
     Normal,
     check_mu,
     check_positive,
     check_range,
-    gaussian_divergence,
-    gaussian_mu,
 )
 from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry
-
-__all__ = ["Gaussian", "gaussian_divergence", "gaussian_mu"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
 from fedrec_auditor.targets.mechanisms.base import Domain
 from fedrec_auditor.targets.mechanisms.parts.additive import (
     check_count,
     check_mu,
     check_positive,
-    gaussian_divergence,
 )
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.accountants.losses.gaussian import gaussian_mu
 from fedrec_auditor.targets.mechanisms.base import Domain
 from fedrec_auditor.targets.mechanisms.parts.additive import (
     Normal,
@@ -16,7 +17,6 @@ from fedrec_auditor.targets.mechanisms.parts.additive import (
     check_mu,
     check_positive,
     clip_norm,
-    gaussian_mu,
 )
 
 

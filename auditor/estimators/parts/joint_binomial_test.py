@@ -10,12 +10,6 @@ from scipy import special, stats
 
 from fedrec_auditor.auditor.estimators.parts.binomial_limits import clopper_pearson_lower
 
-LARGEST_PILOT = 200_000
-"""Most outputs kept of each input to choose a rule."""
-_SMALLEST_PILOT = 2_000
-_SHARE = 10
-MOST_SAMPLES = 10**12
-"""More draws an input than this are not asked for."""
 # Share of the error that pays for outputs which delta permits to tell all.
 _REVEALED = 0.1
 

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.estimators.parts.logistic_regression import fitted
-from fedrec_auditor.auditor.estimators.parts.statistics import (
-    Number,
-    as_floats,
-    plain_name,
-    show_interval,
-)
+from fedrec_auditor.auditor.estimators.parts.statistics import Number, plain_name
 
 Matrix = NDArray[np.float64]
 # What learning may cost: outputs of each input, entries of an output.
@@ -28,30 +21,7 @@ _ALONE = 8
 _REACH = 1e6
 
 
-@dataclass(frozen=True, slots=True)
-class LearnedScore:
-    """A learned function of the entries that tell the worlds apart best, larger for the first."""
-
-    name: str
-    entries: NDArray[np.intp]
-    middle: NDArray[np.float64]
-    spread: NDArray[np.float64]
-    compute: Callable[[Matrix], Matrix] = field(repr=False)
-    cuts: ClassVar[None] = None
-
-    def of(self, outputs: NDArray[np.float64]) -> Matrix:
-        """Outputs (n, *shape) to scores (n,)."""
-        flat = as_floats(outputs)[:, self.entries]
-        return self.compute(_standard(flat, self.middle, self.spread))
-
-    def words(self, low: float, high: float) -> str:
-        """An interval, in words."""
-        return show_interval(self.name, low, high)
-
-
-def learned_scores(
-    first: Matrix, second: Matrix, shape: tuple[int, ...]
-) -> Iterator[Number | LearnedScore]:
+def learned_scores(first: Matrix, second: Matrix, shape: tuple[int, ...]) -> Iterator[Number]:
     """Statistics for outputs (n, d) of two worlds, cheap ones before a trained classifier.
 
     The entries that differ most, alone and summed with the sign of their difference; a logistic
@@ -66,6 +36,12 @@ def learned_scores(
     spread = np.where(spread > 0, spread, np.maximum(np.ptp(both, axis=0), 1e-300))
     spread = np.exp2(np.rint(np.log2(spread)))  # entries of one spread keep one, and bits stay few
     a, b = _standard(first, middle, spread), _standard(second, middle, spread)
+
+    def score(name: str, entries: NDArray[np.intp], compute: Callable[[Matrix], Matrix]) -> Number:
+        """A function of some entries, standardized, larger for the first world."""
+        center, scale = middle[entries], spread[entries]
+        return Number(name, lambda flat: compute(_standard(flat[:, entries], center, scale)))
+
     shift = a.mean(axis=0) - b.mean(axis=0)
     squares = (a * a).mean(axis=0) - (b * b).mean(axis=0)
     squares /= np.maximum(np.concatenate([a * a, b * b]).std(axis=0), 1e-9)
@@ -78,28 +54,16 @@ def learned_scores(
     for count in sorted({2**i for i in range(1, 17) if 2**i < len(shift)} | {len(shift)}):
         chosen = np.sort(by_shift[:count])
         sign = np.sign(shift[chosen])
-        yield LearnedScore(
-            f"signed sum of {count} entries",
-            chosen,
-            middle[chosen],
-            spread[chosen],
-            partial(_weighted, weights=sign),
-        )
+        yield score(f"signed sum of {count} entries", chosen, partial(_weighted, weights=sign))
     chosen = np.sort(order[:_ENTRIES])
-    a, b, middle, spread = a[:, chosen], b[:, chosen], middle[chosen], spread[chosen]
+    a, b = a[:, chosen], b[:, chosen]
     features = _features(np.median(a, axis=0), np.median(b, axis=0))
     counts = np.repeat([1.0, 0.0], [len(a), len(b)])
     weights = fitted(features(np.concatenate([a, b])), counts, 1.0 - counts)
-    yield LearnedScore(
-        f"log-odds learnt on {len(chosen)} entries",
-        chosen,
-        middle,
-        spread,
-        lambda x: features(x) @ weights,
+    yield score(
+        f"log-odds learnt on {len(chosen)} entries", chosen, lambda x: features(x) @ weights
     )
-    yield LearnedScore(
-        f"gradient boosting on {len(chosen)} entries", chosen, middle, spread, _boosted(a, b)
-    )
+    yield score(f"gradient boosting on {len(chosen)} entries", chosen, _boosted(a, b))
 
 
 def _weighted(x: Matrix, weights: Matrix) -> Matrix:

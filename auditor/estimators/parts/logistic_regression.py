@@ -36,8 +36,3 @@ def fitted(features: Array, first: Array, second: Array) -> Array:
         if longest < _SETTLED:
             break
     return np.asarray(weights / scale)
-
-
-def likelihood(log_odds: Array, first: Array, second: Array) -> float:
-    """Log-likelihood of the counts under these log-odds (n,)."""
-    return float(first @ special.log_expit(log_odds) + second @ special.log_expit(-log_odds))

@@ -26,11 +26,9 @@ from fedrec_auditor.auditor.estimators.parts.rule_selection import (
     expected_at_a_glance,
 )
 from fedrec_auditor.auditor.estimators.parts.statistics import (
-    EntryOutcome,
     Outcome,
     as_floats,
     place_in_period,
-    plain_name,
     plain_numbers,
 )
 from fedrec_auditor.auditor.worlds import UnevenOutputs, Worlds
@@ -145,16 +143,10 @@ class SelectionSplit:
 
     def _names(self, sample: NDArray[Any]) -> list[Statistic]:
         """Which string it is, or which strings; and which string one entry of it is."""
-        flat = sample.reshape(len(sample), -1)
-        found: list[Statistic] = []
-        whole = Outcome.seen(sample, len(sample))
-        if whole is not None:
-            found.append(whole)
-        for entry in range(min(flat.shape[1], _ALL) if flat.shape[1] > 1 else 0):
-            outcome = Outcome.seen(flat[:, entry], len(sample))
-            if outcome is not None:
-                found.append(EntryOutcome(plain_name(entry, self.shape), entry, outcome))
-        return found
+        width = sample[0].size
+        entries = [None, *range(min(width, _ALL) if width > 1 else 0)]
+        seen = [Outcome.seen(sample, len(sample), entry) for entry in entries]
+        return [outcome for outcome in seen if outcome is not None]
 
     def _pairs(self, statistics: list[Statistic], budget: SampleBudget) -> list[tuple[int, int]]:
         """The pairs that look best at a glance, on one set of cuts for all worlds."""

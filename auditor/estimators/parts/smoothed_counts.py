@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from fedrec_auditor.auditor.estimators.parts.logistic_regression import fitted, likelihood
+from fedrec_auditor.auditor.estimators.parts.logistic_regression import fitted
 
 Array = NDArray[np.float64]
 # A tail whose counts are so many deviations off refutes the law.
@@ -33,7 +33,8 @@ def smoothed(first: Array, second: Array, middles: Array) -> tuple[Array, Array]
     for columns in ([0, 2], [0, 1], [0, 1, 2], [0, 1, 3], [0, 1, 2, 3]):
         weights = fitted(x[kept][:, columns], first[kept], second[kept])
         odds = x[:, columns] @ weights
-        merit = likelihood(odds[kept], first[kept], second[kept])
+        log_first, log_second = special.log_expit(odds[kept]), special.log_expit(-odds[kept])
+        merit = float(first[kept] @ log_first + second[kept] @ log_second)
         merit -= len(columns) * np.log(total) / 2
         if merit > best:
             best, log_odds = merit, odds

@@ -63,7 +63,7 @@ def plain_name(entry: int, shape: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Which of the outcomes seen in a sample an output is; -1 for any other.
+    """Which of the outcomes seen in a sample an output, or one ``entry`` of it, is; -1 for others.
 
     ``marks`` holds for each entry of an output what tells its values apart: the values themselves,
     sorted, or for floats cuts between them, so that an error of rounding makes no other outcome.
@@ -75,11 +75,13 @@ class Outcome:
     weights: NDArray[np.uint64]
     keys: NDArray[np.uint64]
     shown: tuple[str, ...]
+    entry: int | None = None
+    name: str = "output"
 
     @classmethod
-    def seen(cls, outputs: Values, most: int) -> Outcome | None:
+    def seen(cls, outputs: Values, most: int, entry: int | None = None) -> Outcome | None:
         """The outcomes among ``outputs``; None if there are more than ``most``."""
-        flat = outputs.reshape(len(outputs), -1)
+        flat = _columns(outputs, entry)
         found = []
         for column in flat.T:
             values = np.unique(column)
@@ -95,8 +97,9 @@ class Outcome:
         keys, where = np.unique(_keys(flat, marks, weights), return_index=True)
         if len(keys) > most:
             return None
-        rows = flat[where] if outputs.ndim > 1 else flat[where, 0]
-        return cls(marks, weights, keys, tuple(str(row.tolist()) for row in rows))
+        rows = flat[where] if outputs.ndim > 1 and entry is None else flat[where, 0]
+        name = "output" if entry is None else plain_name(entry, outputs.shape[1:])
+        return cls(marks, weights, keys, tuple(str(row.tolist()) for row in rows), entry, name)
 
     @property
     def cuts(self) -> NDArray[np.float64]:
@@ -105,7 +108,7 @@ class Outcome:
 
     def of(self, outputs: Values) -> Values:
         """Outputs (n, *shape) to positions (n,) among the outcomes seen."""
-        flat = outputs.reshape(len(outputs), -1)
+        flat = _columns(outputs, self.entry)
         if len(self.marks) == 1 and self.marks[0].dtype == flat.dtype and len(self.keys) <= _FEW:
             return self._one_of_few(flat[:, 0])
         if self.marks[0].dtype.kind in "US":
@@ -132,29 +135,13 @@ class Outcome:
         start = 0 if np.isinf(low) else max(0, math.ceil(low))
         names = self.shown[start : None if np.isinf(high) else max(0, math.ceil(high))]
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        return f"output in {{{', '.join(names[:5])}{more}}}"
+        return f"{self.name} in {{{', '.join(names[:5])}{more}}}"
 
 
-@dataclass(frozen=True, slots=True)
-class EntryOutcome:
-    """Which of the values seen in a sample one entry of an output is."""
-
-    name: str
-    entry: int
-    outcome: Outcome
-
-    @property
-    def cuts(self) -> NDArray[np.float64]:
-        """See ``Outcome``."""
-        return self.outcome.cuts
-
-    def of(self, outputs: Values) -> Values:
-        """Outputs (n, *shape) to positions (n,) among the values seen."""
-        return self.outcome.of(outputs.reshape(len(outputs), -1)[:, self.entry])
-
-    def words(self, low: float, high: float) -> str:
-        """The values with positions in an interval, by name."""
-        return self.name + self.outcome.words(low, high).removeprefix("output")
+def _columns(outputs: Values, entry: int | None) -> Values:
+    """Outputs (n, *shape) as (n, entries), or as (n, 1) where only one entry counts."""
+    flat = outputs.reshape(len(outputs), -1)
+    return flat if entry is None else flat[:, entry : entry + 1]
 
 
 def _keys(

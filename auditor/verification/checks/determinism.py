@@ -26,9 +26,8 @@ NAME = "determinism"
 def determinism(
     subject: Subject,
     inputs: list[Any],
+    claim: ClaimUnderTest,
     *,
-    epsilon: float,
-    delta: float,
     draws: int,
     seed: np.random.SeedSequence,
 ) -> Check:
@@ -44,12 +43,9 @@ def determinism(
     ``draws`` is n. A randomizer that does not repeat itself under one seed has a source of its
     own: no fault.
     """
+    one_seed, other_seed = seed.spawn(len(inputs)), seed.spawn(len(inputs))
     first, again, other = (
-        [
-            subject.draw(value, np.random.default_rng(child), draws)
-            for value, child in zip(inputs, seeds, strict=True)
-        ]
-        for seeds in _seeds(seed, len(inputs))
+        subject.draws(inputs, seeds, draws) for seeds in (one_seed, one_seed, other_seed)
     )
     constant: list[int] = []
     for place, (one, two) in enumerate(zip(first, other, strict=True)):
@@ -65,7 +61,7 @@ def determinism(
                     "Draw from the generator that is passed in, and keep no answers.",
                 )
     if constant:
-        return _constant(inputs, first, other, constant, epsilon, delta)
+        return _constant(inputs, first, other, constant, claim.shared(len(inputs) ** 2))
     if all(np.array_equal(one, two) for one, two in zip(first, again, strict=True)):
         return passed(NAME, "Another seed gives other outputs; the same seed, the same ones.")
     return passed(
@@ -73,13 +69,6 @@ def determinism(
         "Another seed gives other outputs, and so does the same one: it draws from a source of its "
         "own, so the seed does not reproduce it.",
     )
-
-
-def _seeds(
-    seed: np.random.SeedSequence, inputs: int
-) -> tuple[list[np.random.SeedSequence], list[np.random.SeedSequence], list[Any]]:
-    one, two = seed.spawn(inputs), seed.spawn(inputs)
-    return one, one, two
 
 
 def _log_chance(rows: NDArray[Any]) -> float:
@@ -97,11 +86,9 @@ def _constant(
     first: list[NDArray[Any]],
     other: list[NDArray[Any]],
     constant: list[int],
-    epsilon: float,
-    delta: float,
+    claim: ClaimUnderTest,
 ) -> Check:
     """Decide on inputs whose outputs never varied: ``first`` chose the event, ``other`` counts."""
-    claim = ClaimUnderTest(epsilon=epsilon, delta=delta, tests=len(inputs) ** 2)
     draws = len(first[0])
     for a in constant:
         for b in range(len(inputs)):

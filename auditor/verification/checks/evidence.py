@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,11 @@ class ClaimUnderTest:
 
     epsilon: float
     delta: float
-    tests: int
+    tests: int = 1
+
+    def shared(self, tests: int) -> ClaimUnderTest:
+        """The same claim, held against so many tests together."""
+        return replace(self, tests=tests)
 
     @property
     def alpha(self) -> float:

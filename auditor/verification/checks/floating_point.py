@@ -40,9 +40,8 @@ def floating_point(
     subject: Subject,
     draws: Sequence[NDArray[Any]],
     inputs: list[Any],
+    claim: ClaimUnderTest,
     *,
-    epsilon: float,
-    delta: float,
     seed: np.random.SeedSequence,
 ) -> Check:
     """No output in floating point tells by its low-order bits what it cannot have come from.
@@ -71,7 +70,7 @@ def floating_point(
     shape = batch.shape[2:]
     size = max(least, numbers // max(1, math.prod(shape)))
     pairs = [p for c in itertools.combinations(range(len(inputs)), 2) for p in (c, c[::-1])]
-    claim = ClaimUnderTest(epsilon=epsilon, delta=delta, tests=len(pairs) + most)
+    claim = claim.shared(len(pairs) + most)
     rng = np.random.default_rng(seed)
     sampler = OneUniform.recognise(subject, inputs, shape, rng)
     shares = []
@@ -118,7 +117,7 @@ def floating_point(
             suspected = suspected or (
                 f"{hits} of {held} outputs for {words(inputs[a])} have low-order bits never seen "
                 f"under {words(inputs[b])}, such as {_hex(shown)}; so few draws cannot refute a "
-                f"claim of {epsilon:g} by that. {_REMEDY}"
+                f"claim of {claim.epsilon:g} by that. {_REMEDY}"
             )
     if suspected:
         return not_run(NAME, suspected)

@@ -56,7 +56,8 @@ class OneUniform:
         """
         number = _BATCH // math.prod(shape) if math.prod(shape) <= _ENTRIES else 0
         uniforms = np.sort(rng.integers(1, 1 << BITS, (number, *shape)), axis=0)
-        order = rng.permuted(np.broadcast_to(_column(number, shape), uniforms.shape), axis=0)
+        rows = np.arange(number).reshape(number, *(1,) * len(shape))
+        order = rng.permuted(np.broadcast_to(rows, uniforms.shape), axis=0)
         directions = set()
         for value in inputs if number else ():
             outputs, words = _run(subject, value, uniforms)
@@ -114,10 +115,6 @@ class OneUniform:
     def _ordered(self, value: Any, uniforms: Uniforms) -> NDArray[np.float64]:
         made = self.outputs(value, uniforms)
         return made if self.rises else -made
-
-
-def _column(number: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    return np.arange(number).reshape(number, *(1,) * len(shape))
 
 
 def _run(

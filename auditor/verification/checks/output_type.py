@@ -27,12 +27,7 @@ _DEPTH = 4
 
 
 def output_type(
-    subject: Subject,
-    inputs: list[Any],
-    *,
-    epsilon: float,
-    delta: float,
-    seed: np.random.SeedSequence,
+    subject: Subject, inputs: list[Any], claim: ClaimUnderTest, *, seed: np.random.SeedSequence
 ) -> Check:
     """Type, dtype, shape, keys and attributes of the raw answers do not depend on the input.
 
@@ -70,13 +65,13 @@ def output_type(
         f"{hits} of {_COUNTED} answers for the input {words(probes[a])}, and in {misses} for "
         f"{words(probes[b])}, where it is mostly {usual}"
     )
-    if ClaimUnderTest(epsilon=epsilon, delta=delta, tests=1).refuted(
-        hits, _COUNTED, misses, _COUNTED
-    ):
+    if claim.refuted(hits, _COUNTED, misses, _COUNTED):
         return failed(NAME, f"{evidence}. Return the noisy numbers alone, in one form.")
     if misses:
-        return passed(NAME, f"{evidence}, as a claim of {epsilon:g} allows.")
-    return not_run(NAME, f"{evidence}: too few to tell whether a claim of {epsilon:g} allows it.")
+        return passed(NAME, f"{evidence}, as a claim of {claim.epsilon:g} allows.")
+    return not_run(
+        NAME, f"{evidence}: too few to tell whether a claim of {claim.epsilon:g} allows it."
+    )
 
 
 def _alike(inputs: list[Any]) -> list[Any]:

@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.verification.checks import (
     shared_noise,
     support,
 )
-from fedrec_auditor.auditor.verification.checks.evidence import not_run
+from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest, not_run
 from fedrec_auditor.auditor.verification.exact.law import Law
 from fedrec_auditor.auditor.verification.subject import Subject
 from fedrec_auditor.auditor.verification.verification import Check
@@ -65,48 +65,33 @@ def run_checks(
             raise InputError("Expected independent outputs, but those of one call share noise.")
         most = _NUMBERS // entries() if subject.sized else min(_CALLS, _NUMBERS // entries())
         size = max(128, most // len(tried))
-        children = one.spawn(len(tried))
-        return [
-            subject.draw(value, np.random.default_rng(child), size)
-            for value, child in zip(tried, children, strict=True)
-        ]
+        return subject.draws(tried, one.spawn(len(tried)), size)
 
     repeated = _REPEATED if subject.sized else _REPEATED // 4
     law = None if mechanism is None else Law.of(mechanism)
-    claim = {"epsilon": epsilon, "delta": delta}
-    checks: tuple[tuple[str, Callable[[], Check]], ...] = (
-        (
-            determinism.NAME,
-            lambda: determinism.determinism(
-                subject,
-                tried,
-                draws=max(64, min(repeated, _NUMBERS // entries() // 4)),
-                seed=two,
-                **claim,
-            ),
+    claim = ClaimUnderTest(epsilon=epsilon, delta=delta)
+    checks: dict[str, Callable[[], Check]] = {
+        determinism.NAME: lambda: determinism.determinism(
+            subject,
+            tried,
+            claim,
+            draws=max(64, min(repeated, _NUMBERS // entries() // 4)),
+            seed=two,
         ),
-        (
-            shared_noise.NAME,
-            lambda: (
-                shared() or shared_noise.shared_noise(drawn(), tried, sized=subject.sized, **claim)
-            ),
+        shared_noise.NAME: lambda: (
+            shared() or shared_noise.shared_noise(drawn(), tried, claim, sized=subject.sized)
         ),
-        (support.NAME, lambda: support.support(drawn(), tried, law=law, **claim)),
-        (
-            output_type.NAME,
-            lambda: output_type.output_type(subject, tried, seed=four, **claim),
+        support.NAME: lambda: support.support(drawn(), tried, claim, law),
+        output_type.NAME: lambda: output_type.output_type(subject, tried, claim, seed=four),
+        clipping.NAME: lambda: clipping.clipping(subject, tried, seed=six),
+        floating_point.NAME: lambda: floating_point.floating_point(
+            subject, drawn(), tried, claim, seed=five
         ),
-        (clipping.NAME, lambda: clipping.clipping(subject, tried, seed=six)),
-        (
-            floating_point.NAME,
-            lambda: floating_point.floating_point(subject, drawn(), tried, seed=five, **claim),
-        ),
-    )
-    return tuple(_guarded(name, check) for name, check in checks)
-
-
-def _guarded(name: str, check: Callable[[], Check]) -> Check:
-    try:
-        return check()
-    except InputError as error:
-        return not_run(name, str(error))
+    }
+    found = []
+    for name, check in checks.items():
+        try:
+            found.append(check())
+        except InputError as error:
+            found.append(not_run(name, str(error)))
+    return tuple(found)

@@ -52,7 +52,7 @@ def shared_in_call(
 
 
 def shared_noise(
-    draws: Sequence[NDArray[Any]], inputs: list[Any], *, epsilon: float, delta: float, sized: bool
+    draws: Sequence[NDArray[Any]], inputs: list[Any], claim: ClaimUnderTest, *, sized: bool
 ) -> Check:
     """The entries of one output do not share their noise.
 
@@ -67,11 +67,7 @@ def shared_noise(
         if sized:
             return passed(NAME, "Outputs of one call are no more alike than those of many.")
         return not_run(NAME, "One number or word a call: there is nothing to share noise with.")
-    return _among_entries(
-        batch,
-        inputs,
-        ClaimUnderTest(epsilon=epsilon, delta=delta, tests=2 * math.comb(len(inputs), 2)),
-    )
+    return _among_entries(batch, inputs, claim.shared(2 * math.comb(len(inputs), 2)))
 
 
 def _repeats(calls: NDArray[Any], alpha: float) -> bool:

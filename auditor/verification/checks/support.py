@@ -18,8 +18,7 @@ from fedrec_auditor.auditor.verification.checks.evidence import (
     stacked,
     words,
 )
-from fedrec_auditor.auditor.verification.exact.law import Law
-from fedrec_auditor.auditor.verification.exact.rounding import unlost
+from fedrec_auditor.auditor.verification.exact.law import Law, unlost
 from fedrec_auditor.auditor.verification.verification import Check
 
 NAME = "support"
@@ -33,9 +32,7 @@ _ASKED = 4096
 def support(
     draws: Sequence[NDArray[Any]],
     inputs: list[Any],
-    *,
-    epsilon: float,
-    delta: float,
+    claim: ClaimUnderTest,
     law: Law | None = None,
 ) -> Check:
     """No output that is possible under one input is impossible under another, beyond delta.
@@ -48,16 +45,16 @@ def support(
     lets pass. All events share one ``FALSE_ALARM``.
     """
     if law is not None:
-        return _by_law(draws, inputs, epsilon, delta, law)
+        return _by_law(draws, inputs, claim, law)
     pairs = list(itertools.permutations(range(len(inputs)), 2))
-    claim = ClaimUnderTest(epsilon=epsilon, delta=delta, tests=3 * len(pairs))
+    claim = claim.shared(3 * len(pairs))
     batch = stacked(draws)
     half = batch.shape[1] // 2
-    if epsilon > claim.reach(half):
+    if claim.epsilon > claim.reach(half):
         return not_run(
             NAME,
             f"{2 * half} draws cannot tell an impossible output from one that a claim of "
-            f"{epsilon:g} allows to be rare.",
+            f"{claim.epsilon:g} allows to be rare.",
         )
     codes, outcomes = _codes(batch)
     train, test = codes[:, :half], codes[:, half:]
@@ -66,7 +63,7 @@ def support(
     for a, b in pairs:
         unseen = counts[b] == 0
         # Under a claim that holds, an output seen this often is sure to show under the other input.
-        often = counts[a] > 20.0 * math.exp(min(epsilon, 700.0))
+        often = counts[a] > 20.0 * math.exp(min(claim.epsilon, 700.0))
         for chosen in (unseen & often, unseen & (counts[a] > 0)):
             hits, misses = (int(chosen[test[i]].sum()) for i in (a, b))
             if misses == 0 and claim.refuted(hits, half, 0, half):
@@ -129,17 +126,17 @@ def _interval(low: NDArray[Any], high: NDArray[Any]) -> str:
 
 
 def _by_law(
-    draws: Sequence[NDArray[Any]], inputs: list[Any], epsilon: float, delta: float, law: Law
+    draws: Sequence[NDArray[Any]], inputs: list[Any], claim: ClaimUnderTest, law: Law
 ) -> Check:
     worst_case = law.worst_case
     if worst_case is not None:
         ask = law.log_prob if worst_case.part is None else worst_case.part.log_prob
         table = np.stack([ask(worst_case.outputs, value) for value in worst_case.inputs])
-        table = unlost(table, epsilon)
+        table = unlost(table, claim.epsilon)
         for a, b in itertools.permutations(range(len(table)), 2):
             only = np.isfinite(table[a]) & np.isneginf(table[b])
             reached = np.exp(table[a][only]).sum() if worst_case.exhaustive else float(only.any())
-            if reached > delta and (worst_case.exhaustive or delta == 0):
+            if reached > claim.delta and (worst_case.exhaustive or claim.delta == 0):
                 output = worst_case.name_output(worst_case.outputs[int(np.argmax(only))])
                 return failed(
                     NAME,
@@ -148,13 +145,13 @@ def _by_law(
                     f"{worst_case.name_input(worst_case.inputs[b])}. {_REMEDY}",
                 )
     pairs = list(itertools.permutations(range(len(inputs)), 2))
-    claim = ClaimUnderTest(epsilon=0.0, delta=delta, tests=len(pairs))
+    shared = claim.shared(len(pairs))
     for a, b in pairs:
         asked = np.asarray(draws[a])[:_ASKED]
         laws = np.stack([law.log_prob(asked, inputs[i]) for i in (a, b)])
-        own, other = laws if asked.ndim > 1 else unlost(laws, epsilon)
+        own, other = laws if asked.ndim > 1 else unlost(laws, claim.epsilon)
         only = np.isfinite(own) & np.isneginf(other)
-        if claim.impossible(int(only.sum()), len(only)):
+        if shared.impossible(int(only.sum()), len(only)):
             return failed(
                 NAME,
                 f"The input {words(inputs[a])} gave outputs such as "

@@ -14,9 +14,8 @@ from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable
 from fedrec_auditor.auditor.verification.exact.integral import AGREEMENT, edges_around, integrate
-from fedrec_auditor.auditor.verification.exact.law import Law
+from fedrec_auditor.auditor.verification.exact.law import Law, unlost
 from fedrec_auditor.auditor.verification.exact.outputs import Outputs, sums_to_one
-from fedrec_auditor.auditor.verification.exact.rounding import unlost
 from fedrec_auditor.auditor.verification.words import in_words
 
 _DRAWS, _FINE = 2048, 1025
@@ -61,10 +60,10 @@ class Divergence:
         if self.every is None and self.outputs.continuous:
             return self._integrated(a, b)
         outputs = self._discrete(a, b) if self.every is None else self.every
-        laws = np.stack([self.law.guess(outputs, value) for value in (a, b)])
+        laws = self.law.guesses(outputs, (a, b))
         if self.every is not None and not sums_to_one(laws):
             outputs = self._discrete(a, b)
-            laws = np.stack([self.law.guess(outputs, value) for value in (a, b)])
+            laws = self.law.guesses(outputs, (a, b))
         laws = np.where(np.isnan(laws).any(axis=0), -np.inf, laws)
         self._check_mass(np.exp(laws).sum(axis=1), a, b)
         if not self.outputs.shape:
@@ -79,15 +78,12 @@ class Divergence:
         fine = np.linspace(low - (high - low) / 2, high + (high - low) / 2, _FINE)
         edges = np.union1d(edges_around(drawn), fine)
         inputs = [float(v) for v in (a, b) if np.ndim(v) == 0 and np.isreal(v)]
-        cells = integrate(
-            lambda x: np.exp(np.stack([self.law.guess(x, value) for value in (a, b)])),
-            np.union1d(edges, inputs),
-        )
+        cells = integrate(lambda x: np.exp(self.law.guesses(x, (a, b))), np.union1d(edges, inputs))
         self._check_mass(cells.masses.sum(axis=1), a, b)
         with np.errstate(divide="ignore"):
             laws = np.log(np.maximum(cells.masses, 0.0))
         middles = cells.low / 2.0 + cells.high / 2.0
-        above = np.isfinite(np.stack([self.law.guess(middles, value) for value in (a, b)]))
+        above = np.isfinite(self.law.guesses(middles, (a, b)))
         laws = unlost(np.where(above, np.maximum(laws, _UNDERFLOW), laws), self.claim)
         # Masses off by a relative r: P(1 - r) - delta against Q(1 + r).
         r = 10.0 * AGREEMENT

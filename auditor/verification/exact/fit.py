@@ -14,10 +14,11 @@ from scipy import special, stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.estimators.parts.statistics import step_of
+from fedrec_auditor.auditor.verification.checks.evidence import failed, not_run, passed
 from fedrec_auditor.auditor.verification.exact.integral import edges_around, integrate
 from fedrec_auditor.auditor.verification.exact.law import Law
 from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import Check, Status
+from fedrec_auditor.auditor.verification.verification import Check
 from fedrec_auditor.auditor.verification.words import in_words
 
 NAME = "fit to the claimed law"
@@ -74,10 +75,7 @@ def check_fit(
     *seeds, coins = seed.spawn(len(chosen) + 1)
     entries = len(chosen) * subject.draw(chosen[0], np.random.default_rng(coins), 1).size
     size = max(_FEWEST, min(samples, _MOST_ENTRIES // max(1, entries)))
-    drawn = [
-        subject.draw(value, np.random.default_rng(child), size)
-        for value, child in zip(chosen, seeds, strict=True)
-    ]
+    drawn = subject.draws(chosen, seeds, size)
     try:
         own = [law.log_prob(outputs, value) for outputs, value in zip(drawn, chosen, strict=True)]
         parts = [
@@ -88,33 +86,26 @@ def check_fit(
         tests = [test for part in parts for test in part]
         tests += [_calibration(law, chosen, drawn, own, i, j, rng) for i, j in _pairs(len(chosen))]
     except (_Misfit, InputError) as misfit:
-        return Check(name=NAME, status=Status.FAILED, reason=str(misfit))
+        return failed(NAME, str(misfit))
     count = sum(len(test.count) for test in tests)
     if not count:
-        reason = "Expected at least 2 inputs for vectors of numbers, got one."
-        return Check(name=NAME, status=Status.NOT_RUN, reason=reason)
+        return not_run(NAME, "Expected at least 2 inputs for vectors of numbers, got one.")
     values = [test.p_values() for test in tests]
     worst = min(range(len(tests)), key=lambda i: values[i].min(initial=1.0))
     test, k = tests[worst], int(values[worst].argmin())
     least = float(values[worst][k])
     if least > LEVEL / count:
-        return Check(
-            name=NAME,
-            status=Status.PASSED,
-            reason=(
-                f"{count} exact tests on {len(chosen)} inputs, {len(drawn[0])} draws of each: the "
-                f"least p-value is {least:.2g}."
-            ),
+        return passed(
+            NAME,
+            f"{count} exact tests on {len(chosen)} inputs, {len(drawn[0])} draws of each: the "
+            f"least p-value is {least:.2g}.",
         )
     expected = (test.low[k] + test.high[k]) / 2.0 * test.trials[k]
-    return Check(
-        name=NAME,
-        status=Status.FAILED,
-        reason=(
-            f"{test.where}, {test.words(k)} came {test.count[k]} times in {test.trials[k]} draws, "
-            f"and the claimed law expects {expected:.6g} (p = {least:.1g}). The ratio of this law "
-            "says nothing about this sampler: mend one of them."
-        ),
+    return failed(
+        NAME,
+        f"{test.where}, {test.words(k)} came {test.count[k]} times in {test.trials[k]} draws, "
+        f"and the claimed law expects {expected:.6g} (p = {least:.1g}). The ratio of this law "
+        "says nothing about this sampler: mend one of them.",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.verification.exact.rounding import in_singles
 from fedrec_auditor.auditor.verification.subject import Subject
 from fedrec_auditor.auditor.verification.words import in_words
 from fedrec_auditor.targets.mechanisms.base import Domain, PrivacyCurve, WorstCase
@@ -19,6 +18,11 @@ from fedrec_auditor.targets.mechanisms.base import Domain, PrivacyCurve, WorstCa
 if TYPE_CHECKING:
     from fedrec_auditor.targets.mechanisms.base import Mechanism
 
+DEEPEST = 600.0
+"""A claim that leaves an output a log-probability below minus this cannot be refuted by "log 0"."""
+# Doubles keep nothing below e^-745 and few digits below e^-730.
+_NOTHING, _FEW_DIGITS = -746.0, -730.0
+_COARSE = 2.0**10
 # Entries of an input or output beyond which the adding up of copies is taken on trust.
 _LARGEST = 1 << 24
 
@@ -125,6 +129,24 @@ class Law:
             found = np.array([self._answer(output, value) for output in outputs])
         return np.where(np.isposinf(found), np.nan, found)
 
+    def guesses(self, outputs: NDArray[Any], inputs: Iterable[Any]) -> NDArray[np.float64]:
+        """``guess`` under each of ``inputs``: (inputs, n)."""
+        return np.stack([self.guess(outputs, value) for value in inputs])
+
+    @property
+    def named(self) -> WorstCase | None:
+        """The worst-case sets, where they are of whole inputs and outputs, and so name them."""
+        worst_case = self.worst_case
+        return None if worst_case is None or worst_case.part is not None else worst_case
+
+    def name_input(self, value: Any) -> str:
+        """An input in the mechanism's own words, if it has any."""
+        return self.named.name_input(value) if self.named else in_words(value)
+
+    def name_output(self, output: Any) -> str:
+        """An output in the mechanism's own words, if it has any."""
+        return self.named.name_output(output) if self.named else in_words(output)
+
     def check(self, value: Any) -> Any:
         """Return ``value`` if it is one input of the domain; InputError otherwise."""
         if self.domain is not None:
@@ -202,3 +224,25 @@ def _adds_up(
         if not np.allclose(whole, row[chosen].sum(axis=1), rtol=1e-9, atol=1e-9):
             return False
     return True
+
+
+def unlost(laws: NDArray[np.float64], claim: float) -> NDArray[np.float64]:
+    """``laws`` (inputs, outputs) without ratios that exist only since a probability underflowed.
+
+    A law computed as log(p) says log 0 where p is below the smallest double. So a log 0 (or what
+    few digits are left just above it) counts only where ``claim`` forbids so small a probability:
+    elsewhere it is raised until the claim allows it. Laws computed in logs reach below that and
+    keep all they say but log 0.
+    """
+    high = laws.max(axis=0)
+    doubtful = np.isneginf(laws) | ((laws > _NOTHING) & (laws < _FEW_DIGITS))
+    lost = doubtful & (high - claim < -DEEPEST)
+    return np.where(lost, np.minimum(high, -DEEPEST), laws)
+
+
+def in_singles(laws: NDArray[np.float64]) -> bool:
+    """Whether log-probabilities were computed in single precision, by the bits that they have."""
+    finite = laws[np.isfinite(laws)]
+    with np.errstate(over="ignore"):
+        fit = np.array_equal(finite.astype(np.float32), finite)
+    return fit and not np.array_equal(np.rint(finite * _COARSE), finite * _COARSE)

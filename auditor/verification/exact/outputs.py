@@ -89,17 +89,16 @@ class Outputs:
         """
         if self.continuous:
             return None
-        worst_case = law.worst_case
-        told = worst_case is not None and worst_case.exhaustive and worst_case.part is None
+        worst_case = law.named
+        told = worst_case is not None and worst_case.exhaustive
         outputs = worst_case.outputs if worst_case is not None and told else self.box()
-        table = np.stack([law.guess(outputs, value) for value in inputs])
+        table = law.guesses(outputs, inputs)
         if not sums_to_one(table):
             return None
         possible = np.isfinite(table).any(axis=0)
-        if not self.symbols and not told:
-            beyond = self._beyond()
-            if any(np.isfinite(law.guess(beyond, value)).any() for value in inputs):
-                return None
+        further = not self.symbols and not told
+        if further and np.isfinite(law.guesses(self._beyond(), inputs)).any():
+            return None
         return outputs[possible]
 
     def around(self, drawn_a: NDArray[Any], drawn_b: NDArray[Any], a: Any, b: Any) -> NDArray[Any]:

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.losses.hockey_stick import log_ratio
 from fedrec_auditor.accountants.statements.bound import Witness
-from fedrec_auditor.auditor.verification.exact.law import Law
+from fedrec_auditor.auditor.verification.exact.law import DEEPEST, Law, in_singles, unlost
 from fedrec_auditor.auditor.verification.exact.outputs import Outputs, by_simplicity, sums_to_one
-from fedrec_auditor.auditor.verification.exact.rounding import DEEPEST, in_singles, unlost
-from fedrec_auditor.auditor.verification.words import in_words
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -63,7 +61,7 @@ class Ratio:
     def best(self, a: Any, b: Any, output: Any = None) -> Found:
         """The largest ratio of the pair, either way, over outputs drawn, beyond, and ``output``."""
         if self.every is not None:
-            laws = self._laws(self.every, a, b)
+            laws = self.law.guesses(self.every, (a, b))
             if sums_to_one(laws):
                 return self._largest(a, b, self.every, laws, None)
         draws = max(4, min(_DRAWS, _ENTRIES // max(1, math.prod(self.outputs.shape))))
@@ -74,11 +72,11 @@ class Ratio:
         more = [self.outputs.around(one, other, a, b)]
         if output is not None:
             more.append(np.asarray(output)[None])
-        if (worst_case := self.law.worst_case) is not None and worst_case.part is None:
-            more.append(worst_case.outputs)
+        if self.law.named is not None:
+            more.append(self.law.named.outputs)
         found = self._largest(a, b, drawn, laws, None)
         for outputs in more:
-            guess = self._largest(a, b, outputs, self._laws(outputs, a, b), typical)
+            guess = self._largest(a, b, outputs, self.law.guesses(outputs, (a, b)), typical)
             if guess.value > found.value:
                 found = guess
         return found
@@ -86,7 +84,7 @@ class Ratio:
     def at(self, a: Any, b: Any, output: Any) -> Found:
         """The ratio at this output, either way."""
         outputs = np.asarray(output)[None]
-        return self._largest(a, b, outputs, self._laws(outputs, a, b), None)
+        return self._largest(a, b, outputs, self.law.guesses(outputs, (a, b)), None)
 
     def climb(self, found: Found) -> Found:
         """Move entries of the output to where other outputs have them, while the ratio rises."""
@@ -104,13 +102,13 @@ class Ratio:
             entry = np.arange(size)
             tried[:, entry, entry] = rows
             outputs = tried.reshape(-1, *self.outputs.shape)
-            laws = self._laws(outputs, found.a, found.b)
+            laws = self.law.guesses(outputs, (found.a, found.b))
             gains = self._ratios(laws[0], laws[1], typical).reshape(len(rows), size)
             best = gains.argmax(axis=0)
             moved = np.where(gains.max(axis=0) > found.value, rows[best, entry], flat)
             outputs = np.concatenate([moved[None], tried[best, entry]])
             outputs = outputs.reshape(-1, *self.outputs.shape)
-            laws = self._laws(outputs, found.a, found.b)
+            laws = self.law.guesses(outputs, (found.a, found.b))
             better = self._largest(found.a, found.b, outputs, laws, typical)
             if not better.value > found.value:
                 break
@@ -121,7 +119,7 @@ class Ratio:
         """Whether the ratio of the pair goes on growing towards the least probable outputs."""
         one, other = (self.law.draw(value, 64, self.seed) for value in (found.a, found.b))
         far = self.outputs.around(one, other, found.a, found.b)
-        laws = self._laws(far, found.a, found.b)
+        laws = self.law.guesses(far, (found.a, found.b))
         depth = float(np.median(self.law.log_prob(one, found.a))) - laws.max(axis=0)
         ratios = np.abs(laws[0] - laws[1], where=np.isfinite(laws).all(axis=0), out=0.0 * depth)
         near, deep = (ratios[depth <= most].max(initial=0.0) for most in (DEEPEST / 4, DEEPEST))
@@ -129,24 +127,17 @@ class Ratio:
 
     def witness(self, found: Found, note: str = "") -> Witness:
         """What was found, in words; no integral shows that a vector nobody drew can come at all."""
-        worst_case = self.law.worst_case
         if self.every is None and self.outputs.apart(found.output):
             unseen = "no draw was as far out: if none can be, log_prob must say so"
             note = f"{note}; {unseen}" if note else unseen
-        named = worst_case is not None and worst_case.part is None
-        name_input = worst_case.name_input if worst_case is not None and named else in_words
-        name_output = worst_case.name_output if worst_case is not None and named else in_words
         return Witness(
-            input_a=name_input(found.a),
-            input_b=name_input(found.b),
-            output=name_output(found.output),
+            input_a=self.law.name_input(found.a),
+            input_b=self.law.name_input(found.b),
+            output=self.law.name_output(found.output),
             probability_a=_exp(found.log_a),
             probability_b=_exp(found.log_b),
             note=note,
         )
-
-    def _laws(self, outputs: NDArray[Any], a: Any, b: Any) -> NDArray[np.float64]:
-        return np.stack([self.law.guess(outputs, value) for value in (a, b)])
 
     def _ratios(
         self, one: NDArray[np.float64], other: NDArray[np.float64], typical: float | None

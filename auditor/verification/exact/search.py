@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
+from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.lower_bound import exact_lower_bound
-from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable
+from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable, exact_bound
 from fedrec_auditor.auditor.verification.exact.divergence import Divergence
-from fedrec_auditor.auditor.verification.exact.law import Law, identity
+from fedrec_auditor.auditor.verification.exact.law import Law, identity, in_singles, unlost
 from fedrec_auditor.auditor.verification.exact.outputs import WHOLE, Outputs
 from fedrec_auditor.auditor.verification.exact.ratio import Found, Ratio
-from fedrec_auditor.auditor.verification.exact.rounding import in_singles, unlost
 from fedrec_auditor.auditor.verification.exact.space import Space
 from fedrec_auditor.auditor.verification.exact.steering import simplest, worst
-from fedrec_auditor.auditor.verification.words import in_words
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -92,8 +90,8 @@ def _at_zero(game: Ratio, space: Space, scope: Scope, seed: int) -> Bound:
 
     best, law = Found(value=0.0), game.law
     pairs = _pairs(space)
-    if not space.given and law.worst_case is not None and law.worst_case.part is None:
-        pairs += itertools.combinations(law.worst_case.inputs[:16], 2)
+    if not space.given and law.named is not None:
+        pairs += itertools.combinations(law.named.inputs[:16], 2)
     for a, b in pairs:
         best = max(best, game.best(a, b), key=lambda found: found.value)
     size = max(space.size, math.prod(game.outputs.shape))
@@ -108,7 +106,7 @@ def _at_zero(game: Ratio, space: Space, scope: Scope, seed: int) -> Bound:
     if value > best.value:
         best = game.best(*example)
     if best.a is None:
-        return _bound(0.0, scope, 0.0, f"no ratio at all, {_how(game, space, examples)}")
+        return exact_bound(0.0, scope, 0.0, f"no ratio at all, {_how(game, space, examples)}")
     best = game.climb(best)
     source = f"the largest log-ratio found, {_how(game, space, examples)}"
     if law.unbounded and not space.given and game.grows(best):
@@ -125,7 +123,7 @@ def _at_zero(game: Ratio, space: Space, scope: Scope, seed: int) -> Bound:
         example = simplest(strategy, score, above=above, seed=seed, examples=examples)
         shown = best if example is None else _plainest(game, game.best(*example), above, seed)
         witness = game.witness(shown, note=_note(game, shown, best))
-    return _bound(best.value, scope, 0.0, source, witness)
+    return exact_bound(max(0.0, best.value), scope, 0.0, source, witness)
 
 
 def _at_delta(game: Divergence, space: Space, epsilon: float, seed: int) -> Bound:
@@ -173,14 +171,12 @@ def _exhaustive(
 ) -> Bound:
     """All inputs by all outputs; the witness is the first pair that breaks the claim, if any."""
     listed = space.listed or []
-    worst_case = law.worst_case
-    named = worst_case is not None and worst_case.part is None
-    name_input = worst_case.name_input if worst_case is not None and named else in_words
-    name_output = worst_case.name_output if worst_case is not None and named else in_words
 
     def bound(rows: list[int]) -> Bound:
         return ProbabilityTable(
-            laws[rows], lambda i: name_input(listed[rows[i]]), lambda j: name_output(every[j])
+            laws[rows],
+            lambda i: law.name_input(listed[rows[i]]),
+            lambda j: law.name_output(every[j]),
         ).lower_bound(scope, delta)
 
     found = bound(list(range(len(listed))))
@@ -214,15 +210,11 @@ def _first_pair(laws: NDArray[np.float64], limit: float) -> tuple[int, int] | No
 def _known(law: Law, scope: Scope, delta: float) -> Bound | None:
     """What the mechanism's own curve or worst-case sets say, so far as its law confirms them."""
     worst_case = law.worst_case
-    if (
-        delta > 0
-        and law.privacy_curve is None
-        and (worst_case is None or not worst_case.exhaustive)
-    ):
-        return None
-    if delta == 0 and worst_case is None:
-        return None
-    return exact_lower_bound(law.thing, scope, delta)
+    if delta > 0:
+        told = law.privacy_curve is not None or (worst_case is not None and worst_case.exhaustive)
+    else:
+        told = worst_case is not None
+    return exact_lower_bound(law.thing, scope, delta) if told else None
 
 
 def _larger(known: Bound | None, found: Bound) -> Bound:
@@ -283,16 +275,3 @@ def _note(game: Ratio, shown: Found, best: Found) -> str:
 def _how(game: Ratio | Divergence, space: Space, examples: int) -> str:
     outputs = f"all outputs{_BUT}" if game.every is not None else "drawn and far outputs"
     return f"{outputs}, inputs by Hypothesis ({examples} examples)"
-
-
-def _bound(
-    epsilon: float, scope: Scope, delta: float, source: str, witness: Witness | None = None
-) -> Bound:
-    return Bound(
-        epsilon=max(0.0, epsilon),
-        delta=delta,
-        side=Side.LOWER,
-        scope=scope,
-        source=source,
-        witness=witness,
-    )

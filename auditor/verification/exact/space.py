@@ -13,7 +13,6 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.verification.exact.law import Law, identity
 from fedrec_auditor.auditor.verification.exact.steering import worst
-from fedrec_auditor.auditor.verification.strategies import inputs_of, plain
 from fedrec_auditor.auditor.verification.words import in_words
 
 if TYPE_CHECKING:
@@ -88,10 +87,9 @@ class Space:
 
 def _some(law: Law, strategy: SearchStrategy[Any], seed: int, whole: bool) -> list[Any]:
     """Different inputs of a strategy, checked; of the ``whole`` domain, worst_case ones first."""
-    worst_case = law.worst_case
     seen: dict[Hashable, Any] = {}
-    if whole and worst_case is not None and worst_case.part is None:
-        seen = {identity(value): value for value in worst_case.inputs[:4]}
+    if whole and law.named is not None:
+        seen = {identity(value): value for value in law.named.inputs[:4]}
 
     def look(value: Any) -> float:
         seen.setdefault(identity(law.check(value)), value)
@@ -109,7 +107,7 @@ def _some(law: Law, strategy: SearchStrategy[Any], seed: int, whole: bool) -> li
 def _ends(domain: Domain) -> list[Any]:
     """The inputs of least and of greatest entries, as far as they are finite."""
     ends = [end for end in (domain.low, domain.high) if math.isfinite(end)]
-    return [np.full(domain.shape, end) if domain.shape else plain(end) for end in ends]
+    return [np.full(domain.shape, end) if domain.shape else _plain(end) for end in ends]
 
 
 def _spelled(value: Any) -> str:
@@ -123,7 +121,43 @@ def _enumerated(domain: Domain) -> list[Any] | None:
     size = math.prod(domain.shape)
     if domain.values is None or size > 32 or len(domain.values) ** size > _MOST_LISTED:
         return None
-    values = [plain(value) for value in domain.values]
+    values = [_plain(value) for value in domain.values]
     if not domain.shape:
         return values
     return [np.array(v).reshape(domain.shape) for v in itertools.product(values, repeat=size)]
+
+
+def inputs_of(domain: Domain) -> SearchStrategy[Any]:
+    """Every input of ``domain``, biased to its ends, and shrinking towards the simplest.
+
+    Numbers for a domain without shape, float64 arrays of its shape otherwise: constant ones,
+    ones with few entries that differ, and any. Finite, however far the domain reaches.
+    """
+    from hypothesis import strategies as st
+    from hypothesis.extra import numpy as hnp
+
+    entries = _entries(domain)
+    if not domain.shape:
+        return entries
+    constant = entries.map(lambda entry: np.full(domain.shape, entry, dtype=np.float64))
+    any_array = hnp.arrays(np.float64, domain.shape, elements=entries, fill=entries)
+    return st.one_of(constant, any_array)
+
+
+def _entries(domain: Domain) -> SearchStrategy[Any]:
+    from hypothesis import strategies as st
+
+    if domain.values is not None:
+        return st.sampled_from([_plain(value) for value in domain.values])
+    low, high = (end if math.isfinite(end) else None for end in (domain.low, domain.high))
+    marks = {0.0, 1.0, -1.0, domain.low, domain.high}
+    inside = [m for m in marks if domain.low <= m <= domain.high and math.isfinite(m)]
+    return st.one_of(
+        st.sampled_from(sorted(inside, key=lambda mark: (abs(mark), mark < 0))).map(_plain),
+        st.floats(low, high, allow_nan=False, allow_infinity=False),
+    )
+
+
+def _plain(value: float) -> int | float:
+    """A whole number as an int: witnesses are read by people."""
+    return int(value) if float(value).is_integer() and abs(value) < 2**53 else float(value)

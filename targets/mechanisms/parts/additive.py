@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfcx, ndtr
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import check_epsilon
+from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
-# Of Gauss and Legendre's rule on [0, 1].
-_NODES, _WEIGHTS = (np.polynomial.legendre.leggauss(16) + np.array([[1.0], [0.0]])) / 2.0
 
 
 class Additive(ABC):
@@ -126,52 +123,6 @@ class Normal(NormalCurve, Additive):
 
     def _log_density(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(-0.5 * z**2 - LOG_ROOT_TAU)
-
-
-def gaussian_divergence(mu: float, epsilon: float) -> float:
-    """The least delta at ``epsilon`` of unit normal laws ``mu`` apart.
-
-    Phi(-t) - e^eps Phi(-t - mu) with t = eps/mu - mu/2 (Balle and Wang 2018, Theorem 8). Since
-    (t + mu)^2 = t^2 + 2 eps, the second term is phi(t) r(t + mu) with r(x) = Phi(-x)/phi(x): no
-    e^eps overflows, and no two large numbers of the size of epsilon cancel. Below mu = 1 the two
-    terms would; r' = x r - 1 is integrated there by Gauss and Legendre's rule.
-    """
-    t = epsilon / mu - mu / 2.0
-    density = math.exp(-0.5 * t * t - LOG_ROOT_TAU)
-    if mu < 1.0:
-        slopes = [1.0 - x * _mills(x) for x in t + mu * _NODES]
-        return density * mu * float(_WEIGHTS @ slopes)
-    beyond = density * _mills(t) if t > 0.0 else float(ndtr(-t))
-    return max(0.0, beyond - density * _mills(t + mu))
-
-
-def _mills(x: float) -> float:
-    """Phi(-x)/phi(x), for x >= -1."""
-    return math.sqrt(math.pi / 2.0) * float(erfcx(x / math.sqrt(2.0)))
-
-
-def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest mu whose curve is at most ``delta`` at ``epsilon``: the analytic calibration.
-
-    Noise of sigma = sensitivity / mu is (epsilon, delta)-private, and no smaller one is. The curve
-    rises with mu from 0 to 1, so it is bisected down to neighbouring doubles, from below, and what
-    rounding may have spoilt is taken off. The
-    textbook's sigma = sensitivity sqrt(2 ln(1.25/delta)) / epsilon is proved for epsilon < 1, where
-    it is larger than need be, and false for large ones (from 8.42 on at delta 1e-5).
-    Source: Balle and Wang 2018, Algorithm 1 (the problem it solves, not its steps).
-    """
-    if not 0.0 < delta < 1.0:
-        raise InputError(f"Expected delta in (0, 1), got delta={delta!r}. Give one below 1/users.")
-    if not check_epsilon(epsilon) < math.inf:
-        raise InputError(f"Expected a finite epsilon, got epsilon={epsilon!r}. Give a number.")
-    low, high = 0.0, 1.0
-    while gaussian_divergence(high, epsilon) <= delta:
-        low, high = high, 2.0 * high
-    while low < (middle := (low + high) / 2.0) < high:
-        low, high = (
-            (low, middle) if gaussian_divergence(middle, epsilon) > delta else (middle, high)
-        )
-    return low * (1.0 - 2.0**-46)
 
 
 def clip_norm(vectors: NDArray[Any], bound: float) -> NDArray[np.float64]:

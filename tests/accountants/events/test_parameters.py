@@ -18,8 +18,12 @@ from dp_accounting import (
 )
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
-from fedrec_auditor.accountants.events.parameters import check_parameters
+from fedrec_auditor.accountants.events.leaves import (
+    BitFlipDpEvent,
+    PureDpEvent,
+    ShuffledDpEvent,
+    check_parameters,
+)
 
 SENSELESS = [
     (LaplaceDpEvent(-1.0), "noise_multiplier"),

@@ -28,8 +28,8 @@ from fedrec_auditor.accountants.events.leaves import (
     PureDpEvent,
     RevealedSamplingDpEvent,
 )
+from fedrec_auditor.accountants.losses.pure import ThreePointLoss
 from fedrec_auditor.accountants.losses.sampled_pairs import Poisson
-from fedrec_auditor.accountants.losses.three_point_loss import ThreePointLoss
 from fedrec_auditor.accountants.methods.pld import Pld, _pair
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.methods.rdp import Rdp

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.theorems.conversion_rules import ConversionRule, Group, Total
+from fedrec_auditor.accountants.theorems.conversions import ConversionRule, Group, Total
 
 Law = NDArray[np.float64]
 EPSILONS = st.floats(0.0, 3.0)

@@ -12,7 +12,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.auditor.verification import Check, Status, Verification, verify_ldp
-from fedrec_auditor.auditor.verification.verification import ONE_REPORT
+from fedrec_auditor.auditor.verification.verification import ONE_REPORT, ldp_claim
 from fedrec_auditor.auditor.verification.words import describe
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 
@@ -27,7 +27,7 @@ def _found(epsilon: float, lower: float, **more: Any) -> Verification:
     checks = more.pop("checks", ())
     claimed_delta = more.get("delta", 0.0)
     bound = Bound(epsilon=lower, side=Side.LOWER, scope=ONE_REPORT, source="a method", **more)
-    return Verification.of(bound, epsilon=epsilon, delta=claimed_delta, checks=checks)
+    return Verification.of(bound, ldp_claim(epsilon, claimed_delta), checks=checks)
 
 
 def _entry(text: str, label: str) -> str:

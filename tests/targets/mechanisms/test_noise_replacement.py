@@ -13,8 +13,8 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
 from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
-from fedrec_auditor.targets.mechanisms.parts.additive import gaussian_divergence
 
 
 def build(

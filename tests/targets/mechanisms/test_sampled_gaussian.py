@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.gaussian import gaussian_divergence
+from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian

@@ -14,7 +14,10 @@ from hypothesis.extra.numpy import arrays
 from scipy import integrate, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian, gaussian_mu
+from fedrec_auditor.accountants.losses.gaussian import gaussian_mu
+from fedrec_auditor.targets.mechanisms.gaussian import (
+    Gaussian,
+)
 from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
 from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.verification.checks.determinism import _log_chance, determinism
+from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.subject import Subject
 from fedrec_auditor.auditor.verification.verification import Check, Status
 
@@ -20,8 +21,7 @@ def look(f: Any, inputs: Any = (0, 1), epsilon: float = 1.0) -> Check:
     return determinism(
         Subject.of(f),
         list(inputs),
-        epsilon=epsilon,
-        delta=0.0,
+        ClaimUnderTest(epsilon=epsilon, delta=0.0),
         draws=1024,
         seed=np.random.SeedSequence(0),
     )
@@ -87,8 +87,7 @@ def test_rare_outputs_are_no_proof() -> None:
         found = determinism(
             Subject.of(response(6.0)),
             [0, 1],
-            epsilon=6.0,
-            delta=0.0,
+            ClaimUnderTest(epsilon=6.0, delta=0.0),
             draws=64,
             seed=np.random.SeedSequence(seed),
         )

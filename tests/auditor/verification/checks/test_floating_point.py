@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.floating_point import floating_point
 from fedrec_auditor.auditor.verification.subject import Subject
 from fedrec_auditor.auditor.verification.verification import Check, Status
@@ -26,7 +27,11 @@ def look(
     subject, inputs = Subject.of(f), list(inputs)
     drawn = [subject.draw(x, np.random.default_rng(i), draws) for i, x in enumerate(inputs)]
     return floating_point(
-        subject, drawn, inputs, epsilon=epsilon, delta=delta, seed=np.random.SeedSequence(1)
+        subject,
+        drawn,
+        inputs,
+        ClaimUnderTest(epsilon=epsilon, delta=delta),
+        seed=np.random.SeedSequence(1),
     )
 
 
@@ -238,6 +243,10 @@ def test_ideal_laws_are_not_accused(seed: int) -> None:
     subject = Subject.of(f)
     drawn = [subject.draw(x, np.random.default_rng([seed, x]), 4096) for x in (0, 1)]
     found = floating_point(
-        subject, drawn, [0, 1], epsilon=0.0, delta=0.0, seed=np.random.SeedSequence(seed)
+        subject,
+        drawn,
+        [0, 1],
+        ClaimUnderTest(epsilon=0.0, delta=0.0),
+        seed=np.random.SeedSequence(seed),
     )
     assert found.status is Status.PASSED

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.shared_noise import (
     _echelon,
     shared_in_call,
@@ -28,7 +29,7 @@ def in_call(f: Any, inputs: Any = (0, 1), seed: int = 0) -> Check | None:
 
 def entries(f: Any, inputs: Any, epsilon: float = 1.0) -> Check:
     drawn = [f(x, np.random.default_rng(i), 8192) for i, x in enumerate(inputs)]
-    return shared_noise(drawn, list(inputs), epsilon=epsilon, delta=0.0, sized=True)
+    return shared_noise(drawn, list(inputs), ClaimUnderTest(epsilon=epsilon, delta=0.0), sized=True)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.support import support
 from fedrec_auditor.auditor.verification.exact.law import Density, Law
 from fedrec_auditor.auditor.verification.verification import Check, Status
@@ -19,13 +20,13 @@ Rng = np.random.Generator
 
 def look(f: Any, epsilon: float = 1.0, delta: float = 0.0, seed: int = 0) -> Check:
     drawn = [f(x, np.random.default_rng([seed, x]), 1 << 15) for x in (0, 1)]
-    return support(drawn, [0, 1], epsilon=epsilon, delta=delta)
+    return support(drawn, [0, 1], ClaimUnderTest(epsilon=epsilon, delta=delta))
 
 
 def by_law(thing: Any, inputs: Any = (0, 1), delta: float = 0.0) -> Check:
     law = Law.of(thing)
     drawn = [law.draw(x, 1000, 1) for x in inputs]
-    return support(drawn, list(inputs), epsilon=1.0, delta=delta, law=law)
+    return support(drawn, list(inputs), ClaimUnderTest(epsilon=1.0, delta=delta), law)
 
 
 def never_lies(x: int, rng: Rng, size: int) -> Any:

@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian, gaussian_divergence
+from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
+from fedrec_auditor.targets.mechanisms.gaussian import (
+    Gaussian,
+)
 from tests.auditor.verification.exact.densities import (
     FEW,
     OnIntegers,

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fedrec_auditor.accountants.verdict import exceeds
+from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.support import support
-from fedrec_auditor.auditor.verification.exact.law import Density, Law
-from fedrec_auditor.auditor.verification.exact.rounding import DEEPEST, in_singles, unlost
+from fedrec_auditor.auditor.verification.exact.law import DEEPEST, Density, Law, in_singles, unlost
 from fedrec_auditor.auditor.verification.exact.search import exact_search
 from fedrec_auditor.auditor.verification.verification import ONE_REPORT, Status
 
@@ -58,7 +58,7 @@ def test_an_underflow_is_no_impossible_output(inputs: list[int]) -> None:
     assert not refuted(law, 996.0, inputs)
     assert refuted(law, 590.0, inputs)
     drawn = [Law.of(law).draw(value, 500, 1) for value in inputs]
-    found = support(drawn, inputs, epsilon=996.0, delta=0.0, law=Law.of(law))
+    found = support(drawn, inputs, ClaimUnderTest(epsilon=996.0, delta=0.0), Law.of(law))
     assert found.status is Status.PASSED
 
 

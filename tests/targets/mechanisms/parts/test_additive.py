@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import integrate, stats
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.verification.verification import ONE_REPORT as SCOPE
@@ -22,7 +23,6 @@ from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace
 from fedrec_auditor.targets.mechanisms.embedding_gaussian import EmbeddingGaussian
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
-from fedrec_auditor.targets.mechanisms.parts.additive import gaussian_divergence
 from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian

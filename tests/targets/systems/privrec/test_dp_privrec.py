@@ -20,12 +20,12 @@ from dp_accounting import (
 from dp_accounting.rdp import RdpAccountant
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.mechanisms.parts.additive import gaussian_divergence
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.privrec.dp_privrec import BIT, CLIP, DpPrivRec
 from fedrec_auditor.targets.systems.privrec.parts.message import norms as lengths
