@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Scope, Vantage
+from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge, refutes
 
 SCHEMA_VERSION: Literal[2] = 2
@@ -57,15 +58,24 @@ class Finding(Row):
         target: str,
         claim: Claim,
         scope: Scope,
-        judgement: Judgement,
         *,
         delta: float,
-        accounted: Bound | None,
-        measured: Bound | None,
+        accounted: Bound | None = None,
+        measured: Bound | None = None,
+        sizes: Sizes | None = None,
         note: str = "",
         beyond: str = "",
     ) -> Finding:
-        """The row of a judged claim."""
+        """Judge a claim in a scope at a delta; see ``verdict.judge`` for the arguments."""
+        judgement = judge(
+            claim,
+            scope=scope,
+            delta=delta,
+            accounted=accounted,
+            measured=measured,
+            sizes=sizes,
+            beyond=beyond,
+        )
         return cls(
             target=target,
             claim=claim,
