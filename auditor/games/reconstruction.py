@@ -124,4 +124,4 @@ def popular_set(truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
     """part / whole, 0 where there is nothing."""
-    return np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0)
+    return np.asarray(np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0))

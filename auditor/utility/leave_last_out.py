@@ -54,17 +54,12 @@ class HeldItems(Held):
             )
         unmet = n_items - np.diff(self.train.ratings.indptr)[tested]  # the held-out item included
         choices = {SAMPLED: np.minimum(width + 1, unmet), ALL: unmet}
-        return tuple(
-            row
-            for protocol, found in ranks.items()
-            for row in ranked(
-                target,
-                protocol,
-                *np.concatenate(found, axis=1),
-                choices[protocol] - 1,
-                confidence=confidence,
-            )
-        )
+        rows: list[UtilityRow] = []
+        for protocol, found in ranks.items():
+            above, tied = np.concatenate(found, axis=1)
+            others = choices[protocol] - 1
+            rows += ranked(target, protocol, above, tied, others, confidence=confidence)
+        return tuple(rows)
 
 
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldItems:
