@@ -36,6 +36,13 @@ class Finding(Row):
     right on the outputs that tell the most (on average over all outputs it may be far lower: a
     rare output is enough for a large epsilon). ``beyond`` is what is asked that no scope names and
     the paper does not speak of.
+
+    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+    >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+    >>> claim = Claim(epsilon=1.0, scope=scope, statement="A report is 1-LDP.", source="Theorem 1")
+    >>> finding = Finding.of("a target", claim, scope, delta=0.0)
+    >>> finding.verdict, round(finding.claimed_guess, 3)
+    (<Verdict.UNSUBSTANTIATED: 'UNSUBSTANTIATED'>, 0.731)
     """
 
     target: str
@@ -216,7 +223,15 @@ class Provenance(Row):
 
 
 class Record(Row):
-    """A whole audit."""
+    """A whole audit.
+
+    >>> from fedrec_auditor import audit
+    >>> record = audit("fcf", data="synthetic", settings={"fcf": {"rounds": 1}}, attacks=(), jobs=1)
+    >>> record.provenance.data.n_users, [row.metric for row in record.utility][:2]
+    (600, ['HR@2', 'NDCG@2'])
+    >>> Record.model_validate_json(record.model_dump_json()) == record
+    True
+    """
 
     schema_version: Literal[2] = SCHEMA_VERSION
     plan: dict[str, Any]

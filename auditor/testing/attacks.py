@@ -337,6 +337,10 @@ def check_attack(
     ``runs`` are trainings on ``data()`` to try it on instead, by name. Returns which checks do not
     apply, and why. Raises AssertionError at the first check that fails, and where an attack on
     trainings applies to none of them.
+
+    >>> from fedrec_auditor.attacks.fcf_reconstruction import FcfReconstruction
+    >>> check_attack(FcfReconstruction(), {"fcf": training("fcf")})
+    ()
     """
     skipped: list[str] = []
     read = 0
@@ -352,6 +356,9 @@ def check_distinguisher(distinguisher: Distinguisher) -> None:
     """It says what it is, and scores higher what the first value sends more often.
 
     Raises AssertionError if it does not.
+
+    >>> from fedrec_auditor.attacks.likelihood_ratio import LikelihoodRatio
+    >>> check_distinguisher(LikelihoodRatio())
     """
     assert distinguisher.family is AttackFamily.DISTINGUISHER, f"{distinguisher.family!r}"
     _check_words(distinguisher)
