@@ -6,7 +6,15 @@ class AuditError(Exception):
 
 
 class InputError(AuditError, ValueError):
-    """Something the user gave is wrong: a name, a path, a number, a file. Exit code 2."""
+    """Something the user gave is wrong: a name, a path, a number, a file. Exit code 2.
+
+    >>> from fedrec_auditor.accountants.statements.bound import check_delta
+    >>> try:
+    ...     check_delta(2.0)
+    ... except InputError as error:
+    ...     print(error)
+    Expected delta in [0, 1), got delta=2.0. Give 0 for pure differential privacy.
+    """
 
 
 class IncompleteError(AuditError, RuntimeError):

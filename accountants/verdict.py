@@ -43,7 +43,11 @@ class Word(StrEnum):
 
 
 class Verdict(Word):
-    """What the audit concludes of one claim in one scope."""
+    """What the audit concludes of one claim in one scope.
+
+    >>> print(Verdict.NO_CLAIM, "-", Verdict.NO_CLAIM.meaning)
+    NO CLAIM - No epsilon is claimed, so there is nothing to refute.
+    """
 
     VIOLATED = (
         "VIOLATED",
@@ -110,7 +114,13 @@ INCONCLUSIVE = str(Verdict.INCONCLUSIVE).lower()
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Which verdicts make a command or a test fail; ``allow`` may name "inconclusive"."""
+    """Which verdicts make a command or a test fail; ``allow`` may name "inconclusive".
+
+    >>> Gate().code([Verdict.CONSISTENT]), Gate().code([Verdict.VIOLATED])
+    (0, 1)
+    >>> [gate.code([Verdict.INCONCLUSIVE]) for gate in (Gate(), Gate(allow=("inconclusive",)))]
+    [3, 0]
+    """
 
     fail_on: FailOn = FailOn.VIOLATED
     allow: Collection[str] = ()
@@ -206,6 +216,14 @@ def judge(
     sizes : how much the wider scopes hold, to say what the claim becomes there; it decides nothing.
     beyond : what is asked that no claim in this paper speaks of, whatever the scope (that users
         collude, say); "" if nothing is. The claim is then not refuted, however large the leak.
+
+    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+    >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+    >>> claim = Claim(epsilon=0.5, scope=scope, statement="It is 0.5-LDP.", source="Theorem 1")
+    >>> shown = Bound(epsilon=1.0, side=Side.LOWER, scope=scope, source="exact probabilities")
+    >>> print(judge(claim, scope=scope, measured=shown).reason)
+    Epsilon is at least 1, exactly (exact probabilities), above the claimed 0.5, in a scope that
+    the claim covers.
     """
     _check_sides(scope, accounted, measured)
     guess = guess_probability(claim.epsilon, claim.delta)

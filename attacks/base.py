@@ -77,8 +77,27 @@ class Reconstruction:
 Inference = Labels | Scores | Reconstruction
 
 
-class Attack(Protocol):
-    """An adversary: needs a vantage and some background, gives guesses.
+class Adversary(Protocol):
+    """What every adversary says of itself."""
+
+    @property
+    def family(self) -> AttackFamily:
+        """What kind of secret it is after."""
+        ...
+
+    @property
+    def vantage(self) -> Vantage:
+        """From where it looks."""
+        ...
+
+    @property
+    def reference(self) -> str:
+        """What it does, and where that is described."""
+        ...
+
+
+class Attack(Adversary, Protocol):
+    """An adversary who guesses secrets from a view and some background.
 
     >>> from fedrec_auditor.attacks.bit_decoding import BitDecoding
     >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
@@ -93,21 +112,6 @@ class Attack(Protocol):
            [ True, False, False]])
     """
 
-    @property
-    def family(self) -> AttackFamily:
-        """What kind of secret it is after."""
-        ...
-
-    @property
-    def vantage(self) -> Vantage:
-        """From where it looks."""
-        ...
-
-    @property
-    def reference(self) -> str:
-        """What the attack is, and where it is described."""
-        ...
-
     def applies(self, view: View) -> bool:
         """Whether this view carries what the attack reads; audits skip it where it does not."""
         ...
@@ -120,23 +124,8 @@ class Attack(Protocol):
         ...
 
 
-class Distinguisher(Protocol):
+class Distinguisher(Adversary, Protocol):
     """Decides between two private values by one output of a randomizer whose law is public."""
-
-    @property
-    def family(self) -> AttackFamily:
-        """``AttackFamily.DISTINGUISHER``."""
-        ...
-
-    @property
-    def vantage(self) -> Vantage:
-        """From where it looks."""
-        ...
-
-    @property
-    def reference(self) -> str:
-        """What the test is, and where it is described."""
-        ...
 
     def score(
         self, outputs: NDArray[Any], channel: Channel, values: tuple[float, float]

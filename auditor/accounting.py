@@ -12,7 +12,7 @@ from fedrec_auditor.accountants.losses.infinite import why_infinite
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Scope, Vantage
-from fedrec_auditor.accountants.verdict import Verdict, exceeds, judge, refutes
+from fedrec_auditor.accountants.verdict import Verdict, exceeds, refutes
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.reports.record import Finding
@@ -124,33 +124,25 @@ def answer(
         key=lambda bound: (bound.epsilon, bound.scope == question.scope),
         default=None,
     )
-    judgement = judge(
+    finding = Finding.of(
+        target.name,
         question.claim,
-        scope=question.scope,
+        question.scope,
         delta=question.delta,
         accounted=accounted,
         measured=measured,
         sizes=replace(target.sizes, items=population.n_items),
+        note=question.note,
         beyond=question.beyond,
     )
+    notes = [question.note]
     mechanism = target.mechanism(question.scope, population)
-    note = question.note
-    if judgement.verdict is Verdict.VIOLATED and mechanism is not None:
-        note = f"{note} {_what_holds(mechanism, question.claim.epsilon)}".strip()
+    if finding.verdict is Verdict.VIOLATED and mechanism is not None:
+        notes.append(_what_holds(mechanism, question.claim.epsilon))
     if accounted is not None and math.isinf(accounted.epsilon):
         reason = why_infinite(target.event(question.scope, population), question.delta)
-        note = f"{note} {f'No epsilon can be proved: {reason}' if reason else ''}".strip()
-    return Finding.of(
-        target.name,
-        question.claim,
-        question.scope,
-        judgement,
-        delta=question.delta,
-        accounted=accounted,
-        measured=measured,
-        note=note,
-        beyond=question.beyond,
-    )
+        notes.append(f"No epsilon can be proved: {reason}" if reason else "")
+    return finding.model_copy(update={"note": " ".join(filter(None, notes))})
 
 
 def _what_holds(mechanism: Mechanism, epsilon: float) -> str:

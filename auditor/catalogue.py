@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.workers import results
 from fedrec_auditor.reports.catalogue import CatalogueRow, Figure, TableRow
 from fedrec_auditor.reports.record import Finding
 from fedrec_auditor.targets import catalogue
-from fedrec_auditor.targets.catalogue.entry import Computed, Entry
+from fedrec_auditor.targets.catalogue.entry import Entry
 from fedrec_auditor.targets.catalogue.parts.privrec_tables import (
     PRINTED,
     PrintedEpsilon,
@@ -40,11 +40,10 @@ _SIZES = ("n_users", "n_items")
 def entries() -> tuple[Entry, ...]:
     """All entries of the catalogue, by heading and part; InputError if two have one number."""
     found: dict[str, Entry] = {}
-    package = catalogue
-    for module in pkgutil.iter_modules(package.__path__):
+    for module in pkgutil.iter_modules(catalogue.__path__):
         if module.name in ("entry", "parts"):
             continue
-        for entry in importlib.import_module(f"{package.__name__}.{module.name}").ENTRIES:
+        for entry in importlib.import_module(f"{catalogue.__name__}.{module.name}").ENTRIES:
             if entry.number in found:
                 raise InputError(
                     f"Expected one catalogue entry {entry.number}, got two, of "
@@ -106,7 +105,7 @@ def _judge(entry: Entry) -> CatalogueRow:
     computed = () if entry.computed is None else entry.computed()
     if finding is None and not computed:
         raise InputError("Expected a scope or computed numbers, got neither. Give one of them.")
-    figures = tuple(_figure(number) for number in computed)
+    figures = tuple(Figure.model_validate(number, from_attributes=True) for number in computed)
     accounted = None if finding is None else finding.accounted
     settings, population = _split(entry.settings)
     return CatalogueRow(
@@ -189,17 +188,6 @@ def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Population]:
     return own, Population(
         n_users=settings.get("n_users", _MOVIELENS.n_users),
         n_items=settings.get("n_items", _MOVIELENS.n_items),
-    )
-
-
-def _figure(number: Computed) -> Figure:
-    return Figure(
-        what=number.what,
-        claimed=number.claimed,
-        right=number.right,
-        below=number.below,
-        word=number.word,
-        how=number.how,
     )
 
 

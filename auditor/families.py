@@ -24,7 +24,13 @@ from fedrec_auditor.accountants.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A kind of plug-in: its name on the command line and the package its members live in."""
+    """A kind of plug-in: its name on the command line and the package its members live in.
+
+    >>> FAMILIES["accountants"].names()
+    ('optimal', 'pld', 'pure', 'rdp', 'shuffle')
+    >>> FAMILIES["accountants"].member("pure").__name__
+    'Pure'
+    """
 
     kind: str
     package: str

@@ -44,6 +44,27 @@ def measure(
     refutes one of ``claims``, worlds are drawn from once more, and the smaller of the two bounds is
     given: it holds at ``confidence`` as well, and accuses an honest system with probability
     (1 - confidence)^2 at most.
+
+    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+    >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+    >>> from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
+    >>> worlds = Worlds(
+    ...     names=("a fair coin", "a biased coin"),
+    ...     scope=scope,
+    ...     draw=lambda world, size, rng: rng.random(size) < (0.5, 0.9)[world],
+    ... )
+    >>> claim = Claim(epsilon=0.5, scope=scope, statement="A toss is 0.5-LDP.", source="Theorem 1")
+    >>> found = measure(
+    ...     worlds,
+    ...     (claim,),
+    ...     JointBinomial(),
+    ...     delta=0.0,
+    ...     confidence=0.95,
+    ...     samples=1000,
+    ...     rng=np.random.default_rng(0),
+    ... )
+    >>> refutes(found.bound, claim), found.repeated, found.bound.samples
+    (True, True, 4000)
     """
     first, again = rng.spawn(2)
     bound, alarm = estimator.bounds(

@@ -36,7 +36,9 @@ class Estimate:
 
 def mean(values: NDArray[Any], *, confidence: float, rng: np.random.Generator) -> Estimate:
     """Mean of one value in [0, 1] a user: (n,)."""
-    data = _finite(values)
+    data = np.asarray(values, dtype=np.float64)
+    if len(data) == 0 or not np.isfinite(data).all():
+        raise InputError("Expected at least one finite value, got none or NaN. Repair the attack.")
     replicates = _weights(len(data), rng) @ data / len(data)
     return _interval(float(data.mean()), replicates, len(data), confidence)
 
@@ -240,13 +242,6 @@ def _weights(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     draws = rng.integers(n, size=(REPLICATES, n)) + n * np.arange(REPLICATES)[:, None]
     counts = np.bincount(draws.ravel(), minlength=n * REPLICATES)
     return counts.reshape(REPLICATES, n).astype(np.float64)
-
-
-def _finite(values: NDArray[Any]) -> NDArray[np.float64]:
-    data = np.asarray(values, dtype=np.float64)
-    if len(data) == 0 or not np.isfinite(data).all():
-        raise InputError("Expected at least one finite value, got none or NaN. Repair the attack.")
-    return data
 
 
 def _interval(value: float, replicates: NDArray[np.float64], n: int, confidence: float) -> Estimate:

@@ -38,7 +38,14 @@ def overridden(name: str, given: Sequence[str]) -> Target:
     """
     kind = FAMILIES["targets"].member(name)
     known = {field.name for field in fields(kind) if field.init}
-    aliases = _aliases(kind, known)
+    settings = _settings(name, given, known, _aliases(kind, known))
+    return make_target(name, Plan(settings={name: settings}))
+
+
+def _settings(
+    name: str, given: Sequence[str], known: set[str], aliases: dict[str, str]
+) -> dict[str, Any]:
+    """The settings of ``name`` that are ``given``; those of a part are a table."""
     settings: dict[str, Any] = {}
     for key, value in map(_pair, given):
         top, _, inner = key.partition(".")
@@ -50,7 +57,7 @@ def overridden(name: str, given: Sequence[str]) -> Target:
         if place in table:
             raise InputError(f"Expected each setting of {name} once, got {key!r} twice. Drop one.")
         table[place] = _value(value.strip())
-    return make_target(name, Plan(settings={name: settings}))
+    return settings
 
 
 def randomizer(name: str, given: Sequence[str]) -> Mechanism:
@@ -62,11 +69,7 @@ def randomizer(name: str, given: Sequence[str]) -> Mechanism:
             f"Expected a mechanism whose settings are numbers, got {name!r}, which is made of "
             "others. Write it in a module and name it as PACKAGE.MODULE:CALLABLE."
         )
-    settings: dict[str, Setting] = {}
-    for key, value in map(_pair, given):
-        if key not in plain:
-            raise InputError(_unknown(name, key, set(plain), {}))
-        settings[key] = _value(value.strip())
+    settings = _settings(name, given, set(plain), {})
     needed = [key for key, field in plain.items() if field.default is MISSING]
     if missing := [key for key in needed if key not in settings]:
         raise InputError(

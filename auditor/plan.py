@@ -60,6 +60,12 @@ class Plan(BaseModel):
     repetitions and rounds of training for time; what is claimed and proved is of all rounds.
     ``only`` "claims" plays the demonstrations on these targets, on all that have one if none is
     named, and nothing else: they bring their own settings and need no data.
+
+    >>> plan = Plan(targets=("fcf", "fmf-ldp"), settings={"fcf": {"rounds": 5}}, quick=True)
+    >>> make_target("fcf", plan).rounds
+    5
+    >>> Plan().resolved().targets == CORE
+    True
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -134,6 +140,9 @@ class Resources:
     """What only affects the speed: worker processes, and where and how each simulates clients.
 
     The last bits of floating-point results may depend on the device, which the record names.
+
+    >>> make_resources(2).jobs
+    2
     """
 
     jobs: int

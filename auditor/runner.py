@@ -60,6 +60,12 @@ def audit(
     device : where clients are simulated, as torch names it ("cuda"); default the CPU.
 
     Raises InputError for anything wrong with the arguments or the data.
+
+    >>> record = audit("dplcf-sp", data="synthetic", quick=True, attacks=(), jobs=1)
+    >>> for finding in record.findings:
+    ...     print(finding.scope.unit, finding.claim.epsilon, finding.verdict)
+    interaction 1.0 CONSISTENT
+    user 1.0 INCOMPARABLE
     """
     values: dict[str, Any] = {
         "targets": (targets,) if isinstance(targets, str) else tuple(targets),
@@ -86,6 +92,11 @@ def run_plan(
 
     ``gate`` decides what junit.xml calls a failure. InputError if ``out`` cannot be written or
     another audit runs in it.
+
+    >>> plan = Plan(targets=("fcf",), data="synthetic", attacks=(), settings={"fcf": {"rounds": 1}})
+    >>> record = run_plan(plan, Resources(jobs=1))
+    >>> record.findings[0].verdict
+    <Verdict.NO_CLAIM: 'NO CLAIM'>
     """
     started = time.perf_counter()
     audit = Audit.of(plan, compute=resources.compute)

@@ -17,7 +17,7 @@ from fedrec_auditor.auditor import accounting, utility
 from fedrec_auditor.auditor.demonstrations.parts import play as claims
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, local, membership, reconstruction
-from fedrec_auditor.auditor.games.truth import Truth
+from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.plan import Plan, make_target
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.utility.held import Held
@@ -39,6 +39,7 @@ _AnyRow = TypeVar("_AnyRow", bound=Row)
 BOUNDS, UTILITY = "bounds", "utility"
 SAMPLES, QUICK_SAMPLES = 1_000_000, 50_000
 QUICK_ROUNDS = 20
+_BEYOND = "Sees more than the protocol shows anyone ({route}): somebody breaks it."
 _GAMES = {
     AttackFamily.ATTRIBUTE: attribute.play,
     AttackFamily.MEMBERSHIP: membership.play,
@@ -167,9 +168,7 @@ class AuditedTarget:
         held, run = self.trained
         if step == UTILITY:
             target, rng = audit.targets[self.name], audit.rng(str(task))
-            figures = utility.evaluate(
-                target, run.model, held, confidence=audit.plan.confidence, rng=rng
-            )
+            figures = held.evaluate(target, run.model, confidence=audit.plan.confidence, rng=rng)
             return TaskResult(utility=tuple(_noted(r, "paper_note", self._cut) for r in figures))
         return TaskResult(attacks=_attacked(task, audit, held, run, self._cut))
 
@@ -198,24 +197,22 @@ def _attacked(task: Task, audit: Audit, held: Held, run: Run, cut: str) -> tuple
     attack, rng = audit.attacks[task.step], audit.rng(str(task))
     view = run.transcript.view(attack.vantage, rng)
     # games speak of users; where parties send, their messages are not any one user's
-    if view.public.parties is not None or not attack.applies(view):
+    if view.public.parties is not None:
         return ()
-    rows = _GAMES[attack.family](
-        attack,
-        view,
-        Truth(held.train, run.user_vectors),
+    game = Game(
         target=task.target,
         name=task.step,
+        attack=attack,
+        view=view,
+        interactions=held.train,
+        user_vectors=run.user_vectors,
         quick=audit.plan.quick,
         confidence=audit.plan.confidence,
         rng=rng,
     )
+    rows = _GAMES[attack.family](game)
     route = view.public.route
-    beyond = (
-        ""
-        if route.shows(attack.vantage)
-        else f"Sees more than the protocol shows anyone ({route}): somebody breaks it."
-    )
+    beyond = "" if route.shows(attack.vantage) else _BEYOND.format(route=route)
     return tuple(_noted(row, "note", cut, beyond) for row in rows)
 
 

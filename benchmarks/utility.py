@@ -38,7 +38,7 @@ def rows_of(name: str, data: Interactions) -> str:
         start = time.process_time()
         model = target.run(held.train, rng).model
         seconds = time.process_time() - start
-        found = utility.evaluate(target, model, held, confidence=0.95, rng=rng)
+        found = held.evaluate(target, model, confidence=0.95, rng=rng)
     largest = f"@{max(target.evaluation.cutoffs, default=0)}"
     told = [row for row in found if row.paper_value is not None] or [
         row for row in found if row.metric.endswith(largest) or row.metric == "MSE"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedrec_auditor.reports.record import DemonstrationRow, TrialRow
-from fedrec_auditor.reports.words import delta_words, measured_words, number, percent
+from fedrec_auditor.reports.words import brief_support_words, delta_words, measured_words, number
 
 HEADS = ("demonstration", "claim", "measured", "control", "outcome")
 
@@ -43,9 +43,7 @@ def brief_claim(trial: TrialRow) -> str:
 def brief_bound(trial: TrialRow) -> str:
     """The lower bound in short, with confidence and runs."""
     bound = trial.bound
-    how = "exact" if bound.confidence == 1.0 else f"at {percent(bound.confidence)}"
-    runs = "" if bound.samples is None else f", n={bound.samples:,}"
-    return f"≥ {number(bound.epsilon)}, {delta_words(bound.delta)}\n{how}{runs}"
+    return f"≥ {number(bound.epsilon)}, {delta_words(bound.delta)}\n{brief_support_words(bound)}"
 
 
 def brief_control(trial: TrialRow) -> str:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Scope, Vantage
+from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge, refutes
 
 SCHEMA_VERSION: Literal[2] = 2
@@ -35,6 +36,13 @@ class Finding(Row):
     right on the outputs that tell the most (on average over all outputs it may be far lower: a
     rare output is enough for a large epsilon). ``beyond`` is what is asked that no scope names and
     the paper does not speak of.
+
+    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+    >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+    >>> claim = Claim(epsilon=1.0, scope=scope, statement="A report is 1-LDP.", source="Theorem 1")
+    >>> finding = Finding.of("a target", claim, scope, delta=0.0)
+    >>> finding.verdict, round(finding.claimed_guess, 3)
+    (<Verdict.UNSUBSTANTIATED: 'UNSUBSTANTIATED'>, 0.731)
     """
 
     target: str
@@ -57,15 +65,24 @@ class Finding(Row):
         target: str,
         claim: Claim,
         scope: Scope,
-        judgement: Judgement,
         *,
         delta: float,
-        accounted: Bound | None,
-        measured: Bound | None,
+        accounted: Bound | None = None,
+        measured: Bound | None = None,
+        sizes: Sizes | None = None,
         note: str = "",
         beyond: str = "",
     ) -> Finding:
-        """The row of a judged claim."""
+        """Judge a claim in a scope at a delta; see ``verdict.judge`` for the arguments."""
+        judgement = judge(
+            claim,
+            scope=scope,
+            delta=delta,
+            accounted=accounted,
+            measured=measured,
+            sizes=sizes,
+            beyond=beyond,
+        )
         return cls(
             target=target,
             claim=claim,
@@ -206,7 +223,15 @@ class Provenance(Row):
 
 
 class Record(Row):
-    """A whole audit."""
+    """A whole audit.
+
+    >>> from fedrec_auditor import audit
+    >>> record = audit("fcf", data="synthetic", settings={"fcf": {"rounds": 1}}, attacks=(), jobs=1)
+    >>> record.provenance.data.n_users, [row.metric for row in record.utility][:2]
+    (600, ['HR@2', 'NDCG@2'])
+    >>> Record.model_validate_json(record.model_dump_json()) == record
+    True
+    """
 
     schema_version: Literal[2] = SCHEMA_VERSION
     plan: dict[str, Any]

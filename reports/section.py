@@ -40,15 +40,15 @@ _BY_SEVERITY = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Section:
     """All that a record says of one target; ``others`` are bounds that no finding quotes."""
 
     target: str
     findings: tuple[Finding, ...]
-    attacks: tuple[AttackRow, ...]
-    utility: tuple[UtilityRow, ...]
-    others: tuple[Measurement, ...]
+    attacks: tuple[AttackRow, ...] = ()
+    utility: tuple[UtilityRow, ...] = ()
+    others: tuple[Measurement, ...] = ()
 
     @property
     def headline_finding(self) -> Finding | None:

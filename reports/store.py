@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import html, junit, markdown
-from fedrec_auditor.reports.record import SCHEMA_VERSION, Record, Row
+from fedrec_auditor.reports.record import SCHEMA_VERSION, Record
 
 RECORD = "report.json"
 LOCK = ".lock"
@@ -29,13 +29,9 @@ FILES = ("report.html", "report.md", "junit.xml", RECORD)
 
 def encode(record: Record) -> bytes:
     """Canonical JSON: sorted keys, indent 2, floats as repr, infinity as "inf"; NaN is refused."""
-    text = json.dumps(plain(record), sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
+    data = plain(record.model_dump(mode="python"))
+    text = json.dumps(data, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
     return (text + "\n").encode()
-
-
-def plain(row: Row) -> dict[str, Any]:
-    """What JSON can hold of a row, infinity as "inf"; IncompleteError for NaN."""
-    return {name: _plain(value, name) for name, value in row.model_dump(mode="python").items()}
 
 
 def write(record: Record, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
@@ -187,11 +183,16 @@ def _check_verdicts(record: Record, path: Path) -> None:
             )
 
 
-def _plain(value: Any, place: str) -> Any:
+def plain(value: Any, place: str = "") -> Any:
+    """What JSON can hold of ``value``, infinity as "inf"; IncompleteError for NaN, with its place.
+
+    >>> plain({"epsilon": float("inf"), "worlds": ("a", "b")})
+    {'epsilon': 'inf', 'worlds': ['a', 'b']}
+    """
     if isinstance(value, Mapping):
-        return {str(key): _plain(entry, f"{place}.{key}") for key, entry in value.items()}
+        return {str(k): plain(entry, f"{place}.{k}".strip(".")) for k, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(entry, f"{place}[{i}]") for i, entry in enumerate(value)]
+        return [plain(entry, f"{place}[{i}]") for i, entry in enumerate(value)]
     if isinstance(value, float) and not math.isfinite(value):
         if math.isnan(value):
             raise IncompleteError(f"Expected a number at {place}, got NaN. Drop the row instead.")

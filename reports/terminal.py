@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.reports import demonstrations
 from fedrec_auditor.reports.record import AttackRow, DemonstrationRow, Finding, Record
 from fedrec_auditor.reports.section import Section, sections
 from fedrec_auditor.reports.words import (
     STYLES,
     brief,
+    brief_support_words,
     delta_words,
     flag_words,
     number,
-    percent,
     printable,
 )
 
@@ -37,16 +36,7 @@ def render(record: Record, console: Console) -> None:
 def render_findings(findings: Sequence[Finding], console: Console) -> None:
     """Print findings without attacks: what `auditor account` knows."""
     names = dict.fromkeys(finding.target for finding in findings)
-    cut = [
-        Section(
-            target=name,
-            findings=tuple(f for f in findings if f.target == name),
-            attacks=(),
-            utility=(),
-            others=(),
-        )
-        for name in names
-    ]
+    cut = [Section(name, tuple(f for f in findings if f.target == name)) for name in names]
     _print(cut, console)
 
 
@@ -136,20 +126,18 @@ def _cells(section: Section, finding: Finding) -> tuple[str, ...]:
 
 
 def _scope(finding: Finding) -> str:
-    asked, claimed = _parts(finding.scope), _parts(finding.claim.scope)
+    asked, claimed = (
+        (scope.unit, scope.adjacency, scope.vantage, scope.horizon)
+        for scope in (finding.scope, finding.claim.scope)
+    )
     text = ", ".join(asked)
     other = [theirs for ours, theirs in zip(asked, claimed, strict=True) if ours != theirs]
     return f"{text} (claimed for {', '.join(other)})" if other else text
 
 
-def _parts(scope: Scope) -> tuple[str, ...]:
-    return scope.unit, scope.adjacency, scope.vantage, scope.horizon
-
-
 def _measured(measured: Bound) -> str:
-    how = "exact" if measured.confidence == 1.0 else f"at {percent(measured.confidence)}"
-    size = "" if measured.samples is None else f", n={measured.samples:,}"
-    return f"≥ {number(measured.epsilon)}\n{delta_words(measured.delta)}\n{how}{size}"
+    support = brief_support_words(measured)
+    return f"≥ {number(measured.epsilon)}\n{delta_words(measured.delta)}\n{support}"
 
 
 def _attack(attack: AttackRow | None) -> str:

@@ -173,6 +173,12 @@ def support_words(measured: Bound) -> str:
     return f"{percent(measured.confidence)} confidence, {samples}"
 
 
+def brief_support_words(measured: Bound) -> str:
+    """Confidence and sample size of a lower bound, for a cell of a table."""
+    how = "exact" if measured.confidence == 1.0 else f"at {percent(measured.confidence)}"
+    return how if measured.samples is None else f"{how}, n={measured.samples:,}"
+
+
 def proved_words(accounted: Bound) -> str:
     """A proved upper bound with all that makes it a statement."""
     return (
@@ -271,40 +277,28 @@ def between(lower: float | None, upper: float | None) -> str:
     return f"{short(lower)} to {short(upper)}"
 
 
-def _claimed(row: CatalogueRow) -> str:
-    """The claimed number."""
-    if row.claimed_epsilon is not None:
-        return "no epsilon" if math.isinf(row.claimed_epsilon) else short(row.claimed_epsilon)
-    figure = _chosen(row)
-    return f"< {short(figure.claimed)}" if figure.below else short(figure.claimed)
-
-
-def _holds(row: CatalogueRow) -> str:
-    """What holds instead: bounds on epsilon, or the number computed here."""
-    if row.finding is not None:
-        return found_words(row.finding)
-    return short(_chosen(row).right)
-
-
 def found_words(finding: Finding) -> str:
     """What is proved and shown of a finding's epsilon."""
     upper = None if finding.accounted is None else finding.accounted.epsilon
     return between(None if finding.measured is None else finding.measured.epsilon, upper)
 
 
-def _at(row: CatalogueRow) -> str:
-    """The delta that a claim about epsilon is judged at, if it is not 0."""
-    return delta_words(row.delta) if row.delta else ""
-
-
 def claimed_words(row: CatalogueRow) -> str:
     """The claimed formula with its value; without, where several numbers stand for it."""
-    return _with(row, row.claimed, f"{_claimed(row)}, {_at(row)}" if _at(row) else _claimed(row))
+    if row.claimed_epsilon is None:
+        figure = _chosen(row)
+        value = f"< {short(figure.claimed)}" if figure.below else short(figure.claimed)
+    else:
+        value = "no epsilon" if math.isinf(row.claimed_epsilon) else short(row.claimed_epsilon)
+        if row.delta:
+            value += f", {delta_words(row.delta)}"
+    return _with(row, row.claimed, value)
 
 
 def holds_words(row: CatalogueRow) -> str:
     """The formula of what holds with its value; without, where several numbers stand for it."""
-    return _with(row, row.provable, _holds(row))
+    value = short(_chosen(row).right) if row.finding is None else found_words(row.finding)
+    return _with(row, row.provable, value)
 
 
 def settings_words(settings: Mapping[str, object]) -> str:

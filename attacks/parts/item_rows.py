@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.uploads import blocks
+from fedrec_auditor.attacks.parts.uploads import blocks, latest
 from fedrec_auditor.targets.transcript import Component, Uploads, View
 
 ITEM = "item"
@@ -108,10 +108,8 @@ def _popular(
 
 
 def _last(view: View) -> tuple[Uploads, Component, NDArray[Any]] | None:
-    for one in reversed(view.rounds):
-        uploads, broadcast = one.uploads, one.broadcast
-        if uploads is not None and broadcast is not None and ITEM in broadcast:
-            component = uploads.components.get(ITEM)
-            if component is not None and component.shape == broadcast[ITEM].shape:
-                return uploads, component, broadcast[ITEM]
-    return None
+    found = latest(view, ITEM, ITEM)
+    if found is None or found[0].components[ITEM].shape != found[1].shape:
+        return None
+    uploads, table = found
+    return uploads, uploads.components[ITEM], table

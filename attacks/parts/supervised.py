@@ -8,13 +8,16 @@ users' other attributes; without any upload it learns from those alone.
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks.base import Background, Labels
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
 from fedrec_auditor.attacks.parts.uploads import features, summary
 from fedrec_auditor.targets.transcript import View
 
@@ -33,36 +36,43 @@ class Classifier(Protocol):
         ...
 
 
-def carries_uploads(view: View) -> bool:
-    """Whether any upload is linked to its user in this view."""
-    return any(one.uploads is not None for one in view.rounds)
+@dataclass(frozen=True, kw_only=True)
+class SupervisedAttack(ABC):
+    """Attribute inference by a classifier of condensed uploads; a member gives the classifier."""
 
+    family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
+    vantage: ClassVar[Vantage] = Vantage.SERVER
+    reference: ClassVar[str]
 
-def learn(view: View, background: Background, classifier: Classifier) -> Labels:
-    """Fit on the known users' uploads and guess the attribute of all other subjects.
+    @abstractmethod
+    def classifier(self, seed: int) -> Classifier:
+        """The classifier, not yet fitted; equal seeds give equal predictions."""
 
-    InputError if the background has no known user, or another number of labels.
-    """
-    known, labels = background.known, background.labels
-    if known is None or labels is None or len(known) == 0 or len(known) != len(labels):
-        raise InputError(
-            "Expected positions and labels of at least one known user in the background. "
-            "Give as many labels as known users."
-        )
-    subjects = background.subjects
-    unknown = np.setdiff1d(np.arange(view.public.n_users) if subjects is None else subjects, known)
-    if len(unknown) == 0 or np.all(labels == labels[0]):
-        return Labels(users=unknown, codes=np.full(len(unknown), labels[0], dtype=np.int64))
-    condensed = summary(view)
-    classifier.fit(features(condensed, background.side, known), labels)
-    # Block by block: the rows of all unknown users could be as large as the uploads.
-    codes = [
-        classifier.predict(features(condensed, background.side, unknown[start : start + _BLOCK]))
-        for start in range(0, len(unknown), _BLOCK)
-    ]
-    return Labels(users=unknown, codes=np.concatenate(codes).astype(np.int64))
+    def applies(self, view: View) -> bool:
+        """Whether any upload is linked to its user in this view."""
+        return any(one.uploads is not None for one in view.rounds)
 
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
+        """Fit on the known users' uploads and guess the attribute of all other subjects.
 
-def seed(rng: np.random.Generator) -> int:
-    """A seed for scikit-learn, drawn from the generator."""
-    return int(rng.integers(2**31))
+        InputError if the background has no known user, or another number of labels.
+        """
+        classifier = self.classifier(int(rng.integers(2**31)))
+        known, labels = background.known, background.labels
+        if known is None or labels is None or len(known) == 0 or len(known) != len(labels):
+            raise InputError(
+                "Expected positions and labels of at least one known user in the background. "
+                "Give as many labels as known users."
+            )
+        among = background.subjects
+        unknown = np.setdiff1d(np.arange(view.public.n_users) if among is None else among, known)
+        if len(unknown) == 0 or np.all(labels == labels[0]):
+            return Labels(users=unknown, codes=np.full(len(unknown), labels[0], dtype=np.int64))
+        seen, side = summary(view), background.side
+        classifier.fit(features(seen, side, known), labels)
+        # Block by block: the rows of all unknown users could be as large as the uploads.
+        codes = [
+            classifier.predict(features(seen, side, unknown[start : start + _BLOCK]))
+            for start in range(0, len(unknown), _BLOCK)
+        ]
+        return Labels(users=unknown, codes=np.concatenate(codes).astype(np.int64))

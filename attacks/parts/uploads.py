@@ -36,7 +36,7 @@ def blocks(component: Component) -> Iterator[tuple[slice, NDArray[Any]]]:
 
 def seen(view: View, name: str) -> bool:
     """Whether linked messages ``name`` are seen together with the model they were made from."""
-    return _last(view, name) is not None
+    return latest(view, name) is not None
 
 
 def last(view: View, name: str) -> tuple[Uploads, NDArray[Any]]:
@@ -44,7 +44,7 @@ def last(view: View, name: str) -> tuple[Uploads, NDArray[Any]]:
 
     InputError if not seen.
     """
-    found = _last(view, name)
+    found = latest(view, name)
     if found is None:
         raise InputError(
             f"Expected a view with the linked component {name!r} and its broadcast, got none. "
@@ -53,15 +53,16 @@ def last(view: View, name: str) -> tuple[Uploads, NDArray[Any]]:
     return found
 
 
-def _last(view: View, name: str) -> tuple[Uploads, NDArray[Any]] | None:
+def latest(view: View, name: str, table: str = "items") -> tuple[Uploads, NDArray[Any]] | None:
+    """The last round's linked messages ``name`` and its broadcast ``table``; None if not seen."""
     for one in reversed(view.rounds):
         if (
             one.broadcast is not None
-            and "items" in one.broadcast
+            and table in one.broadcast
             and one.uploads is not None
             and name in one.uploads.components
         ):
-            return one.uploads, one.broadcast["items"]
+            return one.uploads, one.broadcast[table]
     return None
 
 

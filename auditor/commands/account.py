@@ -96,10 +96,9 @@ def _account(
     """A target's questions, then its entries in the catalogue where its settings are its own."""
     from rich.console import Console
 
-    from fedrec_auditor.auditor import catalogue as catalogue
+    from fedrec_auditor.auditor import catalogue
     from fedrec_auditor.auditor.overrides import overridden
-    from fedrec_auditor.reports import catalogue_terminal as catalogue_terminal
-    from fedrec_auditor.reports import terminal
+    from fedrec_auditor.reports import catalogue_terminal, terminal
     from fedrec_auditor.targets.systems.base import Population
 
     n_users, n_items = 943 if users is None else users, 1682 if items is None else items
@@ -142,10 +141,9 @@ def _catalogue(number: str | None, as_json: bool, markdown: bool, jobs: int | No
     """The catalogue, or some of its entries in full."""
     from rich.console import Console
 
-    from fedrec_auditor.auditor import catalogue as catalogue
+    from fedrec_auditor.auditor import catalogue
     from fedrec_auditor.auditor.plan import make_resources
-    from fedrec_auditor.reports import catalogue_markdown as catalogue_markdown
-    from fedrec_auditor.reports import catalogue_terminal as catalogue_terminal
+    from fedrec_auditor.reports import catalogue_markdown, catalogue_terminal
 
     workers = make_resources(1 if jobs is None else jobs).jobs
     chosen = catalogue.entries() if number is None else catalogue.find(number)
@@ -166,9 +164,9 @@ def _tables(as_json: bool, jobs: int | None) -> None:
     """PrivRec's Tables 3 and 4."""
     from rich.console import Console
 
-    from fedrec_auditor.auditor import catalogue as catalogue
+    from fedrec_auditor.auditor import catalogue
     from fedrec_auditor.auditor.plan import make_resources
-    from fedrec_auditor.reports import catalogue_terminal as catalogue_terminal
+    from fedrec_auditor.reports import catalogue_terminal
 
     cells = catalogue.tables(jobs=make_resources(jobs).jobs)
     if as_json:
@@ -181,4 +179,4 @@ def _json(rows: Sequence[Row]) -> str:
     """The rows as JSON, infinities as strings."""
     from fedrec_auditor.reports.store import plain
 
-    return json.dumps([plain(row) for row in rows], indent=2)
+    return json.dumps([plain(row.model_dump(mode="python")) for row in rows], indent=2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import itertools
 import json
-import math
 import os
 import shlex
 import sys
@@ -182,15 +181,9 @@ def as_text(found: Verification) -> str:
     """The verification as JSON; infinite numbers as the string "inf"."""
     import dataclasses
 
-    return json.dumps(_spelled(dataclasses.asdict(found)), indent=2, allow_nan=False)
+    from fedrec_auditor.reports.store import plain
 
-
-def _spelled(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _spelled(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_spelled(each) for each in value]
-    return str(value) if isinstance(value, float) and math.isinf(value) else value
+    return json.dumps(plain(dataclasses.asdict(found)), indent=2, allow_nan=False)
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -66,6 +66,19 @@ class ClopperPearson(Estimator):
     Simulated at 95% with 2,000 samples a world, 5,000 runs each (``make calibrate``), the bound is
     above the truth in 0.04% of runs without a leak, 0.02%, 0.60% and 2.64% for randomized response
     at epsilon 0.1, 1 and 4, and 0.30% for Laplace at 1.
+
+    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+    >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+    >>> worlds = Worlds(
+    ...     names=("a fair coin", "a biased coin"),
+    ...     scope=scope,
+    ...     draw=lambda world, size, rng: rng.random(size) < (0.5, 0.9)[world],
+    ... )
+    >>> bound = ClopperPearson().bound(
+    ...     worlds, delta=0.0, confidence=0.95, samples=1000, rng=np.random.default_rng(0)
+    ... )
+    >>> print(f"at least {bound.epsilon:.1f}, and in truth {np.log(0.5 / 0.1):.1f}")
+    at least 1.1, and in truth 1.6
     """
 
     reference = "Clopper and Pearson 1934, event chosen on other samples"

@@ -35,6 +35,19 @@ class JointBinomial(Estimator):
     bound is largest. What is left of the draws of those two is drawn afresh, a fair coin choosing
     the world of each output, and only counted: one rule and one limit, so no correction is owed
     (``JointBinomialTest``).
+
+    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+    >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+    >>> worlds = Worlds(
+    ...     names=("a fair coin", "a biased coin"),
+    ...     scope=scope,
+    ...     draw=lambda world, size, rng: rng.random(size) < (0.5, 0.9)[world],
+    ... )
+    >>> bound = JointBinomial().bound(
+    ...     worlds, delta=0.0, confidence=0.95, samples=1000, rng=np.random.default_rng(0)
+    ... )
+    >>> print(f"at least {bound.epsilon:.1f}, and in truth {np.log(0.5 / 0.1):.1f}")
+    at least 1.1, and in truth 1.6
     """
 
     reference = "joint binomial test of guesses, Clopper and Pearson 1934; rule from other samples"

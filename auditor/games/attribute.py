@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.base import Attack, Background, Labels
+from fedrec_auditor.attacks.base import Background, Labels
 from fedrec_auditor.attacks.parts.uploads import senders, summary
 from fedrec_auditor.auditor import metrics
-from fedrec_auditor.auditor.games.truth import Truth
+from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.reports.record import AttackRow
-from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import View
 
 ATTRIBUTES = ("gender", "age_group")
@@ -18,17 +18,7 @@ SHARES, QUICK_SHARES = (0.1, 0.3), (0.3,)
 REPETITIONS, QUICK_REPETITIONS = 4, 2
 
 
-def play(
-    attack: Attack,
-    view: View,
-    truth: Truth,
-    *,
-    target: str,
-    name: str,
-    quick: bool,
-    confidence: float,
-    rng: np.random.Generator,
-) -> tuple[AttackRow, ...]:
+def play(game: Game) -> tuple[AttackRow, ...]:
     """A row for each attribute and share of known users: macro F1 over the users not known.
 
     Played among the users whose messages are read: where a part of them is drawn for each round,
@@ -42,9 +32,9 @@ def play(
     value, exact), and the same attack on the view without uploads (``no upload``), from the other
     attributes, which the attack on the uploads is given as well.
     """
-    if not attack.applies(view):
+    if not game.attack.applies(game.view):
         return ()
-    interactions, subjects = truth.interactions, senders(view).astype(np.int64)
+    interactions, subjects = game.interactions, senders(game.view).astype(np.int64)
     played = [
         key
         for key in ATTRIBUTES
@@ -52,26 +42,13 @@ def play(
         and len(subjects) > 1
         and np.ptp(interactions.attributes[key].codes[subjects]) > 0
     ]
-    shares = QUICK_SHARES if quick else SHARES
-    groups = view.groups if len(view.groups) > 1 else ()
+    shares = QUICK_SHARES if game.quick else SHARES
+    groups = game.view.groups if len(game.view.groups) > 1 else ()
     rows = []
     for group in ("", *groups):
-        condensed = summary(view.only(group) if group else view)
+        condensed = summary(game.view.only(group) if group else game.view)
         rows += [
-            _row(
-                attack,
-                condensed,
-                interactions.attributes[key],
-                subjects,
-                _side(interactions, key),
-                share,
-                _repetitions(quick, bool(group)),
-                identity={"target": target, "attack": name},
-                key=key,
-                group=group,
-                confidence=confidence,
-                rng=rng,
-            )
+            _row(game, condensed, subjects, key, share, group)
             for key in played
             for share in (shares if not group else shares[-1:])
         ]
@@ -79,34 +56,23 @@ def play(
 
 
 def _row(
-    attack: Attack,
-    view: View,
-    attribute: Attribute,
-    subjects: NDArray[np.int64],
-    side: NDArray[np.float64] | None,
-    share: float,
-    repetitions: int,
-    *,
-    identity: dict[str, str],
-    key: str,
-    group: str,
-    confidence: float,
-    rng: np.random.Generator,
+    game: Game, view: View, subjects: NDArray[np.int64], key: str, share: float, group: str
 ) -> AttackRow:
-    codes, classes = attribute.codes, len(attribute.categories)
+    """Guess attribute ``key`` of ``subjects`` (n,) from ``view``, a ``share`` of them known."""
+    attribute = game.interactions.attributes[key]
+    codes, classes, side = attribute.codes, len(attribute.categories), _side(game.interactions, key)
+    repetitions = _repetitions(game.quick, bool(group))
     n = len(subjects)
     counts = np.zeros((2, repetitions, n, classes, classes))
     majority = np.zeros((repetitions, classes, classes))
     random = np.zeros(repetitions)
     for repeat in range(repetitions):
-        known = np.sort(subjects[rng.permutation(n)[: max(1, round(share * n))]])
+        known = np.sort(subjects[game.rng.permutation(n)[: max(1, round(share * n))]])
         background = Background(
             known=known, labels=codes[known], n_classes=classes, side=side, subjects=subjects
         )
         for world, seen in enumerate((view, view.without_uploads())):
-            guess = attack.infer(seen, background, rng)
-            if not isinstance(guess, Labels):
-                raise TypeError(f"Expected Labels from {identity['attack']}, got {type(guess)}.")
+            guess = game.guess(Labels, background, seen)
             counts[world, repeat, np.searchsorted(subjects, guess.users)] = metrics.confusions(
                 codes[guess.users], guess.codes, classes
             )
@@ -114,31 +80,18 @@ def _row(
         rest = np.bincount(codes[subjects], minlength=classes) - frequencies
         majority[repeat, :, frequencies.argmax()] = rest
         random[repeat] = metrics.stratified_guess_f1(rest, frequencies / len(known))
-    found = metrics.macro_f1(counts[0], confidence=confidence, rng=rng)
     baselines = {
         "majority": float(metrics.f1_of(majority.sum(axis=0))),
         "random": float(random.mean()),
         "no upload": float(metrics.f1_of(counts[1].sum(axis=(0, 1)))),
     }
     others = "" if side is None else " and everybody's other attributes"
-    return AttackRow(
-        **identity,
-        family=attack.family,
-        vantage=attack.vantage,
-        metric=f"{key} macro F1 ({share:.0%} known{f', {group} only' if group else ''})",
-        value=found.value,
-        ci_low=found.low,
-        ci_high=found.high,
-        confidence=confidence,
-        baseline=max(baselines.values()),
-        baselines=baselines,
-        n=found.n,
-        subject="users",
-        reference=attack.reference,
-        note=(
-            f"Knows the {key} of {share:.0%} of users{others}; {repetitions} draws of the known "
-            "users, guesses pooled."
-        ),
+    return game.row(
+        f"{key} macro F1 ({share:.0%} known{f', {group} only' if group else ''})",
+        metrics.macro_f1(counts[0], confidence=game.confidence, rng=game.rng),
+        baselines,
+        f"Knows the {key} of {share:.0%} of users{others}; {repetitions} draws of the known "
+        "users, guesses pooled.",
     )
 
 

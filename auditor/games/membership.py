@@ -7,29 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.base import Attack, Background, Scores
+from fedrec_auditor.attacks.base import Background, Scores
 from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor import metrics
-from fedrec_auditor.auditor.games.truth import Truth
+from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.reports.record import AttackRow
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.transcript import View
 
 FPR = 0.01
 PAIRS, USERS, QUICK_USERS = 20, 2000, 500
 
 
-def play(
-    attack: Attack,
-    view: View,
-    truth: Truth,
-    *,
-    target: str,
-    name: str,
-    quick: bool,
-    confidence: float,
-    rng: np.random.Generator,
-) -> tuple[AttackRow, ...]:
+def play(game: Game) -> tuple[AttackRow, ...]:
     """AUC, and TPR at 1% FPR, over as many members as non-members of each user.
 
     Candidates: up to 20 of each kind a user, drawn evenly among the user's items and among all
@@ -37,21 +26,21 @@ def play(
     guessed without the upload: the baseline ``popularity`` scores a pair by the number of other
     users who have the item.
     """
-    if not attack.applies(view):
+    if not game.attack.applies(game.view):
         return ()
-    interactions = truth.interactions
-    most = QUICK_USERS if quick else USERS
-    pairs, members = candidates(interactions, senders(view), most, rng)
-    guess = attack.infer(view, Background(candidates=pairs), rng)
-    if not isinstance(guess, Scores):
-        raise TypeError(f"Expected Scores from {name}, got {type(guess)}.")
+    interactions = game.interactions
+    most = QUICK_USERS if game.quick else USERS
+    pairs, members = candidates(interactions, senders(game.view), most, game.rng)
+    guess = game.guess(Scores, Background(candidates=pairs), game.view)
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     others = popularity[pairs[:, 1]] - members
     users = pairs[:, 0]
     negatives = int(np.count_nonzero(~members))
     # With few candidates the resolution is coarser than 1%: it is then what is reported.
     fpr = max(FPR, 1 / negatives)
-    found = metrics.roc(guess.values, members, users, fpr=fpr, confidence=confidence, rng=rng)
+    found = metrics.roc(
+        guess.values, members, users, fpr=fpr, confidence=game.confidence, rng=game.rng
+    )
     silent = (
         " It found no signal: every pair scored the same."
         if guess.values.min() == guess.values.max()
@@ -62,25 +51,13 @@ def play(
         f"TPR at FPR {fpr:.2g}": (found.tpr, fpr, metrics.tpr_at_fpr(others, members, fpr)),
     }
     return tuple(
-        AttackRow(
-            target=target,
-            attack=name,
-            family=attack.family,
-            vantage=attack.vantage,
-            metric=metric,
-            value=estimate.value,
-            ci_low=estimate.low,
-            ci_high=estimate.high,
-            confidence=confidence,
-            baseline=max(chance, popular),
-            baselines={"random": chance, "popularity": popular},
-            n=len(pairs),
-            subject="candidate pairs",
-            reference=attack.reference,
-            note=(
-                f"Knows the algorithm and what the server receives; up to {PAIRS} members and as "
-                f"many non-members of each of {estimate.n} users; interval over users.{silent}"
-            ),
+        game.row(
+            metric,
+            estimate,
+            {"random": chance, "popularity": popular},
+            f"Knows the algorithm and what the server receives; up to {PAIRS} members and as "
+            f"many non-members of each of {estimate.n} users; interval over users.{silent}",
+            pairs=len(pairs),
         )
         for metric, (estimate, chance, popular) in measured.items()
     )

@@ -2,110 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.base import Attack, Background, Reconstruction
+from fedrec_auditor.attacks.base import Background, Reconstruction
 from fedrec_auditor.auditor import metrics
-from fedrec_auditor.auditor.games.truth import Truth
+from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.reports.record import AttackRow
 from fedrec_auditor.targets.components import Floats
-from fedrec_auditor.targets.transcript import View
+
+_KNOWS = "Knows the algorithm and what the server receives."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """A metric's value, what is reached without the upload, and what the metric means."""
-
-    metric: str
-    estimate: metrics.Estimate
-    baselines: dict[str, float]
-    note: str
-
-
-def play(
-    attack: Attack,
-    view: View,
-    truth: Truth,
-    *,
-    target: str,
-    name: str,
-    quick: bool,
-    confidence: float,
-    rng: np.random.Generator,
-) -> tuple[AttackRow, ...]:
+def play(game: Game) -> tuple[AttackRow, ...]:
     """Rows for F1 and exactness of the sets, entries proved, and user vectors.
 
     All are means over users. Baselines: guessing every item for everybody (``all items``), and for
     everybody the popular items, as many as serve the mean F1 best (``popular items``).
     """
-    if not attack.applies(view):
+    if not game.attack.applies(game.view):
         return ()
-    guess = attack.infer(view, Background(), rng)
-    if not isinstance(guess, Reconstruction):
-        raise TypeError(f"Expected a Reconstruction from {name}, got {type(guess)}.")
-    held = truth.interactions.ratings.toarray() != 0
-    results = [*_sets(guess, held, confidence, rng)]
+    guess = game.guess(Reconstruction, Background(), game.view)
+    held = game.interactions.ratings.toarray() != 0
+    rows = _sets(game, guess, held)
     if guess.certain is not None:
-        results.append(_proved(guess.certain, guess.items, held, confidence, rng))
-    if guess.vectors is not None and truth.user_vectors is not None:
-        results.append(_vectors(guess.vectors, truth.user_vectors, confidence, rng))
-    return tuple(
-        AttackRow(
-            target=target,
-            attack=name,
-            family=attack.family,
-            vantage=attack.vantage,
-            metric=result.metric,
-            value=result.estimate.value,
-            ci_low=result.estimate.low,
-            ci_high=result.estimate.high,
-            confidence=confidence,
-            baseline=max(result.baselines.values(), default=None),
-            baselines=result.baselines,
-            n=result.estimate.n,
-            subject="users",
-            reference=attack.reference,
-            note=f"Knows the algorithm and what the server receives. {result.note}",
-        )
-        for result in results
-    )
+        rows.append(_proved(game, guess.certain, guess.items, held))
+    if guess.vectors is not None and game.user_vectors is not None:
+        rows.append(_vectors(game, guess.vectors, game.user_vectors))
+    return tuple(rows)
 
 
-def _sets(
-    guess: Reconstruction, truth: NDArray[np.bool_], confidence: float, rng: np.random.Generator
-) -> Iterator[Result]:
+def _sets(game: Game, guess: Reconstruction, truth: NDArray[np.bool_]) -> list[AttackRow]:
+    """F1 of the guessed sets, and the share of users whose set is guessed without a mistake."""
     hits = np.count_nonzero(guess.items & truth, axis=1)
     precision = _ratio(hits, np.count_nonzero(guess.items, axis=1))
     recall = _ratio(hits, np.count_nonzero(truth, axis=1))
     chosen = np.broadcast_to(popular_set(truth), truth.shape)
-    yield Result(
-        metric="interaction F1",
-        estimate=metrics.mean(metrics.set_f1(guess.items, truth), confidence=confidence, rng=rng),
-        baselines={
-            "all items": float(metrics.set_f1(np.ones_like(truth), truth).mean()),
-            "popular items": float(metrics.set_f1(chosen, truth).mean()),
-        },
-        note=(f"Mean over users; precision {precision.mean():.3f}, recall {recall.mean():.3f}."),
-    )
-    yield Result(
-        metric="users reconstructed exactly",
-        estimate=metrics.share((guess.items == truth).all(axis=1), confidence=confidence),
-        baselines={"popular items": float((chosen == truth).all(axis=1).mean())},
-        note="Share of users whose whole interaction set was guessed without a mistake.",
-    )
+    return [
+        _row(
+            game,
+            "interaction F1",
+            metrics.set_f1(guess.items, truth),
+            {
+                "all items": float(metrics.set_f1(np.ones_like(truth), truth).mean()),
+                "popular items": float(metrics.set_f1(chosen, truth).mean()),
+            },
+            f"Mean over users; precision {precision.mean():.3f}, recall {recall.mean():.3f}.",
+        ),
+        game.row(
+            "users reconstructed exactly",
+            metrics.share((guess.items == truth).all(axis=1), confidence=game.confidence),
+            {"popular items": float((chosen == truth).all(axis=1).mean())},
+            f"{_KNOWS} Share of users whose whole interaction set was guessed without a mistake.",
+        ),
+    ]
+
+
+def _row(
+    game: Game,
+    metric: str,
+    values: NDArray[np.floating[Any]],
+    baselines: dict[str, float],
+    note: str,
+) -> AttackRow:
+    """The row of a mean over users of ``values`` (n_users,)."""
+    estimate = metrics.mean(values, confidence=game.confidence, rng=game.rng)
+    return game.row(metric, estimate, baselines, f"{_KNOWS} {note}")
 
 
 def _proved(
+    game: Game,
     certain: NDArray[np.bool_],
     guessed: NDArray[np.bool_],
     truth: NDArray[np.bool_],
-    confidence: float,
-    rng: np.random.Generator,
-) -> Result:
+) -> AttackRow:
     """Share of entries known for sure; none of them may be wrong, or the attack is."""
     wrong = int(np.count_nonzero(certain & (guessed != truth)))
     if wrong:
@@ -113,28 +85,29 @@ def _proved(
             f"Expected no mistake among entries marked certain, got {wrong}. Repair the attack, or "
             "the channel that the target publishes."
         )
-    return Result(
-        metric="entries proved",
-        estimate=metrics.mean(certain.mean(axis=1), confidence=confidence, rng=rng),
-        baselines={"no upload": 0.0},
-        note="Share of (user, item) entries that the upload settles, whatever the prior.",
+    return _row(
+        game,
+        "entries proved",
+        certain.mean(axis=1),
+        {"no upload": 0.0},
+        "Share of (user, item) entries that the upload settles, whatever the prior.",
     )
 
 
-def _vectors(guess: Floats, truth: Floats, confidence: float, rng: np.random.Generator) -> Result:
-    dots = np.einsum("nf,nf->n", guess, truth)
-    norms = np.linalg.norm(guess, axis=1) * np.linalg.norm(truth, axis=1)
-    cosine = np.divide(dots, norms, out=np.zeros(len(dots)), where=norms > 0).clip(-1, 1)
+def _vectors(game: Game, guess: Floats, truth: Floats) -> AttackRow:
+    """Cosine between guessed and true user vectors, (n_users, F) each."""
     lengths = np.linalg.norm(truth, axis=1)
+    dots = np.einsum("nf,nf->n", guess, truth)
+    cosine = _ratio(dots, np.linalg.norm(guess, axis=1) * lengths).clip(-1, 1)
     errors = np.linalg.norm(guess - truth, axis=1)[lengths > 0] / lengths[lengths > 0]
     mean = truth.mean(axis=0)
-    apart = lengths * np.linalg.norm(mean)
-    alike = np.divide(truth @ mean, apart, out=np.zeros(len(apart)), where=apart > 0)
-    return Result(
-        metric="user vector cosine",
-        estimate=metrics.mean(cosine, confidence=confidence, rng=rng),
-        baselines={"mean vector": float(alike.mean())},
-        note=f"Median relative error of the vectors {np.median(errors):.1e}.",
+    alike = _ratio(truth @ mean, lengths * np.linalg.norm(mean))
+    return _row(
+        game,
+        "user vector cosine",
+        cosine,
+        {"mean vector": float(alike.mean())},
+        f"Median relative error of the vectors {np.median(errors):.1e}.",
     )
 
 
@@ -149,6 +122,6 @@ def popular_set(truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return chosen
 
 
-def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:
+def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
     """part / whole, 0 where there is nothing."""
-    return np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0)
+    return np.asarray(np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0))

@@ -277,5 +277,9 @@ def check_accountant(accountant: Accountant) -> tuple[str, ...]:
     """Run every check on it; return which do not apply, and why.
 
     Raises AssertionError at the first check that fails.
+
+    >>> from fedrec_auditor.accountants.methods.pure import Pure
+    >>> check_accountant(Pure())
+    ()
     """
     return run_checks(CHECKS, accountant)

@@ -30,7 +30,7 @@ from fedrec_auditor.attacks.base import (
 )
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
-from fedrec_auditor.auditor.games.truth import Truth
+from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.testing.parts.checks import run_checks
 from fedrec_auditor.auditor.testing.targets import brief
 from fedrec_auditor.targets.components import Component, Dense, Rows
@@ -290,16 +290,18 @@ def alarms(case: AttackCase) -> Counter[str]:
     found: Counter[str] = Counter()
     for seed in range(case.plays):
         rng = np.random.default_rng([7, seed])
-        rows = GAMES[attack.family](
-            attack,
-            emptied(shown[seed % len(shown)], rng),
-            Truth(case.interactions, case.run.user_vectors),
+        game = Game(
             target=view.public.algorithm,
             name=type(attack).__name__,
+            attack=attack,
+            view=emptied(shown[seed % len(shown)], rng),
+            interactions=case.interactions,
+            user_vectors=case.run.user_vectors,
             quick=True,
             confidence=0.95,
             rng=rng,
         )
+        rows = GAMES[attack.family](game)
         assert rows, "a game without a row"
         for row in rows:
             assert row.ci_low <= row.value <= row.ci_high, f"{row.metric} outside its interval"
@@ -335,6 +337,10 @@ def check_attack(
     ``runs`` are trainings on ``data()`` to try it on instead, by name. Returns which checks do not
     apply, and why. Raises AssertionError at the first check that fails, and where an attack on
     trainings applies to none of them.
+
+    >>> from fedrec_auditor.attacks.fcf_reconstruction import FcfReconstruction
+    >>> check_attack(FcfReconstruction(), {"fcf": training("fcf")})
+    ()
     """
     skipped: list[str] = []
     read = 0
@@ -350,6 +356,9 @@ def check_distinguisher(distinguisher: Distinguisher) -> None:
     """It says what it is, and scores higher what the first value sends more often.
 
     Raises AssertionError if it does not.
+
+    >>> from fedrec_auditor.attacks.likelihood_ratio import LikelihoodRatio
+    >>> check_distinguisher(LikelihoodRatio())
     """
     assert distinguisher.family is AttackFamily.DISTINGUISHER, f"{distinguisher.family!r}"
     _check_words(distinguisher)

@@ -106,5 +106,9 @@ def check_demonstration(demonstration: Demonstration) -> tuple[str, ...]:
     """Run every check on it; return which do not apply, and why.
 
     Raises AssertionError at the first check that fails.
+
+    >>> from fedrec_auditor.auditor.demonstrations.lcf_ap_zeros import LcfApZeros
+    >>> check_demonstration(LcfApZeros())
+    ()
     """
     return run_checks(CHECKS, demonstration)

@@ -304,5 +304,9 @@ def check_estimator(estimator: Estimator) -> tuple[str, ...]:
     """Run every check on it; return which do not apply, and why.
 
     Raises AssertionError at the first check that fails.
+
+    >>> from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
+    >>> check_estimator(ClopperPearson())
+    ()
     """
     return run_checks(CHECKS, estimator)

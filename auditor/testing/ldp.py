@@ -32,6 +32,10 @@ def assert_ldp(
     it. Passing is no proof: what was not refuted is returned as a ``Verification``.
 
     Raises InputError for arguments that ``verify_ldp`` refuses, and for an unknown check.
+
+    >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+    >>> assert_ldp(BitFlip.symmetric(1.0), epsilon=1.0).verdict
+    <Verdict.CONSISTENT: 'CONSISTENT'>
     """
     __tracebackhide__ = True
     if isinstance(allow, str):

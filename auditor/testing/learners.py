@@ -201,5 +201,9 @@ def check_learner(learner: Learner) -> tuple[str, ...]:
     """Run every check on it; return which do not apply, and why.
 
     Raises AssertionError at the first check that fails.
+
+    >>> from fedrec_auditor.targets.learners.mf import Mf
+    >>> check_learner(Mf())
+    ()
     """
     return run_checks(CHECKS, learner)

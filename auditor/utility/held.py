@@ -1,8 +1,9 @@
-"""What every protocol of utility leaves to train on, and how it tells its figures."""
+"""What the protocols of utility share: held-out data, scores in blocks, gains and rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +20,16 @@ _NUMBERS = 1 << 23  # scores at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(ABC):
     """Interactions to train on; what was held out of them is added by each protocol."""
 
     train: Interactions
+
+    @abstractmethod
+    def evaluate(
+        self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
+    ) -> tuple[UtilityRow, ...]:
+        """The target's metrics on what was held out, with normal intervals at ``confidence``."""
 
 
 def blocks(users: NDArray[np.int64], n_items: int) -> Iterator[NDArray[np.int64]]:
@@ -68,13 +75,16 @@ def row(
     most: float = 1.0,
 ) -> UtilityRow:
     """The mean of ``values`` (n,) with a normal interval within [0, most], beside the paper's."""
-    low, high = _interval(values, confidence, most)
+    mean, low, high = float(values.mean()), 0.0, most
+    if len(values) > 1:
+        half = stats.norm.ppf((1 + confidence) / 2) * values.std(ddof=1) / np.sqrt(len(values))
+        low, high = max(low, float(mean - half)), min(high, float(mean + half))
     paper = next((r for r in target.reported if (r.metric, r.protocol) == (metric, protocol)), None)
     return UtilityRow(
         target=target.name,
         metric=metric,
         protocol=protocol,
-        value=float(values.mean()),
+        value=mean,
         ci_low=low,
         ci_high=high,
         confidence=confidence,
@@ -85,10 +95,38 @@ def row(
     )
 
 
-def _interval(
-    values: NDArray[np.floating[Any]], confidence: float, most: float
-) -> tuple[float, float]:
-    if len(values) < 2:
-        return 0.0, most
-    half = stats.norm.ppf((1 + confidence) / 2) * values.std(ddof=1) / np.sqrt(len(values))
-    return max(0.0, float(values.mean() - half)), min(most, float(values.mean() + half))
+def ranked(
+    target: Target,
+    protocol: str,
+    above: NDArray[np.int64],
+    tied: NDArray[np.int64],
+    others: NDArray[np.int64],
+    *,
+    confidence: float,
+    per_user: Callable[[NDArray[np.float64]], NDArray[np.float64]] = np.asarray,
+) -> Iterator[UtilityRow]:
+    """HR@K and NDCG@K of tested items at the target's cutoffs, beside those of random scores.
+
+    Of each tested item (n,): how many of its ``others`` are scored above it, and how many the same.
+    ``per_user`` takes the figures of tested items to those of users.
+    """
+    for cutoff in target.evaluation.cutoffs:
+        found, chance = gains(above, tied, cutoff), gains(np.zeros_like(others), others, cutoff)
+        for metric, values, random in zip(("HR", "NDCG"), found, chance, strict=True):
+            yield row(
+                target,
+                f"{metric}@{cutoff}",
+                protocol,
+                per_user(values),
+                random=float(per_user(random).mean()),
+                confidence=confidence,
+            )
+
+
+def gains(above: NDArray[np.int64], tied: NDArray[np.int64], cutoff: int) -> NDArray[np.float64]:
+    """Expected hit and discounted gain (2, n) when ``tied`` others share the item's score."""
+    places = np.arange(cutoff)
+    reached = (places >= above[:, None]) & (places <= (above + tied)[:, None])
+    hit = reached.sum(axis=1) / (tied + 1)
+    gain = (reached / np.log2(places + 2)).sum(axis=1) / (tied + 1)
+    return np.stack([hit, gain])

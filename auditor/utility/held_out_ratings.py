@@ -30,6 +30,32 @@ class HeldRatings(Held):
     items: NDArray[np.int64]
     ratings: NDArray[np.float64]
 
+    def evaluate(
+        self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
+    ) -> tuple[UtilityRow, ...]:
+        """The MSE with a normal interval over ratings; users are scored in blocks."""
+        tested, first = np.unique(self.users, return_index=True)
+        ends = np.append(first, len(self.users))
+        errors = np.empty(len(self.users))
+        start = 0
+        for users in blocks(tested, self.train.n_items):
+            block = slice(ends[start], ends[start := start + len(users)])
+            scores = scored(target, model, self.train, users)
+            rows = np.searchsorted(users, self.users[block])
+            errors[block] = self.ratings[block] - scores[rows, self.items[block]]
+        mean = float(self.train.ratings.data.mean(dtype=np.float64))
+        return (
+            row(
+                target,
+                "MSE",
+                PROTOCOL,
+                np.square(errors),
+                random=float(np.square(self.ratings - mean).mean()),
+                confidence=confidence,
+                most=math.inf,
+            ),
+        )
+
 
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldRatings:
     """Hold out a tenth of all ratings, at least two; of every user a random one is kept.
@@ -56,36 +82,4 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldRating
         users=rows[held],
         items=table.indices[held].astype(np.int64),
         ratings=table.data[held].astype(np.float64),
-    )
-
-
-def evaluate(
-    target: Target,
-    model: Model,
-    held: HeldRatings,
-    *,
-    confidence: float,
-    rng: np.random.Generator,
-) -> tuple[UtilityRow, ...]:
-    """The MSE with a normal interval over ratings; users are scored in blocks."""
-    tested, first = np.unique(held.users, return_index=True)
-    ends = np.append(first, len(held.users))
-    errors = np.empty(len(held.users))
-    start = 0
-    for users in blocks(tested, held.train.n_items):
-        block = slice(ends[start], ends[start := start + len(users)])
-        scores = scored(target, model, held.train, users)
-        rows = np.searchsorted(users, held.users[block])
-        errors[block] = held.ratings[block] - scores[rows, held.items[block]]
-    mean = float(held.train.ratings.data.mean(dtype=np.float64))
-    return (
-        row(
-            target,
-            "MSE",
-            PROTOCOL,
-            np.square(errors),
-            random=float(np.square(held.ratings - mean).mean()),
-            confidence=confidence,
-            most=math.inf,
-        ),
     )

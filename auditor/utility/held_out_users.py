@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.held import Held, row, scored
-from fedrec_auditor.auditor.utility.leave_last_out import gains
+from fedrec_auditor.auditor.utility.held import Held, ranked, scored
 from fedrec_auditor.reports.record import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
@@ -36,6 +35,38 @@ class HeldUsers(Held):
 
     tune: Interactions
     test: Interactions
+
+    def evaluate(
+        self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
+    ) -> tuple[UtilityRow, ...]:
+        """HR@K and NDCG@K with normal intervals over users; ``rng`` is not drawn from."""
+        table = self.test.ratings
+        sizes = np.diff(table.indptr)
+        places = []
+        for start in range(0, len(sizes), _CHUNK):
+            users = np.arange(start, min(start + _CHUNK, len(sizes)))
+            scores = scored(target, model, self.tune, users)
+            tested = table[users].toarray() != 0
+            unmet = ~tested & (self.tune.ratings[users].toarray() == 0)
+            places.append(places_among(scores, tested, unmet))
+        above, tied, negatives = np.concatenate(places, axis=1)
+        user = np.repeat(np.arange(len(sizes)), sizes)
+        some = sizes > 0
+
+        def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.bincount(user, weights=values, minlength=len(sizes))[some] / sizes[some]
+
+        return tuple(
+            ranked(
+                target,
+                PROTOCOL,
+                above,
+                tied,
+                negatives,
+                confidence=confidence,
+                per_user=mean,
+            )
+        )
 
 
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldUsers:
@@ -62,50 +93,6 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldUsers:
         train=interactions.take(np.sort(users[count:])),
         tune=held.keep(~tested),
         test=held.keep(tested),
-    )
-
-
-def evaluate(
-    target: Target,
-    model: Model,
-    held: HeldUsers,
-    *,
-    confidence: float,
-    rng: np.random.Generator,
-) -> tuple[UtilityRow, ...]:
-    """HR@K and NDCG@K with normal intervals over users; ``rng`` is not drawn from."""
-    table = held.test.ratings
-    sizes = np.diff(table.indptr)
-    places = []
-    for start in range(0, len(sizes), _CHUNK):
-        users = np.arange(start, min(start + _CHUNK, len(sizes)))
-        scores = scored(target, model, held.tune, users)
-        tested = table[users].toarray() != 0
-        unmet = ~tested & (held.tune.ratings[users].toarray() == 0)
-        places.append(places_among(scores, tested, unmet))
-    above, tied, negatives = np.concatenate(places, axis=1)
-    user = np.repeat(np.arange(len(sizes)), sizes)
-    some = sizes > 0
-
-    def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.bincount(user, weights=values, minlength=len(sizes))[some] / sizes[some]
-
-    return tuple(
-        row(
-            target,
-            f"{metric}@{cutoff}",
-            PROTOCOL,
-            mean(values),
-            random=float(mean(chance).mean()),
-            confidence=confidence,
-        )
-        for cutoff in target.evaluation.cutoffs
-        for metric, values, chance in zip(
-            ("HR", "NDCG"),
-            gains(above, tied, cutoff),
-            gains(np.zeros_like(above), negatives, cutoff),
-            strict=True,
-        )
     )
 
 

@@ -8,14 +8,13 @@ nothing scores like a random one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.held import Held, blocks, row, scored
+from fedrec_auditor.auditor.utility.held import Held, blocks, ranked, scored
 from fedrec_auditor.reports.record import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
@@ -29,6 +28,38 @@ class HeldItems(Held):
     """One held-out item a user: ``items`` (n_users,), -1 where none is."""
 
     items: NDArray[np.int64]
+
+    def evaluate(
+        self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
+    ) -> tuple[UtilityRow, ...]:
+        """HR@K and NDCG@K under both protocols, with normal intervals over users."""
+        tested = np.flatnonzero(self.items >= 0)
+        ranks: dict[str, list[NDArray[np.int64]]] = {SAMPLED: [], ALL: []}
+        n_items = self.train.n_items
+        width = min(NEGATIVES, n_items - 1)
+        for users in blocks(tested, n_items):
+            known = self.train.ratings[users].toarray() != 0
+            scores = scored(target, model, self.train, users)
+            item = self.items[users]
+            truth = np.take_along_axis(scores, item[:, None], axis=1)
+            known[np.arange(len(users)), item] = True
+            scores[known] = -np.inf
+            ranks[ALL].append(np.stack([(scores > truth).sum(1), (scores == truth).sum(1)]))
+            # 99 of the items the user has not met, without replacement: the smallest random keys
+            keys = np.where(known, np.inf, rng.random(scores.shape))
+            drawn = np.argpartition(keys, width - 1, axis=1)[:, :width]
+            negatives = np.take_along_axis(scores, drawn, axis=1)
+            ranks[SAMPLED].append(
+                np.stack([(negatives > truth).sum(1), (negatives == truth).sum(1)])
+            )
+        unmet = n_items - np.diff(self.train.ratings.indptr)[tested]  # the held-out item included
+        choices = {SAMPLED: np.minimum(width + 1, unmet), ALL: unmet}
+        rows: list[UtilityRow] = []
+        for protocol, found in ranks.items():
+            above, tied = np.concatenate(found, axis=1)
+            others = choices[protocol] - 1
+            rows += ranked(target, protocol, above, tied, others, confidence=confidence)
+        return tuple(rows)
 
 
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldItems:
@@ -53,66 +84,3 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldItems:
     keep = np.ones(ratings.nnz, dtype=bool)
     keep[last[chosen]] = False
     return HeldItems(train=interactions.keep(keep), items=items)
-
-
-def evaluate(
-    target: Target,
-    model: Model,
-    held: HeldItems,
-    *,
-    confidence: float,
-    rng: np.random.Generator,
-) -> tuple[UtilityRow, ...]:
-    """HR@K and NDCG@K under both protocols, with normal intervals over users."""
-    tested = np.flatnonzero(held.items >= 0)
-    cutoffs = target.evaluation.cutoffs
-    ranks: dict[str, list[NDArray[np.int64]]] = {SAMPLED: [], ALL: []}
-    n_items = held.train.n_items
-    width = min(NEGATIVES, n_items - 1)
-    for users in blocks(tested, n_items):
-        known = held.train.ratings[users].toarray() != 0
-        scores = scored(target, model, held.train, users)
-        item = held.items[users]
-        truth = np.take_along_axis(scores, item[:, None], axis=1)
-        known[np.arange(len(users)), item] = True
-        scores[known] = -np.inf
-        ranks[ALL].append(np.stack([(scores > truth).sum(1), (scores == truth).sum(1)]))
-        # 99 of the items the user has not met, without replacement: the smallest random keys
-        keys = np.where(known, np.inf, rng.random(scores.shape))
-        drawn = np.argpartition(keys, width - 1, axis=1)[:, :width]
-        negatives = np.take_along_axis(scores, drawn, axis=1)
-        ranks[SAMPLED].append(np.stack([(negatives > truth).sum(1), (negatives == truth).sum(1)]))
-    unmet = n_items - np.diff(held.train.ratings.indptr)[tested]  # the held-out item included
-    choices = {SAMPLED: np.minimum(width + 1, unmet), ALL: unmet}
-    return tuple(
-        row(
-            target,
-            f"{metric}@{cutoff}",
-            protocol,
-            values,
-            random=float(chance.mean()),
-            confidence=confidence,
-        )
-        for protocol, blocks in ranks.items()
-        for cutoff in cutoffs
-        for metric, values, chance in zip(
-            ("HR", "NDCG"),
-            _found(blocks, cutoff),
-            gains(np.zeros_like(choices[protocol]), choices[protocol] - 1, cutoff),
-            strict=True,
-        )
-    )
-
-
-def gains(above: NDArray[np.int64], tied: NDArray[np.int64], cutoff: int) -> NDArray[np.float64]:
-    """Expected hit and discounted gain (2, n) when ``tied`` others share the item's score."""
-    places = np.arange(cutoff)
-    reached = (places >= above[:, None]) & (places <= (above + tied)[:, None])
-    hit = reached.sum(axis=1) / (tied + 1)
-    gain = (reached / np.log2(places + 2)).sum(axis=1) / (tied + 1)
-    return np.stack([hit, gain])
-
-
-def _found(blocks: Sequence[NDArray[np.int64]], cutoff: int) -> NDArray[np.float64]:
-    above, tied = np.concatenate(blocks, axis=1)
-    return gains(above, tied, cutoff)

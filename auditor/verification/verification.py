@@ -62,6 +62,14 @@ class Verification:
     that could refute it, None if more than 10^12. ``witness`` is the pair of inputs, the event and
     its two probabilities. ``method`` says how the bound was found, and whether the search was
     exhaustive. ``checks`` look for faults that no ratio of probabilities shows.
+
+    >>> from fedrec_auditor.auditor.verification import verify_ldp
+    >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+    >>> found = verify_ldp(BitFlip.symmetric(1.0), epsilon=0.5)
+    >>> found.verdict, round(found.epsilon_lower, 6), found.exact
+    (<Verdict.VIOLATED: 'VIOLATED'>, 1.0, True)
+    >>> found.witness.input_a, found.witness.input_b, found.witness.output
+    ('true bit 0', 'true bit 1', 'uploaded bit 0')
     """
 
     verdict: Verdict

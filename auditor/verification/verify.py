@@ -82,6 +82,12 @@ def verify_ldp(
 
     Raises InputError for a bad number, an input outside the domain, and a callable that raises or
     gives something else than ``size`` numbers or words.
+
+    >>> def respond(bit, rng, size):
+    ...     return np.where(rng.random(size) < 0.75, bit, 1 - bit)
+    >>> found = verify_ldp(respond, epsilon=0.5, samples=1000)
+    >>> print(f"{found.verdict}: at least {found.epsilon_lower:.1f}, and in truth {np.log(3):.1f}")
+    VIOLATED: at least 0.9, and in truth 1.1
     """
     _check(mechanism, epsilon, delta, samples, confidence, seed)
     claim, subject = ldp_claim(epsilon, delta), Subject.of(mechanism)

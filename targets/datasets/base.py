@@ -42,6 +42,10 @@ class Interactions:
     ``ratings`` is a canonical csr_array (n_users, n_items) of float32, all stored entries nonzero.
     ``timestamps`` (int64, Unix seconds) is aligned with ``ratings.data``. ``users`` and ``items``
     are the identifiers of rows and columns, ascending. ``genres`` is (n_items, len(genre_names)).
+
+    >>> table = Interactions.of(np.array([[5.0, 0.0, 3.0], [0.0, 4.0, 0.0]]))
+    >>> table.n_users, table.n_items, table.ratings.nnz
+    (2, 3, 3)
     """
 
     name: str

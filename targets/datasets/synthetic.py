@@ -54,6 +54,10 @@ class Synthetic:
     taste group.
 
     Profile sizes have mean about ``profile`` and lie between 5 (or n_items) and half the items.
+
+    >>> data = Synthetic(n_users=20, n_items=12, profile=4, seed=1).load()
+    >>> data.ratings.shape, sorted(data.attributes)
+    ((20, 12), ['age_group', 'gender', 'occupation'])
     """
 
     n_users: int = 600

@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.attribute_mlp import AttributeMlp
 from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.games.truth import Truth
+from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.testing.attacks import (
     CHECKS,
     GAMES,
@@ -84,14 +84,16 @@ def test_clean_gradients_beat_every_baseline(name: str) -> None:
     """The control: where everything is uploaded in the clear, no attack stays at chance."""
     many = Synthetic(n_users=400, n_items=100, profile=25, signal=1.0).load()
     run = FAMILIES["targets"].member("fcf")(rounds=20).run(many, np.random.default_rng(0))
-    rows = GAMES[make(name).family](
-        make(name),
-        run.transcript.view(Vantage.SERVER),
-        Truth(many, run.user_vectors),
+    game = Game(
         target="fcf",
         name=name,
+        attack=make(name),
+        view=run.transcript.view(Vantage.SERVER),
+        interactions=many,
+        user_vectors=run.user_vectors,
         quick=True,
         confidence=0.95,
         rng=np.random.default_rng(0),
     )
+    rows = GAMES[make(name).family](game)
     assert any(row.baseline is not None and row.ci_low > row.baseline for row in rows)

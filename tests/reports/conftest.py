@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.accountants.verdict import judge
 from fedrec_auditor.reports.record import (
     AttackRow,
     DataRow,
@@ -62,12 +61,10 @@ def finding(
     note: str = "",
     delta: float = 0.0,
 ) -> Finding:
-    judgement = judge(claim, scope=where, delta=delta, accounted=accounted, measured=measured)
     return Finding.of(
         target,
         claim,
         where,
-        judgement,
         delta=delta,
         accounted=accounted,
         measured=measured,

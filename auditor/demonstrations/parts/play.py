@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.accountants.verdict import Verdict, judge
+from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor import accounting
 from fedrec_auditor.auditor.demonstrations.base import Demonstration, DistinguishingGame
 from fedrec_auditor.auditor.families import FAMILIES
@@ -113,9 +113,7 @@ def _finding(game: DistinguishingGame, measured: Measured) -> Finding:
             game.system.name,
             game.claim,
             bound.scope,
-            judge(game.claim, scope=bound.scope, delta=bound.delta, measured=bound),
             delta=bound.delta,
-            accounted=None,
             measured=bound,
         )
     return accounting.answer(

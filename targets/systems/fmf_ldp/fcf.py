@@ -24,6 +24,12 @@ class Fcf(Unperturbed, ImplicitMf):
 
     Each client sends its whole item gradient, M x F (equation 5); the server descends on its sum
     over users (equations 6 and 7, dJ/dv_i = -2 sum f(u, i) + 2 lambda v_i).
+
+    >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
+    >>> data = Synthetic(n_users=20, n_items=12, profile=4).load()
+    >>> run = Fcf(rounds=2).run(data, np.random.default_rng(0))
+    >>> [one.uploads.components["gradient"].shape for one in run.transcript.rounds]
+    [(12, 5), (12, 5)]
     """
 
     channel = None

@@ -49,6 +49,12 @@ class FmfLdp(Reporting, ImplicitMf):
     is k times the gradient; equation 5 is an ascent direction, so line 12 of Algorithm 2 is
     V + gamma (mean - 2 lambda V); line 14 returns X, which never leaves the devices and is not
     part of the transcript.
+
+    >>> from fedrec_auditor.targets.systems.base import Population
+    >>> for question in FmfLdp().questions(Population(n_users=943, n_items=1682))[:2]:
+    ...     print(question.scope, question.claim.epsilon)
+    report / any pair / server / report 2.5
+    user / any pair / server / round 250.0
     """
 
     epsilon: float = 2.5

@@ -18,7 +18,7 @@ from fedrec_auditor.attacks.base import (
     Scores,
 )
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
-from fedrec_auditor.auditor.games.truth import Truth
+from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -54,14 +54,16 @@ def view_of(interactions: Interactions) -> View:
 
 def play(game: Any, attack: Any, interactions: Interactions = DATA, seed: int = 0) -> Any:
     return game.play(
-        attack,
-        view_of(interactions),
-        Truth(interactions),
-        target="raw",
-        name="scripted",
-        quick=True,
-        confidence=0.95,
-        rng=np.random.default_rng(seed),
+        Game(
+            target="raw",
+            name="scripted",
+            attack=attack,
+            view=view_of(interactions),
+            interactions=interactions,
+            quick=True,
+            confidence=0.95,
+            rng=np.random.default_rng(seed),
+        )
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility import evaluate, hold_out
+from fedrec_auditor.auditor.utility import hold_out
 from fedrec_auditor.auditor.utility.held import blocks
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
@@ -50,7 +50,7 @@ def test_a_score_that_is_not_finite_is_refused(split: Split, wrong: float) -> No
     target: Any = Broken(Evaluation(split=split, cutoffs=(2,)), wrong)
     held = hold_out(target.evaluation, DATA, rng)
     with pytest.raises(InputError, match=f"finite scores from broken, got {wrong} for item 11"):
-        evaluate(target, Model(), held, confidence=0.95, rng=rng)
+        held.evaluate(target, Model(), confidence=0.95, rng=rng)
 
 
 @pytest.mark.parametrize("split", list(Split))
@@ -59,7 +59,7 @@ def test_scores_of_fewer_items_are_refused(split: Split) -> None:
     target: Any = Broken(Evaluation(split=split, cutoffs=(2,)), 0.0, DATA.n_items - 1)
     held = hold_out(target.evaluation, DATA, rng)
     with pytest.raises(InputError, match="Expected scores of shape"):
-        evaluate(target, Model(), held, confidence=0.95, rng=rng)
+        held.evaluate(target, Model(), confidence=0.95, rng=rng)
 
 
 @pytest.mark.parametrize("split", [Split.LEAVE_LAST_OUT, Split.HELD_OUT_USERS])
@@ -68,7 +68,7 @@ def test_equal_scores_are_as_good_as_chance_also_for_users_who_met_most_items(sp
     rng = np.random.default_rng(1)
     target: Any = Broken(Evaluation(split=split, cutoffs=(1, 3)), 0.0)
     held = hold_out(target.evaluation, DATA, rng)
-    rows = evaluate(target, Model(), held, confidence=0.95, rng=rng)
+    rows = held.evaluate(target, Model(), confidence=0.95, rng=rng)
     assert len(rows) >= 4
     for row in rows:
         assert row.value == pytest.approx(row.random, abs=1e-12), (row.metric, row.protocol)
@@ -83,7 +83,7 @@ def test_users_scored_in_blocks_have_the_figures_of_all_at_once(
 
     def rows() -> Any:
         rng = np.random.default_rng(2)
-        return evaluate(target, Model(), held, confidence=0.95, rng=rng)
+        return held.evaluate(target, Model(), confidence=0.95, rng=rng)
 
     whole = rows()
     monkeypatch.setattr("fedrec_auditor.auditor.utility.held._NUMBERS", 3 * DATA.n_items + 1)

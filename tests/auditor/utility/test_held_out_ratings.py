@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.held_out_ratings import PROTOCOL, evaluate, hold_out
+from fedrec_auditor.auditor.utility.held_out_ratings import PROTOCOL, hold_out
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Reported
 
@@ -58,10 +58,9 @@ def test_the_error_is_the_mean_square_over_held_out_ratings(seed: int) -> None:
     held = hold_out(Interactions.of(dense), rng)
     paper = Reported(metric="MSE", protocol=PROTOCOL, value=0.8, note="of a paper")
     target: Any = Fixed(table, reported=(paper,))
-    (row,) = evaluate(
+    (row,) = held.evaluate(
         target,
         Model(),
-        held,
         confidence=0.95,
         rng=rng,
     )

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.held_out_users import (
     HeldUsers,
-    evaluate,
     hold_out,
     places_among,
 )
@@ -98,10 +97,9 @@ def test_places_are_those_of_counting(seed: int, users: int, items: int, levels:
 
 
 def figures(table: np.ndarray, held: HeldUsers) -> dict[str, float]:
-    rows = evaluate(
+    rows = held.evaluate(
         Fixed(table),  # type: ignore[arg-type]
         Model(),
-        held,
         confidence=0.95,
         rng=np.random.default_rng(0),
     )

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.leave_last_out import evaluate, gains, hold_out
+from fedrec_auditor.auditor.utility.held import gains
+from fedrec_auditor.auditor.utility.leave_last_out import hold_out
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Evaluation, Model
 
@@ -88,7 +89,7 @@ def test_chance_is_what_a_constant_score_reaches() -> None:
     rng = np.random.default_rng(1)
     data = interactions((rng.random((50, 300)) < 0.1) * 1.0 + np.eye(50, 300))
     split = hold_out(data, rng)
-    rows = evaluate(Fixed(np.zeros((50, 300))), Model(), split, confidence=0.95, rng=rng)
+    rows = split.evaluate(Fixed(np.zeros((50, 300))), Model(), confidence=0.95, rng=rng)
     for row in rows:
         assert row.value == pytest.approx(row.random)
     sampled = next(r for r in rows if (r.metric, r.protocol) == ("HR@10", "99 sampled negatives"))
@@ -104,7 +105,7 @@ def test_an_oracle_always_hits_and_its_opposite_never() -> None:
     users = np.flatnonzero(split.items >= 0)
     table[users, split.items[users]] = 1.0
     for sign, expected in ((1, 1.0), (-1, 0.0)):
-        rows = evaluate(Fixed(sign * table), Model(), split, confidence=0.95, rng=rng)
+        rows = split.evaluate(Fixed(sign * table), Model(), confidence=0.95, rng=rng)
         assert [row.value for row in rows] == [expected] * 4
 
 
@@ -116,5 +117,5 @@ def test_history_is_never_ranked() -> None:
     split = hold_out(interactions(dense), rng)
     table = np.tile(np.arange(120.0)[::-1], (30, 1))
     table[np.arange(30), split.items] = 69.5  # above the unknown items, below the history
-    rows = evaluate(Fixed(table), Model(), split, confidence=0.95, rng=rng)
+    rows = split.evaluate(Fixed(table), Model(), confidence=0.95, rng=rng)
     assert [row.value for row in rows] == [1.0] * 4

@@ -1,0 +1,72 @@
+"""One attack on one view, and the truth that its guesses are scored against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from fedrec_auditor.attacks.base import Attack, Background, Labels, Reconstruction, Scores
+from fedrec_auditor.auditor.metrics import Estimate
+from fedrec_auditor.reports.record import AttackRow
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.transcript import View
+
+_Guess = TypeVar("_Guess", Labels, Scores, Reconstruction)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Game:
+    """An attack, what it sees, and what its guesses are scored against.
+
+    ``target`` and ``name`` are what the rows call the audited system and the attack;
+    ``interactions`` are those trained on, ``user_vectors`` those of the training (``Run``), or
+    None. ``quick`` asks for fewer users and repetitions, ``confidence`` is that of the intervals.
+    """
+
+    target: str
+    name: str
+    attack: Attack
+    view: View
+    interactions: Interactions
+    user_vectors: Floats | None = None
+    quick: bool
+    confidence: float
+    rng: np.random.Generator
+
+    def guess(self, kind: type[_Guess], background: Background, view: View) -> _Guess:
+        """What the attack infers from ``view``; TypeError unless it is of this ``kind``."""
+        guess = self.attack.infer(view, background, self.rng)
+        if not isinstance(guess, kind):
+            raise TypeError(f"Expected {kind.__name__} from {self.name}, got {type(guess)}.")
+        return guess
+
+    def row(
+        self,
+        metric: str,
+        estimate: Estimate,
+        baselines: dict[str, float],
+        note: str,
+        *,
+        pairs: int | None = None,
+    ) -> AttackRow:
+        """A row of the record; its subjects are users, or this many candidate ``pairs``."""
+        return AttackRow(
+            target=self.target,
+            attack=self.name,
+            family=self.attack.family,
+            vantage=self.attack.vantage,
+            metric=metric,
+            value=estimate.value,
+            ci_low=estimate.low,
+            ci_high=estimate.high,
+            confidence=estimate.confidence,
+            baseline=max(baselines.values(), default=None),
+            baselines=baselines,
+            n=estimate.n if pairs is None else pairs,
+            subject="users" if pairs is None else "candidate pairs",
+            reference=self.attack.reference,
+            note=note,
+        )
