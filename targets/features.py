@@ -1,4 +1,4 @@
-"""Features: what a device can say about its user, and the catalogue about an item, as numbers."""
+"""Features: what a device can say about its user, as numbers."""
 
 from __future__ import annotations
 
@@ -101,16 +101,6 @@ def count_user_features(interactions: Interactions) -> int:
     if "age" in known:
         known.setdefault("age_group", len(AGE_GROUPS))
     return OF_RATINGS + sum(known.get(key, 0) for key in ATTRIBUTES)
-
-
-def item_features(interactions: Interactions) -> NDArray[np.float32]:
-    """Genre flags, (n_items, number of genres) float32 of 0 and 1; no columns where none are known.
-
-    Source: side information of Zhang et al., section 3.1; the paper leaves its content open.
-    """
-    if interactions.genres is None:
-        return np.zeros((interactions.n_items, 0), dtype=np.float32)
-    return interactions.genres.astype(np.float32)
 
 
 def _grouped(interactions: Interactions) -> dict[str, Attribute]:

@@ -17,7 +17,7 @@ from fedrec_auditor.targets.learners.base import Catalogue, Clients, Learner, Lo
 from fedrec_auditor.targets.streams import Streams
 
 USERS, ITEMS, FEATURES = 8, 25, 5
-CATALOGUE = Catalogue(n_items=ITEMS, n_user_features=FEATURES, n_item_features=3)
+CATALOGUE = Catalogue(n_items=ITEMS, n_user_features=FEATURES)
 LOCAL = LocalTraining(epochs=2, batch=8, learning_rate=0.01)
 Arrays = dict[str, NDArray[Any]]
 
@@ -31,7 +31,6 @@ def _clients() -> Clients:
         interactions=Interactions.of(held * rng.integers(1, 6, held.shape)),
         features=rng.normal(size=(USERS, FEATURES)).astype(np.float32),
         streams=Streams.spawn(rng, USERS),
-        item_features=rng.normal(size=(ITEMS, 3)).astype(np.float32),
     )
 
 
@@ -45,7 +44,6 @@ def _some(clients: Clients, users: list[int]) -> Clients:
         interactions=clients.interactions.take(at),
         features=clients.features[at],
         streams=clients.streams.take(at),
-        item_features=clients.item_features,
     )
 
 

@@ -61,9 +61,8 @@ def _sign() -> tuple[Computed, ...]:
         return float(fit + system.regularization * ((vectors**2).sum() + (at**2).sum()))
 
     users, entries = np.arange(3)[:, None], np.arange(8)
-    gradient = (
-        system.entries(_SMALL.ratings, vectors, items, users, entries).mean(axis=0).reshape(4, 2)
-    )
+    each = system.entries(_SMALL.ratings, vectors, items, users, entries)
+    gradient = each.mean(axis=0).reshape(4, 2)
     step = 1e-3 * (gradient + 2 * system.regularization * items)
     return (
         Computed(

@@ -18,11 +18,10 @@ from fedrec_auditor.targets.transcript import Broadcast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """What the sizes of a model depend on: items, and features of a user and of an item."""
+    """What the sizes of a model depend on: items, and features of a user."""
 
     n_items: int
     n_user_features: int
-    n_item_features: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +29,12 @@ class Clients:
     """Devices of one round: what they hold, and their randomness.
 
     ``interactions`` has one row a device; ``features`` (n, d1) are its user's (Table I of the
-    FedRec paper); ``item_features`` (n_items, g) are public.
+    FedRec paper).
     """
 
     interactions: Interactions
     features: Floats
     streams: Streams
-    item_features: Floats | None = None
 
     def __len__(self) -> int:
         return self.interactions.n_users

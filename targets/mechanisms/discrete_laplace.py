@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.mechanisms.base import WorstCase
-from fedrec_auditor.targets.mechanisms.parts.entries import Pure
+from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import discrete_laplace
 from fedrec_auditor.targets.mechanisms.parts.grid import OnGrid
 from fedrec_auditor.targets.mechanisms.parts.rates import at_least, check_rate_epsilon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteLaplace(Pure, OnGrid):
+class DiscreteLaplace(PureEpsilon, OnGrid):
     """P(k steps) = tanh(step/(2 scale)) e^(-|k| step/scale): epsilon = width step/scale, exactly.
 
     The two-sided geometric law, the answer to the leaks of doubles (Mironov 2012): the noise is a

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.duchi import Duchi
-from fedrec_auditor.targets.mechanisms.parts.entries import Pure, UnitReport
+from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon, UnitReport
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, ratio_of_flip
 from fedrec_auditor.targets.mechanisms.piecewise import LEAST, MOST, Piecewise
@@ -23,7 +23,7 @@ THRESHOLD = math.log((2.0 * _ROOTS - 5.0) / 27.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Hybrid(Pure, UnitReport):
+class Hybrid(PureEpsilon, UnitReport):
     """``Piecewise`` with probability 1 - e^(-eps/2), else ``Duchi``; up to eps 0.61 ``Duchi`` only.
 
     Exactly epsilon-private, as both are and the choice says nothing of the input; unbiased. At

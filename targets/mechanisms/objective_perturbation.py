@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.additive import Laplacian, check_count, check_positive
-from fedrec_auditor.targets.mechanisms.parts.entries import Pure
+from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectivePerturbation(Pure, Laplacian):
+class ObjectivePerturbation(PureEpsilon, Laplacian):
     """Loss l(w.x) = const + a w.x + c (w.x)^2 of one record x, every coefficient in w noisy.
 
     The functional mechanism: noise of scale D/eps on the linear coefficients a x_i and on those of

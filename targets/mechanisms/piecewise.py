@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.targets.mechanisms.base import WorstCase
-from fedrec_auditor.targets.mechanisms.parts.entries import Pure, UnitReport
+from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon, UnitReport
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, share_of_noise
 
@@ -20,7 +20,7 @@ LEAST, MOST = 1e-9, 40.0
 
 
 @dataclass(frozen=True, slots=True)
-class Piecewise(Pure, UnitReport):
+class Piecewise(PureEpsilon, UnitReport):
     """Density e^eps as high on [l(x), r(x)] as elsewhere on [-C, C]: exactly epsilon-private.
 
     C = (e^(eps/2) + 1)/(e^(eps/2) - 1), r - l = C - 1 and l(x) = (C + 1) x/2 - (C - 1)/2, so that

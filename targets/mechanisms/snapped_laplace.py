@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.base import WorstCase
-from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry, Pure
+from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry, PureEpsilon
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli_exp, geometric
 
 _FINE = 2**20
@@ -21,7 +21,7 @@ _MOST_STEPS = 2**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnappedLaplace(Pure, BoundedEntry):
+class SnappedLaplace(PureEpsilon, BoundedEntry):
     """An entry plus Laplace noise, rounded to multiples of a power of two, clamped to +-bound.
 
     The grid is the least power of two that is at least ``scale``. Rounding and clamping forget, so

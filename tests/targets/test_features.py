@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.features import count_user_features, item_features, user_features
+from fedrec_auditor.targets.features import count_user_features, user_features
 
 STARS = [0.5 * half for half in range(11)]
 ATTRIBUTES = {
@@ -114,12 +113,3 @@ def test_ages_that_are_no_years_are_refused() -> None:
     age = Attribute(codes=np.array([0, 0]), categories=("young",))
     with pytest.raises(InputError, match="ages in years"):
         user_features(Interactions.of(np.eye(2), attributes={"age": age}))
-
-
-def test_items_have_their_genres() -> None:
-    plain = Interactions.of(sparse.csr_array(np.eye(3)))
-    assert item_features(plain).shape == (3, 0)
-    genres = np.array([[True, False], [False, False], [True, True]])
-    data = Interactions.of(np.eye(3), genres=genres, genre_names=("x", "y"))
-    np.testing.assert_array_equal(item_features(data), [[1, 0], [0, 0], [1, 1]])
-    assert item_features(data).dtype == item_features(plain).dtype == np.float32

@@ -18,7 +18,7 @@ class _HasEpsilon(Protocol):
     def epsilon(self) -> float: ...
 
 
-class Pure:
+class PureEpsilon:
     """Charged as any mechanism of its ``epsilon``."""
 
     __slots__ = ()

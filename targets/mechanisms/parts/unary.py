@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.categories import Categorical
-from fedrec_auditor.targets.mechanisms.parts.entries import Pure
+from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 
 
 @dataclass(frozen=True, slots=True)
-class Unary(Pure, Categorical):
+class Unary(PureEpsilon, Categorical):
     """P(1 | 1) = 1 - ``missed`` and P(1 | 0) = ``invented``; two inputs differ in two bits.
 
     Inputs are whole numbers 0 ... k - 1, outputs (*size, k) bools. The rates are stored as those

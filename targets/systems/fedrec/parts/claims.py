@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _SHUFFLED_DELTA = 1e-6
 _MANY = 1000
-_ORDER = tuple(Vantage)  # each sees a function of what the one before sees
 
 
 def questions(system: Composition, population: Population) -> tuple[Question, ...]:
@@ -161,7 +160,7 @@ def event(system: Composition, scope: Scope, population: Population) -> DpEvent:
         return NonPrivateDpEvent()
     spent = _largest(system) if entry else protection.spent(counts)
     one = _charged(law, spent, once=not training)
-    if not entry and _reaches(system.route.vantage, scope.vantage):
+    if not entry and system.route.vantage.shows(scope.vantage):
         one = system.route.event(one, spent, system.senders(population.n_users))
     return SelfComposedDpEvent(one, system.rounds) if training else one
 
@@ -196,8 +195,3 @@ def _weakest(system: Composition) -> Mechanism | None:
 def _largest(system: Composition) -> float:
     """What an entry of that group spends."""
     return max(system.protection.spent({group: 1}) for group in system.learner.groups)
-
-
-def _reaches(route: Vantage, vantage: Vantage) -> bool:
-    """Whether the protocol shows nobody more than its route, and ``vantage`` is no more."""
-    return _ORDER.index(vantage) >= _ORDER.index(route)
