@@ -43,14 +43,9 @@ class Divergence:
     claim: float
     seed: int
 
-    @property
-    def possible(self) -> bool:
-        """Whether there is a way: not for vectors with a density."""
-        return not (self.outputs.continuous and self.outputs.shape)
-
     def bound(self, a: Any, b: Any) -> Bound:
-        """The least epsilon of this pair, either way."""
-        if not self.possible:
+        """The least epsilon of this pair, either way; NoCurve for vectors with a density."""
+        if self.outputs.continuous and self.outputs.shape:
             raise NoCurve(
                 f"Expected discrete outputs, numbers, or a mechanism with a privacy curve "
                 f"(`delta`) at delta > 0, got vectors of shape {self.outputs.shape} with a "

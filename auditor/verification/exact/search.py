@@ -80,12 +80,12 @@ def exact_search(
         )
         if known is not None and (outputs.shape and every is None):
             return known
-        return _larger(known, _at_delta(game, space, epsilon, entropy))
+        return _larger(known, _at_delta(game, space))
     ratio = Ratio(law=law, outputs=outputs, every=every, claim=epsilon, seed=entropy)
-    return _larger(known, _at_zero(ratio, space, scope, entropy))
+    return _larger(known, _at_zero(ratio, space, scope))
 
 
-def _at_zero(game: Ratio, space: Space, scope: Scope, seed: int) -> Bound:
+def _at_zero(game: Ratio, space: Space, scope: Scope) -> Bound:
     from hypothesis import strategies as st
 
     best, law = Found(value=0.0), game.law
@@ -102,7 +102,7 @@ def _at_zero(game: Ratio, space: Space, scope: Scope, seed: int) -> Bound:
         a, b, output = example
         return game.best(law.check(a), law.check(b), output).value
 
-    value, example = worst(strategy, score, seed=seed, examples=examples)
+    value, example = worst(strategy, score, seed=game.seed, examples=examples)
     if value > best.value:
         best = game.best(*example)
     if best.a is None:
@@ -120,13 +120,13 @@ def _at_zero(game: Ratio, space: Space, scope: Scope, seed: int) -> Bound:
         limit = game.claim + 1e-9 * max(1.0, game.claim)
         infinite = math.isinf(best.value) and math.isinf(best.log_b)
         above = 1e5 if infinite else limit
-        example = simplest(strategy, score, above=above, seed=seed, examples=examples)
-        shown = best if example is None else _plainest(game, game.best(*example), above, seed)
+        example = simplest(strategy, score, above=above, seed=game.seed, examples=examples)
+        shown = best if example is None else _plainest(game, game.best(*example), above)
         witness = game.witness(shown, note=_note(game, shown, best))
     return exact_bound(max(0.0, best.value), scope, 0.0, source, witness)
 
 
-def _at_delta(game: Divergence, space: Space, epsilon: float, seed: int) -> Bound:
+def _at_delta(game: Divergence, space: Space) -> Bound:
     from hypothesis import strategies as st
 
     seen: dict[Hashable, Bound] = {}
@@ -142,13 +142,13 @@ def _at_delta(game: Divergence, space: Space, epsilon: float, seed: int) -> Boun
     size = max(space.size, math.prod(game.outputs.shape))
     examples = max(_FEWEST, min(_EXAMPLES_AT_DELTA, _WORK // size))
     strategy = st.tuples(space.strategy, space.strategy)
-    worst(strategy, lambda pair: bound(*pair).epsilon, seed=seed, examples=examples)
+    worst(strategy, lambda pair: bound(*pair).epsilon, seed=game.seed, examples=examples)
     best = max(seen.values(), key=lambda found: found.epsilon)
     witness = best.witness
-    if exceeds(best.epsilon, epsilon):
-        limit = epsilon + 1e-9 * max(1.0, epsilon)
+    if exceeds(best.epsilon, game.claim):
+        limit = game.claim + 1e-9 * max(1.0, game.claim)
         pair = simplest(
-            strategy, lambda p: bound(*p).epsilon, above=limit, seed=seed, examples=examples
+            strategy, lambda p: bound(*p).epsilon, above=limit, seed=game.seed, examples=examples
         )
         if pair is not None and (shown := bound(*pair)).witness is not None:
             note = "" if shown is best else f"epsilon {shown.epsilon:.6g}; the largest was found at"
@@ -250,13 +250,13 @@ def _pairs(space: Space) -> list[tuple[Any, Any]]:
     ]
 
 
-def _plainest(game: Ratio, found: Found, above: float, seed: int) -> Found:
+def _plainest(game: Ratio, found: Found, above: float) -> Found:
     """The same pair with the simplest output whose ratio is more than ``above``."""
     output = simplest(
         game.strategy,
         lambda output: game.at(found.a, found.b, output).value,
         above=above,
-        seed=seed,
+        seed=game.seed,
         examples=_EXAMPLES,
     )
     return found if output is None else game.at(found.a, found.b, output)
