@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.scope import Unit
+from fedrec_auditor.accountants.statements.scope import Unit, Vantage
 from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
 from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import (
     DELTA,
@@ -17,10 +17,10 @@ from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import (
     Protocols,
     Sums,
     game,
-    last_aggregate,
 )
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 
 
@@ -95,7 +95,7 @@ class LflReplacedNoise:
         return game(
             system,
             population,
-            last_aggregate(Unit.USER),
+            scope_of(Unit.USER, Vantage.AGGREGATE),
             "Theorem 5",
             names=("user 0 rated the item", "user 0 rated nothing"),
             statistic=(

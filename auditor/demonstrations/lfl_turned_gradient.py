@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.scope import Unit
+from fedrec_auditor.accountants.statements.scope import Unit, Vantage
 from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
 from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import (
     DELTA,
@@ -16,10 +16,10 @@ from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import (
     Protocols,
     Sums,
     game,
-    last_aggregate,
 )
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 
 
@@ -119,7 +119,7 @@ class LflTurnedGradient:
         return game(
             system,
             population,
-            last_aggregate(Unit.RATING),
+            scope_of(Unit.RATING, Vantage.AGGREGATE),
             "Theorem 5",
             names=(
                 f"user 0 rated {'items 0 and 1' if another else 'item 1'}",

@@ -94,7 +94,7 @@ def _disclosed() -> tuple[Computed, ...]:
 
 ENTRIES = (
     Entry(
-        heading=6,
+        number="6",
         target="dplcf-ap",
         settings={"keep": 0.9},
         statement="Flips with p/q <= e^eps keep one interaction eps-private; any p will do (0.9).",
@@ -110,7 +110,7 @@ ENTRIES = (
         demonstration="dplcf-sufficient",
     ),
     Entry(
-        heading=7,
+        number="7",
         target="dplcf-ap",
         statement="Asymmetric flips (p = 1, q = e^-eps) keep one interaction eps-private.",
         source=f"{PAPER}, section 3.2.2, before equation 11",
@@ -122,8 +122,7 @@ ENTRIES = (
         demonstration="dplcf-ap-zeros",
     ),
     Entry(
-        heading=7,
-        part="b",
+        number="7b",
         target="dplcf-ap",
         statement="Under asymmetric flips no item is ever disclosed with certainty (delta is 0).",
         source=f"{PAPER}, section 3.2.1, equation 2",
@@ -133,7 +132,7 @@ ENTRIES = (
         computed=_disclosed,
     ),
     Entry(
-        heading=8,
+        number="8",
         target="dplcf-sp",
         statement="Symmetric flips keep one interaction eps-private.",
         source=f"{PAPER}, section 3.2.2 (p = 1 - q)",
@@ -143,8 +142,7 @@ ENTRIES = (
         scope=_BIT,
     ),
     Entry(
-        heading=8,
-        part="b",
+        number="8b",
         target="dplcf-sp",
         statement="The same promise, read as one for all of a user's interactions.",
         source=f"{PAPER}, section 3.2.1, for one interaction (section 5 claims no user's privacy)",
@@ -154,7 +152,7 @@ ENTRIES = (
         scope=_USER,
     ),
     Entry(
-        heading=9,
+        number="9",
         target="dplcf-sp",
         statement="Equation 6 is the law of two flipped bits.",
         source=f"{PAPER}, section 3.2.2, equation 6",
@@ -164,8 +162,7 @@ ENTRIES = (
         computed=_equation_6,
     ),
     Entry(
-        heading=9,
-        part="b",
+        number="9b",
         target="dplcf-ap",
         statement="Equation 11 is the inverse of that law at p = 1.",
         source=f"{PAPER}, section 3.2.2, equation 11",

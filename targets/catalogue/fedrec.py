@@ -76,10 +76,9 @@ def _interval() -> tuple[Computed, ...]:
     return tuple(found)
 
 
-def _fixed(part: str, target: str, factor: float, epsilon: float) -> Entry:
+def _fixed(number: str, target: str, factor: float, epsilon: float) -> Entry:
     return Entry(
-        heading=17,
-        part=part,
+        number=number,
         target=target,
         statement=f"Noise factor {factor} on every parameter keeps each {epsilon:g}-LDP.",
         source=f"{PAPER}, section 5.7",
@@ -90,11 +89,10 @@ def _fixed(part: str, target: str, factor: float, epsilon: float) -> Entry:
     )
 
 
-def _objective(part: str, target: str, statement: str, reason: str = "") -> Entry:
+def _objective(number: str, target: str, statement: str, reason: str = "") -> Entry:
     name = target.upper()
     return Entry(
-        heading=20,
-        part=part,
+        number=number,
         target=target,
         statement=f"{name}: {statement}",
         source=f"{PAPER}, section 5.3 ({name})",
@@ -110,7 +108,7 @@ def _objective(part: str, target: str, statement: str, reason: str = "") -> Entr
 
 ENTRIES = (
     Entry(
-        heading=17,
+        number="17",
         target="fedrec-apm",
         statement="Every parameter, clipped to [-0.5, 0.5], is eps_i-LDP at noise 1/eps_i.",
         source=f"{PAPER}, section 4, equation 12 and Algorithm 2",
@@ -120,8 +118,7 @@ ENTRIES = (
         scope=_ENTRY,
     ),
     Entry(
-        heading=17,
-        part="b",
+        number="17b",
         target="fedrec-apm",
         statement="The epsilon of one parameter, taken for that of an upload (Definition 2.1).",
         source=f"{PAPER}, Definition 2.1 with section 4, Algorithm 2",
@@ -134,8 +131,7 @@ ENTRIES = (
         scope=_UPLOAD,
     ),
     Entry(
-        heading=17,
-        part="c",
+        number="17c",
         target="fedrec-apm",
         statement="The same protection lasts for the training.",
         source=f"{PAPER}, section 4, Algorithm 2",
@@ -144,10 +140,10 @@ ENTRIES = (
         reason="Noise is fresh in every round, and the data behind it are the same.",
         scope=_TRAINING,
     ),
-    _fixed("d", "fixrec-max", 0.033, 30.0),
-    _fixed("e", "fixrec-min", 0.017, 60.0),
+    _fixed("17d", "fixrec-max", 0.033, 30.0),
+    _fixed("17e", "fixrec-min", 0.017, 60.0),
     Entry(
-        heading=18,
+        number="18",
         target="fedrec-apm",
         statement="Noise after each of several local epochs spends an entry's epsilon once.",
         source=f"{PAPER}, Algorithm 2, lines of the epoch loop",
@@ -157,7 +153,7 @@ ENTRIES = (
         computed=_epochs,
     ),
     Entry(
-        heading=19,
+        number="19",
         target="fedrec-apm",
         statement="Section 5.7 gives each component the epsilon of its resistance (equation 11).",
         source=f"{PAPER}, equation 11, Figure 4 and section 5.7",
@@ -167,8 +163,7 @@ ENTRIES = (
         computed=_assignments,
     ),
     Entry(
-        heading=19,
-        part="b",
+        number="19b",
         target="fedrec-apm",
         statement="Epsilon in E = [40, 60] means a noise factor in [0.017, 0.033].",
         source=f"{PAPER}, section 5.7",
@@ -181,7 +176,7 @@ ENTRIES = (
         computed=_interval,
     ),
     Entry(
-        heading=20,
+        number="20",
         target="fedrec-apm",
         statement="Randomized parameters keep attributes of a user from being inferred.",
         source=f"{PAPER}, section 4, end, and section 5.5",
@@ -194,8 +189,7 @@ ENTRIES = (
         scope=_ATTRIBUTE,
     ),
     Entry(
-        heading=20,
-        part="b",
+        number="20b",
         target="fedrec-gn",
         statement="Gaussian noise masks uploads; sigma, clipping, epsilon and delta are unprinted.",
         source=f"{PAPER}, section 5.3 (FedRec-GN)",
@@ -206,11 +200,11 @@ ENTRIES = (
         delta=0.0,
     ),
     _objective(
-        "c",
+        "20c",
         "f-gerai",
         "perturbing information protects the user's attributes.",
         "; F-GERAI speaks of attributes, not of interactions",
     ),
-    _objective("d", "f-gerai-nl", "perturbing the objective gives differential privacy."),
-    _objective("e", "f-dpmf", "perturbing the objective keeps item updates private."),
+    _objective("20d", "f-gerai-nl", "perturbing the objective gives differential privacy."),
+    _objective("20e", "f-dpmf", "perturbing the objective keeps item updates private."),
 )

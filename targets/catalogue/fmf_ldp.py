@@ -170,7 +170,7 @@ def _stronger() -> tuple[Computed, ...]:
 
 ENTRIES = (
     Entry(
-        heading=1,
+        number="1",
         target="fmf-ldp",
         statement="Algorithm 1 is eps-LDP: one report hides any gradient among all others.",
         source=f"{PAPER}, section 5.1, Theorem 3",
@@ -184,7 +184,7 @@ ENTRIES = (
         scope=_REPORT,
     ),
     Entry(
-        heading=2,
+        number="2",
         target="fmf-ldp",
         statement="A user who sends k reports has k eps-LDP: in one round.",
         source=f"{PAPER}, section 5.1, after Theorem 3 (and section 3.2)",
@@ -194,8 +194,7 @@ ENTRIES = (
         scope=_ROUND,
     ),
     Entry(
-        heading=2,
-        part="b",
+        number="2b",
         target="fmf-ldp",
         statement="The system, Algorithm 2 with its T rounds, ensures k eps-LDP for a user.",
         source=f"{PAPER}, section 5.1, after Theorem 3, of Algorithm 2",
@@ -213,8 +212,7 @@ ENTRIES = (
         demonstration="fmf-ldp-rounds",
     ),
     Entry(
-        heading=2,
-        part="c",
+        number="2c",
         target="fmf-ldp",
         settings={"reports": 250},
         statement="With k = 250, as in the best results, a user has 250 eps-LDP.",
@@ -228,7 +226,7 @@ ENTRIES = (
         demonstration="fmf-ldp-rounds",
     ),
     Entry(
-        heading=3,
+        number="3",
         target="fmf-ldp",
         statement="The server's average over the N users (equation 9) estimates the gradient.",
         source=f"{PAPER}, section 3.2, equation 9, and Algorithm 2, line 11",
@@ -238,8 +236,7 @@ ENTRIES = (
         computed=_mean,
     ),
     Entry(
-        heading=3,
-        part="b",
+        number="3b",
         target="fmf-ldp",
         statement="Line 12, V - gamma (mean + 2 lambda V), descends on the loss.",
         source=f"{PAPER}, Algorithm 2, line 12, with section 2.2, equation 5",
@@ -249,8 +246,7 @@ ENTRIES = (
         computed=_sign,
     ),
     Entry(
-        heading=3,
-        part="c",
+        number="3c",
         target="fmf-ldp",
         statement="Algorithm 2 returns the user vectors X.",
         source=f"{PAPER}, Algorithm 2, line 14, against section 3.1.1",
@@ -260,7 +256,7 @@ ENTRIES = (
         computed=_returned,
     ),
     Entry(
-        heading=4,
+        number="4",
         target="fmf-ldp",
         settings={"n_users": 50_000},
         statement="The proxy's shuffle amplifies privacy (no number): N = 50,000, 20 rounds.",
@@ -275,8 +271,7 @@ ENTRIES = (
         delta=1e-6,
     ),
     Entry(
-        heading=4,
-        part="b",
+        number="4b",
         target="fmf-ldp",
         settings={"n_users": 1_000},
         statement="The proxy's shuffle amplifies privacy (no number): N = 1,000, 20 rounds.",
@@ -288,8 +283,7 @@ ENTRIES = (
         delta=1e-6,
     ),
     Entry(
-        heading=4,
-        part="c",
+        number="4c",
         target="fmf-ldp",
         statement="The theorem cited for what shuffling amplifies speaks of reports of eps = 2.5.",
         source=f"{PAPER}, section 5.1, last paragraph but one (citing Erlingsson et al. 2019)",
@@ -302,7 +296,7 @@ ENTRIES = (
         computed=_covered,
     ),
     Entry(
-        heading=5,
+        number="5",
         target="dplcf-sp",
         statement="DPLCF satisfies M e^eps-differential privacy for a user (symmetric flips).",
         source=f"{PAPER}, section 5.2",
@@ -315,8 +309,7 @@ ENTRIES = (
         computed=_symmetric,
     ),
     Entry(
-        heading=5,
-        part="b",
+        number="5b",
         target="dplcf-ap",
         statement="DPLCF satisfies M e^eps-differential privacy for a user (asymmetric flips).",
         source=f"{PAPER}, section 5.2",
@@ -326,8 +319,7 @@ ENTRIES = (
         computed=_asymmetric,
     ),
     Entry(
-        heading=5,
-        part="c",
+        number="5c",
         target="fmf-ldp",
         settings={"reports": 250},
         statement="As k is far below M, a user's budget is significantly below DPLCF's.",
@@ -341,8 +333,7 @@ ENTRIES = (
         computed=_smaller,
     ),
     Entry(
-        heading=5,
-        part="d",
+        number="5d",
         target="fmf-ldp",
         statement="At the same eps a guarantee on gradients is stronger than one on interactions.",
         source=f"{PAPER}, section 5.2",

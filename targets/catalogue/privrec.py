@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,18 +28,8 @@ _ALL_ROUNDS = Scope(
     vantage=Vantage.PEERS,
     horizon=Horizon.TRAINING,
 )
-_ONE_ROUND = Scope(
-    unit=Unit.USER,
-    adjacency=Adjacency.REPLACE,
-    vantage=Vantage.PEERS,
-    horizon=Horizon.ROUND,
-)
-_SERVER = Scope(
-    unit=Unit.USER,
-    adjacency=Adjacency.REPLACE,
-    vantage=Vantage.SERVER,
-    horizon=Horizon.TRAINING,
-)
+_ONE_ROUND = replace(_ALL_ROUNDS, horizon=Horizon.ROUND)
+_SERVER = replace(_ALL_ROUNDS, vantage=Vantage.SERVER)
 _MOVIELENS = Population(n_users=4800, n_items=3706)
 
 
@@ -196,7 +187,7 @@ def _name(cell: PrintedEpsilon) -> str:
 
 ENTRIES = (
     Entry(
-        heading=10,
+        number="10",
         target="dp-privrec",
         statement="The average change of M clients has sensitivity 2S/M.",
         source=f"{PAPER}, section 2.3.2, Theorem 1",
@@ -206,8 +197,7 @@ ENTRIES = (
         computed=_average,
     ),
     Entry(
-        heading=10,
-        part="b",
+        number="10b",
         target="dp-privrec",
         statement="The share of unclipped changes has sensitivity 2/M.",
         source=f"{PAPER}, section 2.3.3, below equation 9",
@@ -217,7 +207,7 @@ ENTRIES = (
         computed=_share,
     ),
     Entry(
-        heading=11,
+        number="11",
         target="dp-privrec",
         statement="The bound S follows the gamma-quantile of the norms of changes.",
         source=f"{PAPER}, section 2.3.3, equation 9, and Algorithm 2, lines 11, 22, 23",
@@ -227,7 +217,7 @@ ENTRIES = (
         computed=_adaptive,
     ),
     Entry(
-        heading=12,
+        number="12",
         target="dp-privrec",
         settings={"server_rate": 4.0, "n_users": 30},
         statement="A round is a Gaussian mechanism of noise multiplier z (step size alpha3 = 4).",
@@ -246,7 +236,7 @@ ENTRIES = (
         demonstration="dp-privrec-step",
     ),
     Entry(
-        heading=13,
+        number="13",
         target="dp-privrec",
         statement="Noise scales z1 = 1/(z sqrt(1-h)), z2 = 1/(z sqrt(h)) make a multiplier of z.",
         source=f"{PAPER}, section 2.3.4, item 3, against Algorithm 2, lines 8 and 10",
@@ -256,7 +246,7 @@ ENTRIES = (
         computed=_multipliers,
     ),
     Entry(
-        heading=14,
+        number="14",
         target="dp-privrec",
         statement="Each round samples the clients by the ratio q, as a moments accountant assumes.",
         source=f"{PAPER}, section 2.3.4, items 1 and 4, against Algorithm 2, line 4",
@@ -269,7 +259,7 @@ ENTRIES = (
         computed=_sampling,
     ),
     Entry(
-        heading=15,
+        number="15",
         target="dp-privrec",
         settings={"n_users": 4800},
         statement="Tables 3 and 4 are the epsilons of E1 = 1,000 rounds of Algorithm 2.",
@@ -288,8 +278,7 @@ ENTRIES = (
         computed=_tables,
     ),
     Entry(
-        heading=15,
-        part="b",
+        number="15b",
         target="dp-privrec",
         settings={"n_users": 4800},
         statement="What was computed instead: E1 M sampled steps, by a general theorem.",
@@ -303,7 +292,7 @@ ENTRIES = (
         computed=_counted,
     ),
     Entry(
-        heading=16,
+        number="16",
         target="dp-privrec",
         statement="The gradients that clients send to the server are perturbed.",
         source=f"{PAPER}, section 1, introduction, against Algorithm 2, lines 8, 9 and 22",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
 from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
 from fedrec_auditor.auditor.worlds import Worlds
@@ -66,16 +66,6 @@ def game(
         samples=samples,
         blockwise=blockwise,
         population=population if proved else None,
-    )
-
-
-def last_aggregate(unit: Unit) -> Scope:
-    """What the server sees of a training by secure aggregation, one of ``unit`` more or less."""
-    return Scope(
-        unit=unit,
-        adjacency=Adjacency.ADD_REMOVE,
-        vantage=Vantage.AGGREGATE,
-        horizon=Horizon.TRAINING,
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedrec_auditor.accountants.methods.pld import Pld
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.catalogue.entry import Computed
 from fedrec_auditor.targets.catalogue.parts.gradients import largest, nearest, turned, unclipped
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
@@ -17,6 +17,7 @@ from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.parts.local_laws import rating_distance
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import accounted, batch_size
 
 if TYPE_CHECKING:
@@ -27,12 +28,7 @@ _ONE = 2.0 * _R * math.sqrt(_R)
 _ETA, STEPS, DELTA = 0.01, 1000, 1e-5
 EXACT = 1.4144  # z for which T T' = 1000 Poisson-sampled steps are worth epsilon 1
 TEN = 0.7791  # z for which ten of them are
-_USER = Scope(
-    unit=Unit.USER,
-    adjacency=Adjacency.ADD_REMOVE,
-    vantage=Vantage.SERVER,
-    horizon=Horizon.TRAINING,
-)
+_USER = scope_of(Unit.USER)
 
 
 def _epsilon(event: DpEvent, delta: float = DELTA) -> float:
