@@ -9,7 +9,6 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.targets.settings import check_settings, positive
 from fedrec_auditor.targets.systems.base import Population, Question
-from fedrec_auditor.targets.systems.federated_mf.local_only import sampling_note
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import (
     Clipping,
     Descent,
@@ -85,5 +84,5 @@ class DpSgld(LoneParties):
             source=f"{PAPER}, section 4.3 (baselines), after Liu, Wang and Smola 2015",
         )
         return (
-            Question(claim=claim, scope=claim.scope, delta=self.delta, note=sampling_note(self)),
+            Question(claim=claim, scope=claim.scope, delta=self.delta, note=self.sampling_note),
         )
