@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,26 +70,24 @@ def _equation_11() -> tuple[Computed, ...]:
     return _Printed(11, (p, q), printed).against(inverse_transition(p, q))
 
 
-def _disclosed() -> tuple[Computed, ...]:
+def _disclosed() -> Iterator[Computed]:
     """The hockey-stick divergence of one bit, over its outputs and both orders of its inputs."""
     flip, epsilon = DplcfAp().randomizer, DplcfAp().epsilon
     laws = np.exp(flip.log_prob([[0, 1], [0, 1]], [[0, 0], [1, 1]]))
     delta = max(
         float(np.maximum(laws[i] - math.exp(epsilon) * laws[1 - i], 0.0).sum()) for i in (0, 1)
     )
-    return (
-        Computed(
-            what="least delta at which the claimed eps = 1 holds for one bit",
-            claimed=0.0,
-            right=delta,
-            how="the exact divergence of the two laws of an uploaded bit",
-        ),
-        Computed(
-            what="share of the items a user has not met that the upload proves at eps = 1",
-            claimed=0.0,
-            right=float(laws[0, 0]) if laws[1, 0] == 0.0 else 0.0,
-            how="the rate of an uploaded 0, which a true 1 never gives",
-        ),
+    yield Computed(
+        what="least delta at which the claimed eps = 1 holds for one bit",
+        claimed=0.0,
+        right=delta,
+        how="the exact divergence of the two laws of an uploaded bit",
+    )
+    yield Computed(
+        what="share of the items a user has not met that the upload proves at eps = 1",
+        claimed=0.0,
+        right=float(laws[0, 0]) if laws[1, 0] == 0.0 else 0.0,
+        how="the rate of an uploaded 0, which a true 1 never gives",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from string import ascii_lowercase, digits
 from typing import Any
@@ -69,7 +69,7 @@ class Entry:
     scope: Scope | None = None
     delta: float | None = None
     place: str = ""
-    computed: Callable[[], tuple[Computed, ...]] | None = None
+    computed: Callable[[], Iterable[Computed]] | None = None
     repaired: Mapping[str, Any] | None = None
     demonstration: str | None = None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
@@ -22,7 +24,7 @@ _WORDS = {
 }
 
 
-def _epochs() -> tuple[Computed, ...]:
+def _epochs() -> Iterator[Computed]:
     """Two epochs, each ended by clipping and noise, with the worst training in between.
 
     An entry at either end is sent to the first noise; the second epoch may push what came out, by
@@ -34,31 +36,27 @@ def _epochs() -> tuple[Computed, ...]:
     law = protection.coordinate("user").log_prob(ends[:, None], ends)  # outputs by inputs
     sent = np.exp(law) @ np.array([high, 1.0 - high])
     ratio = float(np.abs(np.log(sent[:, 0] / sent[:, 1])).max())
-    return (
-        Computed(
-            what="epsilon of an entry of the user component after two epochs with noise in each",
-            claimed=protection.budget("user"),
-            right=ratio,
-            below=True,
-            how="the exact law of what is sent: the first epoch's noise is never seen",
-        ),
+    yield Computed(
+        what="epsilon of an entry of the user component after two epochs with noise in each",
+        claimed=protection.budget("user"),
+        right=ratio,
+        below=True,
+        how="the exact law of what is sent: the first epoch's noise is never seen",
     )
 
 
-def _assignments() -> tuple[Computed, ...]:
+def _assignments() -> Iterator[Computed]:
     """Section 5.7 beside equation 11 at its least and largest epsilon."""
     used = AdaptiveLaplace()
     budgets = {group: used.budget(group) for group in _WORDS}
     ruled = AdaptiveLaplace.by_resistance(least=min(budgets.values()), most=max(budgets.values()))
-    return tuple(
-        Computed(
+    for group, budget in budgets.items():
+        yield Computed(
             what=f"epsilon of {_WORDS[group]}, by section 5.7",
             claimed=budget,
             right=ruled.budget(group),
             how="equation 11: equal steps from the least resistance, which is the user component's",
         )
-        for group, budget in budgets.items()
-    )
 
 
 def _interval() -> tuple[Computed, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -45,33 +46,29 @@ def _largest_move() -> NDArray[np.float64]:
     return np.asarray(np.abs(moved[:, None] - moved[None]).max(axis=(0, 1)))
 
 
-def _average() -> tuple[Computed, ...]:
+def _average() -> Iterator[Computed]:
     one = _round(DpPrivRec())
-    return (
-        Computed(
-            what="sensitivity of the average change at S = 40, M = 30",
-            claimed=2 * one.clip / one.batch,
-            right=float(_largest_move()[0]),
-            upper=True,
-            how="changes of norm S and opposite ones are tried, and longer ones that are clipped",
-        ),
+    yield Computed(
+        what="sensitivity of the average change at S = 40, M = 30",
+        claimed=2 * one.clip / one.batch,
+        right=float(_largest_move()[0]),
+        upper=True,
+        how="changes of norm S and opposite ones are tried, and longer ones that are clipped",
     )
 
 
-def _share() -> tuple[Computed, ...]:
+def _share() -> Iterator[Computed]:
     one = _round(DpPrivRec())
-    return (
-        Computed(
-            what="sensitivity of the share of unclipped changes at M = 30",
-            claimed=2 / one.batch,
-            right=float(_largest_move()[1]),
-            upper=True,
-            how="b is 0 or 1, so that one client moves their average by 1/M",
-        ),
+    yield Computed(
+        what="sensitivity of the share of unclipped changes at M = 30",
+        claimed=2 / one.batch,
+        right=float(_largest_move()[1]),
+        upper=True,
+        how="b is 0 or 1, so that one client moves their average by 1/M",
     )
 
 
-def _adaptive() -> tuple[Computed, ...]:
+def _adaptive() -> Iterator[Computed]:
     """The bit of lines 22 and 23, and S under lines 8 to 11 without noise."""
     system = DpPrivRec()
     one = _round(system)
@@ -84,19 +81,17 @@ def _adaptive() -> tuple[Computed, ...]:
     while bound > 1e-9:
         bound -= system.clip_rate * (bit(2 * one.clip) - system.quantile)
         rounds += 1
-    return (
-        Computed(
-            what="b of a change of twice the bound, as lines 22 and 23 compute it",
-            claimed=0.0,
-            right=bit(2 * one.clip),
-            how="the change is clipped first, and then its norm is at most S whatever it was",
-        ),
-        Computed(
-            what="rounds until S = 40 has drifted down to 0 (gamma 0.9, alpha4 = 1, no noise)",
-            claimed=math.inf,
-            right=float(rounds),
-            how="line 11 with b = 1: S falls by alpha4 (1 - gamma) a round, whatever the changes",
-        ),
+    yield Computed(
+        what="b of a change of twice the bound, as lines 22 and 23 compute it",
+        claimed=0.0,
+        right=bit(2 * one.clip),
+        how="the change is clipped first, and then its norm is at most S whatever it was",
+    )
+    yield Computed(
+        what="rounds until S = 40 has drifted down to 0 (gamma 0.9, alpha4 = 1, no noise)",
+        claimed=math.inf,
+        right=float(rounds),
+        how="line 11 with b = 1: S falls by alpha4 (1 - gamma) a round, whatever the changes",
     )
 
 
@@ -120,9 +115,9 @@ def _multipliers() -> tuple[Computed, ...]:
     )
 
 
-def _sampling() -> tuple[Computed, ...]:
-    return tuple(
-        Computed(
+def _sampling() -> Iterator[Computed]:
+    for n, m in ((4800, 30), (760, 15)):
+        yield Computed(
             what=f"epsilon of 1,000 rounds with {m} of {n} clients, z = 1, delta 1e-6",
             claimed=realisable(clients=m, n_users=n, delta=1e-6),
             right=upper(clients=m, n_users=n, delta=1e-6),
@@ -132,8 +127,6 @@ def _sampling() -> tuple[Computed, ...]:
                 "first is reached by a fixed number too, so the truth lies between"
             ),
         )
-        for n, m in ((4800, 30), (760, 15))
-    )
 
 
 def _tables() -> tuple[Computed, ...]:
@@ -153,31 +146,27 @@ def _tables() -> tuple[Computed, ...]:
     )
 
 
-def _counted() -> tuple[Computed, ...]:
-    return tuple(
-        Computed(
+def _counted() -> Iterator[Computed]:
+    for cell in PRINTED:
+        yield Computed(
             what=_name(cell),
             claimed=cell.printed,
             right=counted(cell),
             how="Theorem 9 of Wang, Balle and Kasiviswanathan over 1,000 M steps, cut to 4 digits",
         )
-        for cell in PRINTED
-    )
 
 
-def _sent() -> tuple[Computed, ...]:
+def _sent() -> Iterator[Computed]:
     """What the target puts between a client's change and the server."""
     before = DpPrivRec().mechanism(_SERVER, _MOVIELENS)
     assert before is not None
     true = np.array([0, 1])
-    return (
-        Computed(
-            what="rate at which the server receives a client's clipped change as it is",
-            claimed=1.0,
-            right=float(np.exp(before.log_prob(true, true)).min()),
-            below=True,
-            how="exact, by the law of all that stands between the change and the server: nothing",
-        ),
+    yield Computed(
+        what="rate at which the server receives a client's clipped change as it is",
+        claimed=1.0,
+        right=float(np.exp(before.log_prob(true, true)).min()),
+        below=True,
+        how="exact, by the law of all that stands between the change and the server: nothing",
     )
 
 
