@@ -59,19 +59,16 @@ def _assignments() -> Iterator[Computed]:
         )
 
 
-def _interval() -> tuple[Computed, ...]:
+def _interval() -> Iterator[Computed]:
     """The ends of E = [40, 60] as noise factors, and 0.033 as an epsilon."""
-    found = [
-        Computed(
+    for end, printed in ((60.0, 0.017), (40.0, 0.033)):
+        yield Computed(
             what=f"noise factor at epsilon = {end}, an end of E",
             claimed=printed,
             right=AdaptiveLaplace(user=end).noise("user").scale,
             tolerance=5e-4,
             how="2 delta/epsilon at delta = 0.5",
         )
-        for end, printed in ((60.0, 0.017), (40.0, 0.033))
-    ]
-    return tuple(found)
 
 
 def _fixed(number: str, target: str, factor: float, epsilon: float) -> Entry:

@@ -13,6 +13,7 @@ gamma = g n', that is, steps of g / (m' tau) on the sum: one number for data of 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ COUNTED = (
     "does."
 )
 UNITS = ("rating", "user")
+_NUMBERS = 1 << 22  # of parties of one user that are trained at once
 _BLOCK = 1 << 18  # ratings whose embeddings are gathered at once
 _SLOWING, _LAST = 0.8, 0.52  # the rate falls over 80% of the steps, as in Abadi et al. 2016 to 52%
 
@@ -82,6 +84,13 @@ def trim(ratings: sparse.csr_array, most: int, streams: Streams) -> sparse.csr_a
     return sparse.csr_array(
         (ratings.data[keep], ratings.indices[keep], indptr), shape=ratings.shape
     )
+
+
+def blocks(n: int, size: int) -> Iterator[Ints]:
+    """Places of n parties of one user, so many at once as have four million numbers of ``size``."""
+    width = max(1, _NUMBERS // max(1, size))
+    for low in range(0, n, width):
+        yield np.arange(low, min(low + width, n))
 
 
 def batch_size(n: int, rate: float) -> int:
