@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,30 +19,24 @@ _BIT = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
 _USER = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 
 
-@dataclass(frozen=True, slots=True)
-class _Printed:
-    """A matrix as printed, entry by entry, at one p and q, and the law that it should be."""
-
-    equation: int
-    rates: tuple[float, float]
-    entries: tuple[tuple[float, ...], ...]
-
-    def against(self, right: NDArray[np.float64]) -> tuple[Computed, ...]:
-        """Every entry beside the right one."""
-        at = "p = {:.4g}, q = {:.4g}".format(*self.rates)
-        return tuple(
-            Computed(
-                what=f"equation {self.equation}, entry ({i + 1},{j + 1}), at {at}",
-                claimed=self.entries[i][j],
-                right=float(right[i, j]),
-                how="the flips of two bits are independent: the Kronecker square of one bit's law",
-            )
-            for i in range(4)
-            for j in range(4)
+def _printed(
+    equation: int,
+    rates: tuple[float, float],
+    entries: tuple[tuple[float, ...], ...],
+    right: NDArray[np.float64],
+) -> Iterator[Computed]:
+    """Every entry of a 4 x 4 matrix as printed, at one p and q, beside the right one."""
+    at = "p = {:.4g}, q = {:.4g}".format(*rates)
+    for (i, j), value in np.ndenumerate(right):
+        yield Computed(
+            what=f"equation {equation}, entry ({i + 1},{j + 1}), at {at}",
+            claimed=entries[i][j],
+            right=float(value),
+            how="the flips of two bits are independent: the Kronecker square of one bit's law",
         )
 
 
-def _equation_6() -> tuple[Computed, ...]:
+def _equation_6() -> Iterator[Computed]:
     flip = DplcfSp().randomizer
     assert flip is not None
     p, q = flip.p, flip.q
@@ -54,10 +47,10 @@ def _equation_6() -> tuple[Computed, ...]:
         (b * p, a * q, b * p, a * p),
         (q * q, p * q, q * p, p * p),
     )
-    return _Printed(6, (p, q), printed).against(transition(p, q))
+    return _printed(6, (p, q), printed, transition(p, q))
 
 
-def _equation_11() -> tuple[Computed, ...]:
+def _equation_11() -> Iterator[Computed]:
     flip = DplcfAp().randomizer
     p, q = flip.p, flip.q
     c = 1 / (1 - q)
@@ -67,7 +60,7 @@ def _equation_11() -> tuple[Computed, ...]:
         (0.0, 0.0, c, 0.0),
         (-c * c * q * q, 0.0, -c * q, 1.0),
     )
-    return _Printed(11, (p, q), printed).against(inverse_transition(p, q))
+    return _printed(11, (p, q), printed, inverse_transition(p, q))
 
 
 def _disclosed() -> Iterator[Computed]:

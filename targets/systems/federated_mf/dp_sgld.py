@@ -14,10 +14,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.descent import (
     Descent,
     ErrorClipping,
 )
-from fedrec_auditor.targets.systems.federated_mf.parts.lone_parties import (
-    LoneParties,
-    check_central,
-)
+from fedrec_auditor.targets.systems.federated_mf.parts.lone_parties import LoneParties
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, batch_size
 
@@ -45,10 +42,11 @@ class DpSgld(LoneParties):
     epsilon: float = 1.0
     learning_rate: float = 0.0001
 
+    one_party = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(self, epsilon=positive)
-        check_central(self)
         if self.epsilon > 1e6:
             raise InputError(f"Expected epsilon up to 1e6, got epsilon={self.epsilon!r}.")
 

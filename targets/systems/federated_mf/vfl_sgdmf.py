@@ -185,25 +185,14 @@ class VflSgdmf(NoisyParties, VerticalMf):
             statement="A user replaced by another is hidden at twice the epsilon and delta.",
             source=f"{PAPER}, section 2.2.1",
         )
+        note = "Not a theorem: the sum of squares is only the leading order."
+        if self.as_published:
+            note += (
+                " And a fixed number of rows is drawn, for which the moments accountant of rows "
+                f"drawn by themselves proves nothing. {COUNTED}"
+            )
+        twice = "The delta of a replacement is (1 + e^epsilon) delta, not 2 delta."
         return (
-            Question(
-                claim=user,
-                scope=user.scope,
-                delta=user.delta,
-                note=(
-                    "Not a theorem: the sum of squares is only the leading order. "
-                    + (
-                        "And a fixed number of rows is drawn, for which the moments accountant of "
-                        f"rows drawn by themselves proves nothing. {COUNTED}"
-                        if self.as_published
-                        else ""
-                    )
-                ).strip(),
-            ),
-            Question(
-                claim=other,
-                scope=other.scope,
-                delta=other.delta,
-                note="The delta of a replacement is (1 + e^epsilon) delta, not 2 delta.",
-            ),
+            Question(claim=user, scope=user.scope, delta=user.delta, note=note),
+            Question(claim=other, scope=other.scope, delta=other.delta, note=twice),
         )
