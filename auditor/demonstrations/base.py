@@ -69,9 +69,9 @@ class PairedGames(ABC):
         """The side that refutes the claim if ``violates``, else the one that must not."""
 
     def violation(self) -> DistinguishingGame:
-        """What refutes the claim."""
+        """The side whose lower bound must come out above the claim."""
         return self.game(violates=True)
 
     def control(self) -> DistinguishingGame:
-        """What must not."""
+        """The side whose lower bound must stay below its claim."""
         return self.game(violates=False)

@@ -140,7 +140,7 @@ class DpPrivRecStep(PairedGames):
     entries = ("12",)
 
     def game(self, violates: bool) -> DistinguishingGame:
-        """Line 9 as printed; else the step size multiplies the noise too."""
+        """Line 9 as printed; in the control the step size multiplies the noise, too."""
         system = small(
             multiplier=self.multiplier, server_rate=self.server_rate, as_published=violates
         )

@@ -61,7 +61,7 @@ class FmfLdpRounds(PairedGames):
     entries = ("2b", "2c")
 
     def game(self, violates: bool) -> DistinguishingGame:
-        """All rounds of a training; else one."""
+        """All rounds of a training; the control looks at one."""
         horizon, rounds = (Horizon.TRAINING, self.rounds) if violates else (Horizon.ROUND, 1)
         system = FmfLdp(epsilon=self.epsilon, reports=self.reports, rounds=self.rounds, factors=1)
         worlds = Worlds(

@@ -61,7 +61,7 @@ class HflCountedSteps(PairedGames):
     entries = ("26",)
 
     def game(self, violates: bool) -> DistinguishingGame:
-        """All rounds; else one."""
+        """A training of all ``rounds``; the control has one round."""
         rounds = self.rounds if violates else 1
         system = replace(
             ONE_PARTY,

@@ -66,7 +66,7 @@ class HflDivisor(PairedGames):
     entries = ("27d",)
 
     def game(self, violates: bool) -> DistinguishingGame:
-        """Steps divided by a count of the party's own ratings; else by a public guess."""
+        """Steps divided by a count of the party's ratings; in the control by a public guess."""
         system = replace(
             ONE_PARTY,
             rate=1.0,

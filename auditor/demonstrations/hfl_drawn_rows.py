@@ -81,7 +81,7 @@ class HflDrawnRows(PairedGames):
     entries = ("23",)
 
     def game(self, violates: bool) -> DistinguishingGame:
-        """All entries of the message; else the rating's own entry."""
+        """All entries of the message; the control looks at the rating's own entry."""
         system = replace(
             ONE_PARTY,
             rate=self.rate,

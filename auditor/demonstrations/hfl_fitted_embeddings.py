@@ -88,7 +88,7 @@ class HflFittedEmbeddings(PairedGames):
     entries = ("24",)
 
     def game(self, violates: bool) -> DistinguishingGame:
-        """Embeddings fitted first, as the paper has it; else such as do not follow from ratings."""
+        """User embeddings fitted to the ratings, as in the paper; in the control random ones."""
         system = replace(
             ONE_PARTY,
             factors=2,

@@ -69,7 +69,7 @@ class LflReplacedNoise(PairedGames):
     entries = ("22",)
 
     def game(self, violates: bool) -> DistinguishingGame:
-        """The best statistic of all that the server sees; else the last sum."""
+        """The best statistic of all that the server sees; the control looks at the last sum."""
         system = LflSgdmf(
             factors=1, rounds=1, omega=self.omega, noise_multiplier=self.noise_multiplier
         )

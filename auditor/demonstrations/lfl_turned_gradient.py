@@ -95,7 +95,7 @@ class LflTurnedGradient(PairedGames):
     entries = ("24b",)
 
     def game(self, violates: bool) -> DistinguishingGame:
-        """A user who has rated another item; else one who has rated nothing else."""
+        """A user who has rated another item; in the control one who has rated nothing else."""
         system = LflSgdmf(
             factors=2, rounds=1, noise_multiplier=self.noise_multiplier, as_published=False
         )

@@ -49,7 +49,7 @@ _TABLES = (("V", _ONE, False), ("U and V", math.sqrt(2.0) * _ONE, True))
 
 
 def sensitivities() -> Iterator[Computed]:
-    """What one rating moves."""
+    """The largest gradient of one rating."""
     for table, said, joint in _TABLES:
         yield Computed(
             what=f"longest gradient of one rating in {table}, R = 5",
@@ -60,7 +60,7 @@ def sensitivities() -> Iterator[Computed]:
 
 
 def per_user() -> Iterator[Computed]:
-    """What a user of theta ratings moves."""
+    """The largest gradient of a user of theta ratings."""
     theta = 5
     for table, one, joint in _TABLES:
         yield Computed(
@@ -259,7 +259,7 @@ def tuning() -> Iterator[Computed]:
 
 
 def projection() -> Iterator[Computed]:
-    """Where the projection ends."""
+    """How near to the closest feasible point the projection ends."""
     yield Computed(
         what="how much farther than the nearest feasible point the projection ends",
         claimed=1e-9,
@@ -270,7 +270,7 @@ def projection() -> Iterator[Computed]:
 
 
 def last_steps() -> Iterator[Computed]:
-    """What one rating moves in V."""
+    """The largest gradient of one rating in V alone."""
     yield Computed(
         what="longest gradient of one rating in the last kappa steps, on items alone, R = 5",
         claimed=_ONE,
