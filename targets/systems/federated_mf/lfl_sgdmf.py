@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -195,7 +195,9 @@ class LflSgdmf(LocalMf):
         if scope.unit is not Unit.USER and population.n_items > 1:
             distance = rating_distance(self.bound, self.factors, self.fitting)
         if self.dropout == 0:
-            return Repeated(self._joint(n, distance), count)
+            told = asdict(self._shares(n))
+            one = NoiseReplacement(sigma=self.sigma, sensitivity=distance, **told)
+            return Repeated(one, count)
         return Dropouts(
             sigma=self.sigma,
             sensitivity=distance,
@@ -334,19 +336,6 @@ class LflSgdmf(LocalMf):
             colluding=self._colluding(n_users),
             announced=self._told(n_users),
             repaired=not self.as_published,
-        )
-
-    def _joint(self, n_users: int, distance: float) -> NoiseReplacement:
-        return NoiseReplacement(
-            sigma=self.sigma,
-            sensitivity=distance,
-            n_users=n_users,
-            omega=self.omega,
-            masked=n_users,
-            replaced=n_users,
-            repaired=not self.as_published,
-            colluding=self._colluding(n_users),
-            announced=self._told(n_users),
         )
 
     def _colluding(self, n_users: int) -> int:

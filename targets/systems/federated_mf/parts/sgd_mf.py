@@ -157,7 +157,7 @@ class RatingBatch:
 
     def clip_ratings(self, errors: Floats, users: Floats, items: Floats, clip: float) -> Floats:
         """Errors scaled so that no rating's joint gradient 2 e (v, u) is longer than ``clip``."""
-        size = self._squares(users)[self._rows] + _squares(items)[self.ratings.indices]
+        size = _squares(users[self.users])[self._rows] + _squares(items)[self.ratings.indices]
         return errors * _shrink(2.0 * np.abs(errors) * np.sqrt(size), clip)
 
     def clip_users(self, errors: Floats, users: Floats, items: Floats, clip: float) -> Floats:
@@ -166,15 +166,12 @@ class RatingBatch:
             (2.0 * errors, self.ratings.indices, self.ratings.indptr), shape=self.ratings.shape
         )
         energy = np.bincount(self._rows, weights=np.square(2.0 * errors), minlength=len(self.users))
-        norm = np.sqrt(_squares(table @ items) + energy * self._squares(users))
+        norm = np.sqrt(_squares(table @ items) + energy * _squares(users[self.users]))
         return np.asarray(errors * _shrink(norm, clip)[self._rows], dtype=errors.dtype)
 
     @property
     def _rows(self) -> NDArray[np.intp]:
         return np.repeat(np.arange(len(self.users)), np.diff(self.ratings.indptr))
-
-    def _squares(self, users: Floats) -> Floats:
-        return _squares(users[self.users])
 
 
 def rate_at(step: int, steps: int, rate: float) -> float:
