@@ -102,7 +102,7 @@ def _judge(entry: Entry) -> CatalogueRow:
                 f"Expected the repaired variant ({dict(entry.repaired)}) not to be "
                 f"{repaired.verdict}, got: {repaired.reason} Mend the repair."
             )
-    computed = () if entry.computed is None else entry.computed()
+    computed = () if entry.computed is None else tuple(entry.computed())
     if finding is None and not computed:
         raise InputError("Expected a scope or computed numbers, got neither. Give one of them.")
     figures = tuple(Figure.model_validate(number, from_attributes=True) for number in computed)

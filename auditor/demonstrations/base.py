@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -58,3 +59,19 @@ class Demonstration(Protocol):
     def control(self) -> DistinguishingGame:
         """The repaired system, or the statistic the authors had in mind: it must stay below."""
         ...
+
+
+class PairedGames(ABC):
+    """A demonstration whose violation and control are one game, played either way."""
+
+    @abstractmethod
+    def game(self, violates: bool) -> DistinguishingGame:
+        """The side that refutes the claim if ``violates``, else the one that must not."""
+
+    def violation(self) -> DistinguishingGame:
+        """The side whose lower bound must come out above the claim."""
+        return self.game(violates=True)
+
+    def control(self) -> DistinguishingGame:
+        """The side whose lower bound must stay below its claim."""
+        return self.game(violates=False)

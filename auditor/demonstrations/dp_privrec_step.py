@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
-from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
-from fedrec_auditor.auditor.demonstrations.parts.privrec_steps import dense, following, small
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
+from fedrec_auditor.auditor.demonstrations.parts.asked import game_against
 from fedrec_auditor.auditor.worlds import Worlds
+from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
-from fedrec_auditor.targets.systems.privrec.dp_privrec import BIT, DpPrivRec
-from fedrec_auditor.targets.transcript import Broadcast
+from fedrec_auditor.targets.systems.privrec.dp_privrec import BIT, CLIP, DpPrivRec
+from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 _ITEMS = 4
 _POPULATION = Population(n_users=2, n_items=_ITEMS)
@@ -29,6 +30,50 @@ _SCOPE = Scope(
 )
 _DELTA = 1e-6
 _BLOCK = 1 << 14  # steps taken side by side
+
+
+def small(*, multiplier: float, server_rate: float = 1.0, as_published: bool = True) -> DpPrivRec:
+    """A round of all of two clients, with a network of some 200 weights and one local epoch."""
+    return DpPrivRec(
+        rounds=1,
+        clients=2,
+        server_rate=server_rate,
+        multiplier=multiplier,
+        initial_clip=0.05,
+        embedding=1,
+        width=16,
+        local_epochs=1,
+        negatives=1,
+        as_published=as_published,
+    )
+
+
+def following(
+    system: DpPrivRec,
+    model: Broadcast,
+    messages: Mapping[str, NDArray[Any]],
+    rng: np.random.Generator,
+) -> dict[str, NDArray[Any]]:
+    """Every component of the next model but the bound, (runs, *shape), by the system's ``step``.
+
+    ``messages`` hold what was sent in every run: (clients, runs, *shape), but of the bit one for
+    all runs, (clients,). The noise of its share is therefore the same in all of them.
+    """
+    clients, runs = next(iter(messages.values())).shape[:2]
+    copies = {
+        name: part if name == CLIP else np.broadcast_to(part, (runs, *np.shape(part)))
+        for name, part in model.items()
+    }
+    uploads = Uploads(np.arange(clients), {name: Dense(part) for name, part in messages.items()})
+    stepped = system.step(copies, uploads, rng)
+    return {name: part for name, part in stepped.items() if name != CLIP}
+
+
+def dense(uploads: Uploads) -> dict[str, NDArray[Any]]:
+    """Every component of these messages, (n, *shape), the bit last."""
+    every = np.arange(len(uploads.users))
+    found = {name: part.dense(every) for name, part in uploads.components.items()}
+    return found | {BIT: found.pop(BIT)}
 
 
 @dataclass(frozen=True)
@@ -79,7 +124,7 @@ class _Moved:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DpPrivRecStep:
+class DpPrivRecStep(PairedGames):
     """At alpha3 = 16 the multiplier of the update is z / (alpha3 sqrt(1-h)) = z/8.8, not z.
 
     Whoever sees two broadcasts projects their difference on the change that user 0 would make. An
@@ -94,29 +139,23 @@ class DpPrivRecStep:
     target = "dp-privrec"
     entries = ("12",)
 
-    def violation(self) -> DistinguishingGame:
-        """Line 9 as printed."""
-        return self._game(as_published=True)
-
-    def control(self) -> DistinguishingGame:
-        """The step size multiplies the noise too."""
-        return self._game(as_published=False)
-
-    def _game(self, as_published: bool) -> DistinguishingGame:
+    def game(self, violates: bool) -> DistinguishingGame:
+        """Line 9 as printed; in the control the step size multiplies the noise, too."""
         system = small(
-            multiplier=self.multiplier, server_rate=self.server_rate, as_published=as_published
+            multiplier=self.multiplier, server_rate=self.server_rate, as_published=violates
         )
-        return DistinguishingGame(
-            system=system,
-            blockwise=False,
-            claim=claim_in(system, _POPULATION, _SCOPE, _DELTA, "section 2.3.4"),
-            worlds=Worlds(
-                names=("user 0 holds all four items", "user 0 holds none"),
-                scope=_SCOPE,
-                draw=_Moved(system),
-                statistic="the move from one broadcast to the next, along the change of user 0",
-            ),
-            delta=_DELTA,
+        worlds = Worlds(
+            names=("user 0 holds all four items", "user 0 holds none"),
+            scope=_SCOPE,
+            draw=_Moved(system),
+            statistic="the move from one broadcast to the next, along the change of user 0",
+        )
+        return game_against(
+            system,
+            _POPULATION,
+            worlds,
             samples=self.samples,
-            population=_POPULATION,
+            delta=_DELTA,
+            place="section 2.3.4",
+            blockwise=False,
         )

@@ -25,9 +25,9 @@ class DplcfApZeros:
     entries = ("7",)
 
     def violation(self) -> DistinguishingGame:
-        """Asymmetric flipping."""
+        """The bit of item 0, flipped asymmetrically; ``samples`` a world."""
         return one_bit(DplcfAp(epsilon=self.epsilon), self.samples)
 
     def control(self) -> DistinguishingGame:
-        """Symmetric flipping."""
+        """The same bit, flipped symmetrically; 500 times as many samples."""
         return one_bit(DplcfSp(epsilon=self.epsilon), 500 * self.samples)

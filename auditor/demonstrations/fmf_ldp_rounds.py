@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
-from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
+from fedrec_auditor.auditor.demonstrations.parts.asked import game_against
 from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.components import Reports
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -45,7 +45,7 @@ class _Positives:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FmfLdpRounds:
+class FmfLdpRounds(PairedGames):
     """k = 4 reports of epsilon 0.25 in each of T = 10 rounds: claimed 1, spent 10, shown above 5.
 
     Scaled down from 250 against 5000, for no count certifies more than about ln(samples); what is
@@ -60,29 +60,15 @@ class FmfLdpRounds:
     target = "fmf-ldp"
     entries = ("2b", "2c")
 
-    def violation(self) -> DistinguishingGame:
-        """All rounds of a training."""
-        return self._game(Horizon.TRAINING, self.rounds)
-
-    def control(self) -> DistinguishingGame:
-        """One round."""
-        return self._game(Horizon.ROUND, 1)
-
-    def _game(self, horizon: Horizon, rounds: int) -> DistinguishingGame:
+    def game(self, violates: bool) -> DistinguishingGame:
+        """All rounds of a training; the control looks at one."""
+        horizon, rounds = (Horizon.TRAINING, self.rounds) if violates else (Horizon.ROUND, 1)
         system = FmfLdp(epsilon=self.epsilon, reports=self.reports, rounds=self.rounds, factors=1)
-        half = system.corner_items()
-        population = Population(n_users=2, n_items=2 * half)
-        scope = any_pair(Unit.USER, Vantage.SERVER, horizon)
-        return DistinguishingGame(
-            system=system,
-            claim=claim_in(system, population, scope),
-            worlds=Worlds(
-                names=("the first half of the catalogue", "the second half of the catalogue"),
-                scope=scope,
-                draw=_Positives(system, rounds),
-                statistic=f"how many of the {rounds * self.reports} reports carry +B",
-            ),
-            delta=0.0,
-            samples=self.samples,
-            population=population,
+        worlds = Worlds(
+            names=("the first half of the catalogue", "the second half of the catalogue"),
+            scope=any_pair(Unit.USER, Vantage.SERVER, horizon),
+            draw=_Positives(system, rounds),
+            statistic=f"how many of the {rounds * self.reports} reports carry +B",
         )
+        population = Population(n_users=2, n_items=2 * system.corner_items())
+        return game_against(system, population, worlds, samples=self.samples)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
-from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import DELTA, Beyond, game
-from fedrec_auditor.auditor.demonstrations.parts.side_by_side import SideBySide
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
+from fedrec_auditor.auditor.demonstrations.parts.asked import game_against
+from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import Beyond
+from fedrec_auditor.auditor.demonstrations.parts.side_by_side import ONE_PARTY, SideBySide
+from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
-
-_SCOPE = scope_of("user")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class _AllRounds:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HflCountedSteps:
+class HflCountedSteps(PairedGames):
     """T = 10 rounds of T' = 10 steps on all rows, z = 15.5: epsilon 1 claimed at delta = 1e-5.
 
     The claim is for ten steps, and a hundred are taken. The control is a training of one round, of
@@ -60,40 +60,34 @@ class HflCountedSteps:
     target = "hfl-sgdmf"
     entries = ("26",)
 
-    def violation(self) -> DistinguishingGame:
-        """All rounds."""
-        return self._game(self.rounds)
-
-    def control(self) -> DistinguishingGame:
-        """One round."""
-        return self._game(1)
-
-    def _game(self, rounds: int) -> DistinguishingGame:
-        population = Population(n_users=100, n_items=1)
-        system = HflSgdmf(
-            factors=1,
+    def game(self, violates: bool) -> DistinguishingGame:
+        """A training of all ``rounds``; the control has one round."""
+        rounds = self.rounds if violates else 1
+        system = replace(
+            ONE_PARTY,
             rounds=rounds,
             local_steps=10,
-            parties=1,
-            tuning=0,
-            delta=DELTA,
             unit="user",
             trim=1,
             rate=1.0,
             learning_rate=1e-6,
             noise_multiplier=self.noise_multiplier,
         )
-        return game(
-            system,
-            population,
-            _SCOPE,
-            "Proposition 3",
+        worlds = Worlds(
             names=("a user rated one item", "the user rated nothing"),
+            scope=scope_of("user"),
+            draw=Beyond(_AllRounds(system), self.threshold),
             statistic=(
                 f"the item's mean gradient over {rounds} rounds is {self.threshold:g} standard "
                 "deviations beyond that of the other user"
             ),
-            draw=Beyond(_AllRounds(system), self.threshold),
+        )
+        return game_against(
+            system,
+            Population(n_users=100, n_items=1),
+            worlds,
             samples=self.samples,
+            delta=system.delta,
+            place="Proposition 3",
             blockwise=False,  # copies are drawn a party at a time
         )

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
-from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import DELTA, game
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
+from fedrec_auditor.auditor.demonstrations.parts.asked import game_against
+from fedrec_auditor.auditor.demonstrations.parts.side_by_side import ONE_PARTY
+from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 
-_SCOPE = scope_of("rating")
 _PARTIES = 1 << 10  # of one user each, trained at once
 
 
@@ -47,7 +48,7 @@ class _NoiseAlone:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HflDivisor:
+class HflDivisor(PairedGames):
     """One step, z = 4.9016: epsilon 1 claimed for a rating at delta = 1e-5, and a user with two.
 
     A step on the sum is divided by the ratings of an average row, n' m' tau in the paper, which the
@@ -64,36 +65,27 @@ class HflDivisor:
     target = "hfl-sgdmf"
     entries = ("27d",)
 
-    def violation(self) -> DistinguishingGame:
-        """A count of the party's own ratings."""
-        return self._game(as_published=True)
-
-    def control(self) -> DistinguishingGame:
-        """A public guess."""
-        return self._game(as_published=False)
-
-    def _game(self, as_published: bool) -> DistinguishingGame:
-        population = Population(n_users=1, n_items=self.items)
-        system = HflSgdmf(
-            factors=1,
-            rounds=1,
-            local_steps=1,
-            parties=1,
-            tuning=0,
-            delta=DELTA,
+    def game(self, violates: bool) -> DistinguishingGame:
+        """Steps divided by a count of the party's ratings; in the control by a public guess."""
+        system = replace(
+            ONE_PARTY,
             rate=1.0,
             learning_rate=1e-4,
             noise_multiplier=self.noise_multiplier,
-            as_published=as_published,
+            as_published=violates,
         )
-        return game(
-            system,
-            population,
-            _SCOPE,
-            "as in Proposition 2",
+        worlds = Worlds(
             names=("a user rated items 0 and 1", "the user rated item 0 only"),
-            statistic="log of the mean square change of the rows that nobody rated",
+            scope=scope_of("rating"),
             draw=_NoiseAlone(system, self.items),
+            statistic="log of the mean square change of the rows that nobody rated",
+        )
+        return game_against(
+            system,
+            Population(n_users=1, n_items=self.items),
+            worlds,
             samples=self.samples,
-            proved=not as_published,
+            delta=system.delta,
+            place="as in Proposition 2",
+            proved=not violates,
         )

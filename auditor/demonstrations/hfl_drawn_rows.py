@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
-from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import DELTA, Beyond, game
-from fedrec_auditor.auditor.demonstrations.parts.side_by_side import SideBySide
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
+from fedrec_auditor.auditor.demonstrations.parts.asked import game_against
+from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import Beyond
+from fedrec_auditor.auditor.demonstrations.parts.side_by_side import ONE_PARTY, SideBySide
 from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
+from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
-
-_SCOPE = scope_of("rating")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class _OneStep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HflDrawnRows:
+class HflDrawnRows(PairedGames):
     """One step on one row in twenty, z = 1.4554: epsilon 1 claimed for a rating at delta = 1e-5.
 
     The user has ``others`` more ratings; their noisy gradients, together, are large or nothing.
@@ -80,42 +80,33 @@ class HflDrawnRows:
     target = "hfl-sgdmf"
     entries = ("23",)
 
-    def violation(self) -> DistinguishingGame:
-        """All entries of the message."""
-        return self._game(informed=True)
-
-    def control(self) -> DistinguishingGame:
-        """The rating's own entry."""
-        return self._game(informed=False)
-
-    def _game(self, informed: bool) -> DistinguishingGame:
-        population = Population(n_users=100, n_items=1 + self.others)
-        system = HflSgdmf(
-            factors=1,
-            rounds=1,
-            local_steps=1,
-            parties=1,
-            tuning=0,
-            delta=DELTA,
+    def game(self, violates: bool) -> DistinguishingGame:
+        """All entries of the message; the control looks at the rating's own entry."""
+        system = replace(
+            ONE_PARTY,
             rate=self.rate,
             learning_rate=1e-3,
             noise_multiplier=self.noise_multiplier,
         )
         what, threshold = "the entry of item 0 in the party's message", self.entry
-        if informed:
+        if violates:
             what, threshold = "the log-ratio of all entries of the party's message", self.ratio
-        played = game(
-            system,
-            population,
-            _SCOPE,
-            "as in Proposition 2",
+        worlds = Worlds(
             names=(
                 f"a user rated item 0 and {self.others} others",
                 f"the user rated the {self.others} others only",
             ),
+            scope=scope_of("rating"),
+            draw=Beyond(_OneStep(system, self.others, violates), threshold),
             statistic=f"{what} is at least {threshold:g}",
-            draw=Beyond(_OneStep(system, self.others, informed), threshold),
+        )
+        played = game_against(
+            system,
+            Population(n_users=100, n_items=1 + self.others),
+            worlds,
             samples=self.samples,
+            delta=system.delta,
+            place="as in Proposition 2",
             blockwise=False,  # copies are drawn a party at a time
         )
         # runs of a block are not independent, but less spread than a binomial: see ``SideBySide``

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
-from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import DELTA, Beyond, game
-from fedrec_auditor.auditor.demonstrations.parts.side_by_side import SideBySide
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
+from fedrec_auditor.auditor.demonstrations.parts.asked import game_against
+from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import Beyond
+from fedrec_auditor.auditor.demonstrations.parts.side_by_side import ONE_PARTY, SideBySide
+from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
-
-_SCOPE = scope_of("rating")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class _Turned:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HflFittedEmbeddings:
+class HflFittedEmbeddings(PairedGames):
     """Ten steps on all rows, z = 15.5: epsilon 1 claimed for a rating at delta = 1e-5.
 
     With p = 2 and a user of ``others`` = 100 more ratings, one rating moves the gradient by 8.8
@@ -87,43 +87,36 @@ class HflFittedEmbeddings:
     target = "hfl-sgdmf"
     entries = ("24",)
 
-    def violation(self) -> DistinguishingGame:
-        """Embeddings fitted first, as the paper has it."""
-        return self._game(as_published=True)
-
-    def control(self) -> DistinguishingGame:
-        """Embeddings that do not follow from ratings."""
-        return self._game(as_published=False)
-
-    def _game(self, as_published: bool) -> DistinguishingGame:
-        population = Population(n_users=100, n_items=1 + self.others)
-        system = HflSgdmf(
+    def game(self, violates: bool) -> DistinguishingGame:
+        """User embeddings fitted to the ratings, as in the paper; in the control random ones."""
+        system = replace(
+            ONE_PARTY,
             factors=2,
             rounds=10,
-            local_steps=1,
-            parties=1,
-            tuning=0,
-            delta=DELTA,
             rate=1.0,
             learning_rate=3e-6,
             noise_multiplier=self.noise_multiplier,
-            as_published=as_published,
+            as_published=violates,
         )
-        threshold = self.threshold if as_published else self.repaired_threshold
-        return game(
-            system,
-            population,
-            _SCOPE,
-            "as in Proposition 2",
+        threshold = self.threshold if violates else self.repaired_threshold
+        worlds = Worlds(
             names=(
                 f"a user rated item 0 and {self.others} others",
                 f"the user rated the {self.others} others only",
             ),
+            scope=scope_of("rating"),
+            draw=Beyond(_Turned(system, self.others), threshold),
             statistic=(
                 "all entries of the party's messages, along the difference of the worlds, are "
                 f"{threshold:g} standard deviations from their mean without the rating"
             ),
-            draw=Beyond(_Turned(system, self.others), threshold),
+        )
+        return game_against(
+            system,
+            Population(n_users=100, n_items=1 + self.others),
+            worlds,
             samples=self.samples,
+            delta=system.delta,
+            place="as in Proposition 2",
             blockwise=False,  # copies are drawn a party at a time
         )

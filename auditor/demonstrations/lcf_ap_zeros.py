@@ -24,9 +24,9 @@ class LcfApZeros:
     entries = ("7",)
 
     def violation(self) -> DistinguishingGame:
-        """Asymmetric flipping."""
+        """The bit of item 0, flipped asymmetrically; ``samples`` a world."""
         return one_bit(LcfAp(epsilon=self.epsilon), self.samples)
 
     def control(self) -> DistinguishingGame:
-        """Symmetric flipping."""
+        """The same bit, flipped symmetrically; 500 times as many samples."""
         return one_bit(LcfSp(epsilon=self.epsilon), 500 * self.samples)

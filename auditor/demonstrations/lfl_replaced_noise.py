@@ -9,18 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.scope import Unit
-from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
-from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import (
-    DELTA,
-    Beyond,
-    Protocols,
-    Sums,
-    game,
-    last_aggregate,
-)
+from fedrec_auditor.accountants.statements.scope import Unit, Vantage
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
+from fedrec_auditor.auditor.demonstrations.parts.asked import game_against
+from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import Beyond, Protocols, Sums
+from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 
 
@@ -54,7 +50,7 @@ class _Iteration:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LflReplacedNoise:
+class LflReplacedNoise(PairedGames):
     """S + c R, c = zeta1/(zeta1 + zeta2), has noise of variance sigma^2/(2 - omega), not sigma^2.
 
     Ten users, of whom three may drop out and none does, and z = 3.7306, for which the theorem
@@ -72,35 +68,26 @@ class LflReplacedNoise:
     target = "lfl-sgdmf"
     entries = ("22",)
 
-    def violation(self) -> DistinguishingGame:
-        """The best statistic of all that the server sees."""
-        return self._game(joint=True)
-
-    def control(self) -> DistinguishingGame:
-        """The last sum."""
-        return self._game(joint=False)
-
-    def _game(self, joint: bool) -> DistinguishingGame:
-        population = Population(n_users=self.n_users, n_items=1)
+    def game(self, violates: bool) -> DistinguishingGame:
+        """The best statistic of all that the server sees; the control looks at the last sum."""
         system = LflSgdmf(
-            factors=1,
-            rounds=1,
-            omega=self.omega,
-            noise_multiplier=self.noise_multiplier,
-            delta=DELTA,
+            factors=1, rounds=1, omega=self.omega, noise_multiplier=self.noise_multiplier
         )
         what = "the sum of both rounds"
-        if joint:
+        if violates:
             what = "the masked sum of round 1, plus c times the sum of round 2,"
-        return game(
-            system,
-            population,
-            last_aggregate(Unit.USER),
-            "Theorem 5",
+        worlds = Worlds(
             names=("user 0 rated the item", "user 0 rated nothing"),
+            scope=scope_of(Unit.USER, Vantage.AGGREGATE),
+            draw=Beyond(_Iteration(system, self.n_users, violates), self.threshold),
             statistic=(
                 f"{what} is {self.threshold:g} standard deviations beyond its mean without user 0"
             ),
-            draw=Beyond(_Iteration(system, self.n_users, joint), self.threshold),
+        )
+        return game_against(
+            system,
+            Population(n_users=self.n_users, n_items=1),
+            worlds,
             samples=self.samples,
+            delta=system.delta,
         )

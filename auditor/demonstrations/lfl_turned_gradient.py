@@ -8,18 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.scope import Unit
-from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
-from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import (
-    DELTA,
-    Beyond,
-    Protocols,
-    Sums,
-    game,
-    last_aggregate,
-)
+from fedrec_auditor.accountants.statements.scope import Unit, Vantage
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
+from fedrec_auditor.auditor.demonstrations.parts.asked import game_against
+from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import Beyond, Protocols, Sums
+from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 
 
@@ -79,7 +75,7 @@ class _Turned:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LflTurnedGradient:
+class LflTurnedGradient(PairedGames):
     """One rating more moves the sum sqrt(3/2) times as far as the 2 R^(3/2) of Theorem 5.
 
     Two users, p = 2, the repaired noise, and z = 3.7306, for which the theorem claims epsilon 1 of
@@ -98,37 +94,26 @@ class LflTurnedGradient:
     target = "lfl-sgdmf"
     entries = ("24b",)
 
-    def violation(self) -> DistinguishingGame:
-        """A user who has rated another item."""
-        return self._game(another=True)
-
-    def control(self) -> DistinguishingGame:
-        """A user who has rated nothing else."""
-        return self._game(another=False)
-
-    def _game(self, another: bool) -> DistinguishingGame:
-        population = Population(n_users=self.n_users, n_items=2)
+    def game(self, violates: bool) -> DistinguishingGame:
+        """A user who has rated another item; in the control one who has rated nothing else."""
         system = LflSgdmf(
-            factors=2,
-            rounds=1,
-            noise_multiplier=self.noise_multiplier,
-            delta=DELTA,
-            as_published=False,
+            factors=2, rounds=1, noise_multiplier=self.noise_multiplier, as_published=False
         )
-        alone = "item 0" if another else "nothing"
-        return game(
-            system,
-            population,
-            last_aggregate(Unit.RATING),
-            "Theorem 5",
-            names=(
-                f"user 0 rated {'items 0 and 1' if another else 'item 1'}",
-                f"user 0 rated {alone}",
-            ),
+        worlds = Worlds(
+            names=("user 0 rated items 0 and 1", "user 0 rated item 0")
+            if violates
+            else ("user 0 rated item 1", "user 0 rated nothing"),
+            scope=scope_of(Unit.RATING, Vantage.AGGREGATE),
+            draw=Beyond(_Turned(system, self.n_users, violates), self.threshold),
             statistic=(
                 "the sum of both rounds, along the mean difference of the worlds, is "
                 f"{self.threshold:g} standard deviations beyond its mean without the rating"
             ),
-            draw=Beyond(_Turned(system, self.n_users, another), self.threshold),
+        )
+        return game_against(
+            system,
+            Population(n_users=self.n_users, n_items=2),
+            worlds,
             samples=self.samples,
+            delta=system.delta,
         )

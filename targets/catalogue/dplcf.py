@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,30 +19,24 @@ _BIT = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
 _USER = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 
 
-@dataclass(frozen=True, slots=True)
-class _Printed:
-    """A matrix as printed, entry by entry, at one p and q, and the law that it should be."""
-
-    equation: int
-    rates: tuple[float, float]
-    entries: tuple[tuple[float, ...], ...]
-
-    def against(self, right: NDArray[np.float64]) -> tuple[Computed, ...]:
-        """Every entry beside the right one."""
-        at = "p = {:.4g}, q = {:.4g}".format(*self.rates)
-        return tuple(
-            Computed(
-                what=f"equation {self.equation}, entry ({i + 1},{j + 1}), at {at}",
-                claimed=self.entries[i][j],
-                right=float(right[i, j]),
-                how="the flips of two bits are independent: the Kronecker square of one bit's law",
-            )
-            for i in range(4)
-            for j in range(4)
+def _printed(
+    equation: int,
+    rates: tuple[float, float],
+    entries: tuple[tuple[float, ...], ...],
+    right: NDArray[np.float64],
+) -> Iterator[Computed]:
+    """Every entry of a 4 x 4 matrix as printed, at one p and q, beside the right one."""
+    at = "p = {:.4g}, q = {:.4g}".format(*rates)
+    for (i, j), value in np.ndenumerate(right):
+        yield Computed(
+            what=f"equation {equation}, entry ({i + 1},{j + 1}), at {at}",
+            claimed=entries[i][j],
+            right=float(value),
+            how="the flips of two bits are independent: the Kronecker square of one bit's law",
         )
 
 
-def _equation_6() -> tuple[Computed, ...]:
+def _equation_6() -> Iterator[Computed]:
     flip = DplcfSp().randomizer
     assert flip is not None
     p, q = flip.p, flip.q
@@ -53,10 +47,10 @@ def _equation_6() -> tuple[Computed, ...]:
         (b * p, a * q, b * p, a * p),
         (q * q, p * q, q * p, p * p),
     )
-    return _Printed(6, (p, q), printed).against(transition(p, q))
+    return _printed(6, (p, q), printed, transition(p, q))
 
 
-def _equation_11() -> tuple[Computed, ...]:
+def _equation_11() -> Iterator[Computed]:
     flip = DplcfAp().randomizer
     p, q = flip.p, flip.q
     c = 1 / (1 - q)
@@ -66,35 +60,33 @@ def _equation_11() -> tuple[Computed, ...]:
         (0.0, 0.0, c, 0.0),
         (-c * c * q * q, 0.0, -c * q, 1.0),
     )
-    return _Printed(11, (p, q), printed).against(inverse_transition(p, q))
+    return _printed(11, (p, q), printed, inverse_transition(p, q))
 
 
-def _disclosed() -> tuple[Computed, ...]:
+def _disclosed() -> Iterator[Computed]:
     """The hockey-stick divergence of one bit, over its outputs and both orders of its inputs."""
     flip, epsilon = DplcfAp().randomizer, DplcfAp().epsilon
     laws = np.exp(flip.log_prob([[0, 1], [0, 1]], [[0, 0], [1, 1]]))
     delta = max(
         float(np.maximum(laws[i] - math.exp(epsilon) * laws[1 - i], 0.0).sum()) for i in (0, 1)
     )
-    return (
-        Computed(
-            what="least delta at which the claimed eps = 1 holds for one bit",
-            claimed=0.0,
-            right=delta,
-            how="the exact divergence of the two laws of an uploaded bit",
-        ),
-        Computed(
-            what="share of the items a user has not met that the upload proves at eps = 1",
-            claimed=0.0,
-            right=float(laws[0, 0]) if laws[1, 0] == 0.0 else 0.0,
-            how="the rate of an uploaded 0, which a true 1 never gives",
-        ),
+    yield Computed(
+        what="least delta at which the claimed eps = 1 holds for one bit",
+        claimed=0.0,
+        right=delta,
+        how="the exact divergence of the two laws of an uploaded bit",
+    )
+    yield Computed(
+        what="share of the items a user has not met that the upload proves at eps = 1",
+        claimed=0.0,
+        right=float(laws[0, 0]) if laws[1, 0] == 0.0 else 0.0,
+        how="the rate of an uploaded 0, which a true 1 never gives",
     )
 
 
 ENTRIES = (
     Entry(
-        heading=6,
+        number="6",
         target="dplcf-ap",
         settings={"keep": 0.9},
         statement="Flips with p/q <= e^eps keep one interaction eps-private; any p will do (0.9).",
@@ -110,7 +102,7 @@ ENTRIES = (
         demonstration="dplcf-sufficient",
     ),
     Entry(
-        heading=7,
+        number="7",
         target="dplcf-ap",
         statement="Asymmetric flips (p = 1, q = e^-eps) keep one interaction eps-private.",
         source=f"{PAPER}, section 3.2.2, before equation 11",
@@ -122,8 +114,7 @@ ENTRIES = (
         demonstration="dplcf-ap-zeros",
     ),
     Entry(
-        heading=7,
-        part="b",
+        number="7b",
         target="dplcf-ap",
         statement="Under asymmetric flips no item is ever disclosed with certainty (delta is 0).",
         source=f"{PAPER}, section 3.2.1, equation 2",
@@ -133,7 +124,7 @@ ENTRIES = (
         computed=_disclosed,
     ),
     Entry(
-        heading=8,
+        number="8",
         target="dplcf-sp",
         statement="Symmetric flips keep one interaction eps-private.",
         source=f"{PAPER}, section 3.2.2 (p = 1 - q)",
@@ -143,8 +134,7 @@ ENTRIES = (
         scope=_BIT,
     ),
     Entry(
-        heading=8,
-        part="b",
+        number="8b",
         target="dplcf-sp",
         statement="The same promise, read as one for all of a user's interactions.",
         source=f"{PAPER}, section 3.2.1, for one interaction (section 5 claims no user's privacy)",
@@ -154,7 +144,7 @@ ENTRIES = (
         scope=_USER,
     ),
     Entry(
-        heading=9,
+        number="9",
         target="dplcf-sp",
         statement="Equation 6 is the law of two flipped bits.",
         source=f"{PAPER}, section 3.2.2, equation 6",
@@ -164,8 +154,7 @@ ENTRIES = (
         computed=_equation_6,
     ),
     Entry(
-        heading=9,
-        part="b",
+        number="9b",
         target="dplcf-ap",
         statement="Equation 11 is the inverse of that law at p = 1.",
         source=f"{PAPER}, section 3.2.2, equation 11",

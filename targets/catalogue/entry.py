@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from string import ascii_lowercase, digits
 from typing import Any
 
 from fedrec_auditor.accountants.statements.scope import Scope
@@ -44,20 +45,20 @@ class Computed:
 class Entry:
     """One claim of the catalogue, on the target that it is made of.
 
-    ``heading`` (1 to 28) and ``part`` ("", "b", "c") number it. ``settings`` are the target's where
-    they differ from its defaults: the least that shows what the claim is worth. ``n_users`` and
-    ``n_items`` among them are the population, by default MovieLens 100K's. A statement about
-    epsilon has a ``scope`` and is judged like any question: ``place`` is a piece of the ``source``
-    of the target's claim that it is, where several claims share the scope. Any other statement has
-    ``computed``, numbers that are held against those computed here; an entry may have both.
+    ``number`` is a heading, 1 to 28, and a part of it from the second on: "7", "22b". ``settings``
+    are the target's where they differ from its defaults: the least that shows what the claim is
+    worth. ``n_users`` and ``n_items`` among them are the population, by default MovieLens 100K's.
+    A statement about epsilon has a ``scope`` and is judged like any question: ``place`` is a piece
+    of the ``source`` of the target's claim that it is, where several claims share the scope. Any
+    other statement has ``computed``, numbers that are held against those computed here; an entry
+    may have both.
 
     ``claimed`` and ``provable`` are formulas in plain text, ``reason`` one sentence on why they
     differ or agree. ``repaired`` are the settings with which the finding goes away, None where
     nothing has to be or can be repaired by a switch. ``demonstration`` is a member of that family.
     """
 
-    heading: int
-    part: str = ""
+    number: str
     target: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     statement: str
@@ -68,11 +69,16 @@ class Entry:
     scope: Scope | None = None
     delta: float | None = None
     place: str = ""
-    computed: Callable[[], tuple[Computed, ...]] | None = None
+    computed: Callable[[], Iterable[Computed]] | None = None
     repaired: Mapping[str, Any] | None = None
     demonstration: str | None = None
 
     @property
-    def number(self) -> str:
-        """Heading and part, as it is printed and asked for: "7", "22b"."""
-        return f"{self.heading}{self.part}"
+    def heading(self) -> int:
+        """The number without its part."""
+        return int(self.number.rstrip(ascii_lowercase))
+
+    @property
+    def part(self) -> str:
+        """The letter of the part, "" for the first."""
+        return self.number.lstrip(digits)

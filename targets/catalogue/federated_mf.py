@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Adjacency, Unit, Vantage
 from fedrec_auditor.targets.catalogue.entry import Entry
 from fedrec_auditor.targets.catalogue.parts import federated_mf_numbers as numbers
 from fedrec_auditor.targets.catalogue.parts.federated_mf_numbers import DELTA, EXACT, STEPS
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER
 
-
-def _scope(
-    unit: Unit,
-    vantage: Vantage = Vantage.SERVER,
-    adjacency: Adjacency = Adjacency.ADD_REMOVE,
-) -> Scope:
-    return Scope(unit=unit, adjacency=adjacency, vantage=vantage, horizon=Horizon.TRAINING)
-
-
-_RATING, _USER = _scope(Unit.RATING), _scope(Unit.USER)
-_SUM = _scope(Unit.USER, Vantage.AGGREGATE)
+_RATING, _USER = scope_of(Unit.RATING), scope_of(Unit.USER)
+_SUM = scope_of(Unit.USER, Vantage.AGGREGATE)
 
 _LFL = {"noise_multiplier": 1.0, "omega": 0.3, "delta": DELTA}
 _EVERY_STEP = {"rounds": STEPS, "local_steps": 1}
@@ -26,7 +18,7 @@ _SLOW = 1e-15  # a learning rate at which item embeddings stay where they began
 
 ENTRIES = (
     Entry(
-        heading=21,
+        number="21",
         target="vfl-sgdmf",
         statement="With clipped embeddings one rating moves a step's sum by 2 R^(3/2) in V, or "
         "2 sqrt(2) R^(3/2) in U and V.",
@@ -37,8 +29,7 @@ ENTRIES = (
         computed=numbers.sensitivities,
     ),
     Entry(
-        heading=21,
-        part="b",
+        number="21b",
         target="vfl-sgdmf",
         statement="A user of theta ratings moves it theta times as far.",
         source=f"{PAPER}, section 4.2 (per-user privacy after trimming)",
@@ -48,7 +39,7 @@ ENTRIES = (
         computed=numbers.per_user,
     ),
     Entry(
-        heading=22,
+        number="22",
         target="lfl-sgdmf",
         settings=_LFL,
         statement="Noise that is replaced under secure aggregation hides a user as sigma would.",
@@ -65,8 +56,7 @@ ENTRIES = (
         demonstration="lfl-replaced-noise",
     ),
     Entry(
-        heading=22,
-        part="b",
+        number="22b",
         target="lfl-sgdmf",
         settings={**_LFL, "as_published": False, "overstated": 2.0},
         statement="The same against a server that says twice as many devices survived.",
@@ -82,8 +72,7 @@ ENTRIES = (
         repaired={"overstated": 1.0},
     ),
     Entry(
-        heading=22,
-        part="c",
+        number="22c",
         target="lfl-sgdmf",
         settings={**_LFL, "as_published": False, "colluding": 0.5},
         statement="The same if half of the users tell the server what they sent.",
@@ -98,8 +87,7 @@ ENTRIES = (
         repaired={"colluding": 0.0},
     ),
     Entry(
-        heading=22,
-        part="d",
+        number="22d",
         target="lfl-sgdmf",
         statement="Figure 3d bounds what one device sends by 2 R^(3/2).",
         source=f"{PAPER}, Figure 3d, step s2",
@@ -109,7 +97,7 @@ ENTRIES = (
         computed=numbers.unprojected,
     ),
     Entry(
-        heading=23,
+        number="23",
         target="vfl-sgdmf",
         settings={
             **_EVERY_STEP,
@@ -133,8 +121,7 @@ ENTRIES = (
         demonstration="hfl-drawn-rows",
     ),
     Entry(
-        heading=23,
-        part="b",
+        number="23b",
         target="vfl-sgdmf",
         settings={**_EVERY_STEP, "parties": 1, "tuning": 0, "unit": "user", "as_published": False},
         statement="Sampling rows amplifies the privacy of a user, if each is drawn by itself.",
@@ -145,7 +132,7 @@ ENTRIES = (
         scope=_USER,
     ),
     Entry(
-        heading=24,
+        number="24",
         target="hfl-sgdmf",
         settings=_EVERY_STEP,
         statement="At pre-trained user embeddings one rating moves a step's sum by 2 R^(3/2).",
@@ -163,8 +150,7 @@ ENTRIES = (
         demonstration="hfl-fitted-embeddings",
     ),
     Entry(
-        heading=24,
-        part="b",
+        number="24b",
         target="lfl-sgdmf",
         settings={"as_published": False},
         statement="The same where every user is a party, also with the repaired noise.",
@@ -176,12 +162,12 @@ ENTRIES = (
             "times as far, along one direction, in the worst case. Theorem 5 names no unit; it is "
             "read here for a rating."
         ),
-        scope=_scope(Unit.RATING, Vantage.AGGREGATE),
+        scope=scope_of(Unit.RATING, Vantage.AGGREGATE),
         computed=numbers.drawn,
         demonstration="lfl-turned-gradient",
     ),
     Entry(
-        heading=25,
+        number="25",
         target="vfl-sgdmf",
         settings={"unit": "user"},
         statement="Parties of eps_k at one delta hide a user with sqrt(sum eps_k^2) at that delta.",
@@ -197,7 +183,7 @@ ENTRIES = (
         repaired={"as_published": False},
     ),
     Entry(
-        heading=26,
+        number="26",
         target="hfl-sgdmf",
         settings={
             "unit": "user",
@@ -216,8 +202,7 @@ ENTRIES = (
         demonstration="hfl-counted-steps",
     ),
     Entry(
-        heading=26,
-        part="b",
+        number="26b",
         target="hfl-sgdmf",
         settings={"unit": "user", "as_published": False},
         statement="With all T T' steps counted, a user is hidden as the accountant has it.",
@@ -229,8 +214,7 @@ ENTRIES = (
         place="counted as in Proposition 2",
     ),
     Entry(
-        heading=26,
-        part="c",
+        number="26c",
         target="hfl-sgdmf",
         statement="z^2 = c eta^2 T ln(1/delta)/eps^2 with a constant c.",
         source=f"{PAPER}, Propositions 2 and 3, Theorem 5",
@@ -240,7 +224,7 @@ ENTRIES = (
         computed=numbers.constants,
     ),
     Entry(
-        heading=27,
+        number="27",
         target="vfl-sgdmf",
         settings={"unit": "user"},
         statement="(eps, delta) for presence is (2 eps, 2 delta) for a user who is replaced.",
@@ -248,12 +232,11 @@ ENTRIES = (
         claimed="(2 eps, 2 delta)",
         provable="(2 eps, (1 + e^eps) delta)",
         reason="Removal and addition compose to e^eps delta + delta, and this is attained.",
-        scope=_scope(Unit.USER, adjacency=Adjacency.REPLACE),
+        scope=scope_of(Unit.USER, adjacency=Adjacency.REPLACE),
         computed=numbers.both_ways,
     ),
     Entry(
-        heading=27,
-        part="b",
+        number="27b",
         target="vfl-sgdmf",
         statement="It is enough that the inequality of Definition 1 holds for every output.",
         source=f"{PAPER}, section 2.2, Definition 1",
@@ -263,8 +246,7 @@ ENTRIES = (
         computed=numbers.pointwise,
     ),
     Entry(
-        heading=27,
-        part="c",
+        number="27c",
         target="hfl-sgdmf",
         settings={"unit": "user"},
         statement="The moments accountant holds for n' rows drawn without replacement.",
@@ -277,8 +259,7 @@ ENTRIES = (
         repaired={"as_published": False},
     ),
     Entry(
-        heading=27,
-        part="d",
+        number="27d",
         target="hfl-sgdmf",
         statement="Gradients divided by n' m' tau are protected by noise for the sum.",
         source=f"{PAPER}, sections 3.1 and 4.1.3",
@@ -292,8 +273,7 @@ ENTRIES = (
         demonstration="hfl-divisor",
     ),
     Entry(
-        heading=27,
-        part="e",
+        number="27e",
         target="hfl-sgdmf",
         statement="The epsilon of the training with the least training loss is that of one alone.",
         source=f"{PAPER}, section 4.3 (hyper-parameters)",
@@ -306,7 +286,7 @@ ENTRIES = (
         computed=numbers.tuning,
     ),
     Entry(
-        heading=28,
+        number="28",
         target="vfl-sgdmf",
         settings={"as_published": False},
         statement="Of a rating, which is with one party, all parties give away no more than one.",
@@ -317,8 +297,7 @@ ENTRIES = (
         scope=_RATING,
     ),
     Entry(
-        heading=28,
-        part="b",
+        number="28b",
         target="vfl-sgdmf",
         statement="The projection after a noisy step costs nothing, and is to the nearest point.",
         source=f"{PAPER}, section 4.1.1 and equation 7",
@@ -328,8 +307,7 @@ ENTRIES = (
         computed=numbers.projection,
     ),
     Entry(
-        heading=28,
-        part="c",
+        number="28c",
         target="vfl-sgdmf",
         statement="The last kappa steps, on items alone, have sensitivity 2 R^(3/2).",
         source=f"{PAPER}, sections 4.1.4 and 4.2",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
@@ -22,7 +24,7 @@ _WORDS = {
 }
 
 
-def _epochs() -> tuple[Computed, ...]:
+def _epochs() -> Iterator[Computed]:
     """Two epochs, each ended by clipping and noise, with the worst training in between.
 
     An entry at either end is sent to the first noise; the second epoch may push what came out, by
@@ -34,52 +36,44 @@ def _epochs() -> tuple[Computed, ...]:
     law = protection.coordinate("user").log_prob(ends[:, None], ends)  # outputs by inputs
     sent = np.exp(law) @ np.array([high, 1.0 - high])
     ratio = float(np.abs(np.log(sent[:, 0] / sent[:, 1])).max())
-    return (
-        Computed(
-            what="epsilon of an entry of the user component after two epochs with noise in each",
-            claimed=protection.budget("user"),
-            right=ratio,
-            below=True,
-            how="the exact law of what is sent: the first epoch's noise is never seen",
-        ),
+    yield Computed(
+        what="epsilon of an entry of the user component after two epochs with noise in each",
+        claimed=protection.budget("user"),
+        right=ratio,
+        below=True,
+        how="the exact law of what is sent: the first epoch's noise is never seen",
     )
 
 
-def _assignments() -> tuple[Computed, ...]:
+def _assignments() -> Iterator[Computed]:
     """Section 5.7 beside equation 11 at its least and largest epsilon."""
     used = AdaptiveLaplace()
     budgets = {group: used.budget(group) for group in _WORDS}
     ruled = AdaptiveLaplace.by_resistance(least=min(budgets.values()), most=max(budgets.values()))
-    return tuple(
-        Computed(
+    for group, budget in budgets.items():
+        yield Computed(
             what=f"epsilon of {_WORDS[group]}, by section 5.7",
             claimed=budget,
             right=ruled.budget(group),
             how="equation 11: equal steps from the least resistance, which is the user component's",
         )
-        for group, budget in budgets.items()
-    )
 
 
-def _interval() -> tuple[Computed, ...]:
+def _interval() -> Iterator[Computed]:
     """The ends of E = [40, 60] as noise factors, and 0.033 as an epsilon."""
-    found = [
-        Computed(
+    for end, printed in ((60.0, 0.017), (40.0, 0.033)):
+        yield Computed(
             what=f"noise factor at epsilon = {end}, an end of E",
             claimed=printed,
             right=AdaptiveLaplace(user=end).noise("user").scale,
             tolerance=5e-4,
             how="2 delta/epsilon at delta = 0.5",
         )
-        for end, printed in ((60.0, 0.017), (40.0, 0.033))
-    ]
-    return tuple(found)
 
 
-def _fixed(part: str, target: str, factor: float, epsilon: float) -> Entry:
+def _fixed(number: str, target: str, factor: float, epsilon: float) -> Entry:
     return Entry(
-        heading=17,
-        part=part,
+        number=number,
         target=target,
         statement=f"Noise factor {factor} on every parameter keeps each {epsilon:g}-LDP.",
         source=f"{PAPER}, section 5.7",
@@ -90,11 +84,10 @@ def _fixed(part: str, target: str, factor: float, epsilon: float) -> Entry:
     )
 
 
-def _objective(part: str, target: str, statement: str, reason: str = "") -> Entry:
+def _objective(number: str, target: str, statement: str, reason: str = "") -> Entry:
     name = target.upper()
     return Entry(
-        heading=20,
-        part=part,
+        number=number,
         target=target,
         statement=f"{name}: {statement}",
         source=f"{PAPER}, section 5.3 ({name})",
@@ -110,7 +103,7 @@ def _objective(part: str, target: str, statement: str, reason: str = "") -> Entr
 
 ENTRIES = (
     Entry(
-        heading=17,
+        number="17",
         target="fedrec-apm",
         statement="Every parameter, clipped to [-0.5, 0.5], is eps_i-LDP at noise 1/eps_i.",
         source=f"{PAPER}, section 4, equation 12 and Algorithm 2",
@@ -120,8 +113,7 @@ ENTRIES = (
         scope=_ENTRY,
     ),
     Entry(
-        heading=17,
-        part="b",
+        number="17b",
         target="fedrec-apm",
         statement="The epsilon of one parameter, taken for that of an upload (Definition 2.1).",
         source=f"{PAPER}, Definition 2.1 with section 4, Algorithm 2",
@@ -134,8 +126,7 @@ ENTRIES = (
         scope=_UPLOAD,
     ),
     Entry(
-        heading=17,
-        part="c",
+        number="17c",
         target="fedrec-apm",
         statement="The same protection lasts for the training.",
         source=f"{PAPER}, section 4, Algorithm 2",
@@ -144,10 +135,10 @@ ENTRIES = (
         reason="Noise is fresh in every round, and the data behind it are the same.",
         scope=_TRAINING,
     ),
-    _fixed("d", "fixrec-max", 0.033, 30.0),
-    _fixed("e", "fixrec-min", 0.017, 60.0),
+    _fixed("17d", "fixrec-max", 0.033, 30.0),
+    _fixed("17e", "fixrec-min", 0.017, 60.0),
     Entry(
-        heading=18,
+        number="18",
         target="fedrec-apm",
         statement="Noise after each of several local epochs spends an entry's epsilon once.",
         source=f"{PAPER}, Algorithm 2, lines of the epoch loop",
@@ -157,7 +148,7 @@ ENTRIES = (
         computed=_epochs,
     ),
     Entry(
-        heading=19,
+        number="19",
         target="fedrec-apm",
         statement="Section 5.7 gives each component the epsilon of its resistance (equation 11).",
         source=f"{PAPER}, equation 11, Figure 4 and section 5.7",
@@ -167,8 +158,7 @@ ENTRIES = (
         computed=_assignments,
     ),
     Entry(
-        heading=19,
-        part="b",
+        number="19b",
         target="fedrec-apm",
         statement="Epsilon in E = [40, 60] means a noise factor in [0.017, 0.033].",
         source=f"{PAPER}, section 5.7",
@@ -181,7 +171,7 @@ ENTRIES = (
         computed=_interval,
     ),
     Entry(
-        heading=20,
+        number="20",
         target="fedrec-apm",
         statement="Randomized parameters keep attributes of a user from being inferred.",
         source=f"{PAPER}, section 4, end, and section 5.5",
@@ -194,8 +184,7 @@ ENTRIES = (
         scope=_ATTRIBUTE,
     ),
     Entry(
-        heading=20,
-        part="b",
+        number="20b",
         target="fedrec-gn",
         statement="Gaussian noise masks uploads; sigma, clipping, epsilon and delta are unprinted.",
         source=f"{PAPER}, section 5.3 (FedRec-GN)",
@@ -206,11 +195,11 @@ ENTRIES = (
         delta=0.0,
     ),
     _objective(
-        "c",
+        "20c",
         "f-gerai",
         "perturbing information protects the user's attributes.",
         "; F-GERAI speaks of attributes, not of interactions",
     ),
-    _objective("d", "f-gerai-nl", "perturbing the objective gives differential privacy."),
-    _objective("e", "f-dpmf", "perturbing the objective keeps item updates private."),
+    _objective("20d", "f-gerai-nl", "perturbing the objective gives differential privacy."),
+    _objective("20e", "f-dpmf", "perturbing the objective keeps item updates private."),
 )

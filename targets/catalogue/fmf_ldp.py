@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -29,7 +31,7 @@ _MOVIELENS, _FULL = (Population(n_users=943, n_items=items) for items in (1682, 
 _SMALL = Interactions.of(np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1.0]]), name="small")
 
 
-def _mean() -> tuple[Computed, ...]:
+def _mean() -> Iterator[Computed]:
     """The expectation of the server's sum, over every report there can be, one by one."""
     law, k, entry = OneCoordinate(2.5, 6), 100, 0.3
     mean = np.zeros((2, 3))
@@ -38,17 +40,15 @@ def _mean() -> tuple[Computed, ...]:
             chance = math.exp(law.log_prob([index, bit], np.full(law.dimension, entry)).item())
             sent = Reports(np.array([[index]]), np.array([[bit == 1]]), law.magnitude, (2, 3))
             mean += chance * sent.total()
-    return (
-        Computed(
-            what="expectation of equation 9 over the mean gradient, with k = 100 reports",
-            claimed=1.0,
-            right=k * float(mean.mean()) / entry,
-            how="every report there can be, weighted by its exact probability, k of them over N",
-        ),
+    yield Computed(
+        what="expectation of equation 9 over the mean gradient, with k = 100 reports",
+        claimed=1.0,
+        right=k * float(mean.mean()) / entry,
+        how="every report there can be, weighted by its exact probability, k of them over N",
     )
 
 
-def _sign() -> tuple[Computed, ...]:
+def _sign() -> Iterator[Computed]:
     """A small step by line 12 with the exact gradients of equation 5, and what the loss does."""
     system = FmfLdp(factors=2, regularization=0.1)
     items = np.array([[0.3, -0.1], [0.2, 0.4], [-0.2, 0.1], [0.1, 0.2]])
@@ -64,31 +64,27 @@ def _sign() -> tuple[Computed, ...]:
     each = system.entries(_SMALL.ratings, vectors, items, users, entries)
     gradient = each.mean(axis=0).reshape(4, 2)
     step = 1e-3 * (gradient + 2 * system.regularization * items)
-    return (
-        Computed(
-            what="sign of the loss's change after a small step by line 12 (3 users, 4 items)",
-            claimed=-1.0,
-            right=float(np.sign(loss(items - step) - loss(items))),
-            how="equation 1 before and after, with the gradients of equation 5 as they are",
-        ),
+    yield Computed(
+        what="sign of the loss's change after a small step by line 12 (3 users, 4 items)",
+        claimed=-1.0,
+        right=float(np.sign(loss(items - step) - loss(items))),
+        how="equation 1 before and after, with the gradients of equation 5 as they are",
     )
 
 
-def _returned() -> tuple[Computed, ...]:
+def _returned() -> Iterator[Computed]:
     run = FmfLdp(rounds=1, reports=2).run(_SMALL, np.random.default_rng(0)).transcript
     told = (run.release or {}, run.rounds[0].broadcast or {}, run.rounds[0].uploads.components)
     seen = [name for part in told for name in part]
-    return (
-        Computed(
-            what="user vectors among what leaves the devices of 3 users in a training",
-            claimed=float(_SMALL.n_users),
-            right=float(_SMALL.n_users * sum(name not in ("items", "reports") for name in seen)),
-            how="a training is run, and all that crossed a boundary is listed",
-        ),
+    yield Computed(
+        what="user vectors among what leaves the devices of 3 users in a training",
+        claimed=float(_SMALL.n_users),
+        right=float(_SMALL.n_users * sum(name not in ("items", "reports") for name in seen)),
+        how="a training is run, and all that crossed a boundary is listed",
     )
 
 
-def _covered() -> tuple[Computed, ...]:
+def _covered() -> Iterator[Computed]:
     """Up to which epsilon of a report the cited closed form answers, to 1e-9, by bisection."""
     low, high = 1e-3, 2.5
     while high - low > 1e-10:
@@ -99,13 +95,11 @@ def _covered() -> tuple[Computed, ...]:
             high = middle
         else:
             low = middle
-    return (
-        Computed(
-            what="largest epsilon of a report that the cited closed form covers",
-            claimed=FmfLdp().epsilon,
-            right=high,
-            how="the conditions of its theorem, with 50,000 users at delta 1e-6",
-        ),
+    yield Computed(
+        what="largest epsilon of a report that the cited closed form covers",
+        claimed=FmfLdp().epsilon,
+        right=high,
+        how="the conditions of its theorem, with 50,000 users at delta 1e-6",
     )
 
 
@@ -114,64 +108,50 @@ def _user_budget(system: DplcfSp | DplcfAp | FmfLdp, population: Population) -> 
     return Pure().bound(event, delta=0.0, scope=_TRAINING).epsilon
 
 
-def _competitor(system: DplcfSp | DplcfAp) -> tuple[Computed, ...]:
+def _competitor(system: DplcfSp | DplcfAp) -> Iterator[Computed]:
     items = _MOVIELENS.n_items
-    return (
-        Computed(
-            what=f"{system.name}'s epsilon of a user with M = {items} bits at eps 1",
-            claimed=items * math.exp(system.epsilon),
-            right=_user_budget(system, _MOVIELENS),
-            upper=True,
-            how="the sum over the bits, which is attained where all of them differ",
-        ),
+    yield Computed(
+        what=f"{system.name}'s epsilon of a user with M = {items} bits at eps 1",
+        claimed=items * math.exp(system.epsilon),
+        right=_user_budget(system, _MOVIELENS),
+        upper=True,
+        how="the sum over the bits, which is attained where all of them differ",
     )
 
 
-def _symmetric() -> tuple[Computed, ...]:
-    return _competitor(DplcfSp())
-
-
-def _asymmetric() -> tuple[Computed, ...]:
-    return _competitor(DplcfAp())
-
-
-def _smaller() -> tuple[Computed, ...]:
+def _smaller() -> Iterator[Computed]:
     """Both budgets at the same epsilon, and on the paper's full catalogue at the papers' own."""
     ours = FmfLdp(reports=250)
     cases = (
         ("eps 2.5 each, M = 1,682", DplcfSp(epsilon=2.5), _MOVIELENS),
         ("eps 2.5 against DPLCF's 1, M = 9,781", DplcfSp(), _FULL),
     )
-    return tuple(
-        Computed(
+    for said, theirs, population in cases:
+        yield Computed(
             what=f"FMF-LDP's epsilon of a user over DPLCF-SP's, k = 250, 20 rounds, {said}",
             claimed=1.0,
             right=_user_budget(ours, population) / _user_budget(theirs, population),
             below=True,
             how="all reports of a training, over all bits that are sent once",
         )
-        for said, theirs, population in cases
-    )
 
 
-def _stronger() -> tuple[Computed, ...]:
+def _stronger() -> Iterator[Computed]:
     report, bit = OneCoordinate(1.0, 1), BitFlip.symmetric(1.0)
     shown = report.log_prob([0, 1], [1.0]) - report.log_prob([0, 1], [-1.0])
-    return (
-        Computed(
-            what="exact epsilon of a gradient's report over an interaction's, both at eps 1",
-            claimed=1.0,
-            right=float(shown.item()) / bit.epsilon,
-            below=True,
-            tolerance=1e-9,
-            how="the largest log-ratio of each law",
-        ),
+    yield Computed(
+        what="exact epsilon of a gradient's report over an interaction's, both at eps 1",
+        claimed=1.0,
+        right=float(shown.item()) / bit.epsilon,
+        below=True,
+        tolerance=1e-9,
+        how="the largest log-ratio of each law",
     )
 
 
 ENTRIES = (
     Entry(
-        heading=1,
+        number="1",
         target="fmf-ldp",
         statement="Algorithm 1 is eps-LDP: one report hides any gradient among all others.",
         source=f"{PAPER}, section 5.1, Theorem 3",
@@ -185,7 +165,7 @@ ENTRIES = (
         scope=_REPORT,
     ),
     Entry(
-        heading=2,
+        number="2",
         target="fmf-ldp",
         statement="A user who sends k reports has k eps-LDP: in one round.",
         source=f"{PAPER}, section 5.1, after Theorem 3 (and section 3.2)",
@@ -195,8 +175,7 @@ ENTRIES = (
         scope=_ROUND,
     ),
     Entry(
-        heading=2,
-        part="b",
+        number="2b",
         target="fmf-ldp",
         statement="The system, Algorithm 2 with its T rounds, ensures k eps-LDP for a user.",
         source=f"{PAPER}, section 5.1, after Theorem 3, of Algorithm 2",
@@ -214,8 +193,7 @@ ENTRIES = (
         demonstration="fmf-ldp-rounds",
     ),
     Entry(
-        heading=2,
-        part="c",
+        number="2c",
         target="fmf-ldp",
         settings={"reports": 250},
         statement="With k = 250, as in the best results, a user has 250 eps-LDP.",
@@ -229,7 +207,7 @@ ENTRIES = (
         demonstration="fmf-ldp-rounds",
     ),
     Entry(
-        heading=3,
+        number="3",
         target="fmf-ldp",
         statement="The server's average over the N users (equation 9) estimates the gradient.",
         source=f"{PAPER}, section 3.2, equation 9, and Algorithm 2, line 11",
@@ -239,8 +217,7 @@ ENTRIES = (
         computed=_mean,
     ),
     Entry(
-        heading=3,
-        part="b",
+        number="3b",
         target="fmf-ldp",
         statement="Line 12, V - gamma (mean + 2 lambda V), descends on the loss.",
         source=f"{PAPER}, Algorithm 2, line 12, with section 2.2, equation 5",
@@ -250,8 +227,7 @@ ENTRIES = (
         computed=_sign,
     ),
     Entry(
-        heading=3,
-        part="c",
+        number="3c",
         target="fmf-ldp",
         statement="Algorithm 2 returns the user vectors X.",
         source=f"{PAPER}, Algorithm 2, line 14, against section 3.1.1",
@@ -261,7 +237,7 @@ ENTRIES = (
         computed=_returned,
     ),
     Entry(
-        heading=4,
+        number="4",
         target="fmf-ldp",
         settings={"n_users": 50_000},
         statement="The proxy's shuffle amplifies privacy (no number): N = 50,000, 20 rounds.",
@@ -276,8 +252,7 @@ ENTRIES = (
         delta=1e-6,
     ),
     Entry(
-        heading=4,
-        part="b",
+        number="4b",
         target="fmf-ldp",
         settings={"n_users": 1_000},
         statement="The proxy's shuffle amplifies privacy (no number): N = 1,000, 20 rounds.",
@@ -289,8 +264,7 @@ ENTRIES = (
         delta=1e-6,
     ),
     Entry(
-        heading=4,
-        part="c",
+        number="4c",
         target="fmf-ldp",
         statement="The theorem cited for what shuffling amplifies speaks of reports of eps = 2.5.",
         source=f"{PAPER}, section 5.1, last paragraph but one (citing Erlingsson et al. 2019)",
@@ -303,7 +277,7 @@ ENTRIES = (
         computed=_covered,
     ),
     Entry(
-        heading=5,
+        number="5",
         target="dplcf-sp",
         statement="DPLCF satisfies M e^eps-differential privacy for a user (symmetric flips).",
         source=f"{PAPER}, section 5.2",
@@ -313,22 +287,20 @@ ENTRIES = (
             "The epsilons of M bits add up; nothing makes them exponentials. Section 6.1.1 of the "
             "same paper has the sum."
         ),
-        computed=_symmetric,
+        computed=partial(_competitor, DplcfSp()),
     ),
     Entry(
-        heading=5,
-        part="b",
+        number="5b",
         target="dplcf-ap",
         statement="DPLCF satisfies M e^eps-differential privacy for a user (asymmetric flips).",
         source=f"{PAPER}, section 5.2",
         claimed="M e^eps",
         provable="infinite",
         reason="An uploaded 0 proves a 0, which no finite epsilon allows.",
-        computed=_asymmetric,
+        computed=partial(_competitor, DplcfAp()),
     ),
     Entry(
-        heading=5,
-        part="c",
+        number="5c",
         target="fmf-ldp",
         settings={"reports": 250},
         statement="As k is far below M, a user's budget is significantly below DPLCF's.",
@@ -342,8 +314,7 @@ ENTRIES = (
         computed=_smaller,
     ),
     Entry(
-        heading=5,
-        part="d",
+        number="5d",
         target="fmf-ldp",
         statement="At the same eps a guarantee on gradients is stronger than one on interactions.",
         source=f"{PAPER}, section 5.2",

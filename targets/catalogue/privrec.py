@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,19 +29,10 @@ _ALL_ROUNDS = Scope(
     vantage=Vantage.PEERS,
     horizon=Horizon.TRAINING,
 )
-_ONE_ROUND = Scope(
-    unit=Unit.USER,
-    adjacency=Adjacency.REPLACE,
-    vantage=Vantage.PEERS,
-    horizon=Horizon.ROUND,
-)
-_SERVER = Scope(
-    unit=Unit.USER,
-    adjacency=Adjacency.REPLACE,
-    vantage=Vantage.SERVER,
-    horizon=Horizon.TRAINING,
-)
+_ONE_ROUND = replace(_ALL_ROUNDS, horizon=Horizon.ROUND)
+_SERVER = replace(_ALL_ROUNDS, vantage=Vantage.SERVER)
 _MOVIELENS = Population(n_users=4800, n_items=3706)
+_TRAINED = ((4800, 30), (760, 15))  # users and clients a round, on MovieLens and on Frappe
 
 
 def _round(system: DpPrivRec) -> PrivateAverage:
@@ -54,33 +47,29 @@ def _largest_move() -> NDArray[np.float64]:
     return np.asarray(np.abs(moved[:, None] - moved[None]).max(axis=(0, 1)))
 
 
-def _average() -> tuple[Computed, ...]:
+def _average() -> Iterator[Computed]:
     one = _round(DpPrivRec())
-    return (
-        Computed(
-            what="sensitivity of the average change at S = 40, M = 30",
-            claimed=2 * one.clip / one.batch,
-            right=float(_largest_move()[0]),
-            upper=True,
-            how="changes of norm S and opposite ones are tried, and longer ones that are clipped",
-        ),
+    yield Computed(
+        what="sensitivity of the average change at S = 40, M = 30",
+        claimed=2 * one.clip / one.batch,
+        right=float(_largest_move()[0]),
+        upper=True,
+        how="changes of norm S and opposite ones are tried, and longer ones that are clipped",
     )
 
 
-def _share() -> tuple[Computed, ...]:
+def _share() -> Iterator[Computed]:
     one = _round(DpPrivRec())
-    return (
-        Computed(
-            what="sensitivity of the share of unclipped changes at M = 30",
-            claimed=2 / one.batch,
-            right=float(_largest_move()[1]),
-            upper=True,
-            how="b is 0 or 1, so that one client moves their average by 1/M",
-        ),
+    yield Computed(
+        what="sensitivity of the share of unclipped changes at M = 30",
+        claimed=2 / one.batch,
+        right=float(_largest_move()[1]),
+        upper=True,
+        how="b is 0 or 1, so that one client moves their average by 1/M",
     )
 
 
-def _adaptive() -> tuple[Computed, ...]:
+def _adaptive() -> Iterator[Computed]:
     """The bit of lines 22 and 23, and S under lines 8 to 11 without noise."""
     system = DpPrivRec()
     one = _round(system)
@@ -93,45 +82,41 @@ def _adaptive() -> tuple[Computed, ...]:
     while bound > 1e-9:
         bound -= system.clip_rate * (bit(2 * one.clip) - system.quantile)
         rounds += 1
-    return (
-        Computed(
-            what="b of a change of twice the bound, as lines 22 and 23 compute it",
-            claimed=0.0,
-            right=bit(2 * one.clip),
-            how="the change is clipped first, and then its norm is at most S whatever it was",
-        ),
-        Computed(
-            what="rounds until S = 40 has drifted down to 0 (gamma 0.9, alpha4 = 1, no noise)",
-            claimed=math.inf,
-            right=float(rounds),
-            how="line 11 with b = 1: S falls by alpha4 (1 - gamma) a round, whatever the changes",
-        ),
+    yield Computed(
+        what="b of a change of twice the bound, as lines 22 and 23 compute it",
+        claimed=0.0,
+        right=bit(2 * one.clip),
+        how="the change is clipped first, and then its norm is at most S whatever it was",
+    )
+    yield Computed(
+        what="rounds until S = 40 has drifted down to 0 (gamma 0.9, alpha4 = 1, no noise)",
+        claimed=math.inf,
+        right=float(rounds),
+        how="line 11 with b = 1: S falls by alpha4 (1 - gamma) a round, whatever the changes",
     )
 
 
-def _multipliers() -> tuple[Computed, ...]:
+def _multipliers() -> Iterator[Computed]:
     system = DpPrivRec(multiplier=2.0)
     one = _round(system)
     printed = np.array([2 * one.clip, 2.0]) / one.batch  # the sensitivities of both queries
     z, h = system.multiplier, system.balance
     proof = printed / (z * np.sqrt([1 - h, h]))
-    return tuple(
-        Computed(
+    for said, noise in (
+        ("the proof's scales z1, z2", proof),
+        ("the algorithm's scales", one.noise_scale),
+    ):
+        yield Computed(
             what=f"joint noise multiplier of both queries at z = 2, with {said}",
             claimed=z,
             right=1 / float(np.linalg.norm(printed / noise)),
             how="squares of sensitivity over noise add up, with the sensitivities as printed",
         )
-        for said, noise in (
-            ("the proof's scales z1, z2", proof),
-            ("the algorithm's scales", one.noise_scale),
-        )
-    )
 
 
-def _sampling() -> tuple[Computed, ...]:
-    return tuple(
-        Computed(
+def _sampling() -> Iterator[Computed]:
+    for n, m in _TRAINED:
+        yield Computed(
             what=f"epsilon of 1,000 rounds with {m} of {n} clients, z = 1, delta 1e-6",
             claimed=realisable(clients=m, n_users=n, delta=1e-6),
             right=upper(clients=m, n_users=n, delta=1e-6),
@@ -141,52 +126,43 @@ def _sampling() -> tuple[Computed, ...]:
                 "first is reached by a fixed number too, so the truth lies between"
             ),
         )
-        for n, m in ((4800, 30), (760, 15))
-    )
 
 
-def _tables() -> tuple[Computed, ...]:
+def _tables() -> Iterator[Computed]:
     """The entry of either table that the paper trains with; `auditor account --tables` has all."""
-    used = [cell for cell in PRINTED if cell.delta == 1e-6 and cell.clients in (30, 15)]
-    return tuple(
-        Computed(
-            what=_name(cell),
-            claimed=cell.printed,
-            right=upper(clients=cell.clients, n_users=cell.n_users, delta=cell.delta),
-            upper=True,
-            tolerance=5e-5,
-            how="the least bound for E1 = 1,000 rounds with a fixed number of clients",
-        )
-        for cell in used
-        if (cell.clients, cell.n_users) != (15, 4800)
-    )
+    for cell in PRINTED:
+        if cell.delta == 1e-6 and (cell.n_users, cell.clients) in _TRAINED:
+            yield Computed(
+                what=_name(cell),
+                claimed=cell.printed,
+                right=upper(clients=cell.clients, n_users=cell.n_users, delta=cell.delta),
+                upper=True,
+                tolerance=5e-5,
+                how="the least bound for E1 = 1,000 rounds with a fixed number of clients",
+            )
 
 
-def _counted() -> tuple[Computed, ...]:
-    return tuple(
-        Computed(
+def _counted() -> Iterator[Computed]:
+    for cell in PRINTED:
+        yield Computed(
             what=_name(cell),
             claimed=cell.printed,
             right=counted(cell),
             how="Theorem 9 of Wang, Balle and Kasiviswanathan over 1,000 M steps, cut to 4 digits",
         )
-        for cell in PRINTED
-    )
 
 
-def _sent() -> tuple[Computed, ...]:
+def _sent() -> Iterator[Computed]:
     """What the target puts between a client's change and the server."""
     before = DpPrivRec().mechanism(_SERVER, _MOVIELENS)
     assert before is not None
     true = np.array([0, 1])
-    return (
-        Computed(
-            what="rate at which the server receives a client's clipped change as it is",
-            claimed=1.0,
-            right=float(np.exp(before.log_prob(true, true)).min()),
-            below=True,
-            how="exact, by the law of all that stands between the change and the server: nothing",
-        ),
+    yield Computed(
+        what="rate at which the server receives a client's clipped change as it is",
+        claimed=1.0,
+        right=float(np.exp(before.log_prob(true, true)).min()),
+        below=True,
+        how="exact, by the law of all that stands between the change and the server: nothing",
     )
 
 
@@ -196,7 +172,7 @@ def _name(cell: PrintedEpsilon) -> str:
 
 ENTRIES = (
     Entry(
-        heading=10,
+        number="10",
         target="dp-privrec",
         statement="The average change of M clients has sensitivity 2S/M.",
         source=f"{PAPER}, section 2.3.2, Theorem 1",
@@ -206,8 +182,7 @@ ENTRIES = (
         computed=_average,
     ),
     Entry(
-        heading=10,
-        part="b",
+        number="10b",
         target="dp-privrec",
         statement="The share of unclipped changes has sensitivity 2/M.",
         source=f"{PAPER}, section 2.3.3, below equation 9",
@@ -217,7 +192,7 @@ ENTRIES = (
         computed=_share,
     ),
     Entry(
-        heading=11,
+        number="11",
         target="dp-privrec",
         statement="The bound S follows the gamma-quantile of the norms of changes.",
         source=f"{PAPER}, section 2.3.3, equation 9, and Algorithm 2, lines 11, 22, 23",
@@ -227,7 +202,7 @@ ENTRIES = (
         computed=_adaptive,
     ),
     Entry(
-        heading=12,
+        number="12",
         target="dp-privrec",
         settings={"server_rate": 4.0, "n_users": 30},
         statement="A round is a Gaussian mechanism of noise multiplier z (step size alpha3 = 4).",
@@ -246,7 +221,7 @@ ENTRIES = (
         demonstration="dp-privrec-step",
     ),
     Entry(
-        heading=13,
+        number="13",
         target="dp-privrec",
         statement="Noise scales z1 = 1/(z sqrt(1-h)), z2 = 1/(z sqrt(h)) make a multiplier of z.",
         source=f"{PAPER}, section 2.3.4, item 3, against Algorithm 2, lines 8 and 10",
@@ -256,7 +231,7 @@ ENTRIES = (
         computed=_multipliers,
     ),
     Entry(
-        heading=14,
+        number="14",
         target="dp-privrec",
         statement="Each round samples the clients by the ratio q, as a moments accountant assumes.",
         source=f"{PAPER}, section 2.3.4, items 1 and 4, against Algorithm 2, line 4",
@@ -269,7 +244,7 @@ ENTRIES = (
         computed=_sampling,
     ),
     Entry(
-        heading=15,
+        number="15",
         target="dp-privrec",
         settings={"n_users": 4800},
         statement="Tables 3 and 4 are the epsilons of E1 = 1,000 rounds of Algorithm 2.",
@@ -288,8 +263,7 @@ ENTRIES = (
         computed=_tables,
     ),
     Entry(
-        heading=15,
-        part="b",
+        number="15b",
         target="dp-privrec",
         settings={"n_users": 4800},
         statement="What was computed instead: E1 M sampled steps, by a general theorem.",
@@ -303,7 +277,7 @@ ENTRIES = (
         computed=_counted,
     ),
     Entry(
-        heading=16,
+        number="16",
         target="dp-privrec",
         statement="The gradients that clients send to the server are perturbed.",
         source=f"{PAPER}, section 1, introduction, against Algorithm 2, lines 8, 9 and 22",

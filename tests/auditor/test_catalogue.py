@@ -58,7 +58,7 @@ NUMBERS = {
 }
 REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 ONE = Entry(
-    heading=99,
+    number="99",
     target="fmf-ldp",
     statement="s",
     source="p",

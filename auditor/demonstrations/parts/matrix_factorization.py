@@ -1,4 +1,4 @@
-"""Games on federated matrix factorization: claims at delta 1e-5, and what many runs look like."""
+"""Events of games on federated matrix factorization, and many runs of LFL-SGDMF's messages."""
 
 from __future__ import annotations
 
@@ -9,16 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
-from fedrec_auditor.auditor.demonstrations.parts.asked import claim_in
-from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
 
-DELTA = 1e-5
 _RUNS = 1 << 12  # protocols at once, whose numbers stay in the cache
 Scores = Callable[[int, int, np.random.Generator], NDArray[np.float64]]
 """As ``Worlds.draw``: world, number of runs, generator; one number a run."""
@@ -39,44 +33,6 @@ class Beyond:
     def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.bool_]:
         """The event of ``size`` runs, (size,)."""
         return self.scores(world, size, rng) >= self.threshold
-
-
-def game(
-    system: Target,
-    population: Population,
-    scope: Scope,
-    place: str,
-    *,
-    names: tuple[str, str],
-    draw: Callable[[int, int, np.random.Generator], NDArray[np.float64 | np.bool_]],
-    statistic: str,
-    samples: int,
-    blockwise: bool = True,
-    proved: bool = True,
-) -> DistinguishingGame:
-    """The claim that ``system`` makes in ``place`` against two worlds, at ``DELTA``.
-
-    ``proved`` says whether the bound is compared with a proof as well.
-    """
-    return DistinguishingGame(
-        system=system,
-        claim=claim_in(system, population, scope, DELTA, place),
-        worlds=Worlds(names=names, scope=scope, draw=draw, statistic=statistic),
-        delta=DELTA,
-        samples=samples,
-        blockwise=blockwise,
-        population=population if proved else None,
-    )
-
-
-def last_aggregate(unit: Unit) -> Scope:
-    """What the server sees of a training by secure aggregation, one of ``unit`` more or less."""
-    return Scope(
-        unit=unit,
-        adjacency=Adjacency.ADD_REMOVE,
-        vantage=Vantage.AGGREGATE,
-        horizon=Horizon.TRAINING,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

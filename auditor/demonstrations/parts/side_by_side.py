@@ -12,9 +12,12 @@ from scipy import sparse
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_mf import HorizontalMf
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import batch_size, rate_at
 
+ONE_PARTY = HflSgdmf(factors=1, rounds=1, local_steps=1, parties=1, tuning=0)
+"""One step of one party on embeddings of one entry: demonstrations set the rest."""
 Statistic = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """From what is seen of a block, (rounds, block, items, p), one number a copy, (block,)."""
 _NUMBERS, _ROWS = 1 << 15, 1 << 12  # item embeddings and users of a party, which the cache holds

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedrec_auditor.accountants.methods.pld import Pld
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.catalogue.entry import Computed
 from fedrec_auditor.targets.catalogue.parts.gradients import largest, nearest, turned, unclipped
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
@@ -17,6 +19,7 @@ from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.parts.local_laws import rating_distance
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import accounted, batch_size
 
 if TYPE_CHECKING:
@@ -27,12 +30,7 @@ _ONE = 2.0 * _R * math.sqrt(_R)
 _ETA, STEPS, DELTA = 0.01, 1000, 1e-5
 EXACT = 1.4144  # z for which T T' = 1000 Poisson-sampled steps are worth epsilon 1
 TEN = 0.7791  # z for which ten of them are
-_USER = Scope(
-    unit=Unit.USER,
-    adjacency=Adjacency.ADD_REMOVE,
-    vantage=Vantage.SERVER,
-    horizon=Horizon.TRAINING,
-)
+_USER = scope_of(Unit.USER)
 
 
 def _epsilon(event: DpEvent, delta: float = DELTA) -> float:
@@ -47,126 +45,106 @@ def _sampled(z: float, steps: int) -> float:
     return _epsilon(SelfComposedDpEvent(one, steps))
 
 
-def sensitivities() -> tuple[Computed, ...]:
-    """What one rating moves."""
-    return tuple(
-        Computed(
+_TABLES = (("V", _ONE, False), ("U and V", math.sqrt(2.0) * _ONE, True))
+
+
+def sensitivities() -> Iterator[Computed]:
+    """The largest gradient of one rating."""
+    for table, said, joint in _TABLES:
+        yield Computed(
             what=f"longest gradient of one rating in {table}, R = 5",
             claimed=said,
             right=largest(_R, ratings=1, joint=joint),
             how="all u, v of equation 6 and ratings on a grid, with the systems' gradients",
         )
-        for table, said, joint in (
-            ("V", _ONE, False),
-            ("U and V", math.sqrt(2.0) * _ONE, True),
-        )
-    )
 
 
-def per_user() -> tuple[Computed, ...]:
-    """What a user of theta ratings moves."""
+def per_user() -> Iterator[Computed]:
+    """The largest gradient of a user of theta ratings."""
     theta = 5
-    return tuple(
-        Computed(
+    for table, one, joint in _TABLES:
+        yield Computed(
             what=f"longest gradient of a user of theta = 5 ratings in {table}, R = 5",
             claimed=theta * one,
             right=largest(_R, ratings=theta, joint=joint),
             upper=True,
             how=f"as for one rating, {theta} of them: gradients in V are on rows of their own",
         )
-        for table, one, joint in (
-            ("V", _ONE, False),
-            ("U and V", math.sqrt(2.0) * _ONE, True),
-        )
-    )
 
 
-def replaced() -> tuple[Computed, ...]:
+def replaced() -> Iterator[Computed]:
     """Four of the settings in which Theorem 5 fails."""
-    found = []
-    for z in (1.0, 5.0):
-        for omega in (0.3, 0.6):
-            system = LflSgdmf(noise_multiplier=z, omega=omega)
-            seen = NoiseReplacement(
-                sigma=system.sigma,
-                sensitivity=system.sensitivity,
-                n_users=100,
-                omega=omega,
-                masked=100,
-                replaced=100,
-            )
-            found.append(
-                Computed(
-                    what=f"epsilon of T = 10 rounds at sigma/Delta = {z:g}, omega = {omega}",
-                    claimed=system.claimed,
-                    right=_epsilon(Repeated(seen, system.rounds).event()),
-                    tolerance=1e-6,
-                    how="both rounds of messages, without dropouts: variance sigma^2/(2 - omega)",
-                )
-            )
-    return tuple(found)
+    for z, omega in itertools.product((1.0, 5.0), (0.3, 0.6)):
+        system = LflSgdmf(noise_multiplier=z, omega=omega)
+        seen = NoiseReplacement(
+            sigma=system.sigma,
+            sensitivity=system.sensitivity,
+            n_users=100,
+            omega=omega,
+            masked=100,
+            replaced=100,
+        )
+        yield Computed(
+            what=f"epsilon of T = 10 rounds at sigma/Delta = {z:g}, omega = {omega}",
+            claimed=system.claimed,
+            right=_epsilon(Repeated(seen, system.rounds).event()),
+            tolerance=1e-6,
+            how="both rounds of messages, without dropouts: variance sigma^2/(2 - omega)",
+        )
 
 
-def unprojected() -> tuple[Computed, ...]:
+def unprojected() -> Iterator[Computed]:
     """Without the projection of V."""
-    return (
-        Computed(
-            what="gradient of one rating at an item ten times as long as equation 6 allows, R = 5",
-            claimed=_ONE,
-            right=unclipped(_R, length=10.0),
-            how="2 |u| |x - u.v|, which grows with v without end; Figure 3d does not project V",
-        ),
+    yield Computed(
+        what="gradient of one rating at an item ten times as long as equation 6 allows, R = 5",
+        claimed=_ONE,
+        right=unclipped(_R, length=10.0),
+        how="2 |u| |x - u.v|, which grows with v without end; Figure 3d does not project V",
     )
 
 
-def rows() -> tuple[Computed, ...]:
+def rows() -> Iterator[Computed]:
     """A rating of a row that is drawn or not."""
     from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 
     from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent
 
     told = RevealedSamplingDpEvent(_ETA, GaussianDpEvent(EXACT))
-    return (
-        Computed(
-            what="epsilon of a rating in 1,000 steps on one row in a hundred, delta 1e-5",
-            claimed=_sampled(EXACT, STEPS),
-            right=_epsilon(SelfComposedDpEvent(told, STEPS)),
-            how=(
-                f"the mean over K ~ Binomial(1000, 0.01) of sqrt(K)/z at z = {EXACT}, for which "
-                "the Poisson accountant says 1"
-            ),
+    yield Computed(
+        what="epsilon of a rating in 1,000 steps on one row in a hundred, delta 1e-5",
+        claimed=_sampled(EXACT, STEPS),
+        right=_epsilon(SelfComposedDpEvent(told, STEPS)),
+        how=(
+            f"the mean over K ~ Binomial(1000, 0.01) of sqrt(K)/z at z = {EXACT}, for which "
+            "the Poisson accountant says 1"
         ),
     )
 
 
-def embeddings() -> tuple[Computed, ...]:
+def embeddings() -> Iterator[Computed]:
     """What one rating moves through a fitted embedding."""
     system = HflSgdmf()
-    return tuple(
-        Computed(
+    for count in (10, 100):
+        yield Computed(
             what=f"how far one rating moves a step's sum, in 2 R^(3/2), with {count} other ratings",
             claimed=1.0,
             right=turned(system.bound, ratings=count, fitting=system.fitting) / _ONE,
             how="a first V at which one rating turns the fitted embedding, and with it all rows",
         )
-        for count in (10, 100)
-    )
 
 
-def drawn() -> tuple[Computed, ...]:
+def drawn() -> Iterator[Computed]:
     """The same for a device that draws a rating."""
     system = LflSgdmf()
-    return (
-        Computed(
-            what="how far one rating moves what a device sends, in 2 R^(3/2), with another one",
-            claimed=1.0,
-            right=rating_distance(system.bound, system.factors, system.fitting) / _ONE,
-            how="fitted with it and without, at a first V that turns; the nearer of what is drawn",
-        ),
+    yield Computed(
+        what="how far one rating moves what a device sends, in 2 R^(3/2), with another one",
+        claimed=1.0,
+        right=rating_distance(system.bound, system.factors, system.fitting) / _ONE,
+        how="fitted with it and without, at a first V that turns; the nearer of what is drawn",
     )
 
 
-def root_sum() -> tuple[Computed, ...]:
+def root_sum() -> Iterator[Computed]:
     """Ten parties, with the paper's mechanism and with any."""
     from dp_accounting import SelfComposedDpEvent
 
@@ -174,53 +152,47 @@ def root_sum() -> tuple[Computed, ...]:
 
     parties = 10
     one = _sampled(EXACT, STEPS)
-    return (
-        Computed(
-            what="epsilon of ten parties of 1,000 sampled steps each, eps_k = 1, delta 1e-5",
-            claimed=math.sqrt(parties) * one,
-            right=_sampled(EXACT, parties * STEPS),
-            tolerance=1e-3,
-            how="10,000 sampled Gaussians composed",
-        ),
-        Computed(
-            what="epsilon of ten parties of any mechanism of pure epsilon 1, delta 1e-5",
-            claimed=math.sqrt(parties),
-            right=_epsilon(SelfComposedDpEvent(PureDpEvent(1.0), parties)),
-            how="ten randomized responses: the sum of epsilons, all but 1e-5 of the time",
-        ),
+    yield Computed(
+        what="epsilon of ten parties of 1,000 sampled steps each, eps_k = 1, delta 1e-5",
+        claimed=math.sqrt(parties) * one,
+        right=_sampled(EXACT, parties * STEPS),
+        tolerance=1e-3,
+        how="10,000 sampled Gaussians composed",
+    )
+    yield Computed(
+        what="epsilon of ten parties of any mechanism of pure epsilon 1, delta 1e-5",
+        claimed=math.sqrt(parties),
+        right=_epsilon(SelfComposedDpEvent(PureDpEvent(1.0), parties)),
+        how="ten randomized responses: the sum of epsilons, all but 1e-5 of the time",
     )
 
 
-def counted() -> tuple[Computed, ...]:
+def counted() -> Iterator[Computed]:
     """T' steps, and T T' of them."""
-    return (
-        Computed(
-            what="epsilon of T T' = 1,000 steps where Proposition 3 accounts T' = 10, delta 1e-5",
-            claimed=_sampled(TEN, 10),
-            right=_sampled(TEN, STEPS),
-            how=f"the same accountant at z = {TEN}, for as many steps as are taken",
-        ),
+    yield Computed(
+        what="epsilon of T T' = 1,000 steps where Proposition 3 accounts T' = 10, delta 1e-5",
+        claimed=_sampled(TEN, 10),
+        right=_sampled(TEN, STEPS),
+        how=f"the same accountant at z = {TEN}, for as many steps as are taken",
     )
 
 
-def constants() -> tuple[Computed, ...]:
+def constants() -> Iterator[Computed]:
     """c of z^2 = c eta^2 T ln(1/delta)/eps^2 at two budgets."""
 
     def constant(z: float) -> float:
         epsilon = accounted(z, _ETA, STEPS, DELTA)
         return (z * epsilon / _ETA) ** 2 / (STEPS * -math.log(DELTA))
 
-    return (
-        Computed(
-            what="c1 of Proposition 2 at z = 0.7, beside that at z = 2",
-            claimed=constant(2.0),
-            right=constant(0.7),
-            how="solved for c1, with the epsilon of the paper's own accountant",
-        ),
+    yield Computed(
+        what="c1 of Proposition 2 at z = 0.7, beside that at z = 2",
+        claimed=constant(2.0),
+        right=constant(0.7),
+        how="solved for c1, with the epsilon of the paper's own accountant",
     )
 
 
-def both_ways() -> tuple[Computed, ...]:
+def both_ways() -> Iterator[Computed]:
     """A user, none, another one: three laws of one bit, each next to the one in the middle."""
     epsilon = 1.0
     rates = np.array([(1.0 + math.exp(epsilon)) * DELTA, DELTA, 0.0])
@@ -233,87 +205,75 @@ def both_ways() -> tuple[Computed, ...]:
         )
 
     worst = max(delta(0, 1, epsilon), delta(1, 2, epsilon))
-    return (
-        Computed(
-            what="delta of a replacement at 2 eps, where presence has delta 1e-5 at eps = 1",
-            claimed=2.0 * worst,
-            right=delta(0, 2, 2.0 * epsilon),
-            tolerance=1e-9 * DELTA,
-            how="a bit shown with probability (1 + e^eps) delta, delta or 0: exact divergences",
-        ),
+    yield Computed(
+        what="delta of a replacement at 2 eps, where presence has delta 1e-5 at eps = 1",
+        claimed=2.0 * worst,
+        right=delta(0, 2, 2.0 * epsilon),
+        tolerance=1e-9 * DELTA,
+        how="a bit shown with probability (1 + e^eps) delta, delta or 0: exact divergences",
     )
 
 
-def pointwise() -> tuple[Computed, ...]:
+def pointwise() -> Iterator[Computed]:
     """An input that is sent with one of 1,000 random tags: no output is likely."""
     tags = 1000
     table = np.zeros((2, 2 * tags))
     table[0, :tags] = table[1, tags:] = 1.0 / tags
     least = float(np.maximum(table[0] - math.exp(1.0) * table[1], 0.0).max())
-    return (
-        Computed(
-            what="delta at eps = 1 of a bit sent in the clear, beside one of 1,000 random tags",
-            claimed=least,
-            right=float(np.maximum(table[0] - math.exp(1.0) * table[1], 0.0).sum()),
-            how="over sets of outputs, where Definition 1 looks at one output after the other",
-        ),
+    yield Computed(
+        what="delta at eps = 1 of a bit sent in the clear, beside one of 1,000 random tags",
+        claimed=least,
+        right=float(np.maximum(table[0] - math.exp(1.0) * table[1], 0.0).sum()),
+        how="over sets of outputs, where Definition 1 looks at one output after the other",
     )
 
 
-def divisor() -> tuple[Computed, ...]:
+def divisor() -> Iterator[Computed]:
     """What division by a count of ratings does to noise."""
     system, n, m = HflSgdmf(), 94, 1682
     few, more = (float(system.step_scale(n, m, ratings)) for ratings in (1, 2))
-    return (
-        Computed(
-            what="scale of the noise of a party with two ratings, beside one with one",
-            claimed=1.0,
-            right=more / few,
-            how="gradient and noise are divided by the number of ratings, which is in the data",
-        ),
-        Computed(
-            what="noise multiplier if noise for a sum is added after the division, ML-100K",
-            claimed=1.0,
-            right=float(batch_size(943, _ETA)) * 100_000 / 943,
-            how="the sum is divided by n' m' tau, and noise of z Delta added to what is left",
-        ),
+    yield Computed(
+        what="scale of the noise of a party with two ratings, beside one with one",
+        claimed=1.0,
+        right=more / few,
+        how="gradient and noise are divided by the number of ratings, which is in the data",
+    )
+    yield Computed(
+        what="noise multiplier if noise for a sum is added after the division, ML-100K",
+        claimed=1.0,
+        right=float(batch_size(943, _ETA)) * 100_000 / 943,
+        how="the sum is divided by n' m' tau, and noise of z Delta added to what is left",
     )
 
 
-def tuning() -> tuple[Computed, ...]:
+def tuning() -> Iterator[Computed]:
     """Trainings with several learning rates."""
     runs = 5
-    return (
-        Computed(
-            what=f"epsilon if {runs} learning rates are tried on the training data, eps = 1 each",
-            claimed=_sampled(EXACT, STEPS),
-            right=_sampled(EXACT, runs * STEPS),
-            tolerance=1e-3,
-            how="all trainings composed, of which the best is chosen by its training loss",
-        ),
+    yield Computed(
+        what=f"epsilon if {runs} learning rates are tried on the training data, eps = 1 each",
+        claimed=_sampled(EXACT, STEPS),
+        right=_sampled(EXACT, runs * STEPS),
+        tolerance=1e-3,
+        how="all trainings composed, of which the best is chosen by its training loss",
     )
 
 
-def projection() -> tuple[Computed, ...]:
-    """Where the projection ends."""
-    return (
-        Computed(
-            what="how much farther than the nearest feasible point the projection ends",
-            claimed=1e-9,
-            right=nearest(_R),
-            below=True,
-            how="sixty points beside a grid of the set: negative entries to 0, then the norm",
-        ),
+def projection() -> Iterator[Computed]:
+    """How near to the closest feasible point the projection ends."""
+    yield Computed(
+        what="how much farther than the nearest feasible point the projection ends",
+        claimed=1e-9,
+        right=nearest(_R),
+        below=True,
+        how="sixty points beside a grid of the set: negative entries to 0, then the norm",
     )
 
 
-def last_steps() -> tuple[Computed, ...]:
-    """What one rating moves in V."""
-    return (
-        Computed(
-            what="longest gradient of one rating in the last kappa steps, on items alone, R = 5",
-            claimed=_ONE,
-            right=largest(_R, ratings=1, joint=False),
-            how="all u, v of equation 6 and ratings on a grid, with the systems' gradients",
-        ),
+def last_steps() -> Iterator[Computed]:
+    """The largest gradient of one rating in V alone."""
+    yield Computed(
+        what="longest gradient of one rating in the last kappa steps, on items alone, R = 5",
+        claimed=_ONE,
+        right=largest(_R, ratings=1, joint=False),
+        how="all u, v of equation 6 and ratings on a grid, with the systems' gradients",
     )

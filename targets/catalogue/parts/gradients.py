@@ -14,7 +14,7 @@ from scipy import sparse
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.mechanisms.embedding_gaussian import clip_embedding
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import RatingBatch, project
-from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
+from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import turned_users
 
 _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7), 6
 
@@ -55,17 +55,13 @@ def unclipped(bound: float, *, length: float) -> float:
 def turned(bound: float, *, ratings: int, fitting: int) -> float:
     """How far one more rating moves a step's gradients in V, through a pre-trained user embedding.
 
-    The user has R for ``ratings`` items. The first V is faint in entry 1 for these and long in
-    entry 0 for one other item, which the user may rate R, too, or not; then V is 0, where
-    another broadcast may put it.
+    The user has R for ``ratings`` items and may rate one more (``turned_users``); then V is 0,
+    where another broadcast may put it.
     """
-    first = np.zeros((ratings + 1, 2))
-    first[:ratings, 1], first[ratings, 0] = 1e-4 * math.sqrt(bound) / ratings, math.sqrt(bound)
+    users = np.stack(turned_users(bound, 2, fitting, ratings))
     table = np.full((2, ratings + 1), bound)
     table[1, ratings] = 0.0
-    ratings_of = sparse.csr_array(table)
-    users = fit_users(ratings_of, first, bound=bound, steps=fitting).astype(np.float64)
-    items = np.zeros_like(first)
+    ratings_of, items = sparse.csr_array(table), np.zeros((ratings + 1, 2))
     sums = []
     for world in range(2):
         batch = RatingBatch.of(ratings_of, np.array([world]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedrec_auditor.targets.systems.federated_mf.local_only import LocalOnly
-from fedrec_auditor.targets.systems.federated_mf.parts.lone_parties import check_central
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +18,4 @@ class DpSgdMf(LocalOnly):
     trim: int = 10
     learning_rate: float = 0.03
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_central(self)
+    one_party = True

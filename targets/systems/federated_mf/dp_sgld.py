@@ -9,16 +9,12 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.targets.settings import check_settings, positive
 from fedrec_auditor.targets.systems.base import Population, Question
-from fedrec_auditor.targets.systems.federated_mf.local_only import sampling_note
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import (
     Clipping,
     Descent,
     ErrorClipping,
 )
-from fedrec_auditor.targets.systems.federated_mf.parts.lone_parties import (
-    LoneParties,
-    check_central,
-)
+from fedrec_auditor.targets.systems.federated_mf.parts.lone_parties import LoneParties
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, batch_size
 
@@ -46,10 +42,11 @@ class DpSgld(LoneParties):
     epsilon: float = 1.0
     learning_rate: float = 0.0001
 
+    one_party = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(self, epsilon=positive)
-        check_central(self)
         if self.epsilon > 1e6:
             raise InputError(f"Expected epsilon up to 1e6, got epsilon={self.epsilon!r}.")
 
@@ -85,5 +82,5 @@ class DpSgld(LoneParties):
             source=f"{PAPER}, section 4.3 (baselines), after Liu, Wang and Smola 2015",
         )
         return (
-            Question(claim=claim, scope=claim.scope, delta=self.delta, note=sampling_note(self)),
+            Question(claim=claim, scope=claim.scope, delta=self.delta, note=self.sampling_note),
         )

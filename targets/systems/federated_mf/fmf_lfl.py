@@ -12,7 +12,6 @@ from fedrec_auditor.targets.components import Component, Floats, Rows
 from fedrec_auditor.targets.settings import check_settings, whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.federated_mf.parts.local_mf import LocalMf
-from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import neutral
 from fedrec_auditor.targets.systems.parts.system import Unperturbed
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
@@ -41,11 +40,6 @@ class FmfLfl(Unperturbed, LocalMf):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(self, local_steps=whole)
-
-    def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
-        """The same neutral embedding for every user, (n, p)."""
-        one = neutral(self.factors, self.bound).astype(np.float32)
-        return np.broadcast_to(one, (ratings.shape[0], self.factors))
 
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams

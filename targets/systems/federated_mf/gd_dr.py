@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -24,13 +24,9 @@ from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Challenge, Population, Question
 from fedrec_auditor.targets.systems.federated_mf.parts.local_mf import LocalMf
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, project, rate_at
-from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import neutral
 from fedrec_auditor.targets.systems.parts.reports import Reporting, ReportLaw
 from fedrec_auditor.targets.systems.parts.system import received as table
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
-
-if TYPE_CHECKING:
-    pass
 
 _SHUFFLED_DELTA = 1e-6
 _USERS = 1 << 12  # devices whose projected gradients are computed at once
@@ -121,11 +117,6 @@ class GdDr(Reporting, LocalMf):
                 inputs=("item 0 rated", "item 1 rated"),
             ),
         )
-
-    def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
-        """The same neutral embedding for every user, (n, p)."""
-        one = neutral(self.factors, self.bound).astype(np.float32)
-        return np.broadcast_to(one, (ratings.shape[0], self.factors))
 
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams

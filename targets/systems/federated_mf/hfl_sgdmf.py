@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.settings import check_settings, whole
 from fedrec_auditor.targets.systems.base import Population, Question
@@ -67,37 +67,31 @@ class HflSgdmf(NoisyHorizontal):
             )
         )
         asked = [
-            Question(claim=full, scope=full.scope, delta=self.delta, note=self._why),
-            Question(
-                claim=full,
-                scope=scope_of(self.unit, Vantage.RELEASE),
-                delta=self.delta,
-                note="What the published item embeddings alone give away.",
+            (full, full.scope, self._why),
+            (
+                full,
+                scope_of(self.unit, Vantage.RELEASE),
+                "What the published item embeddings alone give away.",
             ),
         ]
         if self.unit == "rating":
-            asked.append(
-                Question(
-                    claim=full,
-                    scope=scope_of("user"),
-                    delta=self.delta,
-                    note="All ratings of a user: per rating nothing is trimmed.",
-                )
-            )
+            note = "All ratings of a user: per rating nothing is trimmed."
+            asked.append((full, scope_of("user"), note))
         if self.as_published:
             note = (
                 f"Proposition 3 has T' = {self.local_steps} steps where {self.steps} are taken "
                 f"(section 5.3)."
             )
-            asked.insert(
-                0, Question(claim=printed, scope=printed.scope, delta=self.delta, note=note)
-            )
-        return tuple(asked)
+            asked.insert(0, (printed, printed.scope, note))
+        return tuple(
+            Question(claim=claim, scope=scope, delta=self.delta, note=note)
+            for claim, scope, note in asked
+        )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Every round's V in the rows of one user, at the server's choice of what it broadcasts.
 
-        From below, see ``_horizontal_laws``: a rating that turns its user's embedding, or a user
+        From below, see ``horizontal_laws``: a rating that turns its user's embedding, or a user
         who comes and goes. None where repaired, for other changes, and from other vantages.
         """
         plain = self.as_published and self.noise_multiplier > 0 and scope.vantage is Vantage.SERVER
@@ -106,15 +100,13 @@ class HflSgdmf(NoisyHorizontal):
         training = Training(
             factors=self.factors,
             bound=self.bound,
-            rounds=self.rounds,
+            rounds=self.uses(scope.horizon),
             local_steps=self.local_steps,
             rate=self.rate,
             learning_rate=self.learning_rate,
             fitting=self.fitting,
             sigma=self.sigma,
         )
-        if scope.horizon is not Horizon.TRAINING:
-            training = replace(training, rounds=1)
         n, m = population.n_users, population.n_items
         if self.unit == "user":
             present = scope.unit is Unit.USER

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Component, Floats, Randomized, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -37,6 +37,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.noise_rounds import (
     Replacement,
     result,
 )
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     PAPER,
     noisy_steps,
@@ -132,7 +133,7 @@ class LflSgdmf(LocalMf):
             Claim(
                 epsilon=self.claimed,
                 delta=self.delta,
-                scope=_scope(unit, Vantage.AGGREGATE),
+                scope=scope_of(unit, Vantage.AGGREGATE),
                 statement=(
                     f"In {self.rounds} rounds the server learns of {what}, there or not, at most "
                     f"epsilon {self.claimed:.4g} at delta {self.delta:g}, whoever drops out; at "
@@ -159,12 +160,12 @@ class LflSgdmf(LocalMf):
             ),
             (
                 user,
-                _scope(Unit.USER, Vantage.PEERS),
+                scope_of(Unit.USER, Vantage.PEERS),
                 f"{self._trust()}What the broadcast models alone give away: the result.",
             ),
             (
                 user,
-                _scope(Unit.USER, Vantage.SERVER),
+                scope_of(Unit.USER, Vantage.SERVER),
                 "Without secure aggregation: a device adds a small share of the noise only.",
             ),
         )
@@ -194,7 +195,9 @@ class LflSgdmf(LocalMf):
         if scope.unit is not Unit.USER and population.n_items > 1:
             distance = rating_distance(self.bound, self.factors, self.fitting)
         if self.dropout == 0:
-            return Repeated(self._joint(n, distance), count)
+            told = asdict(self._shares(n))
+            one = NoiseReplacement(sigma=self.sigma, sensitivity=distance, **told)
+            return Repeated(one, count)
         return Dropouts(
             sigma=self.sigma,
             sensitivity=distance,
@@ -335,19 +338,6 @@ class LflSgdmf(LocalMf):
             repaired=not self.as_published,
         )
 
-    def _joint(self, n_users: int, distance: float) -> NoiseReplacement:
-        return NoiseReplacement(
-            sigma=self.sigma,
-            sensitivity=distance,
-            n_users=n_users,
-            omega=self.omega,
-            masked=n_users,
-            replaced=n_users,
-            repaired=not self.as_published,
-            colluding=self._colluding(n_users),
-            announced=self._told(n_users),
-        )
-
     def _colluding(self, n_users: int) -> int:
         """How many users collude, rounded up; the one asked about does not."""
         return min(n_users - 1, math.ceil(self.colluding * n_users - 1e-9))
@@ -381,9 +371,3 @@ class LflSgdmf(LocalMf):
                 "in each of the two rounds, the one asked about, too."
             )
         return "".join(f"{part} " for part in parts)
-
-
-def _scope(unit: Unit, vantage: Vantage) -> Scope:
-    return Scope(
-        unit=unit, adjacency=Adjacency.ADD_REMOVE, vantage=vantage, horizon=Horizon.TRAINING
-    )

@@ -61,20 +61,5 @@ class LocalOnly(LoneParties):
             source=f"{PAPER}, section 4.3 (baselines), after Abadi et al. 2016, Theorem 1",
         )
         return (
-            Question(claim=claim, scope=claim.scope, delta=self.delta, note=sampling_note(self)),
+            Question(claim=claim, scope=claim.scope, delta=self.delta, note=self.sampling_note),
         )
-
-
-def sampling_note(settings: LoneParties) -> str:
-    """Why the sampling does not buy what the claim says, if it does not."""
-    if not settings.as_published:
-        return f"Repaired: every {settings.unit} is sampled by itself."
-    if settings.unit == "rating":
-        return (
-            "Whole rows are sampled: the user's other ratings show whether the row of this one was "
-            "drawn, so that sampling does not amplify for a single rating."
-        )
-    return (
-        "A fixed number of rows is drawn, for which the accounting of rows drawn by themselves "
-        "proves nothing when a user comes or goes."
-    )

@@ -34,14 +34,18 @@ from fedrec_auditor.targets.systems.base import (
     Split,
 )
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, UNITS, explicit, trim
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
+    PAPER,
+    UNITS,
+    blocks,
+    explicit,
+    trim,
+)
 from fedrec_auditor.targets.systems.parts.system import System, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-
-_NUMBERS = 1 << 22  # entries of normal equations that are held at once, for parties of one user
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,9 +169,7 @@ class ObjPertb(System):
         if self.unit == "user":
             ratings = trim(ratings, self.trim, streams.fold_in(3))
         sent = np.empty((len(owners), m, self.factors), dtype=np.float32)
-        width = max(1, _NUMBERS // max(1, m * self.factors**2))
-        for low in range(0, len(owners), width):
-            block = np.arange(low, min(low + width, len(owners)))
+        for block in blocks(len(owners), m * self.factors**2):
             own = sparse.csr_array(ratings[block])
             shift = m * np.repeat(np.arange(len(block)), np.diff(own.indptr))
             wide = sparse.csr_array(

@@ -5,17 +5,30 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from scipy.special import ndtr
+
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
 from fedrec_auditor.targets.settings import check_settings, not_negative
 from fedrec_auditor.targets.systems.base import Population, Question
+from fedrec_auditor.targets.systems.federated_mf.parts.at_least import AtLeast
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, EmbeddingClipping
 from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import NoisyParties
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import COUNTED, PAPER, accounted
-from fedrec_auditor.targets.systems.federated_mf.parts.vertical_laws import rating_law
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
+    COUNTED,
+    PAPER,
+    accounted,
+    batch_size,
+)
 from fedrec_auditor.targets.systems.federated_mf.parts.vertical_mf import VerticalMf
+
+_MARGIN = 8.0  # standard deviations between user embeddings and 0, where the projection begins
+_SURE = 1e-25  # probability of accidents that the server cannot see
+_MOST = 400  # ratings of the user that show whether it is drawn
+_BAND = 0.01  # of sqrt(R): how far below 1/2 the entries of the rating's item may be on average
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +69,7 @@ class VflSgdmf(NoisyParties, VerticalMf):
         return one * self.trim if self.unit == "user" else one
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Every U that a party sends, of one rating among others of its user: ``_vertical_laws``.
+        """Every U that a party sends, of one rating among others of its user: ``rating_law``.
 
         From below, and where every step is sent (T' = 1) and item embeddings hardly move from where
         they begin. None else, where repaired, for other changes, and from other vantages.
@@ -67,20 +80,65 @@ class VflSgdmf(NoisyParties, VerticalMf):
         one = scope.unit in (Unit.RATING, Unit.INTERACTION)
         if not (plain and one and scope.adjacency is Adjacency.ADD_REMOVE):
             return None
-        m = population.n_items
-        parties = min(self.parties, m)
-        return rating_law(
-            factors=self.factors,
-            bound=self.bound,
-            rate=self.rate,
-            learning_rate=self.learning_rate,
-            sigma=self.descent(population.n_users).sigma,
-            steps=self.steps,
-            tuning=self.tuning,
-            n_users=population.n_users,
-            held=m // parties,
-            weight=-(-m // parties) / m,
+        return self.rating_law(population)
+
+    def rating_law(self, population: Population) -> AtLeast | None:
+        """One rating R of a user whose ``held`` - 1 other ratings with the party are R, too.
+
+        A party of ``held`` items sends U after every step, and only this user has ratings with it.
+        The server broadcasts the user's embedding with equal entries, ``_MARGIN`` standard
+        deviations of a step's noise above 0, so that u.v is next to nothing. A row drawn moves it
+        by 2 v_j (x - u.v_j) for every rating; along (1, ..., 1)/sqrt(p) that is 2 R
+        (v_j.1)/sqrt(p), all but some, of one sign. The sum over the other ratings is many
+        deviations of the noise: it shows in which steps the row is drawn. What the rating in
+        question adds is then a Gaussian in each of these, of
+
+            mu = 2 R (v_j.1)/sqrt(p) / (z 2 sqrt(2) R^(3/2)) >= mean of p uniforms / (z sqrt(2)),
+
+        since V begins with entries of sqrt(2R/p) times uniforms, projected, which shortens them by
+        sqrt(2) at most. By symmetry the mean is at least 1/2 with probability 1/2. V is not seen
+        before the release, which it reaches changed by ``wander`` an item at most, after so many
+        steps, but for what is given away. That much the server may err in the sums, and in whether
+        this is the better half of the runs: of the places in ``_BAND`` to draw that line, one has
+        few items near. Projections of U show, in what is sent.
+
+        So what the accountant is asked to charge, 1/z in every step drawn, is attained up to a
+        factor of some sqrt(8): of the two tables only U is seen at every step, and V begins at
+        random. None where learning is too fast for that: V would wander farther than the rating
+        moves U. The divisor is the same with the rating and without, where the party has fewer
+        ratings than users.
+        """
+        m, n_users = population.n_items, population.n_users
+        g, p, steps = self.learning_rate, self.factors, self.steps
+        held, sigma = m // min(self.parties, m), self.descent(n_users).sigma
+        count = steps + self.tuning
+        weight = -(-m // min(self.parties, m)) / m
+        others = min(held, n_users, _MOST) - 1
+        if others < 1:
+            return None
+        bound, root = self.bound, math.sqrt(self.bound)
+        away = _MARGIN * g * sigma
+        farthest = 2.0 * away * math.sqrt(p) + g * 2.0 * bound * root * (others + 1)
+        error = bound - away * math.sqrt(p) * root
+        noise = math.sqrt(p) + math.sqrt(2.0 * math.log(count * held / _SURE))
+        pull = 2.0 * (away * math.sqrt(p)) * bound
+        wander = count * g * weight * (sigma * noise + pull)
+        slack = 2.0 * bound * (2 * others + 1) * wander + 2.0 * others * root * (bound - error)
+        own = 2.0 * (0.5 - _BAND) * root * error - slack
+        blurred = 4.0 * wander / (_BAND * root)
+        # Means of p uniforms each, by Hoeffding's inequality.
+        low = others / 2.0 - math.sqrt(others * -math.log(_SURE) / (2.0 * p))
+        told = (2.0 * low * root * error - slack) / sigma / 2.0
+        if not (farthest < root and min(error, own, told) > 0.0):
+            return None
+        law = RevealedGaussian(
+            noise_multiplier=sigma / own,
+            sampling_probability=batch_size(n_users, self.rate) / n_users,
+            count=steps,
         )
+        unseen = min(1.0, 2.0 * steps * float(ndtr(-told)) + 3.0 * _SURE)
+        seen = steps * p * float(ndtr(-_MARGIN)) + blurred
+        return AtLeast(law=law, share=0.5, given_away=min(1.0, seen + unseen), mistaken=unseen)
 
     def questions(self, population: Population) -> tuple[Question, ...]:
         """Theorem 3 for a rating, or Theorem 4 and its replacement for a user."""
@@ -97,13 +155,7 @@ class VflSgdmf(NoisyParties, VerticalMf):
                 ),
                 source=f"{PAPER}, section 4.2, Proposition 2 and Theorem 3",
             )
-            note = (
-                "Whole rows are sampled: the user's other ratings show whether the row of this one "
-                "was drawn, so that sampling does not amplify for a single rating. "
-                f"{COUNTED}"
-                if self.as_published
-                else "Repaired: every rating is sampled by itself."
-            )
+            note = self.sampling_note + (f" {COUNTED}" if self.as_published else "")
             published = "What the published embeddings alone give away."
             return (
                 Question(claim=claim, scope=claim.scope, delta=self.delta, note=note),
@@ -133,25 +185,14 @@ class VflSgdmf(NoisyParties, VerticalMf):
             statement="A user replaced by another is hidden at twice the epsilon and delta.",
             source=f"{PAPER}, section 2.2.1",
         )
+        note = "Not a theorem: the sum of squares is only the leading order."
+        if self.as_published:
+            note += (
+                " And a fixed number of rows is drawn, for which the moments accountant of rows "
+                f"drawn by themselves proves nothing. {COUNTED}"
+            )
+        twice = "The delta of a replacement is (1 + e^epsilon) delta, not 2 delta."
         return (
-            Question(
-                claim=user,
-                scope=user.scope,
-                delta=user.delta,
-                note=(
-                    "Not a theorem: the sum of squares is only the leading order. "
-                    + (
-                        "And a fixed number of rows is drawn, for which the moments accountant of "
-                        f"rows drawn by themselves proves nothing. {COUNTED}"
-                        if self.as_published
-                        else ""
-                    )
-                ).strip(),
-            ),
-            Question(
-                claim=other,
-                scope=other.scope,
-                delta=other.delta,
-                note="The delta of a replacement is (1 + e^epsilon) delta, not 2 delta.",
-            ),
+            Question(claim=user, scope=user.scope, delta=user.delta, note=note),
+            Question(claim=other, scope=other.scope, delta=other.delta, note=twice),
         )

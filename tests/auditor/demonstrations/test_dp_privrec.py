@@ -9,8 +9,12 @@ import math
 
 import numpy as np
 
-from fedrec_auditor.auditor.demonstrations.dp_privrec_step import DpPrivRecStep
-from fedrec_auditor.auditor.demonstrations.parts.privrec_steps import dense, following, small
+from fedrec_auditor.auditor.demonstrations.dp_privrec_step import (
+    DpPrivRecStep,
+    dense,
+    following,
+    small,
+)
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.privrec.dp_privrec import BIT, CLIP
 

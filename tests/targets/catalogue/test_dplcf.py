@@ -16,7 +16,7 @@ from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 def of(number: str) -> tuple[Computed, ...]:
     (entry,) = [entry for entry in dplcf.ENTRIES if entry.number == number]
     assert entry.computed is not None
-    return entry.computed()
+    return tuple(entry.computed())
 
 
 def matrices(number: str) -> tuple[np.ndarray, np.ndarray]:

@@ -56,7 +56,7 @@ ONE = 2 * 5**1.5
 def of(number: str) -> tuple[Computed, ...]:
     (entry,) = [entry for entry in federated_mf.ENTRIES if entry.number == number]
     assert entry.computed is not None
-    return entry.computed()
+    return tuple(entry.computed())
 
 
 @pytest.fixture(scope="module")

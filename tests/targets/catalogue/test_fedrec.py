@@ -46,7 +46,7 @@ EPSILONS = {  # claimed, and exactly so much
 def of(number: str) -> tuple[Computed, ...]:
     (entry,) = [entry for entry in fedrec.ENTRIES if entry.number == number]
     assert entry.computed is not None
-    return entry.computed()
+    return tuple(entry.computed())
 
 
 def test_every_claim_is_judged_as_derived() -> None:

@@ -16,7 +16,7 @@ from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 def of(number: str) -> tuple[Computed, ...]:
     (entry,) = [entry for entry in fmf_ldp.ENTRIES if entry.number == number]
     assert entry.computed is not None
-    return entry.computed()
+    return tuple(entry.computed())
 
 
 def test_equation_9_is_k_times_the_gradient_in_a_simulation_too() -> None:

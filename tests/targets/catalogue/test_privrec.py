@@ -21,7 +21,7 @@ from fedrec_auditor.targets.systems.privrec.dp_privrec import DpPrivRec
 def of(number: str) -> tuple[Computed, ...]:
     (entry,) = [entry for entry in privrec.ENTRIES if entry.number == number]
     assert entry.computed is not None
-    return entry.computed()
+    return tuple(entry.computed())
 
 
 def test_all_36_entries_are_reproduced_to_the_printed_digit() -> None:

@@ -49,22 +49,22 @@ class AtLeast:
 
     @property
     def domain(self) -> Domain:
-        """The law's."""
+        """Values that ``law`` accepts."""
         return self.law.domain
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """The law's."""
+        """Shape of one output of ``law``."""
         return self.law.output_shape
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
     ) -> NDArray[Any]:
-        """Draw from the law."""
+        """Draw outputs of ``law``, (*size, *output_shape)."""
         return self.law.randomize(value, rng, size)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """The law's."""
+        """Log-density of ``law``, which ignores the accidents."""
         return self.law.log_prob(output, value)
 
     def worst_case(self) -> WorstCase | None:
@@ -72,7 +72,7 @@ class AtLeast:
         return None
 
     def delta(self, epsilon: float) -> float:
-        """At least so much, and at least 0."""
+        """A lower bound on the system's delta at ``epsilon``, at least 0."""
         assert isinstance(self.law, PrivacyCurve)
         accidents = self.given_away
         if self.mistaken > 0.0:
@@ -80,5 +80,5 @@ class AtLeast:
         return max(0.0, self.share * self.law.delta(epsilon) - accidents)
 
     def event(self) -> DpEvent:
-        """The law's."""
+        """The event of ``law``, without the accidents."""
         return self.law.event()

@@ -69,12 +69,12 @@ class Dropouts:
 
     @property
     def domain(self) -> Domain:
-        """[0, sensitivity]."""
+        """One number in [0, sensitivity]."""
         return Domain(low=0.0, high=self.sensitivity)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """(count, 4)."""
+        """(count, 4): a row [m, r, S, sum of R_i] a round."""
         return (self.count, 4)
 
     def survivors(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:

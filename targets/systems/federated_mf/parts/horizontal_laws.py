@@ -32,10 +32,12 @@ from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
 from fedrec_auditor.targets.systems.federated_mf.parts.at_least import AtLeast
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import _SLOWING, batch_size, rate_at
-from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
+from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import (
+    FAINT,
+    fit_users,
+    turned_users,
+)
 
-_FAINT = 1e-4
-"""Length of first item embeddings that hardly hold a user, in units of sqrt(R)/ratings."""
 _MOST_ROUNDS = 10**6
 """Of more, the first are looked at: seeing less tells less, and a shorter training's rates fall
 faster, so that its rounds are no more even."""
@@ -102,23 +104,6 @@ def drawn_shares(n_users: int, parties: int, rate: float) -> tuple[float, float]
     return min(shares), max(shares)
 
 
-def rotated(
-    bound: float, factors: int, fitting: int, count: int
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Entries 0 and 1 of the embedding of a user of ``count`` ratings R, with one more or without.
-
-    The first V is faint in entry 1 for the ``count`` items, and long in entry 0 for the other one:
-    the faint ones turn the embedding to entry 1 as long as nothing else holds it.
-    """
-    first = np.zeros((count + 1, factors))
-    first[:count, 1] = _FAINT * math.sqrt(bound) / count
-    first[count, 0] = math.sqrt(bound)
-    ratings = np.full((2, count + 1), bound)
-    ratings[1, count] = 0.0
-    there, gone = fit_users(sparse.csr_array(ratings), first, bound=bound, steps=fitting)
-    return (float(there[0]), float(there[1])), (float(gone[0]), float(gone[1]))
-
-
 def rating_law(training: Training, n_users: int, n_items: int, parties: int) -> AtLeast | None:
     """One rating turns its user's embedding, and with it the gradients of all of the user's items.
 
@@ -131,7 +116,8 @@ def rating_law(training: Training, n_users: int, n_items: int, parties: int) -> 
     count = n_items // 2 - 1
     if count < 1 or training.factors < 2:
         return None
-    there, gone = rotated(training.bound, training.factors, training.fitting, count)
+    users = turned_users(training.bound, training.factors, training.fitting, count)
+    there, gone = ((float(user[0]), float(user[1])) for user in users)
     turn = math.sqrt(0.5)  # along (1, -1), an entry of V each
     along = (there[0] - there[1]) * turn, (gone[1] - gone[0]) * turn
     held = n_items - n_items // 2
@@ -164,7 +150,7 @@ def user_law(
     if count < 1:
         return None
     first = np.zeros((count, training.factors))
-    first[:, 0] = _FAINT * math.sqrt(training.bound) / count
+    first[:, 0] = FAINT * math.sqrt(training.bound) / count
     ratings = sparse.csr_array(np.full((1, count), training.bound))
     users: Floats = fit_users(ratings, first, bound=training.bound, steps=training.fitting)
     own = float(users[0, 0])

@@ -19,13 +19,18 @@ from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Model
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import PartyMf
 from fedrec_auditor.targets.systems.federated_mf.parts.party_steps import PartySteps
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import explicit, project, start, trim
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
+    blocks,
+    explicit,
+    project,
+    start,
+    trim,
+)
 from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
 from fedrec_auditor.targets.systems.parts.system import Trained, Training
 from fedrec_auditor.targets.systems.parts.system import received as table
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
-_NUMBERS = 1 << 22  # embeddings of parties of one user that are trained at once
 _TRIM, _START = 101, 102  # purposes of such a party's stream
 
 
@@ -228,26 +233,20 @@ class HorizontalMf(PartyMf):
         once as have four million embeddings.
         """
         (n, m), p = full.shape, self.factors
-        out, width = np.empty((n, m, p), np.float32), max(1, _NUMBERS // max(1, m * p))
-        for k in range(0, n, width):
-            block = np.arange(k, min(k + width, n))
-            some = sparse.csr_array(full[block])
-            out[block] = self._block(some, items, first, streams.take(block))
+        out = np.empty((n, m, p), np.float32)
+        for block in blocks(n, m * p):
+            own = streams.take(block)
+            ratings, users = self._prepared(sparse.csr_array(full[block]), first, own)
+            counts = np.diff(ratings.indptr)
+            out[block] = self.local(1.0).singles(
+                users,
+                items,
+                ratings,
+                own,
+                step_scale=np.broadcast_to(self.step_scale(1, m, counts), len(counts)),
+                count=self.local_steps,
+            )
         return Dense(out)
-
-    def _block(
-        self, full: sparse.csr_array, items: Floats, first: Floats, streams: Streams
-    ) -> Floats:
-        ratings, users = self._prepared(full, first, streams)
-        counts = np.diff(ratings.indptr)
-        return self.local(1.0).singles(
-            users,
-            items,
-            ratings,
-            streams,
-            step_scale=np.broadcast_to(self.step_scale(1, full.shape[1], counts), len(counts)),
-            count=self.local_steps,
-        )
 
     def received(
         self, broadcast: Broadcast | None, profiles: Interactions

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import sparse
 
-from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
-
-_FAINT = 1e-4  # of sqrt(R): first item embedding that hardly holds a user's
+from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import turned_users
 
 
 def rating_distance(bound: float, factors: int, fitting: int) -> float:
@@ -27,11 +24,7 @@ def rating_distance(bound: float, factors: int, fitting: int) -> float:
     alone = 2.0 * bound * math.sqrt(bound)
     if factors < 2:
         return alone
-    root = math.sqrt(bound)
-    first = np.zeros((2, factors))
-    first[0, 1], first[1, 0] = _FAINT * root, root
-    ratings = sparse.csr_array(np.array([[bound, bound], [bound, 0.0]]))
-    a, b = fit_users(ratings, first, bound=bound, steps=fitting).astype(np.float64)
+    a, b = turned_users(bound, factors, fitting, 1)
     one, two = np.concatenate([a - b, np.zeros(factors)]), np.concatenate([-b, a])
     between = two - one
     share = float(np.clip(-(one @ between) / (between @ between), 0.0, 1.0))

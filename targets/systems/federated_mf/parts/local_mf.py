@@ -17,7 +17,7 @@ from fedrec_auditor.targets.settings import check_settings, positive, scale, who
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Split
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, explicit, start
-from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
+from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users, neutral
 from fedrec_auditor.targets.systems.parts.system import System, Trained, Training
 from fedrec_auditor.targets.systems.parts.system import received as table
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
@@ -46,9 +46,13 @@ class LocalMf(System):
         check_settings(self, factors=whole, rounds=whole, fitting=whole)
         check_settings(self, bound=scale, learning_rate=positive)
 
-    @abstractmethod
     def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
-        """User embeddings (n, p) before the first round; they never leave the devices."""
+        """User embeddings (n, p) before the first round, all alike; they never leave the devices.
+
+        ``first`` (m, p) is the first V, to which a member may fit them.
+        """
+        one = neutral(self.factors, self.bound).astype(np.float32)
+        return np.broadcast_to(one, (ratings.shape[0], self.factors))
 
     @abstractmethod
     def send(

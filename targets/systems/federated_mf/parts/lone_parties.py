@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,8 +24,18 @@ class LoneParties(NoisyParties):
 
     Section 4.3: local-only parties never communicate while they train; the central baselines are
     the case of one party, s = 1. The message is "users" (n, p) and "items" (m, p), of which the
-    party's own rows are sent.
+    party's own rows are sent. ``one_party`` says that a member is such a central one.
     """
+
+    one_party: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.one_party and self.parties != 1:
+            raise InputError(
+                f"Expected parties=1, for {self.name} is central, got parties="
+                f"{self.parties!r}. Ask local-only for several."
+            )
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -81,12 +92,3 @@ class LoneParties(NoisyParties):
             count=m,
         )
         return Uploads(owners, {"users": Dense(users[:, None, :]), "items": rows})
-
-
-def check_central(settings: LoneParties) -> None:
-    """InputError unless there is one party."""
-    if settings.parties != 1:
-        raise InputError(
-            f"Expected parties=1, for {settings.name} is central, got parties="
-            f"{settings.parties!r}. Ask local-only for several."
-        )

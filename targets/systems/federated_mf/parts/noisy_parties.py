@@ -64,6 +64,21 @@ class NoisyParties(RatingParties):
     def claimed(self, joint: bool) -> float:
         """The paper's Delta of the ``unit``."""
 
+    @property
+    def sampling_note(self) -> str:
+        """Why the sampling does not buy what the claim says, if it does not."""
+        if not self.as_published:
+            return f"Repaired: every {self.unit} is sampled by itself."
+        if self.unit == "rating":
+            return (
+                "Whole rows are sampled: the user's other ratings show whether the row of this one "
+                "was drawn, so that sampling does not amplify for a single rating."
+            )
+        return (
+            "A fixed number of rows is drawn, for which the accounting of rows drawn by themselves "
+            "proves nothing when a user comes or goes."
+        )
+
     def descent(self, n_users: int) -> Descent:
         """Steps with noise z Delta."""
         z = self.multiplier(n_users)

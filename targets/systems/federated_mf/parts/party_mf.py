@@ -70,5 +70,4 @@ def scope_of(
     unit: str, vantage: Vantage = Vantage.SERVER, adjacency: Adjacency = Adjacency.ADD_REMOVE
 ) -> Scope:
     """A scope of the paper's claims: of a rating or a user, over the training."""
-    kind = Unit.USER if unit == "user" else Unit.RATING
-    return Scope(unit=kind, adjacency=adjacency, vantage=vantage, horizon=Horizon.TRAINING)
+    return Scope(unit=Unit(unit), adjacency=adjacency, vantage=vantage, horizon=Horizon.TRAINING)

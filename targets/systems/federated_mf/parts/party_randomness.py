@@ -30,7 +30,7 @@ class PartyRandomness:
         return self._rows(ratings, rate, poisson=False)
 
     def rows(self, ratings: sparse.csr_array, rate: float) -> RatingBatch:
-        """Every row at ``rate``."""
+        """Every row, each drawn by itself at ``rate``."""
         return self._rows(ratings, rate, poisson=True)
 
     def ratings(self, ratings: sparse.csr_array, rate: float) -> RatingBatch:
@@ -43,11 +43,11 @@ class PartyRandomness:
         return RatingBatch.thinned(ratings, np.concatenate(kept))
 
     def users(self, shape: tuple[int, ...]) -> Floats:
-        """Each party's from its own generator."""
+        """Standard normals for the user rows, each party's from its own generator."""
         return self._normal(shape, self.n_users * np.arange(len(self.generators) + 1))
 
     def items(self, shape: tuple[int, ...]) -> Floats:
-        """Each party's from its own generator."""
+        """Standard normals for the item rows, each party's from its own generator."""
         return self._normal(shape, self.owned)
 
     def _rows(self, ratings: sparse.csr_array, rate: float, *, poisson: bool) -> RatingBatch:
@@ -79,7 +79,7 @@ class StreamRandomness:
         return RatingBatch(np.arange(ratings.shape[0]), ratings)
 
     def rows(self, ratings: sparse.csr_array, rate: float) -> RatingBatch:
-        """Every user at ``rate``."""
+        """Every user, each drawn by itself at ``rate``."""
         chosen = self._next().uniform(1)[:, 0] < rate
         users = np.repeat(np.arange(ratings.shape[0]), np.diff(ratings.indptr))
         return RatingBatch.thinned(ratings, np.flatnonzero(chosen[users]))
@@ -94,11 +94,11 @@ class StreamRandomness:
         )
 
     def users(self, shape: tuple[int, ...]) -> Floats:
-        """One row a party."""
+        """Standard normals, one row a party."""
         return self._normal(1, shape)
 
     def items(self, shape: tuple[int, ...]) -> Floats:
-        """The same number of rows for every party."""
+        """Standard normals, the same number of rows for every party."""
         return self._normal(2, shape)
 
     def _next(self) -> Streams:

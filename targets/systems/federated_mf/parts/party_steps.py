@@ -1,7 +1,7 @@
 """Local steps of a party on both embeddings: what is drawn, and how far a step goes.
 
-Per step: noise for every row of V (``_table_noise``), the gradients of the ratings drawn, and the
-projection, while a row is at hand, in compiled code (``_party_kernel``) that the tests hold to
+Per step: noise for every row of V (``table_noise``), the gradients of the ratings drawn, and the
+projection, while a row is at hand, in compiled code (``party_kernel``) that the tests hold to
 plain loops.
 """
 

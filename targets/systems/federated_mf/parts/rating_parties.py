@@ -24,12 +24,16 @@ from fedrec_auditor.targets.systems.federated_mf.parts.party_randomness import (
     PartyRandomness,
     StreamRandomness,
 )
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import UNITS, explicit, start, trim
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
+    UNITS,
+    blocks,
+    explicit,
+    start,
+    trim,
+)
 from fedrec_auditor.targets.transcript import Broadcast
 
 SPLITS = ("random", "category")
-
-_NUMBERS = 1 << 22  # embeddings of parties of one user that are trained at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,18 +136,18 @@ class RatingParties(PartyMf):
         """
         table, n = explicit(interactions, self.bound).tocsc(), interactions.n_users
         shares = deal(interactions, self.parties, self.split, rng)
-        generators, blocks, step_scales = [], [], []
+        generators, tables, step_scales = [], [], []
         for columns in shares:
             own = np.random.Generator(np.random.SFC64(int(rng.integers(1 << 63))))
             part = sparse.csr_array(table[:, columns])
             if self.unit == "user":
                 part = trim(part, self.trim, Streams.spawn(own, n))
             generators.append(own)
-            blocks.append(part)
+            tables.append(part)
             step_scales.append(float(self.step_scale(n, len(columns), part.nnz)))
         owned = np.concatenate([[0], np.cumsum([len(columns) for columns in shares])])
         return Parties(
-            ratings=sparse.csr_array(sparse.block_diag(blocks, format="csr")),
+            ratings=sparse.csr_array(sparse.block_diag(tables, format="csr")),
             order=np.concatenate(shares),
             owned=owned,
             step_scale=np.array(step_scales),
@@ -171,20 +175,16 @@ class RatingParties(PartyMf):
         if self.unit == "user":
             ratings = trim(ratings, self.trim, streams.fold_in(0).fold_in(0))
         n, m = ratings.shape
-        width = max(1, _NUMBERS // max(1, m * self.factors))
-        blocks = [np.arange(k, min(k + width, n)) for k in range(0, n, width)]
-        out = [
-            self._block(
+        moved = np.empty((n, self.factors), np.float32)
+        items = np.empty((n, m, self.factors), np.float32)
+        for block in blocks(n, m * self.factors):
+            moved[block], items[block] = self._block(
                 sparse.csr_array(ratings[block]),
                 None if users is None else users[block],
                 streams.take(block),
                 steps,
             )
-            for block in blocks
-        ]
-        if not out:
-            return np.zeros((0, self.factors)), np.zeros((0, m, self.factors))
-        return np.concatenate([u for u, _ in out]), np.concatenate([v for _, v in out])
+        return moved, items
 
     def received(self, broadcast: Broadcast | None, profiles: Interactions) -> Floats:
         """The broadcast embeddings of these users, (n, p)."""

@@ -13,6 +13,7 @@ gamma = g n', that is, steps of g / (m' tau) on the sum: one number for data of 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ COUNTED = (
     "does."
 )
 UNITS = ("rating", "user")
+_NUMBERS = 1 << 22  # of parties of one user that are trained at once
 _BLOCK = 1 << 18  # ratings whose embeddings are gathered at once
 _SLOWING, _LAST = 0.8, 0.52  # the rate falls over 80% of the steps, as in Abadi et al. 2016 to 52%
 
@@ -82,6 +84,13 @@ def trim(ratings: sparse.csr_array, most: int, streams: Streams) -> sparse.csr_a
     return sparse.csr_array(
         (ratings.data[keep], ratings.indices[keep], indptr), shape=ratings.shape
     )
+
+
+def blocks(n: int, size: int) -> Iterator[Ints]:
+    """Places of n parties of one user, so many at once as have four million numbers of ``size``."""
+    width = max(1, _NUMBERS // max(1, size))
+    for low in range(0, n, width):
+        yield np.arange(low, min(low + width, n))
 
 
 def batch_size(n: int, rate: float) -> int:
@@ -148,7 +157,7 @@ class RatingBatch:
 
     def clip_ratings(self, errors: Floats, users: Floats, items: Floats, clip: float) -> Floats:
         """Errors scaled so that no rating's joint gradient 2 e (v, u) is longer than ``clip``."""
-        size = self._squares(users)[self._rows] + _squares(items)[self.ratings.indices]
+        size = _squares(users[self.users])[self._rows] + _squares(items)[self.ratings.indices]
         return errors * _shrink(2.0 * np.abs(errors) * np.sqrt(size), clip)
 
     def clip_users(self, errors: Floats, users: Floats, items: Floats, clip: float) -> Floats:
@@ -157,15 +166,12 @@ class RatingBatch:
             (2.0 * errors, self.ratings.indices, self.ratings.indptr), shape=self.ratings.shape
         )
         energy = np.bincount(self._rows, weights=np.square(2.0 * errors), minlength=len(self.users))
-        norm = np.sqrt(_squares(table @ items) + energy * self._squares(users))
+        norm = np.sqrt(_squares(table @ items) + energy * _squares(users[self.users]))
         return np.asarray(errors * _shrink(norm, clip)[self._rows], dtype=errors.dtype)
 
     @property
     def _rows(self) -> NDArray[np.intp]:
         return np.repeat(np.arange(len(self.users)), np.diff(self.ratings.indptr))
-
-    def _squares(self, users: Floats) -> Floats:
-        return _squares(users[self.users])
 
 
 def rate_at(step: int, steps: int, rate: float) -> float:

@@ -23,6 +23,8 @@ from scipy import sparse
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import project
 
+FAINT = 1e-4
+"""Length of first item embeddings that hardly hold a user, in units of sqrt(R)/ratings."""
 _USERS = 4096
 
 
@@ -46,6 +48,23 @@ def fit_users(
         gram = (held @ outer).reshape(-1, factors, factors)
         out[first : first + _USERS] = _descend(gram, table @ v, bound, steps)
     return out
+
+
+def turned_users(
+    bound: float, factors: int, fitting: int, count: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Embeddings (p,) of a user who rated ``count`` items R, with one more such rating and without.
+
+    The first V is faint in entry 1 for the ``count`` items, and long in entry 0 for the other one:
+    the faint ones turn the embedding to entry 1 as long as nothing else holds it.
+    """
+    first = np.zeros((count + 1, factors))
+    first[:count, 1] = FAINT * math.sqrt(bound) / count
+    first[count, 0] = math.sqrt(bound)
+    ratings = np.full((2, count + 1), bound)
+    ratings[1, count] = 0.0
+    there, gone = fit_users(sparse.csr_array(ratings), first, bound=bound, steps=fitting)
+    return there.astype(np.float64), gone.astype(np.float64)
 
 
 def _descend(
