@@ -60,27 +60,27 @@ def exact_bounds(
     None for a question at delta > 0 about a mechanism whose outputs are not finitely many. With a
     ``question``, only what speaks to it: the bound in its own scope, else those in scopes within.
     """
-    asked = dict.fromkeys((q.scope, q.delta) for q in target.questions(population))
-    if question is not None:
-        own = _exact(target, population, [(question.scope, question.delta)])
-        within = [
-            (scope, delta)
-            for scope, delta in asked
-            if question.scope.covers(scope) and delta >= question.delta
-        ]
-        return own or _exact(target, population, within)
-    return _exact(target, population, asked)
+    asked = list(dict.fromkeys((q.scope, q.delta) for q in target.questions(population)))
+    if question is None:
+        return _exact(target, population, asked)
+    within = [
+        (scope, delta)
+        for scope, delta in asked
+        if question.scope.covers(scope) and delta >= question.delta
+    ]
+    own = _exact(target, population, [(question.scope, question.delta)])
+    return own or _exact(target, population, within)
 
 
 def _exact(
     target: Target, population: Population, asked: Iterable[tuple[Scope, float]]
 ) -> tuple[Bound, ...]:
-    found = []
-    for scope, delta in asked:
-        mechanism = target.mechanism(scope, population)
-        if mechanism is not None and has_curve(mechanism, delta):
-            found.append(exact_lower_bound(mechanism, scope, delta))
-    return tuple(found)
+    mechanisms = ((target.mechanism(scope, population), scope, delta) for scope, delta in asked)
+    return tuple(
+        exact_lower_bound(mechanism, scope, delta)
+        for mechanism, scope, delta in mechanisms
+        if mechanism is not None and has_curve(mechanism, delta)
+    )
 
 
 def answer(

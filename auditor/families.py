@@ -14,6 +14,7 @@ import difflib
 import importlib
 import importlib.util
 import pkgutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -41,8 +42,12 @@ class Family:
 
     def check(self, name: str) -> None:
         """InputError with near names unless there is a member called ``name``."""
-        if name not in self.names():
-            raise InputError(self._unknown(name))
+        names = self.names()
+        if name not in names:
+            raise InputError(
+                f"Expected a name from `auditor list {self.kind}`, got {name!r}. "
+                f"{near_names(name, names, 'There are')}"
+            )
 
     def member(self, name: str) -> type[Any]:
         """The class of the member called ``name``; InputError with near names if there is none."""
@@ -91,11 +96,17 @@ class Family:
     def _plugins(self) -> dict[str, EntryPoint]:
         return {point.name: point for point in entry_points(group=self._group)}
 
-    def _unknown(self, name: str) -> str:
-        names = self.names()
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(names)}."
-        return f"Expected a name from `auditor list {self.kind}`, got {name!r}. {hint}"
+
+def near_names(name: str, names: Sequence[str], otherwise: str, most: int = 3) -> str:
+    """The ``names`` that ``name`` may have meant, ``most`` of them, or ``otherwise`` all of them.
+
+    >>> near_names("fmf-lpd", ["fcf", "fmf-ldp"], "There are")
+    'Did you mean fmf-ldp?'
+    >>> near_names("x", ["fcf", "fmf-ldp"], "There are")
+    'There are: fcf, fmf-ldp.'
+    """
+    near = difflib.get_close_matches(name, names, n=most, cutoff=0.5)
+    return f"Did you mean {' or '.join(near)}?" if near else f"{otherwise}: {', '.join(names)}."
 
 
 def _members(package: str) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,7 +9,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.families import FAMILIES, near_names
 from fedrec_auditor.auditor.plan import PARTS, Plan, Setting, make_target
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Target
@@ -51,7 +50,10 @@ def _settings(
         top, _, inner = key.partition(".")
         field = aliases.get(top, top)
         if field not in known or (inner and field not in PARTS):
-            raise InputError(_unknown(name, key, known, aliases))
+            raise InputError(
+                f"Expected a setting of {name}, got {key!r}. "
+                f"{near_names(key, sorted(known | set(aliases)), 'It has')}"
+            )
         table = settings.setdefault(field, {}) if field in PARTS else settings
         place = (inner or "name") if field in PARTS else field
         if place in table:
@@ -110,10 +112,3 @@ def _value(text: str) -> Setting:
             f"Expected a number up to {_LARGEST:.0e}, got {text!r}. Give a smaller one."
         )
     return value
-
-
-def _unknown(name: str, key: str, known: set[str], aliases: dict[str, str]) -> str:
-    names = sorted(known | set(aliases))
-    near = difflib.get_close_matches(key, names, n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"It has: {', '.join(names)}."
-    return f"Expected a setting of {name}, got {key!r}. {hint}"

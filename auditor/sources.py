@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.families import FAMILIES, near_names
 from fedrec_auditor.targets.datasets.base import Dataset, Interactions
 from fedrec_auditor.targets.filter import Filter
 
@@ -43,8 +42,7 @@ def _load(data: str, columns: Mapping[str, str] | None) -> Interactions:
     if named:
         return _dataset(data).load()
     if not there:
-        near = difflib.get_close_matches(data, family.names(), n=1, cutoff=0.5)
-        hint = f"Did you mean {near[0]}?" if near else f"Data sets: {', '.join(family.names())}."
+        hint = near_names(data, family.names(), "Data sets", most=1)
         raise InputError(f"Expected a data set or a path, got {data!r}: not there. {hint}")
     for name in family.names():
         dataset = _dataset(name)

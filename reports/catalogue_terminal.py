@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.reports.catalogue import CatalogueRow, TableRow
-from fedrec_auditor.reports.terminal import print_line
+from fedrec_auditor.reports.terminal import new_table, print_line
 from fedrec_auditor.reports.words import (
     STYLES,
     claimed_words,
@@ -34,11 +34,9 @@ def render_catalogue(rows: Sequence[CatalogueRow], console: Console) -> None:
         for row in rows:
             print_line(console, _summary(row))
         return
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(title="Claims", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table = new_table("Claims")
     table.width = min(_WIDTH, console.width)
     for name, width in (("No.", 4), ("Target", 10), ("Claim", None), ("Claimed", 16)):
         table.add_column(name, overflow="fold", width=width)

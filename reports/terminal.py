@@ -59,11 +59,9 @@ def _render_demonstrations(rows: Sequence[DemonstrationRow], console: Console) -
             print_line(console, f"{name}: {text.replace(chr(10), ', ')}")
         print_line(console, demonstrations.summary(rows))
         return
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=demonstrations.summary(rows), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = new_table(demonstrations.summary(rows), show_edge=True)
     for head in demonstrations.HEADS:
         table.add_column(head.capitalize(), overflow="fold")
     for row in cells:
@@ -81,18 +79,13 @@ def _print(cut: Sequence[Section], console: Console) -> None:
 
 
 def _table(cut: Sequence[Section]) -> Table:
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
     attacked = any(section.attacks for section in cut)
-    table = Table(title="Privacy audit", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table = new_table("Privacy audit")
     table.add_column("Target", overflow="fold", max_width=16)
-    table.add_column("Claim", overflow="fold")
-    table.add_column("Accounted", overflow="fold")
-    table.add_column("Measured", overflow="fold")
-    if attacked:
-        table.add_column("Worst attack", overflow="fold")
+    for head in ("Claim", "Accounted", "Measured", *(("Worst attack",) if attacked else ())):
+        table.add_column(head, overflow="fold")
     table.add_column("Verdict", no_wrap=True)
     for section in cut:
         rows = [(f, _cells(section, f)) for f in section.findings]
@@ -165,6 +158,14 @@ def _lines(section: Section) -> list[str]:
         ]
         lines.append(f"{head}: " + "; ".join(fields))
     return lines or [f"{printable(section.target)}: not judged; {_attack(section.worst)}"]
+
+
+def new_table(title: str, *, show_edge: bool = False) -> Table:
+    """A table without columns yet, ruled below its head only."""
+    from rich import box
+    from rich.table import Table
+
+    return Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=show_edge)
 
 
 def print_line(console: Console, line: str, style: str = "") -> None:

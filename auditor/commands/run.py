@@ -15,7 +15,6 @@ from fedrec_auditor.accountants.verdict import INCOMPLETE, INCONCLUSIVE, FailOn,
 from fedrec_auditor.auditor.families import FAMILIES
 
 if TYPE_CHECKING:
-    from fedrec_auditor.auditor.plan import Plan
     from fedrec_auditor.reports.record import Record
 
 
@@ -77,7 +76,7 @@ def command(
     """Audit targets: claims against proofs, exact bounds, measurements and attacks."""
     from rich.console import Console
 
-    from fedrec_auditor.auditor.plan import make_resources
+    from fedrec_auditor.auditor.plan import amend, make_resources, read_plan
     from fedrec_auditor.auditor.progress import progress
     from fedrec_auditor.auditor.runner import run_plan
     from fedrec_auditor.reports import terminal
@@ -95,7 +94,10 @@ def command(
         "only": None if only is None else str(only),
     }
     _refuse_data(only, said)
-    chosen = _plan(plan, said)
+    chosen = amend(
+        None if plan is None else read_plan(plan),
+        {key: value for key, value in said.items() if value is not None},
+    )
     resources = make_resources(jobs, device)
     gate = Gate(fail_on, tuple(allow or ()))
     try:
@@ -122,21 +124,17 @@ def exit_code(record: Record, gate: Gate) -> int:
 
 def _refuse_data(only: Only | None, said: dict[str, Any]) -> None:
     """InputError if data are chosen where none are read."""
-    options = {"data": "--data", "columns": "--column", "min_user": "--min-user"}
-    options["min_item"] = "--min-item"
+    options = {
+        "data": "--data",
+        "columns": "--column",
+        "min_user": "--min-user",
+        "min_item": "--min-item",
+    }
     given = [option for key, option in options.items() if said[key] is not None]
     if only is not None and given:
         raise InputError(
             f"Expected no {', '.join(given)} with --only {only}, which reads no data. Leave it out."
         )
-
-
-def _plan(path: Path | None, said: dict[str, Any]) -> Plan:
-    """The plan file with what the command line says over it."""
-    from fedrec_auditor.auditor.plan import amend, read_plan
-
-    base = None if path is None else read_plan(path)
-    return amend(base, {key: value for key, value in said.items() if value is not None})
 
 
 def _mapping(columns: list[str] | None) -> dict[str, str] | None:
