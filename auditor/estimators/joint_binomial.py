@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.estimators.parts.decision_rule import (
     DecisionRule,
     SampleBudget,
 )
-from fedrec_auditor.auditor.estimators.parts.joint_binomial_test import JointBinomialTest
+from fedrec_auditor.auditor.estimators.parts.guess_counts import GuessCounts
 from fedrec_auditor.auditor.estimators.parts.selection_split import SelectionSplit, split_size
 from fedrec_auditor.auditor.worlds import Worlds
 
@@ -34,7 +34,7 @@ class JointBinomial(Estimator):
     most) selects two worlds and a rule that guesses between them, or abstains, so that the expected
     bound is largest. What is left of the draws of those two is drawn afresh, a fair coin choosing
     the world of each output, and only counted: one rule and one limit, so no correction is owed
-    (``JointBinomialTest``).
+    (``GuessCounts``).
 
     >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
@@ -81,13 +81,13 @@ class JointBinomial(Estimator):
             for row, world, size, stream in zip(counts, (a, b), drawn, streams, strict=True):
                 for block in worlds.blocks(world, size, stream, shape):
                     row += rule.count(block)
-        test = JointBinomialTest(
+        test = GuessCounts(
             draws=draws,
             first=(int(counts[0, 0]), int(counts[1, 0])),
             second=(int(counts[1, 1]), int(counts[0, 1])),
             both=rule is not None and SECOND in rule.table,
         )
-        most = JointBinomialTest.all_right(draws)
+        most = GuessCounts.all_right(draws)
         names = worlds.names[a], worlds.names[b]
         witness = None if rule is None else _witness(test, rule, names, drawn, worlds.statistic)
         return tuple(
@@ -113,13 +113,13 @@ class JointBinomial(Estimator):
         """
         check_delta(delta)
         draws = 2 * (samples - split_size(check_samples(samples)))
-        return JointBinomialTest.all_right(draws).epsilon(
+        return GuessCounts.all_right(draws).epsilon(
             delta=delta, alpha=1 - check_confidence(confidence)
         )
 
 
 def _witness(
-    found: JointBinomialTest,
+    found: GuessCounts,
     rule: DecisionRule,
     names: tuple[str, str],
     drawn: tuple[int, int],

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from fedrec_auditor.auditor.estimators.parts.joint_binomial_test import (
+from fedrec_auditor.auditor.estimators.parts.guess_counts import (
     expected_epsilon,
     failure_mass,
 )

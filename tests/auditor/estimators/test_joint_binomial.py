@@ -1,7 +1,7 @@
 """The black-box measurement: how tight it is, what it finds, what it costs, what it says.
 
 Whether it holds at its confidence is simulated in tests/calibration/test_verification.py; that its
-limit does is enumerated in tests/auditor/estimators/parts/test_joint_binomial_test.py.
+limit does is enumerated in tests/auditor/estimators/parts/test_guess_counts.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fedrec_auditor.auditor.estimators.parts.decision_rule import (
     cuts_between,
     histogram,
 )
-from fedrec_auditor.auditor.estimators.parts.joint_binomial_test import JointBinomialTest
+from fedrec_auditor.auditor.estimators.parts.guess_counts import GuessCounts
 from fedrec_auditor.auditor.estimators.parts.selection_split import SelectionSplit
 from fedrec_auditor.auditor.estimators.parts.statistics import Number, Outcome
 from fedrec_auditor.auditor.verification.subject import Subject
@@ -307,7 +307,7 @@ def test_thin_tails_do_not_win_by_luck() -> None:
             np.diff(stats.laplace.cdf(ends, loc=x))[rule.table == side].sum()
             for x, side in ((0, FIRST), (0, SECOND), (1, FIRST), (1, SECOND))
         ]
-        found = JointBinomialTest(
+        found = GuessCounts(
             draws=180_000,
             first=(int(90_000 * mass[0]), int(90_000 * mass[2])),
             second=(int(90_000 * mass[3]), int(90_000 * mass[1])),

@@ -15,7 +15,7 @@ _REVEALED = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JointBinomialTest:
+class GuessCounts:
     """What came of ``draws`` outputs, each of a world that a fair coin chose.
 
     The decision rule abstains on some outputs. ``first`` holds (right, wrong) where it guessed the
@@ -39,7 +39,7 @@ class JointBinomialTest:
         return self.first[1] + self.second[1]
 
     @classmethod
-    def all_right(cls, draws: int) -> JointBinomialTest:
+    def all_right(cls, draws: int) -> GuessCounts:
         """The most that ``draws`` outputs can show: every guess made, and right."""
         return cls(draws=draws, first=(draws, 0), both=True)
 

@@ -12,8 +12,8 @@ from scipy import stats
 
 from fedrec_auditor.auditor.estimators.base import FEWEST_SAMPLES
 from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
-from fedrec_auditor.auditor.estimators.parts.joint_binomial_test import (
-    JointBinomialTest,
+from fedrec_auditor.auditor.estimators.parts.guess_counts import (
+    GuessCounts,
     expected_epsilon,
     failure_mass,
     joint_binomial_epsilon,
@@ -85,8 +85,8 @@ def test_ends() -> None:
 
 
 def test_both_directions_count_as_one() -> None:
-    one = JointBinomialTest(draws=200, first=(60, 10))
-    two = JointBinomialTest(draws=200, first=(60, 10), second=(60, 10), both=True)
+    one = GuessCounts(draws=200, first=(60, 10))
+    two = GuessCounts(draws=200, first=(60, 10), second=(60, 10), both=True)
     asked = {"delta": 0.0, "alpha": ALPHA}
     assert two.epsilon(**asked) > one.epsilon(**asked)
     assert two.epsilon(**asked) == joint_binomial_epsilon(120, 20, 0, ALPHA)
