@@ -42,3 +42,57 @@ def test_examples_print_what_they_say(
     failed, tried = doctest.testmod(module, optionflags=OPTIONS)
     assert tried, "the example is in no docstring that doctest finds"
     assert not failed, "see the differences above"
+
+
+CALLED = (
+    "accountants.errors.InputError",
+    "accountants.methods.optimal.Optimal",
+    "accountants.methods.pld.Pld",
+    "accountants.methods.pure.Pure",
+    "accountants.methods.rdp.Rdp",
+    "accountants.methods.shuffle.Shuffle",
+    "accountants.statements.bound.Bound",
+    "accountants.statements.claim.Claim",
+    "accountants.statements.scope.Scope",
+    "accountants.verdict.Gate",
+    "accountants.verdict.Verdict",
+    "accountants.verdict.judge",
+    "auditor.estimators.clopper_pearson.ClopperPearson",
+    "auditor.estimators.joint_binomial.JointBinomial",
+    "auditor.exact.lower_bound.exact_lower_bound",
+    "auditor.measure.measure",
+    "auditor.plan.Plan",
+    "auditor.plan.Resources",
+    "auditor.runner.audit",
+    "auditor.runner.run_plan",
+    "auditor.testing.accountants.check_accountant",
+    "auditor.testing.attacks.check_attack",
+    "auditor.testing.datasets.check_dataset",
+    "auditor.testing.demonstrations.check_demonstration",
+    "auditor.testing.estimators.check_estimator",
+    "auditor.testing.ldp.assert_ldp",
+    "auditor.testing.learners.check_learner",
+    "auditor.testing.mechanisms.check_mechanism",
+    "auditor.testing.protections.check_protection",
+    "auditor.testing.routes.check_route",
+    "auditor.testing.targets.check_target",
+    "auditor.verification.exact.space.inputs_of",
+    "auditor.verification.verification.Verification",
+    "auditor.verification.verify.verify_ldp",
+    "auditor.worlds.Worlds",
+    "reports.record.Finding",
+    "reports.record.Record",
+    "targets.datasets.base.Interactions",
+    "targets.datasets.synthetic.Synthetic",
+    "targets.systems.dplcf.dplcf_sp.DplcfSp",
+    "targets.systems.fmf_ldp.fcf.Fcf",
+    "targets.systems.fmf_ldp.fmf_ldp.FmfLdp",
+    "targets.transcript.View",
+)
+"""What users call."""
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_what_users_call_has_an_example(name: str) -> None:
+    module, _, own = f"fedrec_auditor.{name}".rpartition(".")
+    assert ">>> " in (getattr(import_module(module), own).__doc__ or "")
