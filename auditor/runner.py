@@ -126,7 +126,8 @@ def _run(
     for done in finished:
         results |= done
         if observe is not None:
-            observe(len(results), len(tasks), ", ".join(map(str, done)))
+            more = f" and {len(done) - 1} more" if len(done) > 1 else ""
+            observe(len(results), len(tasks), f"{next(iter(done))}{more}")
     return {task: results[task] for task in tasks}
 
 
