@@ -104,7 +104,7 @@ class FixedSize(_Sampled):
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
-        """Mirrored."""
+        """The range of the losses: that of ``pair`` with its signs reversed."""
         _, high = Poisson(self.pair, self.rate).span(tail)
         return -high, high
 

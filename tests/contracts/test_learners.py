@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 
 import pytest
@@ -17,3 +18,9 @@ def test_learner_keeps_the_contract(name: str, check: Callable[[Learner], None])
     learner: Learner = FAMILIES["learners"].member(name)()
     assert vars(type(learner)).get("name", name) == name
     check(learner)
+
+
+@pytest.mark.parametrize("name", FAMILIES["learners"].names())
+def test_learners_come_back_from_another_process_as_they_were(name: str) -> None:
+    learner: Learner = FAMILIES["learners"].member(name)()
+    assert pickle.loads(pickle.dumps(learner)) == learner  # noqa: S301

@@ -26,7 +26,7 @@ def passed(name: str, reason: str) -> Check:
 
 
 def failed(name: str, reason: str) -> Check:
-    """Saw a fault."""
+    """A check that looked and saw a fault; ``reason`` says which."""
     return Check(name=name, status=Status.FAILED, reason=reason)
 
 
