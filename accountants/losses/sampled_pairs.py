@@ -104,7 +104,7 @@ class FixedSize(_Sampled):
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
-        """The range of the losses: that of ``pair`` with its signs reversed."""
+        """The range of the losses, as far to one side of 0 as to the other."""
         _, high = Poisson(self.pair, self.rate).span(tail)
         return -high, high
 
