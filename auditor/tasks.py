@@ -12,9 +12,11 @@ from typing import TypeVar
 import numpy as np
 from pydantic import Field
 
+from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.attacks.base import Attack, AttackFamily, Distinguisher
 from fedrec_auditor.auditor import accounting, utility
 from fedrec_auditor.auditor.demonstrations.parts import play as claims
+from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, local, membership, reconstruction
 from fedrec_auditor.auditor.games.game import Game
@@ -228,6 +230,22 @@ def _demonstrated(task: Task, audit: Audit) -> TaskResult:
     return TaskResult(findings=shown.findings, demonstrations=(shown.row,), errors=shown.errors)
 
 
+def draws_needed(finding: Finding, estimator: Estimator, samples: int) -> str:
+    """How many draws of each world could refute a claim that ``samples`` could not."""
+    shown = finding.measured
+    if finding.verdict is not Verdict.INCONCLUSIVE or shown is None:
+        return ""
+    epsilon = finding.claim.epsilon
+    needed = estimator.needed(epsilon, delta=shown.delta, confidence=shown.confidence)
+    if needed is None:
+        return f"No sample of up to 10^15 draws could refute epsilon {epsilon:g}."
+    enough = " An audit without --quick makes them." if samples < needed <= SAMPLES else ""
+    return (
+        f"At least {needed:,} draws of each world are needed to refute epsilon {epsilon:g}; this "
+        f"audit made {samples:,}.{enough}"
+    )
+
+
 def _noted(row: _AnyRow, field: str, *notes: str) -> _AnyRow:
     """The row with these notes behind its own."""
     text = " ".join(part for part in (getattr(row, field), *notes) if part)
@@ -243,14 +261,16 @@ def _bounds(task: Task, audit: Audit, interactions: Interactions) -> TaskResult:
         n_features=count_user_features(interactions),
     )
     questions = target.questions(population)
+    estimator = FAMILIES["estimators"].member(plan.estimator)()
+    samples = QUICK_SAMPLES if plan.quick else SAMPLES
     games = [
         local.play(
             challenge,
             distinguisher,
-            FAMILIES["estimators"].member(plan.estimator)(),
+            estimator,
             name=name,
             claims=[question.claim for question in questions if not question.beyond],
-            samples=QUICK_SAMPLES if plan.quick else SAMPLES,
+            samples=samples,
             delta=0.0,
             confidence=audit.confidence,
             row_confidence=plan.confidence,
@@ -262,19 +282,20 @@ def _bounds(task: Task, audit: Audit, interactions: Interactions) -> TaskResult:
     exact = accounting.exact_bounds(target, population)
     sampled = [game.measured.bound for game in games]
     accountants = accounting.all_accountants()
+    findings = [
+        accounting.answer(
+            target,
+            question,
+            population,
+            exact=exact,
+            sampled=sampled,
+            alarms=[game.measured.alarm for game in games],
+            accountants=accountants,
+        )
+        for question in questions
+    ]
     return TaskResult(
-        findings=tuple(
-            accounting.answer(
-                target,
-                question,
-                population,
-                exact=exact,
-                sampled=sampled,
-                alarms=[game.measured.alarm for game in games],
-                accountants=accountants,
-            )
-            for question in questions
-        ),
+        findings=tuple(_noted(f, "note", draws_needed(f, estimator, samples)) for f in findings),
         measurements=tuple(
             Measurement(target=target.name, bound=bound) for bound in (*exact, *sampled)
         ),

@@ -101,7 +101,7 @@ def _too_small(found: Verification, command: str) -> str:
         f"the claim of {found.epsilon:g}"
     )
     if found.needed is None:
-        return f"{most}; no sample of up to 10^12 draws can: state its probabilities (log_prob)"
+        return f"{most}; no sample of up to 10^15 draws can: state its probabilities (log_prob)"
     return f"{most}; draw at least {found.needed:,} per input: {command}{found.needed}"
 
 

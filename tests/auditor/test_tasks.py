@@ -9,9 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit
+from fedrec_auditor.accountants.statements.bound import Bound, Side
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.plan import Plan
-from fedrec_auditor.auditor.tasks import BOUNDS, QUICK_ROUNDS, Audit, AuditedTarget
+from fedrec_auditor.auditor.tasks import BOUNDS, QUICK_ROUNDS, Audit, AuditedTarget, draws_needed
+from fedrec_auditor.reports.record import Finding
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Run
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
@@ -84,3 +89,30 @@ def test_bounds_of_an_upload_count_the_features_that_these_data_have() -> None:
         if (row.bound.scope.unit, row.bound.scope.horizon) == (Unit.USER, Horizon.ROUND)
     )
     assert whole == pytest.approx(spent)
+
+
+def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> None:
+    """The draws it names could, and one draw fewer could not."""
+    scope, estimator = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT), JointBinomial()
+    samples, confidence = 8_000, 0.975
+    claim = Claim(epsilon=10.0, scope=scope, statement="ours", source="paper")
+    most = estimator.largest(samples, delta=0.0, confidence=confidence)
+    shown = Bound(
+        epsilon=most,
+        side=Side.LOWER,
+        scope=scope,
+        source="a game",
+        confidence=confidence,
+        largest=most,
+    )
+    finding = Finding.of("ours", claim, scope, delta=0.0, measured=shown)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    note = draws_needed(finding, estimator, samples)
+    needed = int(note.split()[2].replace(",", ""))
+    enough, short = (
+        estimator.largest(n, delta=0.0, confidence=confidence) for n in (needed, needed - 1)
+    )
+    assert short <= 10.0 < enough
+    assert note.endswith("this audit made 8,000. An audit without --quick makes them.")
+    proved = finding.model_copy(update={"verdict": Verdict.CONSISTENT})
+    assert draws_needed(proved, estimator, samples) == ""
