@@ -55,11 +55,11 @@ class _Block:
         self.theta = self._tensor(work.theta[block])
         self.p = named(self.theta, work.shapes)
         self.halves: tuple[torch.Tensor, ...] = ()
-        if self.work.deep:  # contiguous, for matrix products
+        if self.work.deep and self.local.optimizer == "sgd":  # contiguous, for matrix products
             self.halves = tuple(part.contiguous() for part in self.p["mlp1.weight"].split(d, dim=2))
         self.linear_term = self._tensor(work.linear_term[block]) if len(work.linear_term) else None
         self.linear_halves: tuple[torch.Tensor, ...] = ()
-        if self.linear_term is not None and self.work.deep:
+        if self.linear_term is not None and self.halves:
             self.linear_halves = named(self.linear_term, work.shapes)["mlp1.weight"].split(d, dim=2)
         self.linear_rows = None
         if len(work.linear_rows):
@@ -88,8 +88,76 @@ class _Block:
                 self._step(order[:, start:end] + self.base, real.to(torch.float32))
         self._finish(n, width, d)
 
+    def _adam_step(self, index: torch.Tensor, real: torch.Tensor) -> None:
+        p, deep = self.p, self.work.deep
+        n, b = index.shape
+        d = self.work.dimension
+        width = self.z.shape[0] // n
+        if not hasattr(self, "t"):
+            self.t = 0
+            self.grad = torch.zeros_like(self.theta); self.g = named(self.grad, self.work.shapes)
+            self.m, self.v = torch.zeros_like(self.theta), torch.zeros_like(self.theta)
+            self.gz, self.mz, self.vz = (torch.zeros_like(self.z) for _ in range(3))
+        g = self.g
+        flat = index.reshape(-1)
+        label, own = self.label[flat].view(n, b), self.own[flat].view(n, b)
+        z = self.z[flat].view(n, b, d)
+        self.mean = torch.bmm(self.own.view(n, 1, width), self.z.view(n, width, d))[:, 0]
+        user, inner = self._user()
+        if deep:
+            w = p["mlp1.weight"]
+            from_user, from_item = w[:, :, :d], w[:, :, d:]
+            hidden = torch.bmm(z, from_item.transpose(1, 2))
+            hidden.add_((_mv(from_user, user) + p["mlp1.bias"])[:, None]).relu_()
+            last = p["mlp2.weight"][:, 0]
+            logit = _mv(hidden, last) + p["mlp2.bias"]
+            slope = (logit.sigmoid() - label) * real
+            d_first = (slope[:, :, None] * last[:, None]).mul_(hidden > 0)
+            d_sum = d_first.sum(1)
+            dz = torch.bmm(d_first, from_item)
+            d_user = _mv(from_user.transpose(1, 2), d_sum)
+            g["mlp2.weight"][:, 0] = _mv(hidden.transpose(1, 2), slope)
+            g["mlp2.bias"][:] = slope.sum(1, keepdim=True)
+            g["mlp1.weight"][:, :, d:] = torch.bmm(d_first.transpose(1, 2), z)
+            g["mlp1.weight"][:, :, :d] = d_sum[:, :, None] * user[:, None]
+            g["mlp1.bias"][:] = d_sum
+        else:
+            slope = _mv(z, user).sigmoid_().sub_(label).mul_(real)
+            dz = slope[:, :, None] * user[:, None]
+            d_user = _mv(z.transpose(1, 2), slope)
+        d_mean = None if self.work.neighbours is Neighbours.IGNORED else d_user
+        if self.work.neighbours is Neighbours.CONVOLVED:
+            d_out = d_user * (user > 0)
+            d_user = _mv(p["user.W2"].transpose(1, 2), d_out)
+            d_mean = _mv(p["user.W1"].transpose(1, 2), d_user)
+            g["user.W2"][:] = d_out[:, :, None] * inner[:, None]
+            g["user.b"][:] = d_out
+            g["user.W1"][:] = d_user[:, :, None] * self.mean[:, None]
+        g["user.E"][:] = d_user[:, :, None] * self.x[:, None]
+        self.gz.zero_()
+        self.gz[flat] = dz.view(n * b, d) * real.reshape(-1, 1)
+        if d_mean is not None:
+            self.gz.view(n, width, d).add_(self.own.view(n, width, 1) * d_mean[:, None])
+        part = real.sum(1) / self.size
+        if self.linear_term is not None:
+            self.grad += part[:, None] * self.linear_term
+        if self.linear_rows is not None:
+            self.gz.view(n, width, d).add_(part[:, None, None] * self.linear_rows.view(n, width, d))
+        # devices whose examples are exhausted take no step
+        active = real.sum(1) > 0
+        self.count = getattr(self, "count", torch.zeros(n)) + active
+        rate = self.local.learning_rate
+        c1 = 1 - 0.9 ** self.count.clamp(min=1); c2 = (1 - 0.999 ** self.count.clamp(min=1)).sqrt()
+        for th, gr, m, v, shape in ((self.theta, self.grad, self.m, self.v, (n, 1)), (self.z.view(n, width, d), self.gz.view(n, width, d), self.mz.view(n, width, d), self.vz.view(n, width, d), (n, 1, 1))):
+            a = active.view(shape).float()
+            m.add_(a * (gr - m) * 0.1)
+            v.add_(a * (gr * gr - v) * 0.001)
+            th.sub_(a * (rate / c1).view(shape) * m / (v.sqrt() / c2.view(shape) + 1e-8))
+
     def _step(self, index: torch.Tensor, real: torch.Tensor) -> None:
         """One minibatch of every device: ``index`` (n, B) rows of z, ``real`` masks padding."""
+        if self.local.optimizer == "adam":
+            return self._adam_step(index, real)
         p, rate, deep = self.p, self.local.learning_rate, self.work.deep
         n, b = index.shape
         flat, d = index.reshape(-1), self.work.dimension
@@ -167,6 +235,10 @@ class _Block:
 
     def _finish(self, n: int, width: int, d: int) -> None:
         z = self.z.view(n, width, d)
+        if self.local.optimizer == "adam":
+            self.work.rows[self.place[self.real]] = z.cpu().numpy()[self.real]
+            self.work.theta[self.block] = self.theta.cpu().numpy()
+            return
         z += self.label.view(n, width, 1) * self.shift[:, None]
         if self.linear_rows is not None:
             z -= (self.local.learning_rate * self.spent)[:, None, None] * self.linear_rows.view_as(

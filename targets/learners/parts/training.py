@@ -115,7 +115,10 @@ def _kernel(work: Work, compute: Compute) -> str:
 
 
 def _train_fused(work: Work, compute: Compute) -> None:
-    from fedrec_auditor.targets.learners.parts.fused import train_fused
+    if work.local.optimizer == "adam":
+        from fedrec_auditor.targets.learners.parts.adam import train_adam as train_fused
+    else:
+        from fedrec_auditor.targets.learners.parts.fused import train_fused
 
     local, examples = work.local, work.examples
 

@@ -68,6 +68,7 @@ def train_one(
     label = torch.tensor(examples.positive, dtype=torch.float64)
     x = torch.tensor(clients.features[user], dtype=torch.float64)
     linear = linear_terms(broadcast, streams, local, examples)
+    optimizer: list = []
     for epoch in range(local.epochs):
         order = draw_order(streams, examples.sizes, epoch)[0].astype(np.int64)
         for start in range(0, len(order), local.batch):
@@ -78,6 +79,16 @@ def train_one(
             for key, draws in linear.items():
                 loss = loss + (draws * p[key]).sum() * len(now) / len(order)
             loss.backward()
+            if local.optimizer == "adam":
+                if not optimizer:
+                    state = {k: torch.nn.Parameter(v.detach().clone()) for k, v in p.items()}
+                    optimizer.append((torch.optim.Adam(state.values(), lr=local.learning_rate), state))
+                adam, state = optimizer[0]
+                for k in state:
+                    state[k].grad = p[k].grad
+                adam.step()
+                p = {k: v.detach().clone() for k, v in state.items()}
+                continue
             p = {
                 key: (value if value.grad is None else value - local.learning_rate * value.grad)
                 .detach()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ class Composition(System):
     batch: int = 32
     negatives: int = 4
     learning_rate: float = 0.001
+    optimizer: Literal["sgd", "adam"] = "sgd"
     best: float = 5.0
 
     paper = PAPER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -56,6 +56,7 @@ def some(clients: Clients, users: list[int]) -> Clients:
     )
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize("kernel", ["torch", "numba"])
 @pytest.mark.parametrize("name", sorted(LOGITS))
 @settings(max_examples=12, deadline=None, derandomize=True, database=None)
@@ -75,6 +76,7 @@ def some(clients: Clients, users: list[int]) -> Clients:
 def test_every_way_agrees_with_autograd(
     name: str,
     kernel: str,
+    optimizer: Literal["sgd", "adam"],
     users: int,
     items: int,
     d: int,
@@ -91,6 +93,7 @@ def test_every_way_agrees_with_autograd(
         batch=batch,
         negatives=negatives,
         learning_rate=0.02,
+        optimizer=optimizer,
         linear_term={part: 1.5 for part in moved if part in model},
     )
     trained = learner.train(model, clients, local, Compute(kernel=kernel))
