@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
 from fedrec_auditor.targets.components import Component, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -181,18 +181,7 @@ def check_travel(learner: Learner) -> None:
     assert replace(cast(Any, learner)) == learner, "its copy is another"
 
 
-CHECKS = (
-    check_first_models,
-    check_generators,
-    check_parts,
-    check_streams,
-    check_company,
-    check_values,
-    check_linear_term,
-    check_scores,
-    check_small,
-    check_travel,
-)
+CHECKS = checks_of(__name__)
 
 
 def check_learner(learner: Learner) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from scipy import stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.accounting import all_accountants
 from fedrec_auditor.auditor.exact import exact_lower_bound, has_curve
-from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
 from fedrec_auditor.auditor.verification.verification import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve
 
@@ -260,17 +260,7 @@ def check_event(case: Case) -> None:
             )
 
 
-CHECKS = (
-    check_shapes,
-    check_determinism,
-    check_domain,
-    check_probabilities,
-    check_density,
-    check_frequencies,
-    check_critical,
-    check_curve,
-    check_event,
-)
+CHECKS = checks_of(__name__)
 
 
 def check_mechanism(case: Case) -> tuple[str, ...]:

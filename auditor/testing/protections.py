@@ -14,7 +14,7 @@ from scipy import stats
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.accounting import all_accountants
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
 from fedrec_auditor.targets.components import Component, Dense, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
@@ -202,17 +202,7 @@ def check_promises(protection: Protection) -> None:
             _close(promise.epsilon, worst, "promise for an entry")
 
 
-CHECKS = (
-    check_settings,
-    check_messages,
-    check_batch,
-    check_input_stays,
-    check_training,
-    check_spending,
-    check_sampled_law,
-    check_entries_without_law,
-    check_promises,
-)
+CHECKS = checks_of(__name__)
 
 
 def check_protection(protection: Protection) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from unittest import SkipTest
@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.accounting import all_accountants, exact_bounds, lea
 from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.games import local
-from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
 from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
@@ -525,9 +525,7 @@ def plant(interactions: Interactions, user: int) -> Interactions:
     )
 
 
-CHECKS: tuple[Callable[[TargetCase], None], ...] = tuple(
-    check for name, check in sorted(globals().items()) if name.startswith("check_")
-)
+CHECKS = checks_of(__name__)
 
 
 def check_target(target: Target) -> tuple[str, ...]:

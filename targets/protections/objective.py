@@ -15,8 +15,7 @@ from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.features import LEVELS
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
-from fedrec_auditor.targets.protections.base import Promise
-from fedrec_auditor.targets.protections.parts.kept import Kept
+from fedrec_auditor.targets.protections.base import Promise, Protection
 from fedrec_auditor.targets.settings import check_settings, positive
 from fedrec_auditor.targets.streams import Streams
 
@@ -33,7 +32,7 @@ _ATTRIBUTES = "; with perturbed features it speaks of attributes, not of interac
 
 
 @dataclass(frozen=True, kw_only=True)
-class Objective(Kept):
+class Objective(Protection):
     """A linear term with Laplace coefficients of scale 2 |a| d / epsilon added to the loss.
 
     |a| is the linear coefficient of the loss of one example at 0 (1/2 for the logistic loss, 2 for
