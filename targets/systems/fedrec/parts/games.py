@@ -15,7 +15,6 @@ from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise, Noisy
 from fedrec_auditor.targets.routes.direct import Direct
 from fedrec_auditor.targets.systems.base import Challenge, Population
-from fedrec_auditor.targets.systems.fedrec.parts.claims import touched
 from fedrec_auditor.targets.systems.fedrec.parts.composition import Composition
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
@@ -140,7 +139,7 @@ def _row(small: Composition) -> tuple[Challenge, ...]:
     held[:, 1] = 1.0
     held[0, 0] = 1.0
     profiles = Interactions.of(held, name="game")
-    law = touched(small, Population(n_users=2, n_items=n_items))
+    law = small.touched(Population(n_users=2, n_items=n_items))
     if not isinstance(law, BitFlip):
         return ()
     shapes = small.learner.shapes(
