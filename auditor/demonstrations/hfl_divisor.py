@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
-from fedrec_auditor.auditor.demonstrations.parts.asked import game_against
 from fedrec_auditor.auditor.demonstrations.parts.side_by_side import ONE_PARTY
-from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
@@ -74,16 +72,13 @@ class HflDivisor(PairedGames):
             noise_multiplier=self.noise_multiplier,
             as_published=violates,
         )
-        worlds = Worlds(
+        return DistinguishingGame.against(
+            system,
+            Population(n_users=1, n_items=self.items),
             names=("a user rated items 0 and 1", "the user rated item 0 only"),
             scope=scope_of("rating"),
             draw=_NoiseAlone(system, self.items),
             statistic="log of the mean square change of the rows that nobody rated",
-        )
-        return game_against(
-            system,
-            Population(n_users=1, n_items=self.items),
-            worlds,
             samples=self.samples,
             delta=system.delta,
             place="as in Proposition 2",
