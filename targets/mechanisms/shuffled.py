@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import expit
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.parts.additive import check_count, check_positive
 from fedrec_auditor.targets.mechanisms.parts.entries import UnitEntry
 
 if TYPE_CHECKING:
@@ -40,14 +40,8 @@ class Shuffled(UnitEntry):
     n_users: int
 
     def __post_init__(self) -> None:
-        if not 0 < check_epsilon(self.epsilon) < math.inf:
-            raise InputError(
-                f"Expected epsilon in (0, inf), got epsilon={self.epsilon!r}. Give one report's."
-            )
-        if self.n_users < 1:
-            raise InputError(
-                f"Expected n_users >= 1, got n_users={self.n_users!r}. Count the senders."
-            )
+        check_positive(epsilon=check_epsilon(self.epsilon))
+        check_count(n_users=self.n_users)
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None

@@ -34,18 +34,18 @@ class Additive(ABC):
         """Inputs for which the law is defined."""
 
     @property
-    @abstractmethod
     def output_shape(self) -> tuple[int, ...]:
-        """Shape of one output."""
+        """Shape of one output: by default that of an input."""
+        return self.domain.shape
 
     @property
     @abstractmethod
     def noise_scale(self) -> float | NDArray[np.float64]:
         """Scale of the noise, broadcast to ``output_shape``."""
 
-    @abstractmethod
     def center(self, value: NDArray[Any]) -> NDArray[Any]:
-        """What the noise is added to: (*batch, *domain shape) to (*batch, *output_shape)."""
+        """What the noise is added to, by default the input: (*batch, *output_shape)."""
+        return value
 
     @abstractmethod
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
@@ -84,6 +84,19 @@ class Laplacian(Additive):
         return np.asarray(-np.abs(z) - math.log(2.0))
 
 
+class RealVector:
+    """An input is any real vector, (``dimension``,), which the mechanism clips by itself."""
+
+    __slots__ = ()
+
+    dimension: int
+
+    @property
+    def domain(self) -> Domain:
+        """Every real vector (dimension,)."""
+        return Domain(low=-math.inf, high=math.inf, shape=(self.dimension,))
+
+
 class NormalCurve(ABC):
     """Worst pair as hard to tell apart as N(0, 1) and N(mu, 1): no epsilon holds at delta 0."""
 
@@ -117,6 +130,13 @@ class Normal(NormalCurve, Additive):
     """
 
     __slots__ = ()
+
+    sigma: float
+
+    @property
+    def noise_scale(self) -> float | NDArray[np.float64]:
+        """By default the standard deviation ``sigma``."""
+        return self.sigma
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
         return rng.standard_normal(shape)
