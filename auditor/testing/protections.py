@@ -102,11 +102,7 @@ def check_batch(protection: Protection) -> None:
     everyone = _clients()
     for i in range(CLIENTS):
         some = np.array([i])
-        one = Clients(
-            interactions=everyone.interactions.take(some),
-            features=everyone.features[some],
-            streams=everyone.streams.take(some),
-        )
+        one = everyone.take(some)
         mine = {name: component.take(some) for name, component in upload.items()}
         alone = _wire(protection.protect(mine, broadcast, one), np.array([0]))
         for name, values in alone.items():
