@@ -32,7 +32,6 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
-from fedrec_auditor.auditor.testing.targets import brief
 from fedrec_auditor.targets.components import Component, Dense, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -77,7 +76,7 @@ def narrow(name: str, rounds: int = 2) -> Target:
         target = replace(target, learner=replace(target.learner, dimension=8))
     if "embedding" in settings:
         target = replace(target, embedding=8, width=16)
-    return brief(target, rounds)
+    return target.shortened(rounds)
 
 
 @cache

@@ -44,11 +44,6 @@ def data() -> Interactions:
     return Synthetic(n_users=USERS, n_items=ITEMS, profile=6.0, tastes=3).load()
 
 
-def brief(target: Target, rounds: int = 2) -> Target:
-    """The same target with a training of at most so many rounds."""
-    return target.shortened(rounds)
-
-
 def train(target: Target, interactions: Interactions, seed: int = 0) -> Run:
     """A run on the interactions, with a generator of this seed."""
     return target.run(interactions, np.random.default_rng(seed))
@@ -67,7 +62,7 @@ class TargetCase:
     @cached_property
     def short(self) -> Target:
         """The target with at most two rounds."""
-        return brief(self.target)
+        return self.target.shortened(2)
 
     @cached_property
     def interactions(self) -> Interactions:
@@ -256,14 +251,10 @@ def check_exact_bounds_are_of_what_is_sent(case: TargetCase) -> None:
     profiles, broadcast = case.received(0)
     values = profiles.ratings.copy()
     values.data[:] = np.where(values.data > 2, 1.0, 5.0)
-    attributes = {
-        key: Attribute(codes=(one.codes + 1) % len(one.categories), categories=one.categories)
-        for key, one in profiles.attributes.items()
-    }
     before = dict(messages(target.upload(profiles, broadcast, np.random.default_rng(3))))
     unsent = []
     for changed, unit in (
-        (replace(profiles, attributes=attributes), Unit.ATTRIBUTE),
+        (replace(profiles, attributes=_shifted(profiles)), Unit.ATTRIBUTE),
         (replace(profiles, ratings=values), Unit.RATING),
     ):
         after = dict(messages(target.upload(changed, broadcast, np.random.default_rng(3))))
@@ -305,11 +296,7 @@ def check_events_compose_in_every_scope(case: TargetCase) -> None:
         assert readers, f"no accountant reads {event} in [{scope}]"
         for accountant in readers:
             prices = []
-            for priced in (
-                event,
-                SelfComposedDpEvent(event, 2),
-                ComposedDpEvent([event, event]),
-            ):
+            for priced in (event, SelfComposedDpEvent(event, 2), ComposedDpEvent([event, event])):
                 assert accountant.supports(priced), f"{accountant} does not read {priced}"
                 prices.append(accountant.bound(priced, delta=1e-6, scope=scope).epsilon)
             once, twice, both = prices
@@ -506,23 +493,20 @@ def plant(interactions: Interactions, user: int) -> Interactions:
     """The same data with every field of one user changed."""
     ratings = interactions.ratings.toarray()
     ratings[user] = np.where(ratings[user] > 0, 0.0, 4.5)
-    attributes = {
-        key: Attribute(
-            codes=np.where(
-                np.arange(interactions.n_users) == user,
-                (attribute.codes + 1) % len(attribute.categories),
-                attribute.codes,
-            ),
-            categories=attribute.categories,
-        )
-        for key, attribute in interactions.attributes.items()
-    }
     return Interactions.of(
         ratings,
-        attributes=attributes,
+        attributes=_shifted(interactions, np.arange(interactions.n_users) == user),
         genres=interactions.genres,
         genre_names=interactions.genre_names,
     )
+
+
+def _shifted(interactions: Interactions, users: np.ndarray | bool = True) -> dict[str, Attribute]:
+    """Attributes with those of the flagged ``users`` changed, to the next category."""
+    return {
+        key: replace(one, codes=(one.codes + users) % len(one.categories))
+        for key, one in interactions.attributes.items()
+    }
 
 
 CHECKS = checks_of(__name__)
