@@ -22,8 +22,8 @@ _PARTIES = 1 << 10  # of one user each, trained at once
 class _NoiseAlone:
     """The log of the mean square by which a party's message moves the rows that nobody rated.
 
-    Parties of one user each, with a stream of coins each (``upload``); V is a first one, public.
-    Memory is some 2^10 tables of ``items`` numbers, a few times.
+    Parties of one user each, with a stream of random bits each (``upload``); V is a first one,
+    public. Memory is some 2^10 tables of ``items`` numbers, a few times.
     """
 
     system: HflSgdmf

@@ -245,7 +245,7 @@ def check_no_scope_is_charged_less_than_any_within_it_is_known_to_lose(case: Tar
 def check_exact_bounds_are_of_what_is_sent(case: TargetCase) -> None:
     """Nothing is known to be lost of an attribute, or of a rating's value, that changes no message.
 
-    Changed for all users, with all coins as they were, in the first round.
+    Changed for all users, with all randomness as it was, in the first round.
     """
     target = case.target
     profiles, broadcast = case.received(0)
@@ -315,11 +315,11 @@ def _events(target: Target) -> dict[Scope, DpEvent]:
 
 
 def check_sampled_uploads_agree_with_the_stated_law(case: TargetCase) -> None:
-    """The client's code, sampled, agrees with the law that the target states for it.
+    """The client's code, sampled, agrees with the distribution that the target states for it.
 
-    At confidence 1 - 1e-9 the bound must not exceed the stated law's; and with 50,000 uploads a
-    world it must reach at least 0.8 of it (or 6.0 where it is larger): else the code does not do
-    what it says.
+    At confidence 1 - 1e-9 the bound must not exceed the stated distribution's; and with 50,000
+    uploads a world it must reach at least 0.8 of it (or 6.0 where it is larger): else the code does
+    not do what it says.
     """
     challenges = case.target.challenges()
     if not challenges:

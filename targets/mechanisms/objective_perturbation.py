@@ -39,8 +39,9 @@ class ObjectivePerturbation(PureEpsilon, RealVector, Laplacian):
     it is computed from the noisy coefficients alone. A client that goes on with gradients of its
     data, or perturbs the linear term alone while the quadratic one keeps its x, is not covered.
     Source: Zhang et al. (fedrec-apm), section 5.2, name objective perturbation for F-GERAI and
-    F-DPMF and fix no law; this is the functional mechanism (Zhang, Zhang, Xiao, Yang and Winslett
-    2012, Algorithm 1), which is assumed. ``logistic`` and ``squared`` are the losses of the two.
+    F-DPMF and fix no distribution; this is the functional mechanism (Zhang, Zhang, Xiao, Yang and
+    Winslett 2012, Algorithm 1), which is assumed. ``logistic`` and ``squared`` are the losses of
+    the two.
 
     Inputs are records, (*batch, dimension), clipped elementwise to [-1, 1]; an output has the d
     linear coefficients, then the quadratic ones of i <= j, row by row.

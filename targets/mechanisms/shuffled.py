@@ -33,7 +33,7 @@ class Shuffled(UnitEntry):
     [-1, 1]. The value is one user's entry and the output, in 0 ... n, the number of +B reports: all
     that a shuffle leaves of binary reports, and all that matters of one-coordinate reports of
     users at the corners (the coordinates are drawn alike by everybody). The others are fixed: a
-    lower bound on epsilon for this law is one for the shuffle, but an upper bound is not.
+    lower bound on epsilon for this distribution is one for the shuffle, but an upper bound is not.
     """
 
     epsilon: float
@@ -89,9 +89,9 @@ class Shuffled(UnitEntry):
         others = stats.binom(self.n_users - 1, expit(-self.epsilon))
         if self.n_users <= _MANY:
             return np.asarray(others.logpmf(count))
-        chance = others.pmf(count)
-        rare = chance < 1e-300
-        found = np.log(np.where(rare, 1.0, chance))
+        probability = others.pmf(count)
+        rare = probability < 1e-300
+        found = np.log(np.where(rare, 1.0, probability))
         found[rare] = others.logpmf(count[rare])
         return np.asarray(found)
 

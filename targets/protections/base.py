@@ -24,7 +24,8 @@ class Promise:
 
     ``epsilon`` is infinite where no number is promised. ``notable`` is a delta above 0 at which
     there is more to say, 0 where there is none. ``beyond`` names what of the audited protection is
-    not the authors', such as a law they do not print: whatever is found of it refutes no claim.
+    not the authors', such as a distribution they do not print: whatever is found of it refutes no
+    claim.
     """
 
     epsilon: float

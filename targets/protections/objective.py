@@ -38,8 +38,8 @@ class Objective(Protection):
     |a| is the linear coefficient of the loss of one example at 0 (1/2 for the logistic loss, 2 for
     the squared one), d the dimension of embeddings, taken as in [-1, 1]: two examples are at most
     2 |a| d apart in the L1 norm of their linear coefficients. ``loss`` "logistic" (F-GERAI) adds it
-    to every component, "squared" (F-DPMF) to the item rows. The paper prints no epsilon and no law;
-    the default of 10 is this project's.
+    to every component, "squared" (F-DPMF) to the item rows. The paper prints no epsilon and no
+    distribution; the default of 10 is this project's.
 
     Nothing of this covers what is sent. The client follows gradients of its data, not a noisy
     objective's coefficients alone (see the mechanism), and rows of the item table that

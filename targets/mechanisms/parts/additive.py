@@ -22,8 +22,8 @@ LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
 class Additive(ABC):
     """``center(value)`` plus independent noise of scale ``noise_scale`` in every entry.
 
-    The law is the ideal one over the reals; outputs are doubles, whose low-order bits can say more
-    than the law does (Mironov 2012), which no bound here covers.
+    The distribution is the ideal one over the reals; outputs are doubles, whose low-order bits can
+    say more than the distribution does (Mironov 2012), which no bound here covers.
     """
 
     __slots__ = ()
@@ -31,7 +31,7 @@ class Additive(ABC):
     @property
     @abstractmethod
     def domain(self) -> Domain:
-        """Inputs for which the law is defined."""
+        """Inputs for which the distribution is defined."""
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -105,7 +105,7 @@ class NormalCurve(ABC):
     @property
     @abstractmethod
     def mu(self) -> float:
-        """Largest distance between the laws of two inputs, in standard deviations."""
+        """Largest distance between the distributions of two inputs, in standard deviations."""
 
     def worst_case(self) -> WorstCase | None:
         """None: the log-ratio has no bound."""

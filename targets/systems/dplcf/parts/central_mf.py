@@ -59,7 +59,7 @@ class CentralMf(CollectedBits):
 
     @property
     def randomizer(self) -> BitFlip | None:
-        """The law of one uploaded bit; None without a flip."""
+        """The distribution of one uploaded bit; None without a flip."""
         return flipper(self.flip, self.epsilon)
 
     @property

@@ -80,7 +80,7 @@ class ImplicitMf(System):
     @property
     @abstractmethod
     def channel(self) -> Channel | None:
-        """The public law of one randomized entry."""
+        """The public distribution of one randomized entry."""
 
     @abstractmethod
     def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
@@ -104,7 +104,7 @@ class ImplicitMf(System):
         return None
 
     def public(self, interactions: Interactions) -> Public:
-        """What everybody knows, the law of a randomized entry included."""
+        """What everybody knows, the distribution of a randomized entry included."""
         return replace(super().public(interactions), channel=self.channel)
 
     def score(
