@@ -1,7 +1,7 @@
 """Local training of one device after the other, all of its epochs in cache, compiled by numba.
 
 The same steps as the batched training, written as loops: forward, backward and descent of a
-minibatch are fused, the three matrix products are BLAS's (in one thread: see ``_training``), and
+minibatch are fused, the three matrix products are BLAS's (in one thread: see ``training``), and
 nothing is allocated inside. What a step adds to all of a device's own rows is one vector ``shift``,
 the linear term of touched rows a coefficient ``spent`` of its draws, and what all steps take from E
 one vector times the features. The hidden layer and the item half of the first weights are kept

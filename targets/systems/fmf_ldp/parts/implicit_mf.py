@@ -78,9 +78,9 @@ class ImplicitMf(System):
         check_settings(self, **usual(self))
 
     @property
-    @abstractmethod
     def channel(self) -> Channel | None:
-        """The public distribution of one randomized entry."""
+        """The public distribution of one randomized entry; None without any."""
+        return None
 
     @abstractmethod
     def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
