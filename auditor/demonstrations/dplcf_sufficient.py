@@ -26,7 +26,7 @@ class DplcfSufficient(PairedGames):
     entries = ("6",)
 
     def game(self, violates: bool) -> DistinguishingGame:
-        """A p that the condition allows but is too large; the control has the largest that is not."""
+        """A p that the condition allows but that is too large; the control has the largest."""
         if violates:
             return one_bit(DplcfAp(epsilon=self.epsilon, keep=self.keep), self.samples)
         return one_bit(DplcfSp(epsilon=self.epsilon), 10 * self.samples)

@@ -76,7 +76,8 @@ def narrow(name: str, rounds: int = 2) -> Target:
         target = replace(target, learner=replace(target.learner, dimension=8))
     if "embedding" in settings:
         target = replace(target, embedding=8, width=16)
-    return target.shortened(rounds)
+    short: Target = target.shortened(rounds)
+    return short
 
 
 @cache
