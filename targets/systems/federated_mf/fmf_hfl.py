@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedrec_auditor.targets.systems.base import Reported
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import Descent
 from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_mf import HorizontalMf
-from fedrec_auditor.targets.systems.federated_mf.parts.party_steps import PartySteps
 from fedrec_auditor.targets.systems.parts.system import Unperturbed
 
 
@@ -38,8 +38,6 @@ class FmfHfl(Unperturbed, HorizontalMf):
         "embeddings are shared."
     )
 
-    def local(self, weight: float) -> PartySteps:
+    def descent(self, n_users: int) -> Descent:
         """Plain steps on sampled rows, in both embeddings."""
-        return PartySteps(
-            learning_rate=self.learning_rate, steps=self.steps, rate=self.rate, weight=weight
-        )
+        return Descent(learning_rate=self.learning_rate, steps=self.steps, rate=self.rate)

@@ -30,7 +30,6 @@ from fedrec_auditor.targets.settings import (
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population, Question
 from fedrec_auditor.targets.systems.federated_mf.parts.dropouts import Dropouts
-from fedrec_auditor.targets.systems.federated_mf.parts.local_laws import rating_distance
 from fedrec_auditor.targets.systems.federated_mf.parts.local_mf import LocalMf
 from fedrec_auditor.targets.systems.federated_mf.parts.noise_rounds import (
     Masked,
@@ -40,11 +39,12 @@ from fedrec_auditor.targets.systems.federated_mf.parts.noise_rounds import (
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     PAPER,
+    item_gradients,
     noisy_steps,
     project,
     rate_at,
 )
-from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
+from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users, rating_distance
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 if TYPE_CHECKING:
@@ -247,12 +247,11 @@ class LflSgdmf(LocalMf):
         rated = np.flatnonzero(counts)
         draw = streams.take(rated).fold_in(_RATING).uniform(1)[:, 0]
         place = ratings.indptr[rated] + (draw * counts[rated]).astype(np.int64)
-        j, u = ratings.indices[place], users[rated]
-        error = np.einsum("ij,ij->i", u, items[j]) - ratings.data[place]
+        j = ratings.indices[place]
         gradient = Rows(
             indptr=np.concatenate([[0], np.cumsum(counts > 0)]),
             ids=j,
-            values=(2.0 * error[:, None] * u).astype(np.float32),
+            values=item_gradients(users[rated], items[j], ratings.data[place]),
             count=len(items),
         )
         nothing = Rows(

@@ -3,19 +3,50 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_settings, positive, scale, share, whole
+from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Evaluation, Split
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import Descent
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
+    PAPER,
+    batch_size,
+    explicit,
+    start,
+    trim,
+)
 from fedrec_auditor.targets.systems.parts.system import System
 from fedrec_auditor.targets.transcript import Public
 
 SINGLE = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
 """Units of one rating."""
+
+
+@dataclass(slots=True)
+class Party:
+    """What a party keeps: its users or items, their ratings, their embeddings, its randomness.
+
+    ``members`` are its users (horizontal) or its items (vertical), places in the whole table, and
+    ``own`` their embeddings. ``full`` are all ratings of theirs, ``ratings`` the trimmed ones,
+    users by items. ``weight`` is its share of all users or items; ``step_scale`` is one over the
+    number of trimmed ratings of an average user, 1/(m tau).
+    """
+
+    members: Ints
+    full: sparse.csr_array
+    ratings: sparse.csr_array
+    own: Floats
+    rng: np.random.Generator
+    weight: float
+    step_scale: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +78,26 @@ class PartyMf(System):
         """All joint steps of a training, T T'."""
         return self.rounds * self.local_steps
 
+    @property
+    def trimmed(self) -> int | None:
+        """theta, the most ratings of a user that a party looks at; None for all."""
+        return None
+
     @abstractmethod
     def count(self, interactions: Interactions) -> int:
         """How many parties these data make."""
+
+    @abstractmethod
+    def deal(self, interactions: Interactions, rng: np.random.Generator) -> Sequence[Ints]:
+        """Users, or items, of every party, ascending."""
+
+    @abstractmethod
+    def held(self, ratings: sparse.csr_array, members: Ints) -> sparse.csr_array:
+        """The ratings of a party that has these ``members``, users by items."""
+
+    @abstractmethod
+    def descent(self, n_users: int) -> Descent:
+        """How a party of so many users steps."""
 
     @abstractmethod
     def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
@@ -59,11 +107,37 @@ class PartyMf(System):
         """What everybody knows: messages come from parties."""
         return replace(super().public(interactions), parties=self.count(interactions))
 
+    def parted(
+        self, interactions: Interactions, shared: Floats | None, rng: np.random.Generator
+    ) -> list[Party]:
+        """The parties, each with randomness from a seed of its own.
 
-def guessed_scale(density: float, n_items: int, most: int | None) -> float:
-    """One over the ratings of a row, by a public guess of the density, ``most`` after trimming."""
-    guess = max(1.0, density * n_items)
-    return 1.0 / (guess if most is None else min(guess, most))
+        ``shared`` are the first shared embeddings, to which own ones may be fitted.
+        """
+        table, dealt = explicit(interactions, self.bound), self.deal(interactions, rng)
+        total, made = sum(len(members) for members in dealt), []
+        for members in dealt:
+            own = np.random.Generator(np.random.SFC64(int(rng.integers(1 << 63))))
+            full = ratings = self.held(table, members)
+            n, m = full.shape
+            if self.trimmed is not None:
+                ratings = trim(full, self.trimmed, Streams.spawn(own, n))
+            rows = start(own.random((len(members), self.factors)), self.bound)
+            step_scale = float(self.step_scale(n, m, ratings.nnz))
+            made.append(Party(members, full, ratings, rows, own, len(members) / total, step_scale))
+        return made
+
+
+def party_sizes(n_users: int, parties: int) -> tuple[int, ...]:
+    """The least and the largest number of users of a party."""
+    count = min(parties, n_users)
+    return n_users // count, -(-n_users // count)
+
+
+def drawn_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
+    """The least and the largest share of their rows that steps of parties draw: n' is whole."""
+    shares = [batch_size(size, rate) / size for size in sizes]
+    return min(shares), max(shares)
 
 
 def scope_of(
