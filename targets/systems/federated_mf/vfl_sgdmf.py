@@ -69,7 +69,7 @@ class VflSgdmf(NoisyItems, VerticalMf):
         return one * self.trim if self.unit == "user" else one
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Every U that a party sends, of one rating among others of its user: ``rating_lower_bound``.
+        """Every U that a party sends, of one rating among others of its user.
 
         From below, and where every step is sent (T' = 1) and item embeddings hardly move from where
         they begin. None else, where repaired, for other changes, and from other vantages.
@@ -131,16 +131,15 @@ class VflSgdmf(NoisyItems, VerticalMf):
         told = (2.0 * low * root * error - slack) / sigma / 2.0
         if not (farthest < root and min(error, own, told) > 0.0):
             return None
-        bound_below = RevealedGaussian(
+        sums = RevealedGaussian(
             noise_multiplier=sigma / own,
             sampling_probability=batch_size(n_users, self.rate) / n_users,
             count=steps,
         )
         unseen = min(1.0, 2.0 * steps * float(ndtr(-told)) + 3.0 * _SURE)
         seen = steps * p * float(ndtr(-_MARGIN)) + blurred
-        return AtLeast(
-            mechanism=bound_below, share=0.5, given_away=min(1.0, seen + unseen), mistaken=unseen
-        )
+        given_away = min(1.0, seen + unseen)
+        return AtLeast(mechanism=sums, share=0.5, given_away=given_away, mistaken=unseen)
 
     def questions(self, population: Population) -> tuple[Question, ...]:
         """Theorem 3 for a rating, or Theorem 4 and its replacement for a user."""

@@ -1,4 +1,4 @@
-"""What parties that hold users give away at least: outputs on two neighbouring data sets, from below.
+"""What parties that hold users give away at least, on two neighbouring data sets.
 
 A rating or a user comes or goes, and everything else is at its worst for the promise, which is for
 all of it: the paper's accountant takes the maximum over all data and all that was seen before
@@ -96,14 +96,12 @@ def rating_lower_bound(system: NoisyHorizontal, n_users: int, n_items: int) -> A
     if place is None or min(along) <= 0.0:
         return None
     start, moved, lost = place
-    shifts = []
+    shifts, even = [], evenness(system.rounds, system.local_steps)
     for (first, second), way in zip((there, gone), along, strict=True):
         rest = math.sqrt(max(0.0, system.bound - first**2 - second**2))
         others = rest * math.sqrt(max(0, system.factors - 2))
         error = system.bound - (first + second) * (start + moved) - others * moved
-        shifts.append(
-            2.0 * math.sqrt(count) * way * error * evenness(system.rounds, system.local_steps)
-        )
+        shifts.append(2.0 * math.sqrt(count) * way * error * even)
     if min(shifts) <= 0.0:
         return None
     return _at_least(system, n_users, shifts[0], shifts[1] / shifts[0], lost)
@@ -150,9 +148,8 @@ def _placed(
 
     The user has ``own`` ratings, the party's others ``held`` each.
     """
-    step_scale = max(
-        size / ((size - 1) * held + own) for size in party_sizes(n_users, system.parties)
-    )
+    sizes = party_sizes(n_users, system.parties)
+    step_scale = max(size / ((size - 1) * held + own) for size in sizes)
     step = system.learning_rate * step_scale
     noise = step * system.sigma * math.sqrt(system.local_steps)
     # In standard deviations: where projections do not show, more must not happen.
@@ -177,6 +174,5 @@ def _at_least(
         local_steps=system.local_steps,
         opposite=opposite,
     )
-    return AtLeast(
-        mechanism=sums, given_away=lost, mistaken=0.0 if system.local_steps == 1 else lost
-    )
+    mistaken = 0.0 if system.local_steps == 1 else lost
+    return AtLeast(mechanism=sums, given_away=lost, mistaken=mistaken)

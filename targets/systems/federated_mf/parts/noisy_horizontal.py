@@ -27,8 +27,8 @@ class NoisyHorizontal(NoisyParties, HorizontalMf):
 
     As published, the user embeddings that enter the gradients follow, without noise, from all
     ratings of the user: one rating moves the user's embedding, and with it the gradients of all of
-    that user's items (``reach``). Repaired per rating, user embeddings stay at their random start until the
-    last stage.
+    that user's items (``reach``). Repaired per rating, user embeddings stay at their random start
+    until the last stage.
     """
 
     noise_multiplier: float = 1.7

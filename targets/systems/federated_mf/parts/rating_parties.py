@@ -135,9 +135,8 @@ class RatingParties(PartyMf):
         moved, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)
         for block in blocks(n, m * p):
             own, part = streams.take(block), sparse.csr_array(ratings[block])
-            begin = start(
-                own.fold_in(_START).uniform((m + 1) * p).reshape(-1, m + 1, p), self.bound
-            )
+            drawn = own.fold_in(_START).uniform((m + 1) * p).reshape(-1, m + 1, p)
+            begin = start(drawn, self.bound)
             counts = np.diff(part.indptr)
             scale = np.broadcast_to(self.step_scale(1, m, counts), len(counts))
             moved[block], after = self.descent(1).train_alone(
