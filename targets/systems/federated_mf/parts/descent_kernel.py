@@ -89,11 +89,14 @@ def _move(
 
     Infinite bounds are none.
     """
+    clipped = ball < np.inf or floor > -np.inf
     for j in range(len(table)):
         square = np.float32(0.0)
         for f in range(table.shape[1]):
-            x = max(table[j, f] - size * slope[j, f], floor)
-            square += x * x
+            x = table[j, f] - size * slope[j, f]
+            if clipped:
+                x = max(x, floor)
+                square += x * x
             table[j, f] = x
         if square > ball:
             scale = np.float32(np.sqrt(ball / square))
