@@ -110,17 +110,17 @@ class Drawn:
 
     def entries(
         self, ratings: sparse.csr_array, dtype: Any = np.float32
-    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Columns and values of the ratings drawn."""
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+        """Rows, columns and values of the ratings drawn."""
         columns, values = ratings.indices[self.places], ratings.data[self.places]
-        return columns.astype(np.int64), values.astype(dtype)
+        return self.rows.astype(np.int64), columns.astype(np.int64), values.astype(dtype)
 
 
 def gradients(
     users: Floats,
     items: Floats,
     ratings: sparse.csr_array,
-    clipping: Clipping | None = None,
+    clipping: Clipping = Clipping(),
     drawn: Drawn | None = None,
 ) -> tuple[Floats, Floats]:
     """Sums of 2 e v over each row, (n, p), and of 2 e u over each item, (m, p), of what is drawn.
@@ -133,17 +133,8 @@ def gradients(
         rows = np.arange(ratings.shape[0])
         drawn = Drawn.of_rows(ratings, np.zeros_like(rows), rows, 1)
     of_users, of_items = np.zeros_like(users), np.zeros_like(items)
-    accumulate(
-        users,
-        items,
-        drawn.rows,
-        *drawn.entries(ratings, users.dtype),
-        0,
-        len(drawn.places),
-        of_users,
-        of_items,
-        *astuple(clipping or Clipping())[:3],
-    )
+    entries = drawn.entries(ratings, users.dtype)
+    accumulate(users, items, entries, of_users, of_items, astuple(clipping))
     return of_users, of_items
 
 
@@ -194,15 +185,9 @@ class Descent:
             steps = min(together, first + count - begin)
             drawn = self.draw(ratings, rng, steps)
             sizes = np.array([[user_scale], [item_scale]]) * self.rates(begin, steps)
-            advance(
-                users,
-                items,
-                drawn.starts,
-                drawn.rows,
-                *drawn.entries(ratings),
-                rng.integers(1 << 64, size=(2, steps), dtype=np.uint64),
-                *self._steps(sizes),
-            )
+            seeds = rng.integers(1 << 64, size=(2, steps), dtype=np.uint64)
+            entries = (drawn.starts, *drawn.entries(ratings))
+            advance(users, items, entries, (seeds, *self._steps(sizes)), astuple(self.clipping))
         return self._finite(users), self._finite(items)
 
     def train_alone(
@@ -228,15 +213,10 @@ class Descent:
         drawn = self.draw_alone(ratings, streams, count)
         users, items = (np.array(table, np.float32) for table in (users, items))
         scales = np.stack([user_scale, item_scale], axis=1)
-        advance_all(
-            users,
-            items,
-            np.asarray(owned, np.int64),
-            drawn.starts,
-            *drawn.entries(ratings),
-            streams.fold_in(1).random_bits(2 * count).reshape(-1, 2, count),
-            *self._steps(scales[:, :, None] * self.rates(0, count)),
-        )
+        seeds = streams.fold_in(1).random_bits(2 * count).reshape(-1, 2, count)
+        steps = (seeds, *self._steps(scales[:, :, None] * self.rates(0, count)))
+        entries = (drawn.starts, *drawn.entries(ratings))
+        advance_all(users, items, owned.astype(np.int64), entries, steps, astuple(self.clipping))
         return self._finite(users), self._finite(items)
 
     def draw(self, ratings: sparse.csr_array, rng: np.random.Generator, count: int) -> Drawn:
@@ -284,15 +264,13 @@ class Descent:
         steps = range(first, first + count)
         return np.array([rate_at(step, self.steps, self.learning_rate) for step in steps])
 
-    def _steps(self, sizes: NDArray[np.float64]) -> tuple[Any, ...]:
-        """Lengths of steps and noise on sums, (..., 2, count), and the clipping."""
+    def _steps(self, sizes: NDArray[np.float64]) -> _Tables:
+        """Sizes of steps and noise on sums, (..., 2, count)."""
         sigmas = np.zeros_like(sizes) + np.array([[self.user_sigma], [self.item_sigma]])
         if self.langevin:
             least = np.divide(self.rate, sizes, out=np.zeros_like(sizes), where=sizes > 0)
             sigmas = np.maximum(sigmas, np.sqrt(least))
-        *scaled, ball, floor = astuple(self.clipping)
-        made = (sizes.astype(np.float32), sigmas.astype(np.float32))
-        return (*made, *scaled, np.float32(ball), np.float32(floor))
+        return sizes.astype(np.float32), sigmas.astype(np.float32)
 
     def _finite(self, table: NDArray[np.float32]) -> NDArray[np.float32]:
         if not np.isfinite(table).all():

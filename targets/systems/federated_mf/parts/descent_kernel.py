@@ -13,26 +13,30 @@ from fedrec_auditor.targets.systems.federated_mf.parts.table_noise import fill
 _compiled = compiled(fastmath=FUSED, error_model="numpy")
 
 
+_Drawn = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
+"""Where each step's ratings start, and of every rating its row, its column and its value."""
+_Steps = tuple[NDArray[np.uint64], NDArray[np.float32], NDArray[np.float32]]
+"""Seeds, sizes and standard deviations of noise, (2, count): of steps on users, and on items."""
+_Clipping = tuple[float, float, float, float, float]
+"""The fields of ``Clipping``."""
+
+
 @_compiled
 def accumulate(
     users: NDArray[Any],
     items: NDArray[Any],
-    rows: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    values: NDArray[Any],
-    start: int,
-    stop: int,
+    entries: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]],
     of_users: NDArray[Any],
     of_items: NDArray[Any],
-    error: float,
-    rating: float,
-    user: float,
+    clipping: _Clipping,
 ) -> None:
-    """Add the clipped gradients of the ratings ``start`` to ``stop``, whose rows ascend."""
-    p = users.shape[1]
-    slopes = np.empty(stop - start, users.dtype)  # 2 (u.v - x) of every rating, after clipping
+    """Add the clipped gradients of ratings: their rows, which ascend, columns and values."""
+    rows, columns, values = entries
+    error, rating, user = clipping[0], clipping[1], clipping[2]
+    p, stop = users.shape[1], len(rows)
+    slopes = np.empty(stop, users.dtype)  # 2 (u.v - x) of every rating, after clipping
     own = np.empty(p, users.dtype)
-    begin = start
+    begin = 0
     while begin < stop:
         i, end, energy = rows[begin], begin, 0.0
         own[:] = 0
@@ -46,9 +50,9 @@ def accumulate(
                 for f in range(p):
                     square += users[i, f] * users[i, f] + items[j, f] * items[j, f]
                 slope *= rating / max(rating, abs(slope) * np.sqrt(square))
-            slopes[end - start] = slope
+            slopes[end] = slope
             for f in range(p):
-                own[f] += slopes[end - start] * items[j, f]
+                own[f] += slopes[end] * items[j, f]
             energy += slope * slope
             end += 1
         if user < np.inf:
@@ -57,12 +61,12 @@ def accumulate(
                 square += own[f] * own[f] + energy * users[i, f] * users[i, f]
             scale = user / max(user, np.sqrt(square))
             own *= scale
-            slopes[begin - start : end - start] *= scale
+            slopes[begin:end] *= scale
         for f in range(p):
             of_users[i, f] += own[f]
         for k in range(begin, end):
             for f in range(p):
-                of_items[columns[k], f] += slopes[k - start] * users[i, f]
+                of_items[columns[k], f] += slopes[k] * users[i, f]
         begin = end
 
 
@@ -108,24 +112,16 @@ def _move(
 def advance(
     users: NDArray[np.float32],
     items: NDArray[np.float32],
-    starts: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    values: NDArray[np.float32],
-    seeds: NDArray[np.uint64],
-    sizes: NDArray[np.float32],
-    sigmas: NDArray[np.float32],
-    error: float,
-    rating: float,
-    user: float,
-    ball: np.float32,
-    floor: np.float32,
+    drawn: _Drawn,
+    steps: _Steps,
+    clipping: _Clipping,
 ) -> None:
     """Steps of one party, in place.
 
-    ``seeds``, ``sizes`` and ``sigmas`` are (2, count): of steps on users, and on items. Users stay
-    in steps of size 0, and without noise so do those who are not drawn.
+    Users stay in steps of size 0, and without noise so do those who are not drawn.
     """
+    (starts, rows, columns, values), (seeds, sizes, sigmas) = drawn, steps
+    ball, floor = np.float32(clipping[3]), np.float32(clipping[4])
     noise_of_users = np.zeros((1, users.size), np.float32)
     noise_of_items = np.zeros((1, items.size), np.float32)
     of_users, of_items = noise_of_users.reshape(users.shape), noise_of_items.reshape(items.shape)
@@ -136,20 +132,8 @@ def advance(
         _noise(noise_of_items, seeds[1, here], sigmas[1, step])
         if noisy:
             _noise(noise_of_users, seeds[0, here], sigmas[0, step])
-        accumulate(
-            users,
-            items,
-            rows,
-            columns,
-            values,
-            start,
-            stop,
-            of_users,
-            of_items,
-            error,
-            rating,
-            user,
-        )
+        entries = rows[start:stop], columns[start:stop], values[start:stop]
+        accumulate(users, items, entries, of_users, of_items, clipping)
         _move(items, of_items, sizes[1, step], ball, floor)
         if noisy:
             _move(users, of_users, sizes[0, step], ball, floor)
@@ -167,35 +151,19 @@ def advance_all(
     users: NDArray[np.float32],
     items: NDArray[np.float32],
     owned: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    values: NDArray[np.float32],
-    seeds: NDArray[np.uint64],
-    sizes: NDArray[np.float32],
-    sigmas: NDArray[np.float32],
-    error: float,
-    rating: float,
-    user: float,
-    ball: np.float32,
-    floor: np.float32,
+    drawn: _Drawn,
+    steps: _Steps,
+    clipping: _Clipping,
 ) -> None:
     """One party of one user, and of items ``owned[i]`` to ``owned[i + 1]``, after the other."""
-    count = sizes.shape[2]
-    rows = np.zeros(len(columns), np.int64)
+    (starts, rows, columns, values), (seeds, sizes, sigmas) = drawn, steps
+    count, one = sizes.shape[2], np.zeros(len(rows), np.int64)
     for i in range(len(users)):
+        begin = starts[i * count : (i + 1) * count + 1]
         advance(
             users[i : i + 1],
             items[owned[i] : owned[i + 1]],
-            starts[i * count : (i + 1) * count + 1],
-            rows,
-            columns,
-            values,
-            seeds[i],
-            sizes[i],
-            sigmas[i],
-            error,
-            rating,
-            user,
-            ball,
-            floor,
+            (begin, one, columns, values),
+            (seeds[i], sizes[i], sigmas[i]),
+            clipping,
         )
