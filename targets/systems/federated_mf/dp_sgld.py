@@ -11,7 +11,7 @@ from fedrec_auditor.targets.settings import check_settings, positive
 from fedrec_auditor.targets.systems.base import Population, Question
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.systems.federated_mf.parts.lone_parties import LoneParties
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import asked, scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, batch_size
 
 
@@ -77,6 +77,4 @@ class DpSgld(LoneParties):
             ),
             source=f"{PAPER}, section 4.3 (baselines), after Liu, Wang and Smola 2015",
         )
-        return (
-            Question(claim=claim, scope=claim.scope, delta=self.delta, note=self.sampling_note),
-        )
+        return asked(claim, (claim.scope, self.sampling_note))

@@ -14,7 +14,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_lower_bounds i
     user_lower_bound,
 )
 from fedrec_auditor.targets.systems.federated_mf.parts.noisy_horizontal import NoisyHorizontal
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import asked, scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import COUNTED, PAPER, accounted
 
 
@@ -65,27 +65,17 @@ class HflSgdmf(NoisyHorizontal):
                 (self.steps, "sections 5.2 and 5.3, with the steps counted as in Proposition 2"),
             )
         )
-        asked = [
-            (full, full.scope, self._why),
-            (
-                full,
-                scope_of(self.unit, Vantage.RELEASE),
-                "What the published item embeddings alone give away.",
-            ),
-        ]
+        released = "What the published item embeddings alone give away."
+        where = [(full.scope, self._why), (scope_of(self.unit, Vantage.RELEASE), released)]
         if self.unit == "rating":
             note = "All ratings of a user: per rating nothing is trimmed."
-            asked.append((full, scope_of("user"), note))
-        if self.as_published:
-            note = (
-                f"Proposition 3 has T' = {self.local_steps} steps where {self.steps} are taken "
-                f"(section 5.3)."
-            )
-            asked.insert(0, (printed, printed.scope, note))
-        return tuple(
-            Question(claim=claim, scope=scope, delta=self.delta, note=note)
-            for claim, scope, note in asked
+            where.append((scope_of("user"), note))
+        note = (
+            f"Proposition 3 has T' = {self.local_steps} steps where {self.steps} are taken "
+            f"(section 5.3)."
         )
+        first = asked(printed, (printed.scope, note)) if self.as_published else ()
+        return first + asked(full, *where)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Every round's V in the rows of one user, at the server's choice of what it broadcasts.

@@ -9,20 +9,24 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.targets.components import Component, Floats, Randomized, Rows
+from fedrec_auditor.targets.components import Component, Floats, Ints, Randomized, Rows
+from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population, Question
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import gradients
 from fedrec_auditor.targets.systems.federated_mf.parts.noise_rounds import Masked
 from fedrec_auditor.targets.systems.federated_mf.parts.noisy_horizontal import NoisyHorizontal
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import Party, scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import TRIM, Party, asked, scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     PAPER,
     accounted,
+    explicit,
     item_gradients,
     project,
     rate_at,
+    trim,
 )
+from fedrec_auditor.targets.transcript import Broadcast
 
 _ROWS = 201  # purpose of a party's stream
 
@@ -80,7 +84,7 @@ class HflSynsgd(NoisyHorizontal):
                 "A user embedding follows all of the user's ratings without noise, and with it the "
                 "gradients of all of the user's items; and those show whether the row was drawn."
             )
-        return (Question(claim=claim, scope=claim.scope, delta=self.delta, note=note),)
+        return asked(claim, (claim.scope, note))
 
     def sent(self, parties: list[Party], shared: Floats, number: int) -> Component:
         """Noisy sums of gradients, stored as the rows drawn and one seed a party."""
@@ -93,9 +97,7 @@ class HflSynsgd(NoisyHorizontal):
             if self.joint:
                 size = np.float32(descent.rates(number, 1)[0] * party.step_scale * party.weight)
                 rows = np.unique(drawn.rows)
-                moved = party.own.copy()
-                moved[rows] = project(moved[rows] - size * of_users[rows], self.bound)
-                party.own = moved
+                party.own[rows] = project(party.own[rows] - size * of_users[rows], self.bound)
             rated = np.unique(party.ratings.indices[drawn.places])
             indptr.append(indptr[-1] + len(rated))
             ids.append(rated)
@@ -116,11 +118,15 @@ class HflSynsgd(NoisyHorizontal):
         moved = shared - np.tensordot(step.astype(np.float32), sums, 1)
         return project(np.asarray(moved, np.float32), self.bound)
 
-    def alone(
-        self, full: sparse.csr_array, items: Floats, first: Floats, streams: Streams
-    ) -> Component:
-        """First messages of parties of one user each: (n, m, p)."""
-        ratings, users = self._prepared(full, first, streams)
+    def messages(
+        self, profiles: Interactions, owners: Ints, broadcast: Broadcast | None, streams: Streams
+    ) -> dict[str, Component]:
+        """Noisy gradients of one step, (m, p)."""
+        items, first = self.received(broadcast, profiles)
+        ratings = sparse.csr_array(explicit(profiles, self.bound)[owners])
+        users = self.fitted(ratings, first, streams)
+        if self.trimmed is not None:
+            ratings = trim(ratings, self.trimmed, streams.fold_in(TRIM))
         drawn = self.descent(1).draw_alone(ratings, streams.fold_in(_ROWS), 1)
         columns = ratings.indices[drawn.places]
         clean = Rows(
@@ -129,7 +135,7 @@ class HflSynsgd(NoisyHorizontal):
             values=item_gradients(users[drawn.rows], items[columns], ratings.data[drawn.places]),
             count=len(items),
         )
-        return self._noisy(clean, streams)
+        return {self.component: self._noisy(clean, streams)}
 
     def _noisy(self, clean: Rows, streams: Streams) -> Component:
         return Randomized(clean, Masked(self.sigma), streams) if self.sigma else clean

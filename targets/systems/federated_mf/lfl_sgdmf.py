@@ -36,7 +36,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.noise_rounds import (
     Replacement,
     result,
 )
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import asked, scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     PAPER,
     item_gradients,
@@ -150,28 +150,21 @@ class LflSgdmf(LocalMf):
             if self.as_published
             else "Repaired: given what is sent back, the sum tells no more than the result."
         )
-        asked = (
-            (user, user.scope, seen),
-            (
-                rating,
-                rating.scope,
-                "As for a user; and a rating of a user who has others moves the fitted embedding, "
-                "and which rating is sent, so that one gradient is replaced by another.",
-            ),
-            (
-                user,
-                scope_of(Unit.USER, Vantage.PEERS),
-                f"{self._trust()}What the broadcast models alone give away: the result.",
-            ),
-            (
-                user,
-                scope_of(Unit.USER, Vantage.SERVER),
-                "Without secure aggregation: a device adds a small share of the noise only.",
-            ),
+        moved = (
+            "As for a user; and a rating of a user who has others moves the fitted embedding, and "
+            "which rating is sent, so that one gradient is replaced by another."
         )
-        return tuple(
-            Question(claim=claim, scope=scope, delta=self.delta, note=note, beyond=self._beyond)
-            for claim, scope, note in asked
+        models = f"{self._trust()}What the broadcast models alone give away: the result."
+        unmasked = "Without secure aggregation: a device adds a small share of the noise only."
+        return (
+            *asked(user, (user.scope, seen), beyond=self._beyond),
+            *asked(rating, (rating.scope, moved), beyond=self._beyond),
+            *asked(
+                user,
+                (scope_of(Unit.USER, Vantage.PEERS), models),
+                (scope_of(Unit.USER, Vantage.SERVER), unmasked),
+                beyond=self._beyond,
+            ),
         )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
@@ -183,7 +176,7 @@ class LflSgdmf(LocalMf):
         noise moves V, and a training says less. A rating of a user without others is the same, and
         one of a user with another moves the message farther (``rating_distance``). None
         where there is no noise, for replacements, and from other vantages. Where devices drop out
-        at random, the one asked about may, too: it is the law of who does as well.
+        at random, the one asked about may, too: its mechanism says who does as well.
         """
         units = (Unit.USER, Unit.RATING, Unit.INTERACTION)
         plain = self.noise_multiplier > 0 and scope.unit in units

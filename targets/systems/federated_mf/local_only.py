@@ -10,7 +10,7 @@ from fedrec_auditor.targets.settings import check_settings, not_negative, positi
 from fedrec_auditor.targets.systems.base import Population, Question
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping
 from fedrec_auditor.targets.systems.federated_mf.parts.lone_parties import LoneParties
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import asked, scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, accounted
 
 
@@ -60,6 +60,4 @@ class LocalOnly(LoneParties):
             ),
             source=f"{PAPER}, section 4.3 (baselines), after Abadi et al. 2016, Theorem 1",
         )
-        return (
-            Question(claim=claim, scope=claim.scope, delta=self.delta, note=self.sampling_note),
-        )
+        return asked(claim, (claim.scope, self.sampling_note))

@@ -16,7 +16,7 @@ from fedrec_auditor.targets.systems.base import Population, Question
 from fedrec_auditor.targets.systems.federated_mf.parts.at_least import AtLeast
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping
 from fedrec_auditor.targets.systems.federated_mf.parts.noisy_items import NoisyItems
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import asked, scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     COUNTED,
     PAPER,
@@ -158,15 +158,8 @@ class VflSgdmf(NoisyItems, VerticalMf):
             )
             note = self.sampling_note + (f" {COUNTED}" if self.as_published else "")
             published = "What the published embeddings alone give away."
-            return (
-                Question(claim=claim, scope=claim.scope, delta=self.delta, note=note),
-                Question(
-                    claim=claim,
-                    scope=scope_of("rating", Vantage.RELEASE),
-                    delta=self.delta,
-                    note=published,
-                ),
-            )
+            released = scope_of("rating", Vantage.RELEASE)
+            return asked(claim, (claim.scope, note), (released, published))
         whole = math.sqrt(self.parties) * one
         user = Claim(
             epsilon=whole,
@@ -193,7 +186,4 @@ class VflSgdmf(NoisyItems, VerticalMf):
                 f"drawn by themselves proves nothing. {COUNTED}"
             )
         twice = "The delta of a replacement is (1 + e^epsilon) delta, not 2 delta."
-        return (
-            Question(claim=user, scope=user.scope, delta=user.delta, note=note),
-            Question(claim=other, scope=other.scope, delta=other.delta, note=twice),
-        )
+        return asked(user, (user.scope, note)) + asked(other, (other.scope, twice))

@@ -13,27 +13,23 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.targets.components import Component, Dense, Floats, Ints
-from fedrec_auditor.targets.compute import Compute, one_thread
+from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_settings, positive, whole_or_none
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Model
+from fedrec_auditor.targets.systems.base import Model
 from fedrec_auditor.targets.systems.federated_mf.parts.averaging import Averaging
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, Descent
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import Party
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import START, Party
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
-    blocks,
     explicit,
     project,
     start,
-    trim,
 )
 from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
 from fedrec_auditor.targets.systems.parts.system import Trained
 from fedrec_auditor.targets.systems.parts.system import received as table
-from fedrec_auditor.targets.transcript import Broadcast, Uploads
-
-_TRIM, _START = 101, 102  # purposes of such a party's stream
+from fedrec_auditor.targets.transcript import Broadcast
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,52 +165,22 @@ class HorizontalMf(Averaging):
                 out[at] = model.arrays["users"][users[at]] @ tables[k].T
         return out
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
-        """First messages of parties that hold one user each, (m, p).
+    def messages(
+        self, profiles: Interactions, owners: Ints, broadcast: Broadcast | None, streams: Streams
+    ) -> dict[str, Component]:
+        """V^(k), (m, p).
 
         A party of several users adds up their gradients before the noise, so this is its message
         if its other users had no ratings, but for the number of ratings it divides by.
         """
         items, first = self.received(broadcast, profiles)
-        owners = np.repeat(np.arange(profiles.n_users), size)
-        streams = Streams.spawn(rng, len(owners))
-        table = sparse.csr_array(explicit(profiles, self.bound)[owners])
-        return Uploads(owners, {self.component: self.alone(table, items, first, streams)})
+        full = sparse.csr_array(explicit(profiles, self.bound)[owners])
 
-    def alone(
-        self, full: sparse.csr_array, items: Floats, first: Floats, streams: Streams
-    ) -> Component:
-        """Messages of n parties of one user each, (m, p), all randomness from the party's stream.
+        def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
+            return self.fitted(part, first, own), np.tile(items, (len(block), 1))
 
-        They are trained together, as one problem in which each has items of its own; so many at
-        once as have four million embeddings.
-        """
-        (n, m), p = full.shape, self.factors
-        out = np.empty((n, m, p), np.float32)
-        for block in blocks(n, m * p):
-            own = streams.take(block)
-            ratings, users = self._prepared(sparse.csr_array(full[block]), first, own)
-            counts = np.diff(ratings.indptr)
-            scale = np.broadcast_to(self.step_scale(1, m, counts), len(counts))
-            _, moved = self.descent(1).train_alone(
-                users,
-                np.tile(items, (len(block), 1)),
-                m * np.arange(len(block) + 1),
-                ratings,
-                own,
-                user_scale=scale * self.joint,
-                item_scale=scale,
-                count=self.local_steps,
-            )
-            out[block] = moved.reshape(-1, m, p)
-        return Dense(out)
+        _, moved = self.alone(full, streams, self.local_steps, begin, self.joint)
+        return {self.component: Dense(moved)}
 
     def received(
         self, broadcast: Broadcast | None, profiles: Interactions
@@ -225,13 +191,8 @@ class HorizontalMf(Averaging):
         first = table(sent, "first", shape).astype(np.float32) if "first" in sent else items
         return project(items, self.bound), project(first, self.bound)
 
-    def _prepared(
-        self, full: sparse.csr_array, first: Floats, streams: Streams
-    ) -> tuple[sparse.csr_array, Floats]:
-        """Trimmed ratings and first user embeddings of parties of one user each."""
-        ratings = full
-        if self.trimmed is not None:
-            ratings = trim(full, self.trimmed, streams.fold_in(_TRIM))
+    def fitted(self, full: sparse.csr_array, first: Floats, streams: Streams) -> Floats:
+        """First user embeddings of parties of one user each."""
         if self.pretrained:
-            return ratings, fit_users(full, first, bound=self.bound, steps=self.pretrained)
-        return ratings, start(streams.fold_in(_START).uniform(self.factors), self.bound)
+            return fit_users(full, first, bound=self.bound, steps=self.pretrained)
+        return start(streams.fold_in(START).uniform(self.factors), self.bound)

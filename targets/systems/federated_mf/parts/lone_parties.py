@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Component, Dense, Rows
+from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Rows
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT
 from fedrec_auditor.targets.systems.federated_mf.parts.noisy_items import NoisyItems
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import explicit, start
 from fedrec_auditor.targets.systems.parts.system import Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
@@ -80,23 +80,14 @@ class LoneParties(NoisyItems):
         """One round, whatever the number of steps before it."""
         return 1
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
-        """What parties publish that hold one user and all items each: (1, p) and (m, p)."""
-        owners = np.repeat(np.arange(profiles.n_users), size)
-        streams = Streams.spawn(rng, len(owners))
-        users, items = self.alone(profiles.take(owners), None, streams, self.steps)
-        n, m = len(owners), profiles.n_items
-        rows = Rows(
-            indptr=m * np.arange(n + 1),
-            ids=np.tile(np.arange(m), n),
-            values=items.reshape(-1, self.factors),
-            count=m,
-        )
-        return Uploads(owners, {"users": Dense(users[:, None, :]), "items": rows})
+    def messages(
+        self, profiles: Interactions, owners: Ints, broadcast: Broadcast | None, streams: Streams
+    ) -> dict[str, Component]:
+        """What the party publishes: (1, p) and (m, p)."""
+        full = sparse.csr_array(explicit(profiles, self.bound)[owners])
+
+        def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
+            return self.drawn_items(*part.shape, own)
+
+        users, items = self.alone(full, streams, self.steps, begin)
+        return {"users": Dense(users[:, None, :]), "items": Dense(items)}

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
+from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.targets.components import Floats, Ints
+from fedrec_auditor.targets.components import Component, Floats, Ints
+from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_settings, positive, scale, share, whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Evaluation, Split
+from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Question, Split
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Descent
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     PAPER,
     batch_size,
+    blocks,
     explicit,
     start,
     trim,
 )
 from fedrec_auditor.targets.systems.parts.system import System
-from fedrec_auditor.targets.transcript import Public
+from fedrec_auditor.targets.transcript import Broadcast, Public, Uploads
 
+TRIM, START = 101, 102
+"""Purposes of the stream of a party of one user."""
 SINGLE = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
 """Units of one rating."""
 
@@ -107,6 +112,62 @@ class PartyMf(System):
         """What everybody knows: messages come from parties."""
         return replace(super().public(interactions), parties=self.count(interactions))
 
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        """First messages of parties that hold one user and all items each.
+
+        All randomness comes from the party's own stream.
+        """
+        owners = np.repeat(np.arange(profiles.n_users), size)
+        streams = Streams.spawn(rng, len(owners))
+        return Uploads(owners, self.messages(profiles, owners, broadcast, streams))
+
+    @abstractmethod
+    def messages(
+        self, profiles: Interactions, owners: Ints, broadcast: Broadcast | None, streams: Streams
+    ) -> dict[str, Component]:
+        """Those of ``upload``: of a party for every one of ``owners``, users of ``profiles``."""
+
+    def alone(
+        self,
+        full: sparse.csr_array,
+        streams: Streams,
+        steps: int,
+        begin: Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]],
+        joint: bool = True,
+    ) -> tuple[Floats, Floats]:
+        """Embeddings (n, p) and (n, m, p) of parties of one user each after ``steps``.
+
+        As many are trained at once as have four million embeddings. ``begin`` says what they begin
+        with, given their places, ratings and streams; user embeddings move if ``joint``.
+        """
+        (n, m), p = full.shape, self.factors
+        users, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)
+        for block in blocks(n, m * p):
+            own, part = streams.take(block), sparse.csr_array(full[block])
+            first, table = begin(block, part, own)
+            if self.trimmed is not None:
+                part = trim(part, self.trimmed, own.fold_in(TRIM))
+            scale = np.broadcast_to(self.step_scale(1, m, np.diff(part.indptr)), len(block))
+            users[block], after = self.descent(1).train_alone(
+                first,
+                table.reshape(-1, p),
+                m * np.arange(len(block) + 1),
+                part,
+                own,
+                user_scale=scale * joint,
+                item_scale=scale,
+                count=steps,
+            )
+            items[block] = after.reshape(-1, m, p)
+        return users, items
+
     def parted(
         self, interactions: Interactions, shared: Floats | None, rng: np.random.Generator
     ) -> list[Party]:
@@ -138,6 +199,14 @@ def drawn_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
     """The least and the largest share of their rows that steps of parties draw: n' is whole."""
     shares = [batch_size(size, rate) / size for size in sizes]
     return min(shares), max(shares)
+
+
+def asked(claim: Claim, *where: tuple[Scope, str], beyond: str = "") -> tuple[Question, ...]:
+    """A claim at its own delta, in scopes with a note each."""
+    return tuple(
+        Question(claim=claim, scope=scope, delta=claim.delta, note=note, beyond=beyond)
+        for scope, note in where
+    )
 
 
 def scope_of(

@@ -17,17 +17,13 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_choice, check_settings, whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Model
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import PartyMf
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import START, PartyMf
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     UNITS,
-    blocks,
-    explicit,
     start,
-    trim,
 )
 from fedrec_auditor.targets.transcript import Broadcast
 
-_TRIM, _START = 101, 102  # purposes of such a party's stream
 SPLITS = ("random", "category")
 
 
@@ -120,37 +116,11 @@ class RatingParties(PartyMf):
         """
         return 1.0 / np.maximum(1.0, ratings / n_users)
 
-    def alone(
-        self, profiles: Interactions, users: Floats | None, streams: Streams, steps: int
-    ) -> tuple[Floats, Floats]:
-        """Parties that hold one user and all items each: (n, p) and (n, m, p) after ``steps``.
-
-        All randomness comes from the party's own stream. As many parties are trained at once as
-        have four million embeddings. Without ``users`` their embeddings are drawn, too.
-        """
-        ratings, p = explicit(profiles, self.bound), self.factors
-        if self.trimmed is not None:
-            ratings = trim(ratings, self.trimmed, streams.fold_in(_TRIM))
-        n, m = ratings.shape
-        moved, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)
-        for block in blocks(n, m * p):
-            own, part = streams.take(block), sparse.csr_array(ratings[block])
-            drawn = own.fold_in(_START).uniform((m + 1) * p).reshape(-1, m + 1, p)
-            begin = start(drawn, self.bound)
-            counts = np.diff(part.indptr)
-            scale = np.broadcast_to(self.step_scale(1, m, counts), len(counts))
-            moved[block], after = self.descent(1).train_alone(
-                begin[:, m] if users is None else users[block],
-                begin[:, :m].reshape(-1, p),
-                m * np.arange(len(block) + 1),
-                part,
-                own,
-                user_scale=scale,
-                item_scale=scale,
-                count=steps,
-            )
-            items[block] = after.reshape(-1, m, p)
-        return moved, items
+    def drawn_items(self, n: int, m: int, streams: Streams) -> tuple[Floats, Floats]:
+        """First embeddings of parties of one user: of users, (n, p), and items, (n, m, p)."""
+        uniform = streams.fold_in(START).uniform((m + 1) * self.factors)
+        rows = start(uniform.reshape(n, m + 1, self.factors), self.bound)
+        return rows[:, m], rows[:, :m]
 
     def received(self, broadcast: Broadcast | None, profiles: Interactions) -> Floats:
         """The broadcast embeddings of these users, (n, p)."""

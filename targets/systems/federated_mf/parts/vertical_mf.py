@@ -6,19 +6,19 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
-from fedrec_auditor.targets.components import Dense, Floats
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.components import Component, Dense, Floats, Ints
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_settings, whole_or_none
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT
 from fedrec_auditor.targets.systems.federated_mf.parts.averaging import Averaging
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Descent
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import Party
 from fedrec_auditor.targets.systems.federated_mf.parts.rating_parties import RatingParties
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import explicit
 from fedrec_auditor.targets.systems.parts.system import Trained
-from fedrec_auditor.targets.transcript import Broadcast, Uploads
+from fedrec_auditor.targets.transcript import Broadcast
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,23 +78,21 @@ class VerticalMf(RatingParties, Averaging):
     def descent(self, n_users: int, joint: bool = True) -> Descent:
         """How a party steps on both tables, or on items alone."""
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
-        """First messages of parties that hold one user and all items each: (1, p).
+    def messages(
+        self, profiles: Interactions, owners: Ints, broadcast: Broadcast | None, streams: Streams
+    ) -> dict[str, Component]:
+        """U^(k), (1, p).
 
         A party of several users sends such a table for all of them, so this is its part about one
         if all others were not there. The broadcast has one row a profile, or one for all; it is
         projected as embeddings are, or a malicious server could make gradients of any length.
         """
-        owners = np.repeat(np.arange(profiles.n_users), size)
         users = self.received(broadcast, profiles)[owners].astype(np.float32)
         users = self.descent(1).clipping.project(users)
-        streams = Streams.spawn(rng, len(owners))
-        sent, _ = self.alone(profiles.take(owners), users, streams, self.local_steps)
-        return Uploads(owners, {"users": Dense(sent[:, None, :])})
+        full = sparse.csr_array(explicit(profiles, self.bound)[owners])
+
+        def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
+            return users[block], self.drawn_items(*part.shape, own)[1]
+
+        sent, _ = self.alone(full, streams, self.local_steps, begin)
+        return {"users": Dense(sent[:, None, :])}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.accounting import all_accountants, answer, exact_bounds
@@ -65,7 +65,12 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
     start = 8 * 1e-15 * sigma
     users = np.full((2 * runs, factors), start, np.float32)
     streams = Streams.spawn(np.random.default_rng(1), 2 * runs)
-    sent, items = target.alone(both, users, streams, 1)
+    sent, items = target.alone(
+        sparse.csr_array(both.ratings),
+        streams,
+        1,
+        lambda block, part, own: (users[block], target.drawn_items(*part.shape, own)[1]),
+    )
     step_scale = 1.0 / np.repeat([ITEMS, ITEMS - 1], runs)  # ratings of its row
     moved = (sent.astype(float) - users).sum(axis=1) / (1e-15 * step_scale * math.sqrt(factors))
     along = items.astype(float).sum(axis=2) / math.sqrt(factors)  # of every item, (n, m)
