@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedrec_auditor.targets.systems.base import Reported
-from fedrec_auditor.targets.systems.federated_mf.parts.descent import Descent
 from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_mf import HorizontalMf
 from fedrec_auditor.targets.systems.parts.system import Unperturbed
 
@@ -37,7 +36,3 @@ class FmfHfl(Unperturbed, HorizontalMf):
         "; what is offered is that ratings and user embeddings stay with the party, and item "
         "embeddings are shared."
     )
-
-    def descent(self, n_users: int) -> Descent:
-        """Plain steps on sampled rows, in both embeddings."""
-        return Descent(learning_rate=self.learning_rate, steps=self.steps, rate=self.rate)

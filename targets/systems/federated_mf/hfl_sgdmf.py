@@ -10,6 +10,7 @@ from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.settings import check_settings, whole
 from fedrec_auditor.targets.systems.base import Population, Question
 from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_lower_bounds import (
+    MOST_ROUNDS,
     rating_lower_bound,
     user_lower_bound,
 )
@@ -86,7 +87,7 @@ class HflSgdmf(NoisyHorizontal):
         plain = self.as_published and self.noise_multiplier > 0 and scope.vantage is Vantage.SERVER
         if not plain or scope.adjacency is not Adjacency.ADD_REMOVE:
             return None
-        seen = replace(self, rounds=self.uses(scope.horizon))
+        seen = replace(self, rounds=min(MOST_ROUNDS, self.uses(scope.horizon)))
         n, m = population.n_users, population.n_items
         if self.unit == "user":
             return user_lower_bound(seen, n, m) if scope.unit is Unit.USER else None

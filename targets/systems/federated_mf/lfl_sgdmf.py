@@ -247,11 +247,8 @@ class LflSgdmf(LocalMf):
             values=item_gradients(users[rated], items[j], ratings.data[place]),
             count=len(items),
         )
-        nothing = Rows(
-            indptr=np.zeros(len(counts) + 1, np.int64),
-            ids=j[:0],
-            values=gradient.values[:0],
-            count=len(items),
+        nothing = replace(
+            gradient, indptr=0 * gradient.indptr, ids=j[:0], values=gradient.values[:0]
         )
         shares = self.shares(int(model["users"]), int(model["survivors"]))
         before, after = (self.sigma * math.sqrt(share) for share in shares)

@@ -128,8 +128,7 @@ class Dropouts:
         honest = np.maximum(r - self.colluding, 0)
         spread = zeta1 - zeta2 if self.repaired else zeta1 + zeta2
         weight = np.ones_like(zeta2) if self.repaired else zeta1 / (zeta1 + zeta2)
-        kept = zeta2 if self.repaired else zeta1 * zeta2 / (zeta1 + zeta2)
-        left = self.sigma * np.sqrt(honest * kept + (m - r) * zeta1)
+        left = self.sigma * np.sqrt(honest * weight * zeta2 + (m - r) * zeta1)
         wide = self.sigma * np.sqrt(np.maximum(honest * spread, 0.0))
         there = m > 0
         center = np.asarray(gradient)[..., None] - weight * sent

@@ -22,7 +22,6 @@ Sums along the way from one user embedding to the other are at least, and at mos
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
@@ -40,7 +39,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import (
     turned_users,
 )
 
-_MOST_ROUNDS = 10**6
+MOST_ROUNDS = 10**6
 """Of more, the first are looked at: seeing less tells less, and a shorter training's rates fall
 faster, so that its rounds are no more even."""
 
@@ -83,7 +82,6 @@ def rating_lower_bound(system: NoisyHorizontal, n_users: int, n_items: int) -> A
     rating and the other way without, ``opposite``. No matter that nobody says when the row is
     drawn: it shows. None for one factor, fewer than three ratings, or steps too long for a margin.
     """
-    system = replace(system, rounds=min(system.rounds, _MOST_ROUNDS))
     count = n_items // 2 - 1
     if count < 1 or system.factors < 2:
         return None
@@ -114,7 +112,6 @@ def user_lower_bound(system: NoisyHorizontal, n_users: int, n_items: int) -> AtL
     drawn ones tells as much as rows drawn by themselves: the user's row is among them with
     probability n'/n, in every step anew. None where steps are too long for a margin.
     """
-    system = replace(system, rounds=min(system.rounds, _MOST_ROUNDS))
     count = min(system.trim, n_items // 2)
     if count < 1:
         return None

@@ -38,11 +38,6 @@ class LoneParties(NoisyItems):
                 f"{self.parties!r}. Ask local-only for several."
             )
 
-    @property
-    def lengths(self) -> tuple[int, int]:
-        """All steps are on both tables."""
-        return self.steps, 0
-
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute
     ) -> Training:

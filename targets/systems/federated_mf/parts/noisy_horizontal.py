@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit
@@ -57,17 +57,14 @@ class NoisyHorizontal(NoisyParties, HorizontalMf):
         one = 2.0 * self.bound * math.sqrt(self.bound)
         return self.noise_multiplier * one * (self.trim if self.unit == "user" else 1)
 
-    def descent(self, n_users: int) -> Descent:
-        """Projected steps, noisy on item embeddings."""
-        return Descent(
-            learning_rate=self.learning_rate,
-            steps=self.steps,
-            rate=self.rate,
-            clipping=Clipping.of_embeddings(self.bound),
-            unit=self.unit,
-            independent=not self.as_published,
-            item_sigma=self.sigma,
-        )
+    @property
+    def clipping(self) -> Clipping:
+        """Embeddings are clipped as in equation 6."""
+        return Clipping.of_embeddings(self.bound)
+
+    def descent(self, n_users: int, joint: bool = True) -> Descent:
+        """Steps with noise on the gradients of items."""
+        return replace(super().descent(n_users, joint), item_sigma=self.sigma)
 
     def reach(self, scope: Scope, n_items: int) -> float:
         """How far the unit of ``scope`` moves one step's sum of gradients, at most.

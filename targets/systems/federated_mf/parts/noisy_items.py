@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
 from fedrec_auditor.targets.systems.base import Population
-from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, Descent
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import Descent
 from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import NoisyParties
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import SINGLE
 from fedrec_auditor.targets.systems.federated_mf.parts.rating_parties import RatingParties
@@ -24,14 +24,9 @@ class NoisyItems(NoisyParties, RatingParties):
     trim: int = 5
 
     @property
-    @abstractmethod
-    def clipping(self) -> Clipping:
-        """What bounds the gradients."""
-
-    @property
-    @abstractmethod
     def lengths(self) -> tuple[int, int]:
         """How many steps a party takes on both tables, and how many on items alone."""
+        return self.steps, 0
 
     @abstractmethod
     def multiplier(self, n_users: int) -> float:
@@ -59,16 +54,7 @@ class NoisyItems(NoisyParties, RatingParties):
     def descent(self, n_users: int, joint: bool = True) -> Descent:
         """Steps with noise z Delta, on both tables or on items alone."""
         sigma = self.multiplier(n_users) * self.claimed(joint)
-        return Descent(
-            clipping=self.clipping,
-            learning_rate=self.learning_rate,
-            rate=self.rate,
-            steps=self.lengths[0],
-            unit=self.unit,
-            independent=not self.as_published,
-            user_sigma=sigma,
-            item_sigma=sigma,
-        )
+        return replace(super().descent(n_users, joint), user_sigma=sigma, item_sigma=sigma)
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Every noisy gradient of the parties that hold the unit, at its true sensitivity.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.statements.scope import Scope
@@ -15,6 +16,7 @@ from fedrec_auditor.targets.settings import (
     proper_share,
     whole,
 )
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import PartyMf, drawn_shares
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     UNITS,
@@ -64,6 +66,20 @@ class NoisyParties(PartyMf):
     def trimmed(self) -> int | None:
         """theta per user; per rating all ratings count."""
         return self.trim if self.unit == "user" else None
+
+    @property
+    @abstractmethod
+    def clipping(self) -> Clipping:
+        """What bounds the gradients."""
+
+    def descent(self, n_users: int, joint: bool = True) -> Descent:
+        """Steps with clipped gradients of sampled rows or units; members add the noise."""
+        return replace(
+            super().descent(n_users, joint),
+            clipping=self.clipping,
+            unit=self.unit,
+            independent=not self.as_published,
+        )
 
     def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
         """One over the ratings of an average row: the party's own count, or repaired the guess."""

@@ -100,9 +100,12 @@ class PartyMf(System):
     def held(self, ratings: sparse.csr_array, members: Ints) -> sparse.csr_array:
         """The ratings of a party that has these ``members``, users by items."""
 
-    @abstractmethod
-    def descent(self, n_users: int) -> Descent:
-        """How a party of so many users steps."""
+    def descent(self, n_users: int, joint: bool = True) -> Descent:
+        """How a party of so many users steps, on both tables or (not ``joint``) on items alone.
+
+        Plain steps on sampled rows, unless a member protects them.
+        """
+        return Descent(learning_rate=self.learning_rate, steps=self.steps, rate=self.rate)
 
     @abstractmethod
     def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,6 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_settings, whole_or_none
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.federated_mf.parts.averaging import Averaging
-from fedrec_auditor.targets.systems.federated_mf.parts.descent import Descent
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import Party
 from fedrec_auditor.targets.systems.federated_mf.parts.rating_parties import RatingParties
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import explicit
@@ -73,10 +71,6 @@ class VerticalMf(RatingParties, Averaging):
             )
         release = {"users": shared, "items": items}
         return Trained(release, release)
-
-    @abstractmethod
-    def descent(self, n_users: int, joint: bool = True) -> Descent:
-        """How a party steps on both tables, or on items alone."""
 
     def messages(
         self, profiles: Interactions, owners: Ints, broadcast: Broadcast | None, streams: Streams
