@@ -74,11 +74,7 @@ class FmfLfl(Unperturbed, LocalMf):
                 count=self.local_steps,
             )
         table = Rows(
-            indptr=ratings.indptr,
-            ids=ratings.indices,
-            values=own,
-            count=len(items),
-            rest=items,
+            indptr=ratings.indptr, ids=ratings.indices, values=own, count=len(items), rest=items
         )
         return {"items": table}, moved
 

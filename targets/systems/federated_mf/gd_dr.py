@@ -10,12 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import (
-    Horizon,
-    Unit,
-    Vantage,
-    any_pair,
-)
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Component, Floats, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate

@@ -132,13 +132,7 @@ def user_lower_bound(system: NoisyHorizontal, n_users: int, n_items: int) -> AtL
 
 
 def _placed(
-    system: NoisyHorizontal,
-    n_users: int,
-    own: int,
-    held: int,
-    *,
-    entries: int,
-    rows: int,
+    system: NoisyHorizontal, n_users: int, own: int, held: int, *, entries: int, rows: int
 ) -> tuple[float, float, float] | None:
     """Where V is put in the ``entries`` that count, how far a round moves it before its last step,
     and the probability of a projection; None if V does not stay within the ball.

@@ -21,11 +21,7 @@ from fedrec_auditor.targets.systems.base import Model
 from fedrec_auditor.targets.systems.federated_mf.parts.averaging import Averaging
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import START, Party
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
-    explicit,
-    project,
-    start,
-)
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import project, start
 from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
 from fedrec_auditor.targets.systems.parts.system import Trained
 from fedrec_auditor.targets.systems.parts.system import received as table
@@ -174,12 +170,16 @@ class HorizontalMf(Averaging):
         if its other users had no ratings, but for the number of ratings it divides by.
         """
         items, first = self.received(broadcast, profiles)
-        full = sparse.csr_array(explicit(profiles, self.bound)[owners])
-
-        def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
-            return self.fitted(part, first, own), np.tile(items, (len(block), 1))
-
-        _, moved = self.alone(full, streams, self.local_steps, begin, self.joint)
+        _, moved = self.alone(
+            profiles.take(owners),
+            streams,
+            self.local_steps,
+            lambda block, part, own: (
+                self.fitted(part, first, own),
+                np.tile(items, (len(block), 1)),
+            ),
+            self.joint,
+        )
         return {self.component: Dense(moved)}
 
     def received(

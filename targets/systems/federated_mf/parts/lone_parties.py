@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Rows
+from fedrec_auditor.targets.components import Component, Dense, Ints, Rows
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.federated_mf.parts.noisy_items import NoisyItems
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import explicit, start
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 from fedrec_auditor.targets.systems.parts.system import Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
@@ -79,10 +78,10 @@ class LoneParties(NoisyItems):
         self, profiles: Interactions, owners: Ints, broadcast: Broadcast | None, streams: Streams
     ) -> dict[str, Component]:
         """What the party publishes: (1, p) and (m, p)."""
-        full = sparse.csr_array(explicit(profiles, self.bound)[owners])
-
-        def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
-            return self.drawn_items(*part.shape, own)
-
-        users, items = self.alone(full, streams, self.steps, begin)
+        users, items = self.alone(
+            profiles.take(owners),
+            streams,
+            self.steps,
+            lambda _, part, own: self.drawn_items(*part.shape, own),
+        )
         return {"users": Dense(users[:, None, :]), "items": Dense(items)}

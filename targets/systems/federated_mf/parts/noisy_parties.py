@@ -18,11 +18,7 @@ from fedrec_auditor.targets.settings import (
 )
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import PartyMf, drawn_shares
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
-    UNITS,
-    batch_size,
-    noisy_steps,
-)
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import UNITS, batch_size, noisy_steps
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

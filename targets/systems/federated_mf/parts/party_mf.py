@@ -139,7 +139,7 @@ class PartyMf(System):
 
     def alone(
         self,
-        full: sparse.csr_array,
+        profiles: Interactions,
         streams: Streams,
         steps: int,
         begin: Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]],
@@ -150,7 +150,8 @@ class PartyMf(System):
         As many are trained at once as have four million embeddings. ``begin`` says what they begin
         with, given their places, ratings and streams; user embeddings move if ``joint``.
         """
-        (n, m), p = full.shape, self.factors
+        full, p = explicit(profiles, self.bound), self.factors
+        n, m = full.shape
         users, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)
         for block in blocks(n, m * p):
             own, part = streams.take(block), sparse.csr_array(full[block])

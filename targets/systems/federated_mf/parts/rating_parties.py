@@ -18,10 +18,7 @@ from fedrec_auditor.targets.settings import check_choice, check_settings, whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Model
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import START, PartyMf
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
-    UNITS,
-    start,
-)
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import UNITS, start
 from fedrec_auditor.targets.transcript import Broadcast
 
 SPLITS = ("random", "category")

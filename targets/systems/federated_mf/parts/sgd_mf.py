@@ -99,7 +99,7 @@ def batch_size(n: int, rate: float) -> int:
 def item_gradients(users: Floats, items: Floats, ratings: Floats) -> NDArray[np.float32]:
     """2 (u.v - x) u of single ratings (k,), at ``users`` and ``items`` (k, p): (k, p)."""
     error = np.einsum("ij,ij->i", users, items) - ratings
-    return (2.0 * error[:, None] * users).astype(np.float32)
+    return np.asarray(2.0 * error[:, None] * users, np.float32)
 
 
 def rate_at(step: int, steps: float, rate: float) -> float:

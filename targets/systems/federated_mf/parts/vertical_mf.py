@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from fedrec_auditor.targets.components import Component, Dense, Floats, Ints
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -14,7 +13,6 @@ from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.federated_mf.parts.averaging import Averaging
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import Party
 from fedrec_auditor.targets.systems.federated_mf.parts.rating_parties import RatingParties
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import explicit
 from fedrec_auditor.targets.systems.parts.system import Trained
 from fedrec_auditor.targets.transcript import Broadcast
 
@@ -83,10 +81,10 @@ class VerticalMf(RatingParties, Averaging):
         """
         users = self.received(broadcast, profiles)[owners].astype(np.float32)
         users = self.descent(1).clipping.project(users)
-        full = sparse.csr_array(explicit(profiles, self.bound)[owners])
-
-        def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
-            return users[block], self.drawn_items(*part.shape, own)[1]
-
-        sent, _ = self.alone(full, streams, self.local_steps, begin)
+        sent, _ = self.alone(
+            profiles.take(owners),
+            streams,
+            self.local_steps,
+            lambda block, part, own: (users[block], self.drawn_items(*part.shape, own)[1]),
+        )
         return {"users": Dense(sent[:, None, :])}

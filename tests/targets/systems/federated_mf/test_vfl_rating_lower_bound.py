@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import sparse, stats
+from scipy import stats
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.accounting import all_accountants, answer, exact_bounds
@@ -66,7 +66,7 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
     users = np.full((2 * runs, factors), start, np.float32)
     streams = Streams.spawn(np.random.default_rng(1), 2 * runs)
     sent, items = target.alone(
-        sparse.csr_array(both.ratings),
+        both,
         streams,
         1,
         lambda block, part, own: (users[block], target.drawn_items(*part.shape, own)[1]),
