@@ -170,16 +170,12 @@ class HorizontalMf(Averaging):
         if its other users had no ratings, but for the number of ratings it divides by.
         """
         items, first = self.received(broadcast, profiles)
-        _, moved = self.alone(
-            profiles.take(owners),
-            streams,
-            self.local_steps,
-            lambda block, part, own: (
-                self.fitted(part, first, own),
-                np.tile(items, (len(block), 1)),
-            ),
-            self.joint,
-        )
+
+        def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
+            return self.fitted(part, first, own), np.tile(items, (len(block), 1))
+
+        one = profiles.take(owners)
+        _, moved = self.alone(one, streams, self.local_steps, begin, self.joint)
         return {self.component: Dense(moved)}
 
     def received(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Component, Dense, Ints, Rows
@@ -66,7 +67,7 @@ class LoneParties(NoisyItems):
         )
         parts: dict[str, Component] = {"users": Dense(versions), "items": rows}
         yield Round(broadcast=None, uploads=Uploads(np.arange(len(parties)), parts))
-        arrays = {"users": versions, "items": items, "owner": owner}
+        arrays: dict[str, NDArray[Any]] = {"users": versions, "items": items, "owner": owner}
         return Trained(arrays, arrays)
 
     @property
