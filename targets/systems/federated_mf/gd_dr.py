@@ -62,7 +62,7 @@ class GdDr(Reporting, LocalMf):
         return OneCoordinate(self.each, self.rows * self.factors)
 
     def public(self, interactions: Interactions) -> Public:
-        """What everybody knows: the law of a report's bit given the projected entry, too."""
+        """What everybody knows: the distribution of a report's bit given its entry, too."""
         return replace(super().public(interactions), channel=ReportLaw(self.each))
 
     def questions(self, population: Population) -> tuple[Question, ...]:

@@ -356,7 +356,7 @@ class LflSgdmf(LocalMf):
         if self.dropout:
             parts.append(
                 "Proved for the worst dropouts for which a round goes on, as the paper claims it "
-                f"for all; the lower bound has every device drop out with chance {self.dropout:g} "
-                "in each of the two rounds, the one asked about, too."
+                f"for all; the lower bound has every device drop out with probability "
+                f"{self.dropout:g} in each of the two rounds, the one asked about, too."
             )
         return "".join(f"{part} " for part in parts)

@@ -1,4 +1,4 @@
-"""VFL-SGDMF's law of a rating against its own code, and where there is none."""
+"""VFL-SGDMF's lower bound for a rating against its own code, and where there is none."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def bound_of(target: VflSgdmf, population: Population = LARGE) -> AtLeast:
 def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> None:
     """One step of parties of one user, who is drawn: what is sent, beside V as it was released."""
     target = system(rounds=1, factors=factors)
-    law, runs = bound_of(target, Population(n_users=1000, n_items=ITEMS)), 1500
+    found, runs = bound_of(target, Population(n_users=1000, n_items=ITEMS)), 1500
     table = np.full((2, ITEMS), 5.0)
     table[1, 0] = 0.0
     both = Interactions.of(np.repeat(table, runs, axis=0))
@@ -79,19 +79,21 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
     assert stats.kstest(noise, "norm").pvalue > 1e-9
     # the ratings around it show that the row was drawn, and its own shift is large in half of them
     assert (told / sigma).min() > 16
-    assert isinstance(law.mechanism, RevealedGaussian)
-    share = (own / sigma >= 1 / law.mechanism.noise_multiplier).mean()
-    assert share > law.share - 6 * 0.5 / math.sqrt(2 * runs)
-    assert 1 / law.mechanism.noise_multiplier == pytest.approx(0.49 / math.sqrt(2) / 1.8, rel=1e-3)
+    assert isinstance(found.mechanism, RevealedGaussian)
+    share = (own / sigma >= 1 / found.mechanism.noise_multiplier).mean()
+    assert share > found.share - 6 * 0.5 / math.sqrt(2 * runs)
+    assert 1 / found.mechanism.noise_multiplier == pytest.approx(
+        0.49 / math.sqrt(2) / 1.8, rel=1e-3
+    )
 
 
 def test_the_row_is_drawn_as_often_as_n_rows_have_n_prime() -> None:
-    law = bound_of(system()).mechanism
-    assert isinstance(law, RevealedGaussian)
-    assert (law.sampling_probability, law.count) == (0.01, 1000)
-    law = bound_of(system(), Population(n_users=943, n_items=1682)).mechanism
-    assert isinstance(law, RevealedGaussian)
-    assert law.sampling_probability == 9 / 943
+    found = bound_of(system()).mechanism
+    assert isinstance(found, RevealedGaussian)
+    assert (found.sampling_probability, found.count) == (0.01, 1000)
+    found = bound_of(system(), Population(n_users=943, n_items=1682)).mechanism
+    assert isinstance(found, RevealedGaussian)
+    assert found.sampling_probability == 9 / 943
 
 
 def test_theorem_3_falls_and_its_repair_stands() -> None:
