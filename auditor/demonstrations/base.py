@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, Self
 
+import numpy as np
+
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.worlds import Worlds
@@ -33,6 +38,44 @@ class DistinguishingGame:
     blockwise: bool = True
     population: Population | None = None
     estimator: Estimator = field(default_factory=JointBinomial)
+
+    @classmethod
+    def against(
+        cls,
+        system: Target,
+        population: Population,
+        *,
+        names: tuple[str, str],
+        scope: Scope,
+        draw: Callable[[int, int, np.random.Generator], Any],
+        statistic: str,
+        delta: float = 0.0,
+        place: str = "",
+        proved: bool = True,
+        **settings: Any,
+    ) -> Self:
+        """Two worlds against the first claim of ``system`` that speaks of ``scope`` at ``delta``.
+
+        Where several do, ``place`` is a piece of the source of the one that is meant. ``proved``
+        says whether the bound is compared with a proof as well. ``settings`` are other fields.
+        InputError if no claim does.
+        """
+        for question in system.questions(population):
+            claim = question.claim
+            if claim.scope.covers(scope) and claim.delta <= delta and place in claim.source:
+                return cls(
+                    system=system,
+                    claim=claim,
+                    worlds=Worlds(names=names, scope=scope, draw=draw, statistic=statistic),
+                    delta=delta,
+                    population=population if proved else None,
+                    **settings,
+                )
+        said = f" in {place!r}" if place else ""
+        raise InputError(
+            f"Expected a claim of {system.name}{said} that covers [{scope}] at delta={delta}, got "
+            "none. Ask in a scope of which it speaks."
+        )
 
 
 class Demonstration(Protocol):

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
-from fedrec_auditor.auditor.demonstrations.parts.asked import game_against
-from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
@@ -144,16 +142,13 @@ class DpPrivRecStep(PairedGames):
         system = small(
             multiplier=self.multiplier, server_rate=self.server_rate, as_published=violates
         )
-        worlds = Worlds(
+        return DistinguishingGame.against(
+            system,
+            _POPULATION,
             names=("user 0 holds all four items", "user 0 holds none"),
             scope=_SCOPE,
             draw=_Moved(system),
             statistic="the move from one broadcast to the next, along the change of user 0",
-        )
-        return game_against(
-            system,
-            _POPULATION,
-            worlds,
             samples=self.samples,
             delta=_DELTA,
             place="section 2.3.4",

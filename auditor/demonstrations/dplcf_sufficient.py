@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
+from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
 from fedrec_auditor.auditor.demonstrations.parts.one_bit import one_bit
 from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
 
 
 @dataclass(frozen=True, kw_only=True)
-class DplcfSufficient:
+class DplcfSufficient(PairedGames):
     """p = 0.9, q = p/e keeps p/q = e^1 (section 3.2.1), yet epsilon is ln((1-q)/(1-p)) = 1.90.
 
     The condition suffices up to p = e^eps/(1+e^eps) = 0.731 only, which is what the control takes:
@@ -25,10 +25,8 @@ class DplcfSufficient:
     target = "dplcf-ap"
     entries = ("6",)
 
-    def violation(self) -> DistinguishingGame:
-        """A p that the condition allows, and that is too large."""
-        return one_bit(DplcfAp(epsilon=self.epsilon, keep=self.keep), self.samples)
-
-    def control(self) -> DistinguishingGame:
-        """The largest p that is not."""
+    def game(self, violates: bool) -> DistinguishingGame:
+        """A p that the condition allows but that is too large; the control has the largest."""
+        if violates:
+            return one_bit(DplcfAp(epsilon=self.epsilon, keep=self.keep), self.samples)
         return one_bit(DplcfSp(epsilon=self.epsilon), 10 * self.samples)

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
-from fedrec_auditor.auditor.demonstrations.parts.asked import game_against
-from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.components import Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
@@ -64,11 +62,13 @@ class FmfLdpRounds(PairedGames):
         """All rounds of a training; the control looks at one."""
         horizon, rounds = (Horizon.TRAINING, self.rounds) if violates else (Horizon.ROUND, 1)
         system = FmfLdp(epsilon=self.epsilon, reports=self.reports, rounds=self.rounds, factors=1)
-        worlds = Worlds(
+        population = Population(n_users=2, n_items=2 * system.corner_items())
+        return DistinguishingGame.against(
+            system,
+            population,
             names=("the first half of the catalogue", "the second half of the catalogue"),
             scope=any_pair(Unit.USER, Vantage.SERVER, horizon),
             draw=_Positives(system, rounds),
             statistic=f"how many of the {rounds * self.reports} reports carry +B",
+            samples=self.samples,
         )
-        population = Population(n_users=2, n_items=2 * system.corner_items())
-        return game_against(system, population, worlds, samples=self.samples)

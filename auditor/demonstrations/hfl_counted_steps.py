@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
-from fedrec_auditor.auditor.demonstrations.parts.asked import game_against
 from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import Beyond
 from fedrec_auditor.auditor.demonstrations.parts.side_by_side import ONE_PARTY, SideBySide
-from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
@@ -73,7 +71,9 @@ class HflCountedSteps(PairedGames):
             learning_rate=1e-6,
             noise_multiplier=self.noise_multiplier,
         )
-        worlds = Worlds(
+        return DistinguishingGame.against(
+            system,
+            Population(n_users=100, n_items=1),
             names=("a user rated one item", "the user rated nothing"),
             scope=scope_of("user"),
             draw=Beyond(_AllRounds(system), self.threshold),
@@ -81,11 +81,6 @@ class HflCountedSteps(PairedGames):
                 f"the item's mean gradient over {rounds} rounds is {self.threshold:g} standard "
                 "deviations beyond that of the other user"
             ),
-        )
-        return game_against(
-            system,
-            Population(n_users=100, n_items=1),
-            worlds,
             samples=self.samples,
             delta=system.delta,
             place="Proposition 3",

@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
-from fedrec_auditor.auditor.demonstrations.parts.asked import game_against
 from fedrec_auditor.auditor.demonstrations.parts.side_by_side import ONE_PARTY
-from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
@@ -24,8 +22,8 @@ _PARTIES = 1 << 10  # of one user each, trained at once
 class _NoiseAlone:
     """The log of the mean square by which a party's message moves the rows that nobody rated.
 
-    Parties of one user each, with a stream of coins each (``upload``); V is a first one, public.
-    Memory is some 2^10 tables of ``items`` numbers, a few times.
+    Parties of one user each, with a stream of random bits each (``upload``); V is a first one,
+    public. Memory is some 2^10 tables of ``items`` numbers, a few times.
     """
 
     system: HflSgdmf
@@ -74,16 +72,13 @@ class HflDivisor(PairedGames):
             noise_multiplier=self.noise_multiplier,
             as_published=violates,
         )
-        worlds = Worlds(
+        return DistinguishingGame.against(
+            system,
+            Population(n_users=1, n_items=self.items),
             names=("a user rated items 0 and 1", "the user rated item 0 only"),
             scope=scope_of("rating"),
             draw=_NoiseAlone(system, self.items),
             statistic="log of the mean square change of the rows that nobody rated",
-        )
-        return game_against(
-            system,
-            Population(n_users=1, n_items=self.items),
-            worlds,
             samples=self.samples,
             delta=system.delta,
             place="as in Proposition 2",

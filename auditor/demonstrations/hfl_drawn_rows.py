@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
-from fedrec_auditor.auditor.demonstrations.parts.asked import game_against
 from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import Beyond
 from fedrec_auditor.auditor.demonstrations.parts.side_by_side import ONE_PARTY, SideBySide
 from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
-from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
@@ -91,7 +89,9 @@ class HflDrawnRows(PairedGames):
         what, threshold = "the entry of item 0 in the party's message", self.entry
         if violates:
             what, threshold = "the log-ratio of all entries of the party's message", self.ratio
-        worlds = Worlds(
+        return DistinguishingGame.against(
+            system,
+            Population(n_users=100, n_items=1 + self.others),
             names=(
                 f"a user rated item 0 and {self.others} others",
                 f"the user rated the {self.others} others only",
@@ -99,15 +99,10 @@ class HflDrawnRows(PairedGames):
             scope=scope_of("rating"),
             draw=Beyond(_OneStep(system, self.others, violates), threshold),
             statistic=f"{what} is at least {threshold:g}",
-        )
-        played = game_against(
-            system,
-            Population(n_users=100, n_items=1 + self.others),
-            worlds,
             samples=self.samples,
             delta=system.delta,
             place="as in Proposition 2",
             blockwise=False,  # copies are drawn a party at a time
+            # runs of a block are not independent, but less spread than a binomial: ``SideBySide``
+            estimator=ClopperPearson(),
         )
-        # runs of a block are not independent, but less spread than a binomial: see ``SideBySide``
-        return replace(played, estimator=ClopperPearson())

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
-from fedrec_auditor.auditor.demonstrations.parts.asked import game_against
 from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import Beyond
 from fedrec_auditor.auditor.demonstrations.parts.side_by_side import ONE_PARTY, SideBySide
-from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
@@ -99,7 +97,9 @@ class HflFittedEmbeddings(PairedGames):
             as_published=violates,
         )
         threshold = self.threshold if violates else self.repaired_threshold
-        worlds = Worlds(
+        return DistinguishingGame.against(
+            system,
+            Population(n_users=100, n_items=1 + self.others),
             names=(
                 f"a user rated item 0 and {self.others} others",
                 f"the user rated the {self.others} others only",
@@ -110,11 +110,6 @@ class HflFittedEmbeddings(PairedGames):
                 "all entries of the party's messages, along the difference of the worlds, are "
                 f"{threshold:g} standard deviations from their mean without the rating"
             ),
-        )
-        return game_against(
-            system,
-            Population(n_users=100, n_items=1 + self.others),
-            worlds,
             samples=self.samples,
             delta=system.delta,
             place="as in Proposition 2",

@@ -11,9 +11,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.statements.scope import Unit, Vantage
 from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
-from fedrec_auditor.auditor.demonstrations.parts.asked import game_against
 from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import Beyond, Protocols, Sums
-from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
@@ -76,18 +74,15 @@ class LflReplacedNoise(PairedGames):
         what = "the sum of both rounds"
         if violates:
             what = "the masked sum of round 1, plus c times the sum of round 2,"
-        worlds = Worlds(
+        return DistinguishingGame.against(
+            system,
+            Population(n_users=self.n_users, n_items=1),
             names=("user 0 rated the item", "user 0 rated nothing"),
             scope=scope_of(Unit.USER, Vantage.AGGREGATE),
             draw=Beyond(_Iteration(system, self.n_users, violates), self.threshold),
             statistic=(
                 f"{what} is {self.threshold:g} standard deviations beyond its mean without user 0"
             ),
-        )
-        return game_against(
-            system,
-            Population(n_users=self.n_users, n_items=1),
-            worlds,
             samples=self.samples,
             delta=system.delta,
         )

@@ -10,9 +10,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.statements.scope import Unit, Vantage
 from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
-from fedrec_auditor.auditor.demonstrations.parts.asked import game_against
 from fedrec_auditor.auditor.demonstrations.parts.matrix_factorization import Beyond, Protocols, Sums
-from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
@@ -99,7 +97,9 @@ class LflTurnedGradient(PairedGames):
         system = LflSgdmf(
             factors=2, rounds=1, noise_multiplier=self.noise_multiplier, as_published=False
         )
-        worlds = Worlds(
+        return DistinguishingGame.against(
+            system,
+            Population(n_users=self.n_users, n_items=2),
             names=("user 0 rated items 0 and 1", "user 0 rated item 0")
             if violates
             else ("user 0 rated item 1", "user 0 rated nothing"),
@@ -109,11 +109,6 @@ class LflTurnedGradient(PairedGames):
                 "the sum of both rounds, along the mean difference of the worlds, is "
                 f"{self.threshold:g} standard deviations beyond its mean without the rating"
             ),
-        )
-        return game_against(
-            system,
-            Population(n_users=self.n_users, n_items=2),
-            worlds,
             samples=self.samples,
             delta=system.delta,
         )

@@ -27,7 +27,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
 from fedrec_auditor.auditor.testing.parts.events import (
     DELTAS,
     KINDS,
@@ -257,20 +257,7 @@ def check_statement(accountant: Accountant) -> None:
         assert accountant.reference, "the accountant has no reference"
 
 
-CHECKS = (
-    check_fold,
-    check_order,
-    check_monotone,
-    check_ladders,
-    check_sound,
-    check_enumerated,
-    check_sampled,
-    check_refusal,
-    check_senseless,
-    check_extremes,
-    check_millions,
-    check_statement,
-)
+CHECKS = checks_of(__name__)
 
 
 def check_accountant(accountant: Accountant) -> tuple[str, ...]:

@@ -31,8 +31,7 @@ from fedrec_auditor.attacks.base import (
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
 from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.auditor.testing.parts.checks import run_checks
-from fedrec_auditor.auditor.testing.targets import brief
+from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
 from fedrec_auditor.targets.components import Component, Dense, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -77,7 +76,8 @@ def narrow(name: str, rounds: int = 2) -> Target:
         target = replace(target, learner=replace(target.learner, dimension=8))
     if "embedding" in settings:
         target = replace(target, embedding=8, width=16)
-    return brief(target, rounds)
+    short: Target = target.shortened(rounds)
+    return short
 
 
 @cache
@@ -320,13 +320,7 @@ def check_uploads_that_carry_nothing(case: AttackCase) -> None:
     assert max(found.values()) <= limit, f"{dict(found)} of {case.plays} plays beat a baseline"
 
 
-CHECKS = (
-    check_statement,
-    check_uploads_are_needed,
-    check_repeatable,
-    check_only_the_wire_is_read,
-    check_uploads_that_carry_nothing,
-)
+CHECKS = checks_of(__name__)
 
 
 def check_attack(

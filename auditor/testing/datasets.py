@@ -14,7 +14,7 @@ from unittest import SkipTest
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
 from fedrec_auditor.targets.datasets.base import Dataset, Interactions
 
 # What the audit infers (Table I of the FedRec paper), with the categories every member shares.
@@ -136,15 +136,7 @@ def check_recognition(case: DatasetCase, folder: Path) -> None:
         raise AssertionError(f"{place} was loaded")
 
 
-CHECKS = (
-    check_ratings,
-    check_identifiers,
-    check_timestamps,
-    check_attributes,
-    check_genres,
-    check_determinism,
-    check_recognition,
-)
+CHECKS = checks_of(__name__)
 
 
 def check_dataset(case: DatasetCase, folder: Path) -> tuple[str, ...]:

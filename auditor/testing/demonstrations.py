@@ -7,7 +7,6 @@ claims`` says it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from unittest import SkipTest
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from fedrec_auditor.auditor import catalogue
 from fedrec_auditor.auditor.demonstrations.base import Demonstration, DistinguishingGame
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
 
 RUNS = 24
 
@@ -92,14 +91,7 @@ def check_entries(demonstration: Demonstration) -> None:
     assert not missing, f"no entries {', '.join(missing)} in the catalogue"
 
 
-CHECKS: tuple[Callable[[Demonstration], None], ...] = (
-    check_statement,
-    check_entries,
-    check_scope,
-    check_statistic,
-    check_seeds,
-    check_blocks,
-)
+CHECKS = checks_of(__name__)
 
 
 def check_demonstration(demonstration: Demonstration) -> tuple[str, ...]:

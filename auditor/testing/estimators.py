@@ -23,7 +23,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.estimators.base import Estimator
-from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
 from fedrec_auditor.auditor.worlds import BLOCK, Worlds
 
 SCOPE = Scope(
@@ -287,17 +287,7 @@ def check_statement(estimator: Estimator) -> None:
     assert estimator.reference, "the estimator has no reference"
 
 
-CHECKS = (
-    check_statement,
-    check_refusal,
-    check_edges,
-    check_determinism,
-    check_draws,
-    check_confidences,
-    check_largest,
-    check_power,
-    check_calibration,
-)
+CHECKS = checks_of(__name__)
 
 
 def check_estimator(estimator: Estimator) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
 from fedrec_auditor.targets.components import Component, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -36,15 +36,6 @@ def _clients() -> Clients:
 
 def _model(learner: Learner) -> Arrays:
     return learner.initial(CATALOGUE, np.random.default_rng(1))
-
-
-def _some(clients: Clients, users: list[int]) -> Clients:
-    at = np.array(users, dtype=np.int64)
-    return Clients(
-        interactions=clients.interactions.take(at),
-        features=clients.features[at],
-        streams=clients.streams.take(at),
-    )
 
 
 def _dense(trained: dict[str, Component], user: int) -> Arrays:
@@ -101,11 +92,7 @@ def check_streams(learner: Learner) -> None:
     """Equal streams give equal bits, and others do not."""
     model, clients = _model(learner), _clients()
     one, same = (_dense(learner.train(model, clients, LOCAL, Compute()), 3) for _ in range(2))
-    otherwise = Clients(
-        interactions=clients.interactions,
-        features=clients.features,
-        streams=Streams.spawn(np.random.default_rng(9), USERS),
-    )
+    otherwise = replace(clients, streams=Streams.spawn(np.random.default_rng(9), USERS))
     other = _dense(learner.train(model, otherwise, LOCAL, Compute()), 3)
     for name, array in one.items():
         np.testing.assert_array_equal(array, same[name], err_msg=name)
@@ -118,7 +105,9 @@ def check_company(learner: Learner) -> None:
     order = [5, 2, 7]
     for kernel in ("torch", "numba"):
         whole = learner.train(model, clients, LOCAL, Compute(kernel=kernel))
-        part = learner.train(model, _some(clients, order), LOCAL, Compute(kernel=kernel, threads=2))
+        part = learner.train(
+            model, clients.take(np.array(order)), LOCAL, Compute(kernel=kernel, threads=2)
+        )
         for place, user in enumerate(order):
             for name, array in _dense(part, place).items():
                 _close(array, _dense(whole, user)[name])
@@ -127,11 +116,8 @@ def check_company(learner: Learner) -> None:
 def check_values(learner: Learner) -> None:
     """Values of ratings do not matter."""
     model, clients = _model(learner), _clients()
-    flat = Clients(
-        interactions=Interactions.of((clients.interactions.ratings.toarray() > 0) * 1.0),
-        features=clients.features,
-        streams=clients.streams,
-    )
+    held = clients.interactions.ratings.toarray() > 0
+    flat = replace(clients, interactions=Interactions.of(held * 1.0))
     one, other = (_dense(learner.train(model, c, LOCAL, Compute()), 4) for c in (clients, flat))
     for name, array in one.items():
         np.testing.assert_array_equal(array, other[name], err_msg=name)
@@ -156,7 +142,7 @@ def check_scores(learner: Learner) -> None:
     scores = learner.score(model, clients)
     assert scores.shape == (USERS, ITEMS), f"scores of shape {scores.shape}"
     assert np.isfinite(scores).all(), "scores are not finite"
-    _close(learner.score(model, _some(clients, [6, 1])), scores[[6, 1]])
+    _close(learner.score(model, clients.take(np.array([6, 1]))), scores[[6, 1]])
 
 
 def check_small(learner: Learner) -> None:
@@ -181,18 +167,7 @@ def check_travel(learner: Learner) -> None:
     assert replace(cast(Any, learner)) == learner, "its copy is another"
 
 
-CHECKS = (
-    check_first_models,
-    check_generators,
-    check_parts,
-    check_streams,
-    check_company,
-    check_values,
-    check_linear_term,
-    check_scores,
-    check_small,
-    check_travel,
-)
+CHECKS = checks_of(__name__)
 
 
 def check_learner(learner: Learner) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from scipy import stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.accounting import all_accountants
 from fedrec_auditor.auditor.exact import exact_lower_bound, has_curve
-from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
 from fedrec_auditor.auditor.verification.verification import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve
 
@@ -34,11 +34,11 @@ class Case:
     """A mechanism with inputs to try, (n, *domain shape), and all its outputs if they are few.
 
     For densities, ``cdf(outputs, value)`` makes every output uniform on the unit cube, of the
-    outputs' shape: entry by entry the cumulative law given the entries before it, worked out
-    without ``log_prob``. The inputs of a ``PrivacyCurve`` mechanism hold its worst pair.
+    outputs' shape: entry by entry the cumulative distribution given the entries before it, worked
+    out without ``log_prob``. The inputs of a ``PrivacyCurve`` mechanism hold its worst pair.
 
-    Where the law is constant on pieces of the line for all ``inputs``, ``outputs`` has one of each
-    piece: ``edges`` are the pieces' ends, and ``sizes`` their lengths, or 1 for an atom.
+    Where the distribution is constant on pieces of the line for all ``inputs``, ``outputs`` has one
+    of each piece: ``edges`` are the pieces' ends, and ``sizes`` their lengths, or 1 for an atom.
     """
 
     mechanism: Mechanism
@@ -104,7 +104,7 @@ def check_probabilities(case: Case) -> None:
 
 
 def check_density(case: Case) -> None:
-    """A density is the derivative of the cumulative law, and so has total mass 1."""
+    """A density is the derivative of the cumulative distribution, and so has total mass 1."""
     if case.cdf is None:
         raise SkipTest("no cumulative law is given")
     for value in case.inputs:
@@ -159,8 +159,7 @@ def _fit(case: Case, value: Any, sample: NDArray[Any]) -> float:
     codes, seen = _codes(case, sample)
     assert np.isin(seen, codes).all(), f"an impossible output was drawn for input {value}"
     counts = np.array([(seen == code).sum() for code in codes])
-    law = np.exp(case.mechanism.log_prob(case.outputs, value)) * case.sizes
-    expected = law * len(sample)
+    expected = np.exp(case.mechanism.log_prob(case.outputs, value)) * case.sizes * len(sample)
     assert not counts[expected == 0].any(), f"an impossible output was drawn for input {value}"
     rare = expected < 5.0
     if rare.any():
@@ -260,17 +259,7 @@ def check_event(case: Case) -> None:
             )
 
 
-CHECKS = (
-    check_shapes,
-    check_determinism,
-    check_domain,
-    check_probabilities,
-    check_density,
-    check_frequencies,
-    check_critical,
-    check_curve,
-    check_event,
-)
+CHECKS = checks_of(__name__)
 
 
 def check_mechanism(case: Case) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from scipy import stats
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.accounting import all_accountants
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
 from fedrec_auditor.targets.components import Component, Dense, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
@@ -102,11 +102,7 @@ def check_batch(protection: Protection) -> None:
     everyone = _clients()
     for i in range(CLIENTS):
         some = np.array([i])
-        one = Clients(
-            interactions=everyone.interactions.take(some),
-            features=everyone.features[some],
-            streams=everyone.streams.take(some),
-        )
+        one = everyone.take(some)
         mine = {name: component.take(some) for name, component in upload.items()}
         alone = _wire(protection.protect(mine, broadcast, one), np.array([0]))
         for name, values in alone.items():
@@ -138,37 +134,39 @@ def check_training(protection: Protection) -> None:
 
 
 def check_spending(protection: Protection) -> None:
-    """An upload spends what its law says, and no less than its dearest entry."""
-    law = protection.upload(SIZES)
+    """An upload spends what its mechanism says, and no less than its dearest entry."""
+    mechanism = protection.upload(SIZES)
     spent = protection.spent(SIZES)
-    if law is None:
-        assert math.isinf(spent), f"{spent} is spent by an upload without a law"
+    if mechanism is None:
+        assert math.isinf(spent), f"{spent} is spent by an upload without a mechanism"
         return
-    _close(exact_lower_bound(law, SCOPE).epsilon, spent, "exact bound of the upload's law")
+    _close(
+        exact_lower_bound(mechanism, SCOPE).epsilon, spent, "exact bound of the upload's mechanism"
+    )
     for group in GROUPS:
         entry = protection.coordinate(group)
-        assert entry is not None, f"no law for an entry of {group}"
+        assert entry is not None, f"no mechanism for an entry of {group}"
         assert exact_lower_bound(entry, SCOPE).epsilon <= spent, f"an entry of {group} spends more"
     proved = [
-        accountant.bound(law.event(), delta=0.0, scope=SCOPE).epsilon
+        accountant.bound(mechanism.event(), delta=0.0, scope=SCOPE).epsilon
         for accountant in all_accountants()
-        if accountant.supports(law.event())
+        if accountant.supports(mechanism.event())
     ]
-    _close(min(proved), spent, "least proved bound of the upload's law")
+    _close(min(proved), spent, "least proved bound of the upload's mechanism")
 
 
 def check_sampled_law(protection: Protection) -> None:
     """Every group's entry, far above the clipping bound: the mechanism's own draws look alike."""
     count, compared = 4000, 0
     for group, name in zip(GROUPS, ("user.E", "item", "mlp1.weight", "mlp2.bias"), strict=True):
-        law = protection.coordinate(group)
-        if law is None:
+        mechanism = protection.coordinate(group)
+        if mechanism is None:
             continue
         compared += 1
         upload: dict[str, Component] = {name: Dense(np.full((count, 2), 0.1))}
         sent = protection.protect(upload, {}, _clients(count=count))[name].dense(np.arange(count))
-        drawn = law.randomize(np.full(count, 0.1), np.random.default_rng(5))
-        assert stats.ks_2samp(sent[:, 0], drawn).pvalue > 1e-9, f"{name} has another law"
+        drawn = mechanism.randomize(np.full(count, 0.1), np.random.default_rng(5))
+        assert stats.ks_2samp(sent[:, 0], drawn).pvalue > 1e-9, f"{name} has another distribution"
         power = stats.ks_2samp(sent[:, 0] + sent.std(), drawn).pvalue
         assert power < 1e-9, f"{name}: the comparison has no power"
         assert stats.ks_2samp(sent[:, 0], sent[:, 1]).pvalue > 1e-9, f"{name}: entries differ"
@@ -179,17 +177,17 @@ def check_sampled_law(protection: Protection) -> None:
 
 
 def check_entries_without_law(protection: Protection) -> None:
-    """Whoever states a law must change every entry; whoever states none must not be asked."""
+    """Whoever states a mechanism of an entry must change every entry."""
     upload, broadcast = _model()
     sent = protection.protect(upload, broadcast, _clients())
     for name, component in upload.items():
-        law = protection.coordinate(name.partition(".")[0])
+        mechanism = protection.coordinate(name.partition(".")[0])
         same = sent[name].dense(np.arange(CLIENTS)) == component.dense(np.arange(CLIENTS))
-        assert law is None or not same.any(), f"{name}: an entry is sent without noise"
+        assert mechanism is None or not same.any(), f"{name}: an entry is sent without noise"
 
 
 def check_promises(protection: Protection) -> None:
-    """Promises are in words and numbers; that of an entry is what its law loses."""
+    """Promises are in words and numbers; that of an entry is what its mechanism loses."""
     promises = protection.promises(GROUPS)
     assert promises, "nothing is promised"
     for promise in promises:
@@ -197,22 +195,12 @@ def check_promises(protection: Protection) -> None:
         assert len(promise.statement) > 30, f"too short a statement: {promise.statement!r}"
         assert 0.0 <= promise.notable < 1.0, f"notable from {promise.notable}"
         if promise.unit is Unit.COORDINATE:
-            laws = [protection.coordinate(group) for group in GROUPS]
-            worst = max(exact_lower_bound(law, SCOPE).epsilon for law in laws if law is not None)
+            entries = [protection.coordinate(group) for group in GROUPS]
+            worst = max(exact_lower_bound(one, SCOPE).epsilon for one in entries if one is not None)
             _close(promise.epsilon, worst, "promise for an entry")
 
 
-CHECKS = (
-    check_settings,
-    check_messages,
-    check_batch,
-    check_input_stays,
-    check_training,
-    check_spending,
-    check_sampled_law,
-    check_entries_without_law,
-    check_promises,
-)
+CHECKS = checks_of(__name__)
 
 
 def check_protection(protection: Protection) -> tuple[str, ...]:

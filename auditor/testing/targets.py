@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from unittest import SkipTest
@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.accounting import all_accountants, exact_bounds, lea
 from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.games import local
-from fedrec_auditor.auditor.testing.parts.checks import run_checks
+from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
 from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
@@ -44,11 +44,6 @@ def data() -> Interactions:
     return Synthetic(n_users=USERS, n_items=ITEMS, profile=6.0, tastes=3).load()
 
 
-def brief(target: Target, rounds: int = 2) -> Target:
-    """The same target with a training of at most so many rounds."""
-    return target.shortened(rounds)
-
-
 def train(target: Target, interactions: Interactions, seed: int = 0) -> Run:
     """A run on the interactions, with a generator of this seed."""
     return target.run(interactions, np.random.default_rng(seed))
@@ -67,7 +62,7 @@ class TargetCase:
     @cached_property
     def short(self) -> Target:
         """The target with at most two rounds."""
-        return brief(self.target)
+        return self.target.shortened(2)
 
     @cached_property
     def interactions(self) -> Interactions:
@@ -250,20 +245,16 @@ def check_no_scope_is_charged_less_than_any_within_it_is_known_to_lose(case: Tar
 def check_exact_bounds_are_of_what_is_sent(case: TargetCase) -> None:
     """Nothing is known to be lost of an attribute, or of a rating's value, that changes no message.
 
-    Changed for all users, with all coins as they were, in the first round.
+    Changed for all users, with all randomness as it was, in the first round.
     """
     target = case.target
     profiles, broadcast = case.received(0)
     values = profiles.ratings.copy()
     values.data[:] = np.where(values.data > 2, 1.0, 5.0)
-    attributes = {
-        key: Attribute(codes=(one.codes + 1) % len(one.categories), categories=one.categories)
-        for key, one in profiles.attributes.items()
-    }
     before = dict(messages(target.upload(profiles, broadcast, np.random.default_rng(3))))
     unsent = []
     for changed, unit in (
-        (replace(profiles, attributes=attributes), Unit.ATTRIBUTE),
+        (replace(profiles, attributes=_shifted(profiles)), Unit.ATTRIBUTE),
         (replace(profiles, ratings=values), Unit.RATING),
     ):
         after = dict(messages(target.upload(changed, broadcast, np.random.default_rng(3))))
@@ -305,11 +296,7 @@ def check_events_compose_in_every_scope(case: TargetCase) -> None:
         assert readers, f"no accountant reads {event} in [{scope}]"
         for accountant in readers:
             prices = []
-            for priced in (
-                event,
-                SelfComposedDpEvent(event, 2),
-                ComposedDpEvent([event, event]),
-            ):
+            for priced in (event, SelfComposedDpEvent(event, 2), ComposedDpEvent([event, event])):
                 assert accountant.supports(priced), f"{accountant} does not read {priced}"
                 prices.append(accountant.bound(priced, delta=1e-6, scope=scope).epsilon)
             once, twice, both = prices
@@ -328,11 +315,11 @@ def _events(target: Target) -> dict[Scope, DpEvent]:
 
 
 def check_sampled_uploads_agree_with_the_stated_law(case: TargetCase) -> None:
-    """The client's code, sampled, agrees with the law that the target states for it.
+    """The client's code, sampled, agrees with the distribution that the target states for it.
 
-    At confidence 1 - 1e-9 the bound must not exceed the stated law's; and with 50,000 uploads a
-    world it must reach at least 0.8 of it (or 6.0 where it is larger): else the code does not do
-    what it says.
+    At confidence 1 - 1e-9 the bound must not exceed the stated distribution's; and with 50,000
+    uploads a world it must reach at least 0.8 of it (or 6.0 where it is larger): else the code does
+    not do what it says.
     """
     challenges = case.target.challenges()
     if not challenges:
@@ -506,28 +493,23 @@ def plant(interactions: Interactions, user: int) -> Interactions:
     """The same data with every field of one user changed."""
     ratings = interactions.ratings.toarray()
     ratings[user] = np.where(ratings[user] > 0, 0.0, 4.5)
-    attributes = {
-        key: Attribute(
-            codes=np.where(
-                np.arange(interactions.n_users) == user,
-                (attribute.codes + 1) % len(attribute.categories),
-                attribute.codes,
-            ),
-            categories=attribute.categories,
-        )
-        for key, attribute in interactions.attributes.items()
-    }
     return Interactions.of(
         ratings,
-        attributes=attributes,
+        attributes=_shifted(interactions, np.arange(interactions.n_users) == user),
         genres=interactions.genres,
         genre_names=interactions.genre_names,
     )
 
 
-CHECKS: tuple[Callable[[TargetCase], None], ...] = tuple(
-    check for name, check in sorted(globals().items()) if name.startswith("check_")
-)
+def _shifted(interactions: Interactions, users: np.ndarray | bool = True) -> dict[str, Attribute]:
+    """Attributes with those of the flagged ``users`` changed, to the next category."""
+    return {
+        key: replace(one, codes=(one.codes + users) % len(one.categories))
+        for key, one in interactions.attributes.items()
+    }
+
+
+CHECKS = checks_of(__name__)
 
 
 def check_target(target: Target) -> tuple[str, ...]:

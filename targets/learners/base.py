@@ -39,6 +39,14 @@ class Clients:
     def __len__(self) -> int:
         return self.interactions.n_users
 
+    def take(self, devices: NDArray[np.integer[Any]]) -> Clients:
+        """These devices."""
+        return Clients(
+            interactions=self.interactions.take(devices),
+            features=self.features[devices],
+            streams=self.streams.take(devices),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTraining:

@@ -17,6 +17,5 @@ class Gcn(Embeddings):
     paper, so E_V x_v is a free vector.
     """
 
-    name = "gcn"
     neighbours = Neighbours.CONVOLVED
     deep = True

@@ -17,6 +17,5 @@ class LightGcn(Embeddings):
     layers instead of their mean, which is a constant factor.
     """
 
-    name = "light-gcn"
     neighbours = Neighbours.ADDED
     deep = False

@@ -16,6 +16,5 @@ class Mf(Embeddings):
     average has a meaning on the user's side too.
     """
 
-    name = "mf"
     neighbours = Neighbours.IGNORED
     deep = False

@@ -16,6 +16,5 @@ class Ncf(Embeddings):
     protocol of user component, item component and MLP holds.
     """
 
-    name = "ncf"
     neighbours = Neighbours.IGNORED
     deep = True

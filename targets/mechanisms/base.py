@@ -104,7 +104,7 @@ class WorstCase:
 
 
 class Mechanism(Protocol):
-    """A local randomizer: a law over outputs for every input of its domain.
+    """A local randomizer: a distribution over outputs for every input of its domain.
 
     Shapes follow numpy's generators. ``value`` has shape (*batch, *domain.shape); an output has
     shape (*size, *output_shape), where ``size`` defaults to the batch and the batch must broadcast
@@ -113,7 +113,7 @@ class Mechanism(Protocol):
 
     @property
     def domain(self) -> Domain:
-        """Inputs for which the law is defined."""
+        """Inputs for which the distribution is defined."""
         ...
 
     @property

@@ -86,8 +86,8 @@ class BitFlip(OneBit):
     def by_streams(self, value: ArrayLike, streams: Streams) -> NDArray[np.bool_]:
         """Flip every client's bits (n, M) with draws of its own stream: (n, M).
 
-        The law of ``randomize``. A client's j-th bit takes byte j of its stream and, where that
-        ties, a word of a stream aside: so its output depends on its bits and its seed alone.
+        The distribution of ``randomize``. A client's j-th bit takes byte j of its stream and, where
+        that ties, a word of a stream aside: so its output depends on its bits and its seed alone.
         Memory beyond the result is about 3 bytes a bit: give clients in blocks.
         """
         bits = self._bits(value)

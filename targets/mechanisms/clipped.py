@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Clipped:
-    """Every entry is clipped to [low, high] of the mechanism inside: its law and its epsilon.
+    """Every entry is clipped to [low, high] of the mechanism inside, whose epsilon it has.
 
     Clipping reaches every input of the inner domain and no other, so that the worst pair is the
     inner one and nothing is lost or gained. It must come before the noise and its bounds must not
@@ -66,7 +66,7 @@ class Clipped:
         return self.mechanism.randomize(self._clip(value), rng, size)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """The inner law of the clipped value."""
+        """The inner distribution of the clipped value."""
         return self.mechanism.log_prob(output, self._clip(value))
 
     def worst_case(self) -> WorstCase | None:

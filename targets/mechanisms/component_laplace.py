@@ -68,13 +68,9 @@ class ComponentLaplace(Laplacian):
 
     @property
     def domain(self) -> Domain:
-        """Every real vector of the total size: entries are clipped."""
-        return Domain(low=-math.inf, high=math.inf, shape=self.output_shape)
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """One axis, the entries of all components laid end to end."""
-        return (sum(component.size for component in self.components),)
+        """Every real vector, all components laid end to end: entries are clipped."""
+        size = sum(component.size for component in self.components)
+        return Domain(low=-math.inf, high=math.inf, shape=(size,))
 
     @property
     def noise_scale(self) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Gaussian noise on a grid, where doubles tell no more than the law does."""
+"""Gaussian noise on a grid, where doubles tell no more than the distribution does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DiscreteGaussian(OnGrid):
     curve at delta > 0 is its own: at some deltas above the Gaussian's. The input is rounded to the
     grid; see ``OnGrid``. Unbiased about the rounded input.
 
-    Sampled as in Algorithm 3 there, from whole numbers alone but for the chance to accept, a
+    Sampled as in Algorithm 3 there, from whole numbers alone but for the probability to accept, a
     double: a probability is off by a relative 1e-14 at most, and none is zero.
     """
 
@@ -46,7 +46,7 @@ class DiscreteGaussian(OnGrid):
         Of the terms, none negative, those left out amount to less than rounding. Other pairs are
         closer, and their divergences smaller: outputs of larger ratio are those below some k, so
         the divergence is the largest F(k) - e^epsilon F(k - distance), which grows with the
-        distance. F is the cumulative law.
+        distance. F is the cumulative distribution.
         """
         sigma, width = self.sigma / self.step, self.width
         last = math.ceil(width / 2.0 - epsilon * sigma**2 / width) - 1

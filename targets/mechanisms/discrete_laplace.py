@@ -1,4 +1,4 @@
-"""Laplace noise on a grid, where doubles tell no more than the law does."""
+"""Laplace noise on a grid, where doubles tell no more than the distribution does."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from fedrec_auditor.targets.mechanisms.parts.rates import at_least, check_rate_e
 class DiscreteLaplace(PureEpsilon, OnGrid):
     """P(k steps) = tanh(step/(2 scale)) e^(-|k| step/scale): epsilon = width step/scale, exactly.
 
-    The two-sided geometric law, the answer to the leaks of doubles (Mironov 2012): the noise is a
-    whole number, drawn by comparing whole numbers, and its range has no end that depends on the
-    input. The input is rounded to the grid; see ``OnGrid``. Unbiased about the rounded input.
-    Source: Ghosh, Roughgarden and Sundararajan 2009; sampled as in Canonne, Kamath and Steinke
-    2020, Algorithm 2.
+    The two-sided geometric distribution, the answer to the leaks of doubles (Mironov 2012): the
+    noise is a whole number, drawn by comparing whole numbers, and its range has no end that depends
+    on the input. The input is rounded to the grid; see ``OnGrid``. Unbiased about the rounded
+    input. Source: Ghosh, Roughgarden and Sundararajan 2009; sampled as in Canonne, Kamath and
+    Steinke 2020, Algorithm 2.
     """
 
     scale: float
@@ -51,8 +51,8 @@ class DiscreteLaplace(PureEpsilon, OnGrid):
         """Sum of P - e^epsilon Q over the outputs of larger ratio, for the two ends and exactly so.
 
         The outputs up to the one end all have the ratio e^eps; the ``inner`` ones beyond lose two
-        steps of it each. Other pairs are closer, and their divergences smaller, since the law's
-        cumulative function is moved by less.
+        steps of it each. Other pairs are closer, and their divergences smaller, since the
+        distribution's cumulative function is moved by less.
         """
         rate = self.step / self.scale
         outer = -math.expm1(min(epsilon - self.epsilon, 0.0))

@@ -98,11 +98,6 @@ class EmbeddingGaussian(Normal):
         """(p,), or (2p,) jointly."""
         return self._factors.shape
 
-    @property
-    def noise_scale(self) -> float:
-        """The standard deviation sigma."""
-        return self.sigma
-
     def center(self, value: NDArray[Any]) -> NDArray[np.float64]:
         """The gradient; 0 where there is no rating."""
         u, v = clip_embedding(self.user, self.bound), clip_embedding(self.item, self.bound)

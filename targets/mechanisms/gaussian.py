@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
-
-from numpy.typing import NDArray
+from typing import Self
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_mu
 from fedrec_auditor.targets.mechanisms.parts.additive import (
@@ -45,12 +43,3 @@ class Gaussian(BoundedEntry, Normal):
     def mu(self) -> float:
         """The sensitivity in standard deviations, (high - low)/sigma."""
         return (self.high - self.low) / self.sigma
-
-    @property
-    def noise_scale(self) -> float:
-        """The standard deviation sigma."""
-        return self.sigma
-
-    def center(self, value: NDArray[Any]) -> NDArray[Any]:
-        """What the noise is added to: the entry as it is."""
-        return value

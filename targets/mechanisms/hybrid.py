@@ -30,7 +30,7 @@ class Hybrid(PureEpsilon, UnitReport):
     these odds the variance does not depend on the input (above 0.61).
     Source: Wang et al. 2019 (ICDE), hybrid mechanism.
 
-    Elementwise over arrays of any shape; outputs are float64. The law has a density on
+    Elementwise over arrays of any shape; outputs are float64. The distribution has a density on
     [-C, C] and two atoms, Duchi's +B and -B; ``log_prob`` is a probability there and a density
     elsewhere, so outputs tell which of the two was used, but for a share of 2^-48.
     """

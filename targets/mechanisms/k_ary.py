@@ -40,7 +40,7 @@ class KAry(OneNumber, Categorical):
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
     ) -> NDArray[Any]:
-        """Draw reports, int64 of shape ``size``, exactly by the law."""
+        """Draw reports, int64 of shape ``size``, exactly by the distribution."""
         values = self.domain.spread(value, size)
         lost = bernoulli(self.noise, rng, values.shape)
         out = values.astype(np.int64)
@@ -58,7 +58,7 @@ class KAry(OneNumber, Categorical):
     def estimate(self, output: ArrayLike) -> NDArray[np.float64]:
         """What a report adds to the estimated count of every category, (..., k): unbiased.
 
-        The mean over a report's law is 1 at the true category and 0 elsewhere. Infinite at
+        The mean over a report's distribution is 1 at the true category and 0 elsewhere. Infinite at
         epsilon 0, where a report says nothing.
         """
         false = self.noise / self.categories

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.additive import Laplacian, check_positive, check_range
@@ -43,10 +42,6 @@ class Laplace(BoundedEntry, Laplacian):
     def noise_scale(self) -> float:
         """The scale b of the noise."""
         return self.scale
-
-    def center(self, value: NDArray[Any]) -> NDArray[Any]:
-        """What the noise is added to: the entry as it is."""
-        return value
 
     def worst_case(self) -> WorstCase:
         """The two ends, as inputs and as outputs: beyond them the ratio stays the same."""

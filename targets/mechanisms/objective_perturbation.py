@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.additive import Laplacian, check_count, check_positive
+from fedrec_auditor.targets.mechanisms.base import WorstCase
+from fedrec_auditor.targets.mechanisms.parts.additive import (
+    Laplacian,
+    RealVector,
+    check_count,
+    check_positive,
+)
 from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectivePerturbation(PureEpsilon, Laplacian):
+class ObjectivePerturbation(PureEpsilon, RealVector, Laplacian):
     """Loss l(w.x) = const + a w.x + c (w.x)^2 of one record x, every coefficient in w noisy.
 
     The functional mechanism: noise of scale D/eps on the linear coefficients a x_i and on those of
@@ -35,8 +39,9 @@ class ObjectivePerturbation(PureEpsilon, Laplacian):
     it is computed from the noisy coefficients alone. A client that goes on with gradients of its
     data, or perturbs the linear term alone while the quadratic one keeps its x, is not covered.
     Source: Zhang et al. (fedrec-apm), section 5.2, name objective perturbation for F-GERAI and
-    F-DPMF and fix no law; this is the functional mechanism (Zhang, Zhang, Xiao, Yang and Winslett
-    2012, Algorithm 1), which is assumed. ``logistic`` and ``squared`` are the losses of the two.
+    F-DPMF and fix no distribution; this is the functional mechanism (Zhang, Zhang, Xiao, Yang and
+    Winslett 2012, Algorithm 1), which is assumed. ``logistic`` and ``squared`` are the losses of
+    the two.
 
     Inputs are records, (*batch, dimension), clipped elementwise to [-1, 1]; an output has the d
     linear coefficients, then the quadratic ones of i <= j, row by row.
@@ -68,11 +73,6 @@ class ObjectivePerturbation(PureEpsilon, Laplacian):
         a, c = abs(self.linear), abs(self.quadratic)
         apart = self._apart
         return 2.0 * apart * (a + 2.0 * c * (self.dimension - apart)) / self.noise_scale
-
-    @property
-    def domain(self) -> Domain:
-        """Every real vector of coefficients."""
-        return Domain(low=-math.inf, high=math.inf, shape=(self.dimension,))
 
     @property
     def output_shape(self) -> tuple[int, ...]:

@@ -13,13 +13,11 @@ from scipy.special import expit
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
+from fedrec_auditor.targets.mechanisms.parts.additive import check_count
+from fedrec_auditor.targets.mechanisms.parts.rates import LARGEST
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-
-
-LARGEST = 700.0
-"""Largest epsilon: e^-epsilon is still a normal double, so that no bit becomes impossible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +42,7 @@ class OneCoordinate:
                 f"Expected epsilon of at most {LARGEST:g}, got epsilon={self.epsilon!r}. Give a "
                 "smaller one: the rate e^-epsilon of the rarer bit would vanish among doubles."
             )
-        if self.dimension < 1:
-            raise InputError(
-                f"Expected dimension >= 1, got dimension={self.dimension!r}. Give the length of "
-                "the vector."
-            )
+        check_count(dimension=self.dimension)
 
     @property
     def magnitude(self) -> float:

@@ -16,7 +16,7 @@ from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, sh
 
 _CELLS = 2**48
 LEAST, MOST = 1e-9, 40.0
-"""The epsilons for which the cells resolve the law."""
+"""The epsilons for which the cells resolve the distribution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Piecewise(PureEpsilon, UnitReport):
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
     ) -> NDArray[Any]:
-        """Draw reports, float64 of shape ``size``, exactly by the law on the cells."""
+        """Draw reports, float64 of shape ``size``, exactly by the distribution on the cells."""
         first = self._first(self.domain.spread(value, size))
         anywhere = bernoulli(self.noise, rng, first.shape)
         near = first + rng.integers(0, self._near, first.shape)

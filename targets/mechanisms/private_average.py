@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.base import Domain
 from fedrec_auditor.targets.mechanisms.parts.additive import (
     Normal,
+    RealVector,
     check_count,
     check_mu,
     check_positive,
@@ -21,7 +21,7 @@ from fedrec_auditor.targets.mechanisms.parts.additive import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrivateAverage(Normal):
+class PrivateAverage(RealVector, Normal):
     """A round of DP-PrivRec: step * (average of updates clipped to S) and the share b, noisy.
 
     One of ``batch`` = M clients is replaced, the others are fixed (at update 0, without loss: they
@@ -72,11 +72,6 @@ class PrivateAverage(Normal):
         """Distance of the worst pair, both queries together."""
         share = 0.0 if self.counts_clipped else 0.25 * self.balance
         return math.sqrt(self.step**2 * (1.0 - self.balance) + share) / self.multiplier
-
-    @property
-    def domain(self) -> Domain:
-        """Every real vector (dimension,): updates are clipped."""
-        return Domain(low=-math.inf, high=math.inf, shape=(self.dimension,))
 
     @property
     def output_shape(self) -> tuple[int, ...]:

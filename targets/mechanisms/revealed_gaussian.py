@@ -30,15 +30,15 @@ _RARE = 1e-30
 class RevealedGaussian:
     """K Gaussians of multiplier z, K ~ Binomial(count, q): delta(eps) = E delta(eps; sqrt(K)/z).
 
-    In each of ``count`` uses a coin of probability q = ``sampling_probability`` draws the row that
-    the value stands in. The value, in [0, 1] in units of the sensitivity, enters the noisy sum
-    N(0, z^2) then, and only then. The adversary sees all sums and all coins: the row has other
+    In each of ``count`` uses the row that the value stands in is drawn with probability
+    q = ``sampling_probability``. The value, in [0, 1] in units of the sensitivity, enters the noisy
+    sum N(0, z^2) then, and only then. The adversary sees all sums and all draws: the row has other
     values, as large, whose sums show when it is drawn. So it knows which sums to add up, and K of
-    them are worth one Gaussian of mu = sqrt(K)/z; the coins do not depend on the value, and the
+    them are worth one Gaussian of mu = sqrt(K)/z; the draws do not depend on the value, and the
     curve is the mean of the curves given K, exactly. Sampling by rows amplifies nothing for one
     value in a row of several; for a row of one, or for whole rows, see ``SampledGaussian``.
 
-    An output is [coin, sum] a use, (count, 2): the coin is N(0, 1), and below its q-quantile if the
+    An output is [mark, sum] a use, (count, 2): the mark is N(0, 1), and below its q-quantile if the
     row is drawn. Source: the sampling of Li et al. 2021, section 4.1.2, applied to the per-rating
     privacy of section 2.2.1, of which the paper's accountant says that it is amplified.
     """
@@ -70,18 +70,18 @@ class RevealedGaussian:
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
     ) -> NDArray[Any]:
-        """Draw coins and sums, float64 of shape (*size, count, 2)."""
+        """Draw marks and sums, float64 of shape (*size, count, 2)."""
         values = self.domain.spread(value, size)
-        coins, noise = rng.standard_normal((2, *values.shape, self.count))
-        sums = noise * self.noise_multiplier + values[..., None] * self._drawn(coins)
-        return np.stack([coins, sums], axis=-1)
+        marks, noise = rng.standard_normal((2, *values.shape, self.count))
+        sums = noise * self.noise_multiplier + values[..., None] * self._drawn(marks)
+        return np.stack([marks, sums], axis=-1)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Log-density of coins and sums given the value, broadcast."""
+        """Log-density of marks and sums given the value, broadcast."""
         outputs, values = np.asarray(output, dtype=np.float64), self.domain.check(value)
-        coins, sums = outputs[..., 0], outputs[..., 1]
-        center = values[..., None] * self._drawn(coins)
-        each = stats.norm.logpdf(sums, center, self.noise_multiplier) + stats.norm.logpdf(coins)
+        marks, sums = outputs[..., 0], outputs[..., 1]
+        center = values[..., None] * self._drawn(marks)
+        each = stats.norm.logpdf(sums, center, self.noise_multiplier) + stats.norm.logpdf(marks)
         return np.asarray(each.sum(axis=-1))
 
     def worst_case(self) -> None:
@@ -91,12 +91,12 @@ class RevealedGaussian:
     def delta(self, epsilon: float) -> float:
         """The mean over K of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), mu = sqrt(K)/z."""
         counts = np.arange(1, self.count + 1)
-        law = stats.binom.pmf(counts, self.count, self.sampling_probability)
-        kept = law > _RARE
+        weights = stats.binom.pmf(counts, self.count, self.sampling_probability)
+        kept = weights > _RARE
         curve = [
             gaussian_divergence(math.sqrt(k) / self.noise_multiplier, epsilon) for k in counts[kept]
         ]
-        return float(law[kept] @ np.array(curve))
+        return float(weights[kept] @ np.array(curve))
 
     def event(self) -> DpEvent:
         """Gaussians of which the adversary knows whether they happen."""
@@ -109,5 +109,5 @@ class RevealedGaussian:
             RevealedSamplingDpEvent(self.sampling_probability, one), self.count
         )
 
-    def _drawn(self, coins: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return np.asarray(coins < stats.norm.ppf(self.sampling_probability))
+    def _drawn(self, marks: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return np.asarray(marks < stats.norm.ppf(self.sampling_probability))

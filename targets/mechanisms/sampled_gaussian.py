@@ -38,14 +38,14 @@ class SampledGaussian:
     A step is N(0, z^2), z = ``noise_multiplier``. If the unit is there and drawn, its shift, which
     is 1, is added; if it is not there, minus ``opposite``: 0 for a unit that comes and goes, above
     0 for a change after which what is left pulls the other way. Only the sum of a round is seen.
-    With K ~ Binomial(local_steps, q) its law is the mixture of N(K, local_steps z^2), or of
+    With K ~ Binomial(local_steps, q) it is the mixture of N(K, local_steps z^2), or of
     N(-K opposite, local_steps z^2), and rounds are independent. So at one step a round and
     ``opposite`` 0 this is the Poisson-sampled Gaussian with both directions of adding and removing;
     it is one as well where a fixed number of rows is drawn, as far as the rows of one unit go.
 
     ``delta`` is a lower bound: sums are seen in cells, and their losses on a grid
-    (``curve_below``). The ratio of the two laws rises with the sum, so it bounds any system from
-    below, too, whose shifts are at least these.
+    (``curve_below``). The ratio of the two densities rises with the sum, so it bounds any system
+    from below, too, whose shifts are at least these.
 
     The value is 1 if the unit is there, else 0. Outputs are sums divided by sqrt(local_steps) z,
     (rounds,). Source: Abadi et al. 2016, section 3.2, for the pair of mixtures.
@@ -140,11 +140,11 @@ def _draws(steps: int, rate: float) -> tuple[NDArray[np.int64], NDArray[np.float
 
 
 def _log_mixture(
-    x: NDArray[np.float64], shift: Any, counts: NDArray[Any], log_law: NDArray[np.float64]
+    x: NDArray[np.float64], shift: Any, counts: NDArray[Any], log_weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Log-density of a mixture of unit normal laws ``shift`` apart, one after the other."""
+    """Log-density of a mixture of unit normals ``shift`` apart, one after the other."""
     found = np.full(np.broadcast_shapes(x.shape, np.shape(shift)), -np.inf)
-    for count, log_p in zip(counts, log_law, strict=True):
+    for count, log_p in zip(counts, log_weights, strict=True):
         z = x - count * shift
         found = np.logaddexp(found, log_p - LOG_ROOT_TAU - 0.5 * z * z)
     return np.asarray(found)
@@ -153,20 +153,20 @@ def _log_mixture(
 @lru_cache(maxsize=8)
 def _composed(up: float, down: float, rate: float, steps: int, rounds: int) -> CurveBelow:
     """All rounds together, of the unit's presence against its absence, one output a cell."""
-    counts, log_law = _draws(steps, rate)
+    counts, log_weights = _draws(steps, rate)
     inner = np.linspace(-down * steps - _REACH, up * steps + _REACH, _CELLS)
     edges = np.concatenate([[-np.inf], inner, [np.inf]])
-    there = _log_masses(edges, up, counts, log_law)
-    gone = _log_masses(edges, -down, counts, log_law) if down else normal_masses(edges)
+    there = _log_masses(edges, up, counts, log_weights)
+    gone = _log_masses(edges, -down, counts, log_weights) if down else normal_masses(edges)
     seen = (there > _RARE) & (gone > -np.inf)
     return curve_below(((ListedPair.of((there - gone)[seen], there[seen]), rounds),))
 
 
 def _log_masses(
-    edges: NDArray[np.float64], shift: float, counts: NDArray[Any], log_law: NDArray[np.float64]
+    edges: NDArray[np.float64], shift: float, counts: NDArray[Any], log_weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Log-probabilities of the cells between ``edges`` under the mixture of unit normal laws."""
+    """Log-probabilities of the cells between ``edges`` under the mixture of unit normals."""
     found = np.full(len(edges) - 1, -np.inf)
-    for count, log_p in zip(counts, log_law, strict=True):
+    for count, log_p in zip(counts, log_weights, strict=True):
         found = np.logaddexp(found, log_p + normal_masses(edges - count * shift))
     return found

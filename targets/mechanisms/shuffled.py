@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import expit
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.parts.additive import check_count, check_positive
 from fedrec_auditor.targets.mechanisms.parts.entries import UnitEntry
 
 if TYPE_CHECKING:
@@ -33,21 +33,15 @@ class Shuffled(UnitEntry):
     [-1, 1]. The value is one user's entry and the output, in 0 ... n, the number of +B reports: all
     that a shuffle leaves of binary reports, and all that matters of one-coordinate reports of
     users at the corners (the coordinates are drawn alike by everybody). The others are fixed: a
-    lower bound on epsilon for this law is one for the shuffle, but an upper bound is not.
+    lower bound on epsilon for this distribution is one for the shuffle, but an upper bound is not.
     """
 
     epsilon: float
     n_users: int
 
     def __post_init__(self) -> None:
-        if not 0 < check_epsilon(self.epsilon) < math.inf:
-            raise InputError(
-                f"Expected epsilon in (0, inf), got epsilon={self.epsilon!r}. Give one report's."
-            )
-        if self.n_users < 1:
-            raise InputError(
-                f"Expected n_users >= 1, got n_users={self.n_users!r}. Count the senders."
-            )
+        check_positive(epsilon=check_epsilon(self.epsilon))
+        check_count(n_users=self.n_users)
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
@@ -95,9 +89,9 @@ class Shuffled(UnitEntry):
         others = stats.binom(self.n_users - 1, expit(-self.epsilon))
         if self.n_users <= _MANY:
             return np.asarray(others.logpmf(count))
-        chance = others.pmf(count)
-        rare = chance < 1e-300
-        found = np.log(np.where(rare, 1.0, chance))
+        probability = others.pmf(count)
+        rare = probability < 1e-300
+        found = np.log(np.where(rare, 1.0, probability))
         found[rare] = others.logpmf(count[rare])
         return np.asarray(found)
 

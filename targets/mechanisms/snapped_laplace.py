@@ -28,9 +28,9 @@ class SnappedLaplace(PureEpsilon, BoundedEntry):
     epsilon is at most (high - low)/scale; it is that exactly where the clamp leaves an output on
     either side of [low, high], and ``epsilon`` is exact anyway.
     Source: Mironov 2012 (the snapping mechanism). There the noise is a double's logarithm, which
-    costs a little more epsilon; here the rounded sum is drawn from its own law instead, by
+    costs a little more epsilon; here the rounded sum is drawn from its own distribution instead, by
     comparing whole numbers: it stays in the cell of the entry, or leaves it on one side and goes
-    on by a geometric number of cells. So the law below is that of the sampler, exactly.
+    on by a geometric number of cells. So the distribution below is that of the sampler, exactly.
 
     The entry is first rounded to 2^-20 of the grid and ``scale`` up to 2^-30 of it, so that whole
     numbers hold both. Elementwise over arrays of any shape; outputs are float64.
@@ -71,7 +71,7 @@ class SnappedLaplace(PureEpsilon, BoundedEntry):
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
     ) -> NDArray[Any]:
-        """Draw multiples of the grid, float64 of shape ``size``, exactly by the law."""
+        """Draw multiples of the grid, float64 of shape ``size``, exactly by the distribution."""
         values = self.domain.spread(value, size)
         cell, offset = (part.ravel() for part in self._cell(values))
         side = 2 * rng.integers(0, 2, values.size) - 1
@@ -104,8 +104,8 @@ class SnappedLaplace(PureEpsilon, BoundedEntry):
     def worst_case(self) -> WorstCase:
         """The two ends, every output.
 
-        The law is log-concave in the distance, so the outputs of larger ratio are those on one
-        side, and the ends differ the most in what they give to one side.
+        The distribution is log-concave in the distance, so the outputs of larger ratio are those on
+        one side, and the ends differ the most in what they give to one side.
         """
         return WorstCase(
             inputs=np.array([self.low, self.high]),

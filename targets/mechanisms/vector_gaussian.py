@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_mu
-from fedrec_auditor.targets.mechanisms.base import Domain
 from fedrec_auditor.targets.mechanisms.parts.additive import (
     Normal,
+    RealVector,
     check_count,
     check_mu,
     check_positive,
@@ -21,7 +20,7 @@ from fedrec_auditor.targets.mechanisms.parts.additive import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorGaussian(Normal):
+class VectorGaussian(RealVector, Normal):
     """x min(1, C/|x|) + N(0, sigma^2 I): mu = 2C/sigma, for any pair of vectors.
 
     Two vectors of norm C may be opposite, so the sensitivity is 2C whenever one vector is
@@ -53,21 +52,6 @@ class VectorGaussian(Normal):
     def mu(self) -> float:
         """The distance of opposite vectors in standard deviations, 2C/sigma."""
         return 2.0 * self.clip / self.sigma
-
-    @property
-    def domain(self) -> Domain:
-        """Every real vector (dimension,): it is clipped in norm."""
-        return Domain(low=-math.inf, high=math.inf, shape=(self.dimension,))
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """One axis of ``dimension`` entries."""
-        return (self.dimension,)
-
-    @property
-    def noise_scale(self) -> float:
-        """The standard deviation sigma."""
-        return self.sigma
 
     def center(self, value: NDArray[Any]) -> NDArray[np.float64]:
         """What the noise is added to: the vector, clipped in norm."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -10,6 +11,7 @@ from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.settings import numbers
 from fedrec_auditor.targets.transcript import Broadcast
 
 if TYPE_CHECKING:
@@ -22,7 +24,8 @@ class Promise:
 
     ``epsilon`` is infinite where no number is promised. ``notable`` is a delta above 0 at which
     there is more to say, 0 where there is none. ``beyond`` names what of the audited protection is
-    not the authors', such as a law they do not print: whatever is found of it refutes no claim.
+    not the authors', such as a distribution they do not print: whatever is found of it refutes no
+    claim.
     """
 
     epsilon: float
@@ -35,49 +38,50 @@ class Promise:
 class Protection(Protocol):
     """What is done on the device: to its features, its training, and its upload.
 
-    Protections are frozen dataclasses whose fields are the paper's settings.
+    Protections are frozen dataclasses whose fields are the paper's settings. A subclass inherits
+    features, training and upload as they are, no distribution of any, and no epsilon.
     """
 
     def prepare(self, clients: Clients) -> Clients:
-        """What the device trains on, for a whole training; most return it as it is."""
-        ...
+        """What the device trains on, for a whole training."""
+        return clients
 
     def training(
         self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
     ) -> LocalTraining:
-        """How a device trains a model of these components; most return it as it is."""
-        ...
+        """How a device trains a model of these components."""
+        return local
 
     def protect(
         self, upload: Mapping[str, Component], broadcast: Broadcast, clients: Clients
     ) -> dict[str, Component]:
         """What is sent instead of the trained model. Randomness comes from ``clients.streams``."""
-        ...
+        return dict(upload)
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
         """What is said of a model of these groups."""
         ...
 
     def coordinate(self, group: str) -> Mechanism | None:
-        """The law of one entry of a component of ``group``; None where it is not randomized."""
-        ...
+        """What randomizes an entry of a component of ``group``; None if it is sent as it is."""
+        return None
 
     def upload(self, sizes: Mapping[str, int]) -> Mechanism | None:
-        """The law of a whole upload whose groups have so many entries; None where there is none.
+        """What randomizes a whole upload whose groups have so many entries.
 
-        It must cover every pair of uploads.
+        It must cover every pair of uploads; None where nothing does.
         """
-        ...
+        return None
 
     def spent(self, sizes: Mapping[str, int]) -> float:
         """The pure epsilon of a whole upload; infinite where there is none."""
-        ...
+        return math.inf
 
     def attribute(self) -> DpEvent | None:
         """What one attribute of the user spends in a whole training, where it is less than all."""
-        ...
+        return None
 
     @property
     def settings(self) -> Mapping[str, float]:
-        """Its public settings by name, for the transcript."""
-        ...
+        """Its public settings by name, for the transcript: all fields that are numbers."""
+        return numbers(self)

@@ -15,8 +15,7 @@ from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.features import LEVELS
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
-from fedrec_auditor.targets.protections.base import Promise
-from fedrec_auditor.targets.protections.parts.kept import Kept
+from fedrec_auditor.targets.protections.base import Promise, Protection
 from fedrec_auditor.targets.settings import check_settings, positive
 from fedrec_auditor.targets.streams import Streams
 
@@ -33,14 +32,14 @@ _ATTRIBUTES = "; with perturbed features it speaks of attributes, not of interac
 
 
 @dataclass(frozen=True, kw_only=True)
-class Objective(Kept):
+class Objective(Protection):
     """A linear term with Laplace coefficients of scale 2 |a| d / epsilon added to the loss.
 
     |a| is the linear coefficient of the loss of one example at 0 (1/2 for the logistic loss, 2 for
     the squared one), d the dimension of embeddings, taken as in [-1, 1]: two examples are at most
     2 |a| d apart in the L1 norm of their linear coefficients. ``loss`` "logistic" (F-GERAI) adds it
-    to every component, "squared" (F-DPMF) to the item rows. The paper prints no epsilon and no law;
-    the default of 10 is this project's.
+    to every component, "squared" (F-DPMF) to the item rows. The paper prints no epsilon and no
+    distribution; the default of 10 is this project's.
 
     Nothing of this covers what is sent. The client follows gradients of its data, not a noisy
     objective's coefficients alone (see the mechanism), and rows of the item table that

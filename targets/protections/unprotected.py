@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.statements.scope import Unit
-from fedrec_auditor.targets.protections.base import Promise
-from fedrec_auditor.targets.protections.parts.kept import Kept
+from fedrec_auditor.targets.protections.base import Promise, Protection
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unprotected(Kept):
+class Unprotected(Protection):
     """No clipping, no noise; what is offered is that data stay on the device.
 
     A row of the item table that the device did not train on comes back as it was broadcast, to the

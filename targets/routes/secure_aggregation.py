@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
+from fedrec_auditor.targets.routes.base import Route
 
 
 @dataclass(frozen=True, kw_only=True)
-class SecureAggregation:
+class SecureAggregation(Route):
     """Masks cancel in the sum of a round's uploads, which is all that the server learns.
 
     The masks are taken as ideal: who takes part is known, nobody drops out. The sum is a function
@@ -20,7 +17,3 @@ class SecureAggregation:
     """
 
     vantage = Vantage.AGGREGATE
-
-    def event(self, local: DpEvent, epsilon: float, n_senders: int) -> DpEvent:
-        """The local event: a sum is a function of the uploads."""
-        return local

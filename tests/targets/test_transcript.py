@@ -13,7 +13,6 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.testing.targets import brief
 from fedrec_auditor.targets.components import (
     Component,
     Dense,
@@ -75,7 +74,7 @@ def stored(root: object) -> list[str]:
 @functools.cache
 def transcript(target: str) -> Transcript:
     data = Synthetic(n_users=20, n_items=15, profile=5.0, tastes=3).load()
-    system = brief(FAMILIES["targets"].member(target)(), rounds=1)
+    system = FAMILIES["targets"].member(target)().shortened(1)
     found: Transcript = system.run(data, np.random.default_rng(0)).transcript
     return found
 

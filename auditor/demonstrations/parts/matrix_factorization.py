@@ -23,8 +23,8 @@ Sums = NDArray[np.float64]
 class Beyond:
     """Whether a run's score reaches ``threshold``: an event fixed beforehand.
 
-    Where the law of a score is known, so is the event that shows most. A selection split of any
-    size would have to find it again, among events too rare to be ranked by it.
+    Where the distribution of a score is known, so is the event that shows most. A selection split
+    of any size would have to find it again, among events too rare to be ranked by it.
     """
 
     scores: Scores

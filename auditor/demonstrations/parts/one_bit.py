@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
-from fedrec_auditor.auditor.demonstrations.parts.asked import game_against
-from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
@@ -35,10 +33,12 @@ class _FirstBit:
 
 def one_bit(system: FlippedKnn, samples: int) -> DistinguishingGame:
     """The claim for one interaction against the bit that is uploaded for it."""
-    worlds = Worlds(
+    return DistinguishingGame.against(
+        system,
+        _POPULATION,
         names=("item 0 in the history", "item 0 not in the history"),
         scope=_SCOPE,
         draw=_FirstBit(system),
         statistic="the bit received for item 0",
+        samples=samples,
     )
-    return game_against(system, _POPULATION, worlds, samples=samples)

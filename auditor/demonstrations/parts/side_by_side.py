@@ -30,11 +30,11 @@ class SideBySide:
     ``ratings`` (users, items) of one population, zeros where there are none; ``first`` (items, p)
     its first item embeddings. A copy of the table stands on the diagonal of the party's. A user's
     embedding follows from its own ratings, and a row of V from the ratings of its item, with noise
-    of its own; so what is seen of a copy is a function of its own coins, and copies are independent
-    but for which rows are drawn: a fixed number of all. Where all rows or all ratings are drawn
-    that is nothing. Otherwise, in a single step, the number of copies with an event is a sum of
-    independent indicators of unequal probability, since how many are drawn is fixed; such a sum is
-    less spread than a binomial (Hoeffding 1956), so limits for binomials hold.
+    of its own; so what is seen of a copy is a function of its own randomness, and copies are
+    independent but for which rows are drawn: a fixed number of all. Where all rows or all ratings
+    are drawn that is nothing. Otherwise, in a single step, the number of copies with an event is a
+    sum of independent indicators of unequal probability, since how many are drawn is fixed; such a
+    sum is less spread than a binomial (Hoeffding 1956), so limits for binomials hold.
 
     All ratings of a party set the length of its steps, through their number, which the paper takes
     for public; what is seen is in units of that length, so that the number of copies cancels.

@@ -1,10 +1,20 @@
-"""Runs the checks of a suite."""
+"""Finds and runs the checks of a suite."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 from unittest import SkipTest
+
+
+def checks_of(suite: str) -> tuple[Callable[..., None], ...]:
+    """The checks that the module called ``suite`` has defined so far, in their order."""
+    return tuple(
+        value
+        for name, value in vars(sys.modules[suite]).items()
+        if name.startswith("check_") and value.__module__ == suite
+    )
 
 
 def run_checks(checks: Iterable[Callable[..., None]], *arguments: Any) -> tuple[str, ...]:

@@ -18,9 +18,9 @@ from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
-from fedrec_auditor.targets.systems.federated_mf.parts.local_laws import rating_distance
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import accounted, batch_size
+from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import rating_distance
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -13,7 +13,8 @@ from scipy import sparse
 
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.mechanisms.embedding_gaussian import clip_embedding
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import RatingBatch, project
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import gradients
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import project
 from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import turned_users
 
 _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7), 6
@@ -62,10 +63,7 @@ def turned(bound: float, *, ratings: int, fitting: int) -> float:
     table = np.full((2, ratings + 1), bound)
     table[1, ratings] = 0.0
     ratings_of, items = sparse.csr_array(table), np.zeros((ratings + 1, 2))
-    sums = []
-    for world in range(2):
-        batch = RatingBatch.of(ratings_of, np.array([world]))
-        sums.append(batch.gradients(batch.errors(users, items), users, items)[1])
+    sums = [gradients(users[[k]], items, sparse.csr_array(ratings_of[[k]]))[1] for k in (0, 1)]
     return float(np.linalg.norm(sums[0] - sums[1]))
 
 
@@ -88,8 +86,7 @@ def _lengths(
     """Of n users with ``count`` items each, which are their own: (n,)."""
     n, m = len(users), len(items)
     table = sparse.csr_array((ratings, np.arange(m), count * np.arange(n + 1)), shape=(n, m))
-    batch = RatingBatch(np.arange(n), table)
-    of_users, of_items = batch.gradients(batch.errors(users, items), users, items)
+    of_users, of_items = gradients(users, items, table)
     squares = np.square(of_items).sum(axis=1).reshape(n, count).sum(axis=1)
     if joint:
         squares = squares + np.square(of_users).sum(axis=1)

@@ -1,8 +1,8 @@
 """Local training by Adam, one device after the other, compiled by numba.
 
 Forward and backward are those of ``fused``; gradients are kept, and every parameter of the device,
-its touched item rows included, takes Adam's step at every minibatch (Kingma and Ba 2015, with the
-usual 0.9, 0.999 and 1e-8; a dense step: a row moves on after the batch that it was in). Moments
+its touched item rows included, takes Adam's step at every minibatch, as torch's dense step does: a row
+moves on after the batch that it was in, and rows never touched stay. Moments
 begin at zero in every round, for a device that is drawn keeps nothing from its last one. A device's
 result is the same to the bit in any batch of devices, in any number of threads.
 """
@@ -19,13 +19,11 @@ from fedrec_auditor.targets.learners.parts.fused import (
     apply,
     embed,
     gradient_dot,
-    join,
     score,
     slopes,
-    split,
 )
+from fedrec_auditor.targets.learners.parts.work import BETA_1, BETA_2, TINY
 
-BETA_1, BETA_2, TINY = 0.9, 0.999, 1e-8
 _compiled = compiled(fastmath=REORDERED)
 
 
@@ -132,7 +130,9 @@ def train_adam(
         features, flat = x[devices[place]], theta[devices[place]]
         p[:] = flat
         if deep:
-            split(flat[mlp:], from_user, from_item)
+            weight = flat[mlp:top].reshape(d, 2 * d)
+            from_user[:] = weight[:, :d]
+            from_item[:] = weight[:, d:].T
         moments[2:] = 0
         row_state[:] = 0
         d_rows = row_state[0][: size * d].reshape(size, d)
@@ -200,10 +200,9 @@ def train_adam(
                         if k < mlp or k >= top:
                             g[k] += share * drawn[k]
                     if deep:
-                        for h in range(d):
-                            for k in range(d):
-                                g_user[h, k] += share * drawn[mlp + 2 * d * h + k]
-                                g_item[k, h] += share * drawn[mlp + 2 * d * h + d + k]
+                        weight = drawn[mlp:top].reshape(d, 2 * d)
+                        g_user += share * weight[:, :d]
+                        g_item += share * weight[:, d:].T
                 decay_1 *= BETA_1
                 decay_2 *= BETA_2
                 step = np.float32(rate / (1 - decay_1))
@@ -223,4 +222,6 @@ def train_adam(
         flat[:mlp] = p[:mlp]
         flat[top:] = p[top:]
         if deep:
-            join(flat[mlp:], from_user, from_item)
+            weight = flat[mlp:top].reshape(d, 2 * d)
+            weight[:, :d] = from_user
+            weight[:, d:] = from_item.T

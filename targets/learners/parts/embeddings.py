@@ -7,7 +7,6 @@ minimises the summed binary cross-entropy by minibatch SGD.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -28,7 +27,7 @@ _BLOCK = 1 << 24  # numbers at once when scoring
 
 
 @dataclass(frozen=True, kw_only=True)
-class Embeddings(ABC):
+class Embeddings:
     """A learner with embeddings of ``dimension`` d; every first parameter is N(0, init_scale^2).
 
     The paper's ``init_scale`` is 1 (section 5.4). With it, and its learning rate of 0.001, the GCN
@@ -49,11 +48,6 @@ class Embeddings(ABC):
 
     def __post_init__(self) -> None:
         check_settings(self, dimension=whole, init_scale=positive)
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """Name on the command line."""
 
     @property
     def groups(self) -> tuple[str, ...]:

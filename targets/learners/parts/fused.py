@@ -1,7 +1,7 @@
 """Local training of one device after the other, all of its epochs in cache, compiled by numba.
 
 The same steps as the batched training, written as loops: forward, backward and descent of a
-minibatch are fused, the three matrix products are BLAS's (in one thread: see ``_training``), and
+minibatch are fused, the three matrix products are BLAS's (in one thread: see ``training``), and
 nothing is allocated inside. What a step adds to all of a device's own rows is one vector ``shift``,
 the linear term of touched rows a coefficient ``spent`` of its draws, and what all steps take from E
 one vector times the features. The hidden layer and the item half of the first weights are kept
@@ -269,25 +269,6 @@ def _own_means(mean: F32, mean_drawn: F32, own: F32, drawn: F32, positive: Flags
 
 
 @_compiled
-def split(weight: F32, from_user: F32, from_item: F32) -> None:
-    """The first layer's weights (d, 2 d), flat, in two halves, the second transposed."""
-    d = len(from_user)
-    for h in range(d):
-        for k in range(d):
-            from_user[h, k] = weight[2 * d * h + k]
-            from_item[k, h] = weight[2 * d * h + d + k]
-
-
-@_compiled
-def join(weight: F32, from_user: F32, from_item: F32) -> None:
-    d = len(from_user)
-    for h in range(d):
-        for k in range(d):
-            weight[2 * d * h + k] = from_user[h, k]
-            weight[2 * d * h + d + k] = from_item[k, h]
-
-
-@_compiled
 def train_fused(
     devices: NDArray[np.int64],
     starts: NDArray[np.int64],
@@ -337,7 +318,9 @@ def train_fused(
             bias = flat[mlp - d : mlp]
         tail = flat[mlp:]
         if deep:
-            split(flat[mlp:], from_user, from_item)
+            weight = flat[mlp : mlp + 2 * d * d].reshape(d, 2 * d)
+            from_user[:] = weight[:, :d]
+            from_item[:] = weight[:, d:].T
             tail = flat[mlp + 2 * d * d :]
         part = _own_means(mean, mean_drawn, own, drawn, mine)
         shift[:] = 0
@@ -422,4 +405,6 @@ def train_fused(
                 for k in range(d):
                     own[i, k] -= rate * spent * drawn[i, k]
         if deep:
-            join(flat[mlp:], from_user, from_item)
+            weight = flat[mlp : mlp + 2 * d * d].reshape(d, 2 * d)
+            weight[:, :d] = from_user
+            weight[:, d:] = from_item.T

@@ -22,8 +22,8 @@ LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
 class Additive(ABC):
     """``center(value)`` plus independent noise of scale ``noise_scale`` in every entry.
 
-    The law is the ideal one over the reals; outputs are doubles, whose low-order bits can say more
-    than the law does (Mironov 2012), which no bound here covers.
+    The distribution is the ideal one over the reals; outputs are doubles, whose low-order bits can
+    say more than the distribution does (Mironov 2012), which no bound here covers.
     """
 
     __slots__ = ()
@@ -31,21 +31,21 @@ class Additive(ABC):
     @property
     @abstractmethod
     def domain(self) -> Domain:
-        """Inputs for which the law is defined."""
+        """Inputs for which the distribution is defined."""
 
     @property
-    @abstractmethod
     def output_shape(self) -> tuple[int, ...]:
-        """Shape of one output."""
+        """Shape of one output: by default that of an input."""
+        return self.domain.shape
 
     @property
     @abstractmethod
     def noise_scale(self) -> float | NDArray[np.float64]:
         """Scale of the noise, broadcast to ``output_shape``."""
 
-    @abstractmethod
     def center(self, value: NDArray[Any]) -> NDArray[Any]:
-        """What the noise is added to: (*batch, *domain shape) to (*batch, *output_shape)."""
+        """What the noise is added to, by default the input: (*batch, *output_shape)."""
+        return value
 
     @abstractmethod
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
@@ -84,6 +84,19 @@ class Laplacian(Additive):
         return np.asarray(-np.abs(z) - math.log(2.0))
 
 
+class RealVector:
+    """An input is any real vector, (``dimension``,), which the mechanism clips by itself."""
+
+    __slots__ = ()
+
+    dimension: int
+
+    @property
+    def domain(self) -> Domain:
+        """Every real vector (dimension,)."""
+        return Domain(low=-math.inf, high=math.inf, shape=(self.dimension,))
+
+
 class NormalCurve(ABC):
     """Worst pair as hard to tell apart as N(0, 1) and N(mu, 1): no epsilon holds at delta 0."""
 
@@ -92,7 +105,7 @@ class NormalCurve(ABC):
     @property
     @abstractmethod
     def mu(self) -> float:
-        """Largest distance between the laws of two inputs, in standard deviations."""
+        """Largest distance between the distributions of two inputs, in standard deviations."""
 
     def worst_case(self) -> WorstCase | None:
         """None: the log-ratio has no bound."""
@@ -117,6 +130,13 @@ class Normal(NormalCurve, Additive):
     """
 
     __slots__ = ()
+
+    sigma: float
+
+    @property
+    def noise_scale(self) -> float | NDArray[np.float64]:
+        """By default the standard deviation ``sigma``."""
+        return self.sigma
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
         return rng.standard_normal(shape)

@@ -1,7 +1,7 @@
 """Exact Bernoulli and geometric draws: whole numbers are compared, no logarithm is rounded.
 
-A sampler of doubles next to a law's tail cuts the tail off, and where it does so depends on the
-input: an output is then possible under one input and impossible under another.
+A sampler of doubles next to a distribution's tail cuts the tail off, and where it does so depends
+on the input: an output is then possible under one input and impossible under another.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def flip_rate(epsilon: float) -> float:
 
 
 def ratio_of_flip(rate: float) -> float:
-    """ln((1 - rate)/rate), the epsilon of a coin that lies at ``rate``."""
+    """ln((1 - rate)/rate), the epsilon of a bit that is flipped with probability ``rate``."""
     return math.log1p(-rate) - math.log(rate)
 
 

@@ -43,7 +43,7 @@ class Unary(PureEpsilon, Categorical):
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
     ) -> NDArray[Any]:
-        """Draw reports, bool of shape (*size, k), exactly by the law."""
+        """Draw reports, bool of shape (*size, k), exactly by the distribution."""
         values = self.domain.spread(value, size)
         out = bernoulli(self.invented, rng, (*values.shape, self.categories))
         kept = ~bernoulli(self.missed, rng, values.shape)
@@ -61,7 +61,7 @@ class Unary(PureEpsilon, Categorical):
     def estimate(self, output: ArrayLike) -> NDArray[np.float64]:
         """What a report adds to the estimated count of every category, (..., k): unbiased.
 
-        The mean over a report's law is 1 at the true category and 0 elsewhere. Infinite at
+        The mean over a report's distribution is 1 at the true category and 0 elsewhere. Infinite at
         epsilon 0, where a report says nothing.
         """
         gap = 1.0 - self.missed - self.invented

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.additive import NormalCurve
+from fedrec_auditor.targets.mechanisms.parts.additive import NormalCurve, check_count
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -41,10 +40,7 @@ class Uses(ABC):
         return self.kinds[0], (self.mechanism, self.count)
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise InputError(
-                f"Expected count >= 1, got count={self.count!r}. Give the number of uses."
-            )
+        check_count(count=self.count)
 
     @property
     @abstractmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ from fedrec_auditor.targets.learners.base import Clients
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
-from fedrec_auditor.targets.protections.parts.kept import Kept
+from fedrec_auditor.targets.protections.base import Protection
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
@@ -71,7 +71,7 @@ class ClippedNoise:
         return np.where(z >= 0, tail, 1.0 - tail)
 
 
-class Noisy(Kept, ABC):
+class Noisy(Protection):
     """A protection that sends every component through a ``ClippedNoise`` of its group."""
 
     @abstractmethod

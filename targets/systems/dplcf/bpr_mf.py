@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model
-from fedrec_auditor.targets.systems.dplcf.parts.central_mf import CentralMf, Visits
+from fedrec_auditor.targets.systems.dplcf.parts.central_mf import CentralMf
 from fedrec_auditor.targets.systems.dplcf.parts.collected_bits import Printed, tables
 
 
@@ -31,25 +31,11 @@ class BprMf(CentralMf):
         ),
     )
 
-    def fit(
-        self, n_users: int, n_items: int, visits: Iterator[Visits], rng: np.random.Generator
-    ) -> dict[str, NDArray[Any]]:
-        """User vectors (n, F) and item vectors (M, F)."""
-        from fedrec_auditor.targets.systems.dplcf.parts.central_kernel import Adam, bpr_epoch
+    def kernel(self) -> tuple[Callable[..., int], int]:
+        """The compiled loop, which makes a triple of each negative."""
+        from fedrec_auditor.targets.systems.dplcf.parts.central_kernel import bpr_epoch
 
-        users, items = (Adam(self._vectors(count, rng)) for count in (n_users, n_items))
-        step = 0
-        for chunk in visits:
-            step = bpr_epoch(
-                users,
-                items,
-                chunk,
-                batch=max(1, self.batch // self.negatives),
-                rate=self.learning_rate,
-                decay=self.regularization,
-                step=step,
-            )
-        return {"users": users.values, "items": items.values}
+        return bpr_epoch, self.negatives
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]

@@ -49,5 +49,5 @@ class DplcfAp(FlippedKnn):
 
     @property
     def randomizer(self) -> BitFlip:
-        """The law of one uploaded bit: p is ``keep``, q is p e^-eps."""
+        """The distribution of one uploaded bit: p is ``keep``, q is p e^-eps."""
         return BitFlip(self.keep, self.keep * math.exp(-self.epsilon))

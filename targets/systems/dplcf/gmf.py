@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model
-from fedrec_auditor.targets.systems.dplcf.parts.central_mf import CentralMf, Visits
+from fedrec_auditor.targets.systems.dplcf.parts.central_mf import CentralMf
 from fedrec_auditor.targets.systems.dplcf.parts.collected_bits import Printed, tables
 
 
@@ -32,31 +32,19 @@ class Gmf(CentralMf):
         ),
     )
 
-    def fit(
-        self, n_users: int, n_items: int, visits: Iterator[Visits], rng: np.random.Generator
-    ) -> dict[str, NDArray[Any]]:
-        """User vectors (n, F), item vectors (M, F) and the weights h (1, F).
+    def kernel(self) -> tuple[Callable[..., int], int]:
+        """The compiled loop, which makes an example of each positive and negative."""
+        from fedrec_auditor.targets.systems.dplcf.parts.central_kernel import gmf_epoch
 
-        h starts uniform in +-sqrt(3/F), LeCun's rule.
-        """
-        from fedrec_auditor.targets.systems.dplcf.parts.central_kernel import Adam, gmf_epoch
+        return gmf_epoch, 1 + self.negatives
 
-        users, items = (Adam(self._vectors(count, rng)) for count in (n_users, n_items))
+    def first(
+        self, n_users: int, n_items: int, rng: np.random.Generator
+    ) -> dict[str, NDArray[np.float64]]:
+        """Also the weights h (1, F), uniform in +-sqrt(3/F), LeCun's rule."""
+        vectors = super().first(n_users, n_items, rng)
         bound = np.sqrt(3.0 / self.factors)
-        weights = Adam(rng.uniform(-bound, bound, size=(1, self.factors)))
-        step = 0
-        for chunk in visits:
-            step = gmf_epoch(
-                users,
-                items,
-                weights,
-                chunk,
-                batch=max(1, self.batch // (1 + self.negatives)),
-                rate=self.learning_rate,
-                decay=self.regularization,
-                step=step,
-            )
-        return {"users": users.values, "items": items.values, "weights": weights.values}
+        return vectors | {"weights": rng.uniform(-bound, bound, size=(1, self.factors))}
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]

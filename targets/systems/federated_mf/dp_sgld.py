@@ -9,13 +9,9 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.targets.settings import check_settings, positive
 from fedrec_auditor.targets.systems.base import Population, Question
-from fedrec_auditor.targets.systems.federated_mf.parts.descent import (
-    Clipping,
-    Descent,
-    ErrorClipping,
-)
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.systems.federated_mf.parts.lone_parties import LoneParties
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import asked, scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, batch_size
 
 
@@ -25,9 +21,9 @@ class DpSgld(LoneParties):
 
     Steps are Langevin's, and their noise is the larger of Langevin's and what privacy asks for. The
     paper says of this baseline that it bounds predictions' errors, and that its composition asks
-    for more noise than the moments accountant; it prints no law. Assumed, after Wang, Fienberg and
-    Smola 2015, Algorithm 2: with K steps on batches of n' of n rows and Lipschitz constant L, the
-    noise on the sum of a batch has variance
+    for more noise than the moments accountant; it prints no formula. Assumed, after Wang, Fienberg
+    and Smola 2015, Algorithm 2: with K steps on batches of n' of n rows and Lipschitz constant L,
+    the noise on the sum of a batch has variance
 
         128 K (n'/n)^2 L^2 ln(5 K n'/(2 delta)) ln(2/delta) / epsilon^2.
 
@@ -53,7 +49,7 @@ class DpSgld(LoneParties):
     @property
     def clipping(self) -> Clipping:
         """Of errors, and of embeddings."""
-        return ErrorClipping(self.bound)
+        return Clipping.of_errors(self.bound)
 
     def multiplier(self, n_users: int) -> float:
         """The noise multiplier, in units of L."""
@@ -65,9 +61,9 @@ class DpSgld(LoneParties):
         """The Lipschitz constant L of the claim."""
         return self.clipping.sensitivity(self.trim if self.unit == "user" else 1, joint)
 
-    def descent(self, n_users: int) -> Descent:
+    def descent(self, n_users: int, joint: bool = True) -> Descent:
         """Steps with noise up to that of Langevin dynamics."""
-        return replace(super().descent(n_users), langevin=True)
+        return replace(super().descent(n_users, joint), langevin=True)
 
     def questions(self, population: Population) -> tuple[Question, ...]:
         """Epsilon by advanced composition of sampled steps."""
@@ -81,6 +77,4 @@ class DpSgld(LoneParties):
             ),
             source=f"{PAPER}, section 4.3 (baselines), after Liu, Wang and Smola 2015",
         )
-        return (
-            Question(claim=claim, scope=claim.scope, delta=self.delta, note=self.sampling_note),
-        )
+        return asked(claim, (claim.scope, self.sampling_note))

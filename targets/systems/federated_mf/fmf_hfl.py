@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from fedrec_auditor.targets.systems.base import Reported
 from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_mf import HorizontalMf
-from fedrec_auditor.targets.systems.federated_mf.parts.party_steps import PartySteps
 from fedrec_auditor.targets.systems.parts.system import Unperturbed
 
 
@@ -37,9 +36,3 @@ class FmfHfl(Unperturbed, HorizontalMf):
         "; what is offered is that ratings and user embeddings stay with the party, and item "
         "embeddings are shared."
     )
-
-    def local(self, weight: float) -> PartySteps:
-        """Plain steps on sampled rows, in both embeddings."""
-        return PartySteps(
-            learning_rate=self.learning_rate, steps=self.steps, rate=self.rate, weight=weight
-        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,9 @@ from scipy import sparse
 from fedrec_auditor.targets.components import Component, Floats, Rows
 from fedrec_auditor.targets.settings import check_settings, whole
 from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.systems.federated_mf.parts.local_mf import LocalMf
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import blocks
 from fedrec_auditor.targets.systems.parts.system import Unperturbed
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
@@ -45,28 +48,35 @@ class FmfLfl(Unperturbed, LocalMf):
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
         """Component "items": the device's V, of which the rows it rated have moved."""
-        from fedrec_auditor.targets.systems.federated_mf.parts.party_kernel import own_steps
-
         items = np.asarray(model["items"], np.float32)
-        own, users = items[ratings.indices], np.array(users, np.float32)
-        own_steps(
-            users,
-            own,
-            ratings.indptr,
-            ratings.data.astype(np.float32),
-            (self.learning_rate / np.maximum(1, np.diff(ratings.indptr))).astype(np.float32),
-            np.float32(1.0 / int(model["users"]) if "users" in model else 1.0),
-            self.local_steps,
-            np.float32(self.bound),
+        own, moved = np.empty((ratings.nnz, self.factors), np.float32), np.empty_like(users)
+        share = 1.0 / int(model["users"]) if "users" in model else 1.0
+        descent = Descent(
+            learning_rate=self.learning_rate,
+            steps=math.inf,
+            rate=1.0,
+            clipping=Clipping.of_embeddings(self.bound),
         )
-        part = Rows(
-            indptr=ratings.indptr,
-            ids=ratings.indices,
-            values=own,
-            count=len(items),
-            rest=items,
+        n = len(users)
+        for block in blocks(n, self.local_steps * ratings.nnz // max(1, n)):
+            part: Any = ratings[block]
+            counts = np.diff(part.indptr)
+            low, high = ratings.indptr[[block[0], block[-1] + 1]]
+            columns = np.arange(part.nnz) - np.repeat(part.indptr[:-1], counts)
+            moved[block], own[low:high] = descent.train_alone(
+                users[block],
+                items[part.indices],
+                part.indptr,
+                sparse.csr_array((part.data, columns, part.indptr), shape=part.shape),
+                streams.take(block),
+                user_scale=share / np.maximum(1, counts),
+                item_scale=1.0 / np.maximum(1, counts),
+                count=self.local_steps,
+            )
+        table = Rows(
+            indptr=ratings.indptr, ids=ratings.indices, values=own, count=len(items), rest=items
         )
-        return {"items": part}, users
+        return {"items": table}, moved
 
     def turn(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator

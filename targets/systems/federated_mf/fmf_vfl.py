@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Population, Reported
-from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.vertical_mf import VerticalMf
 from fedrec_auditor.targets.systems.parts.system import Unperturbed
@@ -37,15 +36,6 @@ class FmfVfl(Unperturbed, VerticalMf):
         "; ratings stay with their party, and the paper says itself that what is shared leaks them."
     )
     offered = scope_of("rating")
-
-    def descent(self, n_users: int) -> Descent:
-        """Plain steps on sampled rows."""
-        return Descent(
-            clipping=Clipping(),
-            learning_rate=self.learning_rate,
-            rate=self.rate,
-            steps=self.steps,
-        )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """None: the message is a deterministic function of ratings and public randomness."""

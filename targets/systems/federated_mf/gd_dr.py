@@ -10,12 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import (
-    Horizon,
-    Unit,
-    Vantage,
-    any_pair,
-)
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Component, Floats, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
@@ -67,7 +62,7 @@ class GdDr(Reporting, LocalMf):
         return OneCoordinate(self.each, self.rows * self.factors)
 
     def public(self, interactions: Interactions) -> Public:
-        """What everybody knows: the law of a report's bit given the projected entry, too."""
+        """What everybody knows: the distribution of a report's bit given its entry, too."""
         return replace(super().public(interactions), channel=ReportLaw(self.each))
 
     def questions(self, population: Population) -> tuple[Question, ...]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.settings import check_settings, whole
 from fedrec_auditor.targets.systems.base import Population, Question
-from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_laws import (
-    Training,
-    rating_law,
-    user_law,
+from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_lower_bounds import (
+    MOST_ROUNDS,
+    rating_lower_bound,
+    user_lower_bound,
 )
 from fedrec_auditor.targets.systems.federated_mf.parts.noisy_horizontal import NoisyHorizontal
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import asked, scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import COUNTED, PAPER, accounted
 
 
@@ -66,67 +66,41 @@ class HflSgdmf(NoisyHorizontal):
                 (self.steps, "sections 5.2 and 5.3, with the steps counted as in Proposition 2"),
             )
         )
-        asked = [
-            (full, full.scope, self._why),
-            (
-                full,
-                scope_of(self.unit, Vantage.RELEASE),
-                "What the published item embeddings alone give away.",
-            ),
-        ]
+        released = "What the published item embeddings alone give away."
+        where = [(full.scope, self._why), (scope_of(self.unit, Vantage.RELEASE), released)]
         if self.unit == "rating":
             note = "All ratings of a user: per rating nothing is trimmed."
-            asked.append((full, scope_of("user"), note))
-        if self.as_published:
-            note = (
-                f"Proposition 3 has T' = {self.local_steps} steps where {self.steps} are taken "
-                f"(section 5.3)."
-            )
-            asked.insert(0, (printed, printed.scope, note))
-        return tuple(
-            Question(claim=claim, scope=scope, delta=self.delta, note=note)
-            for claim, scope, note in asked
+            where.append((scope_of("user"), note))
+        note = (
+            f"Proposition 3 has T' = {self.local_steps} steps where {self.steps} are taken "
+            f"(section 5.3)."
         )
+        first = asked(printed, (printed.scope, note)) if self.as_published else ()
+        return first + asked(full, *where)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Every round's V in the rows of one user, at the server's choice of what it broadcasts.
 
-        From below, see ``horizontal_laws``: a rating that turns its user's embedding, or a user
-        who comes and goes. None where repaired, for other changes, and from other vantages.
+        From below (``horizontal_lower_bounds``): a rating that turns its user's embedding, or a
+        user who comes and goes. None where repaired, for other changes, and from other vantages.
         """
         plain = self.as_published and self.noise_multiplier > 0 and scope.vantage is Vantage.SERVER
         if not plain or scope.adjacency is not Adjacency.ADD_REMOVE:
             return None
-        training = Training(
-            factors=self.factors,
-            bound=self.bound,
-            rounds=self.uses(scope.horizon),
-            local_steps=self.local_steps,
-            rate=self.rate,
-            learning_rate=self.learning_rate,
-            fitting=self.fitting,
-            sigma=self.sigma,
-        )
+        seen = replace(self, rounds=min(MOST_ROUNDS, self.uses(scope.horizon)))
         n, m = population.n_users, population.n_items
         if self.unit == "user":
-            present = scope.unit is Unit.USER
-            return user_law(training, n, m, self.parties, self.trim) if present else None
-        if scope.unit not in (Unit.RATING, Unit.INTERACTION):
-            return None
-        return rating_law(training, n, m, self.parties)
+            return user_lower_bound(seen, n, m) if scope.unit is Unit.USER else None
+        rated = scope.unit in (Unit.RATING, Unit.INTERACTION)
+        return rating_lower_bound(seen, n, m) if rated else None
 
     @property
     def _why(self) -> str:
-        if not self.as_published:
-            return self.mended
-        if self.unit == "rating":
-            return (
+        note = self.sampling_note
+        if self.as_published and self.unit == "rating":
+            note = (
                 "A pre-trained user embedding moves with every one of the user's ratings, without "
                 "noise, and with it the gradients of all of the user's items; and those show "
-                "whether the row was drawn, so that sampling does not amplify. "
-                f"{COUNTED}"
+                "whether the row was drawn, so that sampling does not amplify."
             )
-        return (
-            "A fixed number of rows is drawn, for which the moments accountant of rows drawn by "
-            f"themselves proves nothing. {COUNTED}"
-        )
+        return f"{note} {COUNTED}" if self.as_published else note

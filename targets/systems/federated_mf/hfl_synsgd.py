@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.targets.components import Component, Floats, Randomized, Rows
+from fedrec_auditor.targets.components import Component, Floats, Ints, Randomized, Rows
+from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population, Question
-from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_mf import Party
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import gradients
 from fedrec_auditor.targets.systems.federated_mf.parts.noise_rounds import Masked
 from fedrec_auditor.targets.systems.federated_mf.parts.noisy_horizontal import NoisyHorizontal
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import TRIM, Party, asked, scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     PAPER,
-    RatingBatch,
     accounted,
+    explicit,
+    item_gradients,
     project,
     rate_at,
+    trim,
 )
+from fedrec_auditor.targets.transcript import Broadcast
 
 _ROWS = 201  # purpose of a party's stream
 
@@ -76,81 +78,64 @@ class HflSynsgd(NoisyHorizontal):
             ),
             source=f"{PAPER}, section 5.3 (HFL-synSGD), by the accounting of section 5.2",
         )
-        if not self.as_published:
-            note = self.mended
-        elif self.unit == "rating":
+        note = self.sampling_note
+        if self.as_published and self.unit == "rating":
             note = (
                 "A user embedding follows all of the user's ratings without noise, and with it the "
                 "gradients of all of the user's items; and those show whether the row was drawn."
             )
-        else:
-            note = (
-                "A fixed number of rows is drawn, for which the moments accountant of rows drawn "
-                "by themselves proves nothing."
-            )
-        return (Question(claim=claim, scope=claim.scope, delta=self.delta, note=note),)
+        return asked(claim, (claim.scope, note))
 
-    def sent(self, parties: list[Party], items: Floats, number: int) -> Component:
+    def sent(self, parties: list[Party], shared: Floats, number: int) -> Component:
         """Noisy sums of gradients, stored as the rows drawn and one seed a party."""
         seeds, indptr, ids, values = [], [0], [], []
         for party in parties:
-            drawn = self.local(party.weight).draw(party.ratings, party.rng, 1)
+            descent = self.descent(len(party.members))
+            drawn = descent.draw(party.ratings, party.rng, 1)
             seeds.append(party.rng.integers(1 << 64, dtype=np.uint64))
-            rated, slope, moved = self._one(party, items, drawn.places, drawn.rows)
+            of_users, of_items = gradients(party.own, shared, party.ratings, drawn=drawn)
             if self.joint:
-                rate = rate_at(number, self.steps, self.learning_rate)
-                size = np.float32(rate * party.step_scale * party.weight)
+                size = np.float32(descent.rates(number, 1)[0] * party.step_scale * party.weight)
                 rows = np.unique(drawn.rows)
-                party.users = party.users.copy()
-                party.users[rows] = project(party.users[rows] - size * moved[rows], self.bound)
+                party.own[rows] = project(party.own[rows] - size * of_users[rows], self.bound)
+            rated = np.unique(party.ratings.indices[drawn.places])
             indptr.append(indptr[-1] + len(rated))
             ids.append(rated)
-            values.append(slope)
+            values.append(of_items[rated])
         clean = Rows(
             indptr=np.array(indptr),
             ids=np.concatenate(ids),
-            values=np.concatenate(values).astype(np.float32),
-            count=len(items),
+            values=np.concatenate(values),
+            count=len(shared),
         )
         return self._noisy(clean, Streams(np.array(seeds, np.uint64)))
 
-    def merge(self, items: Floats, sent: Component, parties: list[Party], number: int) -> Floats:
+    def merge(self, shared: Floats, sent: Component, parties: list[Party], number: int) -> Floats:
         """A step on the weighted mean of what the parties sent, then the projection."""
         sums = sent.dense(np.arange(len(sent)))
         scales = np.array([[party.weight, party.step_scale] for party in parties]).T
         step = rate_at(number, self.steps, self.learning_rate) * scales[0] * scales[1]
-        moved = items - np.tensordot(step.astype(np.float32), sums, 1)
+        moved = shared - np.tensordot(step.astype(np.float32), sums, 1)
         return project(np.asarray(moved, np.float32), self.bound)
 
-    def alone(
-        self, full: sparse.csr_array, items: Floats, first: Floats, streams: Streams
-    ) -> Component:
-        """First messages of parties of one user each: (n, m, p)."""
-        ratings, users = self._prepared(full, first, streams)
-        kept = self.local(1.0).single_draws(ratings, streams.fold_in(_ROWS), 1).places
-        batch = RatingBatch.thinned(ratings, kept)
-        error = batch.errors(users, items)
-        rows = np.repeat(np.arange(len(users)), np.diff(batch.ratings.indptr))
+    def messages(
+        self, profiles: Interactions, owners: Ints, broadcast: Broadcast | None, streams: Streams
+    ) -> dict[str, Component]:
+        """Noisy gradients of one step, (m, p)."""
+        items, first = self.received(broadcast, profiles)
+        ratings = sparse.csr_array(explicit(profiles, self.bound)[owners])
+        users = self.fitted(ratings, first, streams)
+        if self.trimmed is not None:
+            ratings = trim(ratings, self.trimmed, streams.fold_in(TRIM))
+        drawn = self.descent(1).draw_alone(ratings, streams.fold_in(_ROWS), 1)
+        columns = ratings.indices[drawn.places]
         clean = Rows(
-            indptr=batch.ratings.indptr,
-            ids=batch.ratings.indices,
-            values=(2.0 * error[:, None] * users[rows]).astype(np.float32),
+            indptr=drawn.starts,
+            ids=columns,
+            values=item_gradients(users[drawn.rows], items[columns], ratings.data[drawn.places]),
             count=len(items),
         )
-        return self._noisy(clean, streams)
-
-    def _one(
-        self, party: Party, items: Floats, places: NDArray[Any], rows: NDArray[Any]
-    ) -> tuple[NDArray[Any], Floats, Floats]:
-        """Items drawn, ascending, their gradients, and those of all of the party's users."""
-        columns = party.ratings.indices[places]
-        u, v = party.users[rows], items[columns]
-        error = 2.0 * (np.einsum("ij,ij->i", u, v) - party.ratings.data[places])
-        rated, where = np.unique(columns, return_inverse=True)
-        made: Any = sparse.csr_array
-        shape = (len(rated), len(party.users))
-        table = made((error, (where, rows)), shape=shape)
-        return rated, table @ party.users, table.T @ items[rated]
+        return {self.component: self._noisy(clean, streams)}
 
     def _noisy(self, clean: Rows, streams: Streams) -> Component:
         return Randomized(clean, Masked(self.sigma), streams) if self.sigma else clean

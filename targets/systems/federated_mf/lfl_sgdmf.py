@@ -30,21 +30,21 @@ from fedrec_auditor.targets.settings import (
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population, Question
 from fedrec_auditor.targets.systems.federated_mf.parts.dropouts import Dropouts
-from fedrec_auditor.targets.systems.federated_mf.parts.local_laws import rating_distance
 from fedrec_auditor.targets.systems.federated_mf.parts.local_mf import LocalMf
 from fedrec_auditor.targets.systems.federated_mf.parts.noise_rounds import (
     Masked,
     Replacement,
     result,
 )
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import asked, scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     PAPER,
+    item_gradients,
     noisy_steps,
     project,
     rate_at,
 )
-from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users
+from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users, rating_distance
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 if TYPE_CHECKING:
@@ -150,28 +150,21 @@ class LflSgdmf(LocalMf):
             if self.as_published
             else "Repaired: given what is sent back, the sum tells no more than the result."
         )
-        asked = (
-            (user, user.scope, seen),
-            (
-                rating,
-                rating.scope,
-                "As for a user; and a rating of a user who has others moves the fitted embedding, "
-                "and which rating is sent, so that one gradient is replaced by another.",
-            ),
-            (
-                user,
-                scope_of(Unit.USER, Vantage.PEERS),
-                f"{self._trust()}What the broadcast models alone give away: the result.",
-            ),
-            (
-                user,
-                scope_of(Unit.USER, Vantage.SERVER),
-                "Without secure aggregation: a device adds a small share of the noise only.",
-            ),
+        moved = (
+            "As for a user; and a rating of a user who has others moves the fitted embedding, and "
+            "which rating is sent, so that one gradient is replaced by another."
         )
-        return tuple(
-            Question(claim=claim, scope=scope, delta=self.delta, note=note, beyond=self._beyond)
-            for claim, scope, note in asked
+        models = f"{self._trust()}What the broadcast models alone give away: the result."
+        unmasked = "Without secure aggregation: a device adds a small share of the noise only."
+        return (
+            *asked(user, (user.scope, seen), beyond=self._beyond),
+            *asked(rating, (rating.scope, moved), beyond=self._beyond),
+            *asked(
+                user,
+                (scope_of(Unit.USER, Vantage.PEERS), models),
+                (scope_of(Unit.USER, Vantage.SERVER), unmasked),
+                beyond=self._beyond,
+            ),
         )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
@@ -183,7 +176,7 @@ class LflSgdmf(LocalMf):
         noise moves V, and a training says less. A rating of a user without others is the same, and
         one of a user with another moves the message farther (``rating_distance``). None
         where there is no noise, for replacements, and from other vantages. Where devices drop out
-        at random, the one asked about may, too: it is the law of who does as well.
+        at random, the one asked about may, too: its mechanism says who does as well.
         """
         units = (Unit.USER, Unit.RATING, Unit.INTERACTION)
         plain = self.noise_multiplier > 0 and scope.unit in units
@@ -247,19 +240,15 @@ class LflSgdmf(LocalMf):
         rated = np.flatnonzero(counts)
         draw = streams.take(rated).fold_in(_RATING).uniform(1)[:, 0]
         place = ratings.indptr[rated] + (draw * counts[rated]).astype(np.int64)
-        j, u = ratings.indices[place], users[rated]
-        error = np.einsum("ij,ij->i", u, items[j]) - ratings.data[place]
+        j = ratings.indices[place]
         gradient = Rows(
             indptr=np.concatenate([[0], np.cumsum(counts > 0)]),
             ids=j,
-            values=(2.0 * error[:, None] * u).astype(np.float32),
+            values=item_gradients(users[rated], items[j], ratings.data[place]),
             count=len(items),
         )
-        nothing = Rows(
-            indptr=np.zeros(len(counts) + 1, np.int64),
-            ids=j[:0],
-            values=gradient.values[:0],
-            count=len(items),
+        nothing = replace(
+            gradient, indptr=0 * gradient.indptr, ids=j[:0], values=gradient.values[:0]
         )
         shares = self.shares(int(model["users"]), int(model["survivors"]))
         before, after = (self.sigma * math.sqrt(share) for share in shares)
@@ -367,7 +356,7 @@ class LflSgdmf(LocalMf):
         if self.dropout:
             parts.append(
                 "Proved for the worst dropouts for which a round goes on, as the paper claims it "
-                f"for all; the lower bound has every device drop out with chance {self.dropout:g} "
-                "in each of the two rounds, the one asked about, too."
+                f"for all; the lower bound has every device drop out with probability "
+                f"{self.dropout:g} in each of the two rounds, the one asked about, too."
             )
         return "".join(f"{part} " for part in parts)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.targets.settings import check_settings, not_negative, positive
 from fedrec_auditor.targets.systems.base import Population, Question
-from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, GradientClipping
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping
 from fedrec_auditor.targets.systems.federated_mf.parts.lone_parties import LoneParties
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import asked, scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, accounted
 
 
@@ -35,7 +35,7 @@ class LocalOnly(LoneParties):
     @property
     def clipping(self) -> Clipping:
         """Every unit's joint gradient is scaled to a norm of ``clip``."""
-        return GradientClipping(self.clip, self.unit)
+        return Clipping.of_gradients(self.clip, self.unit)
 
     def multiplier(self, n_users: int) -> float:
         """The noise multiplier z, in units of the clipping bound."""
@@ -60,6 +60,4 @@ class LocalOnly(LoneParties):
             ),
             source=f"{PAPER}, section 4.3 (baselines), after Abadi et al. 2016, Theorem 1",
         )
-        return (
-            Question(claim=claim, scope=claim.scope, delta=self.delta, note=self.sampling_note),
-        )
+        return asked(claim, (claim.scope, self.sampling_note))

@@ -14,9 +14,9 @@ from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
 from fedrec_auditor.targets.settings import check_settings, not_negative
 from fedrec_auditor.targets.systems.base import Population, Question
 from fedrec_auditor.targets.systems.federated_mf.parts.at_least import AtLeast
-from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, EmbeddingClipping
-from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import NoisyParties
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping
+from fedrec_auditor.targets.systems.federated_mf.parts.noisy_items import NoisyItems
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import asked, scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     COUNTED,
     PAPER,
@@ -32,7 +32,7 @@ _BAND = 0.01  # of sqrt(R): how far below 1/2 the entries of the rating's item m
 
 
 @dataclass(frozen=True, kw_only=True)
-class VflSgdmf(NoisyParties, VerticalMf):
+class VflSgdmf(NoisyItems, VerticalMf):
     """VFL-SGDMF (Figure 3b): per rating, max over parties of epsilon_k; per user, their root sum.
 
     Embeddings are clipped (equation 6), every step's gradients are noisy in all entries at z times
@@ -52,7 +52,7 @@ class VflSgdmf(NoisyParties, VerticalMf):
     @property
     def clipping(self) -> Clipping:
         """Embeddings are clipped as in equation 6."""
-        return EmbeddingClipping(self.bound)
+        return Clipping.of_embeddings(self.bound)
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -69,7 +69,7 @@ class VflSgdmf(NoisyParties, VerticalMf):
         return one * self.trim if self.unit == "user" else one
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Every U that a party sends, of one rating among others of its user: ``rating_law``.
+        """Every U that a party sends, of one rating among others of its user.
 
         From below, and where every step is sent (T' = 1) and item embeddings hardly move from where
         they begin. None else, where repaired, for other changes, and from other vantages.
@@ -80,9 +80,9 @@ class VflSgdmf(NoisyParties, VerticalMf):
         one = scope.unit in (Unit.RATING, Unit.INTERACTION)
         if not (plain and one and scope.adjacency is Adjacency.ADD_REMOVE):
             return None
-        return self.rating_law(population)
+        return self.rating_lower_bound(population)
 
-    def rating_law(self, population: Population) -> AtLeast | None:
+    def rating_lower_bound(self, population: Population) -> AtLeast | None:
         """One rating R of a user whose ``held`` - 1 other ratings with the party are R, too.
 
         A party of ``held`` items sends U after every step, and only this user has ratings with it.
@@ -110,7 +110,7 @@ class VflSgdmf(NoisyParties, VerticalMf):
         """
         m, n_users = population.n_items, population.n_users
         g, p, steps = self.learning_rate, self.factors, self.steps
-        held, sigma = m // min(self.parties, m), self.descent(n_users).sigma
+        held, sigma = m // min(self.parties, m), self.descent(n_users).user_sigma
         count = steps + self.tuning
         weight = -(-m // min(self.parties, m)) / m
         others = min(held, n_users, _MOST) - 1
@@ -131,14 +131,15 @@ class VflSgdmf(NoisyParties, VerticalMf):
         told = (2.0 * low * root * error - slack) / sigma / 2.0
         if not (farthest < root and min(error, own, told) > 0.0):
             return None
-        law = RevealedGaussian(
+        sums = RevealedGaussian(
             noise_multiplier=sigma / own,
             sampling_probability=batch_size(n_users, self.rate) / n_users,
             count=steps,
         )
         unseen = min(1.0, 2.0 * steps * float(ndtr(-told)) + 3.0 * _SURE)
         seen = steps * p * float(ndtr(-_MARGIN)) + blurred
-        return AtLeast(law=law, share=0.5, given_away=min(1.0, seen + unseen), mistaken=unseen)
+        given_away = min(1.0, seen + unseen)
+        return AtLeast(mechanism=sums, share=0.5, given_away=given_away, mistaken=unseen)
 
     def questions(self, population: Population) -> tuple[Question, ...]:
         """Theorem 3 for a rating, or Theorem 4 and its replacement for a user."""
@@ -157,15 +158,8 @@ class VflSgdmf(NoisyParties, VerticalMf):
             )
             note = self.sampling_note + (f" {COUNTED}" if self.as_published else "")
             published = "What the published embeddings alone give away."
-            return (
-                Question(claim=claim, scope=claim.scope, delta=self.delta, note=note),
-                Question(
-                    claim=claim,
-                    scope=scope_of("rating", Vantage.RELEASE),
-                    delta=self.delta,
-                    note=published,
-                ),
-            )
+            released = scope_of("rating", Vantage.RELEASE)
+            return asked(claim, (claim.scope, note), (released, published))
         whole = math.sqrt(self.parties) * one
         user = Claim(
             epsilon=whole,
@@ -192,7 +186,4 @@ class VflSgdmf(NoisyParties, VerticalMf):
                 f"drawn by themselves proves nothing. {COUNTED}"
             )
         twice = "The delta of a replacement is (1 + e^epsilon) delta, not 2 delta."
-        return (
-            Question(claim=user, scope=user.scope, delta=user.delta, note=note),
-            Question(claim=other, scope=other.scope, delta=other.delta, note=twice),
-        )
+        return asked(user, (user.scope, note)) + asked(other, (other.scope, twice))

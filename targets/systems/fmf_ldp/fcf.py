@@ -32,7 +32,6 @@ class Fcf(Unperturbed, ImplicitMf):
     [(12, 5), (12, 5)]
     """
 
-    channel = None
     reported = printed((0.4310, 0.6700, 0.8179), "MF-NP, centralised and without privacy")
 
     offer = "; what is offered is that interactions and user vectors stay on the device."

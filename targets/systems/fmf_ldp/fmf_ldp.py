@@ -80,7 +80,7 @@ class FmfLdp(Reporting, ImplicitMf):
 
     @property
     def channel(self) -> ReportLaw:
-        """The law of one report's bit given the projected entry."""
+        """The distribution of one report's bit given the projected entry."""
         return ReportLaw(self.epsilon)
 
     def questions(self, population: Population) -> tuple[Question, ...]:

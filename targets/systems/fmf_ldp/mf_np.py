@@ -14,7 +14,7 @@ from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_settings, usual
 from fedrec_auditor.targets.systems.base import Evaluation, Model
-from fedrec_auditor.targets.systems.fmf_ldp.parts.closed_form import user_vectors
+from fedrec_auditor.targets.systems.fmf_ldp.parts.closed_form import item_gradients
 from fedrec_auditor.targets.systems.fmf_ldp.parts.implicit_mf import CUTOFFS, PAPER, printed
 from fedrec_auditor.targets.systems.parts.system import Central, Trained, Training
 
@@ -72,4 +72,6 @@ class MfNp(Central):
             return np.asarray(self._solve(items, interactions.ratings[users]) @ items.T)
 
     def _solve(self, vectors: Floats, touched: sparse.csr_array) -> Floats:
-        return user_vectors(vectors, touched, alpha=self.alpha, regularization=self.regularization)
+        return item_gradients(
+            vectors, touched, alpha=self.alpha, regularization=self.regularization
+        ).vectors

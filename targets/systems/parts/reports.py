@@ -56,8 +56,8 @@ class Reporting(System):
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Reports of two users at opposite corners, before the server or in its shuffle.
 
-        Behind a shuffle it is the law of one user's reports among those of all others at the
-        opposite corner. None for units below a report, for a history that comes or goes (users
+        Behind a shuffle it is the distribution of one user's reports among those of all others at
+        the opposite corner. None for units below a report, for a history that comes or goes (users
         without one are in no corner), and from other vantages.
         """
         units = (Unit.REPORT, Unit.USER)

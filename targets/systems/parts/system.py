@@ -106,7 +106,7 @@ class System(ABC):
         """The claims, each in its own scope and in the scopes it would be taken for."""
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None: no law covers every pair of the unit's values."""
+        """None: no distribution covers every pair of the unit's values."""
         return None
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
@@ -231,7 +231,7 @@ class Central(Unperturbed):
     offered = any_pair(Unit.USER, Vantage.RELEASE, Horizon.TRAINING)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None: the release has no law that could be written down for every pair."""
+        """None: the release has no distribution that could be written down for every pair."""
         return None
 
     def public(self, interactions: Interactions) -> Public:

@@ -82,7 +82,9 @@ def train_one(
             if local.optimizer == "adam":
                 if not optimizer:
                     state = {k: torch.nn.Parameter(v.detach().clone()) for k, v in p.items()}
-                    optimizer.append((torch.optim.Adam(state.values(), lr=local.learning_rate), state))
+                    optimizer.append(
+                        (torch.optim.Adam(state.values(), lr=local.learning_rate), state)
+                    )
                 adam, state = optimizer[0]
                 for k in state:
                     state[k].grad = p[k].grad

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.one_coordinate import LARGEST, OneCoordinate
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.parts.rates import LARGEST
 
 
 def printed(value: float, epsilon: float) -> float:

@@ -136,11 +136,11 @@ def test_the_curve_falls_and_ends() -> None:
 def test_accidents_and_shares_are_taken_off() -> None:
     law = RevealedGaussian(noise_multiplier=1.0, sampling_probability=0.5, count=3)
     whole = law.delta(1.0)
-    less = AtLeast(law=law, share=0.5, given_away=1e-3, mistaken=1e-4)
+    less = AtLeast(mechanism=law, share=0.5, given_away=1e-3, mistaken=1e-4)
     assert less.delta(1.0) == pytest.approx(0.5 * whole - 1e-3 - math.e * 1e-4)
-    assert AtLeast(law=law, given_away=1.0).delta(0.0) == 0.0
-    assert AtLeast(law=law, mistaken=1e-300).delta(1e6) == 0.0
-    assert AtLeast(law=law).delta(1.0) == whole
+    assert AtLeast(mechanism=law, given_away=1.0).delta(0.0) == 0.0
+    assert AtLeast(mechanism=law, mistaken=1e-300).delta(1e6) == 0.0
+    assert AtLeast(mechanism=law).delta(1.0) == whole
     assert less.event() == law.event()
 
 
@@ -148,9 +148,9 @@ def test_accidents_and_shares_are_taken_off() -> None:
 def test_only_probabilities_are_given_away(name: str) -> None:
     law = RevealedGaussian(noise_multiplier=1.0, sampling_probability=0.5, count=3)
     with pytest.raises(InputError, match=name):
-        AtLeast(law=law, **{name: -0.1})
+        AtLeast(mechanism=law, **{name: -0.1})
     with pytest.raises(InputError, match="knows its curve"):
-        AtLeast(law=Repeated(Laplace(scale=1.0, low=0.0, high=1.0), 3))
+        AtLeast(mechanism=Repeated(Laplace(scale=1.0, low=0.0, high=1.0), 3))
 
 
 @pytest.mark.parametrize(

@@ -85,11 +85,7 @@ def test_each_devices_features_depend_on_its_own_stream_only() -> None:
     whole = clients(6)
     together = Objective(features=True).prepare(whole).features
     for i in range(6):
-        one = Clients(
-            interactions=whole.interactions.take(np.array([i])),
-            features=whole.features[[i]],
-            streams=whole.streams.take(np.array([i])),
-        )
+        one = whole.take(np.array([i]))
         np.testing.assert_array_equal(
             Objective(features=True).prepare(one).features[0], together[i]
         )

@@ -4,11 +4,15 @@ Imports numba: import this module only where a model is trained. Positives come 
 which they are visited; each brings its own negatives, and a batch is so many positives with all of
 theirs. Gradients are means over the batch's examples; every batch ends in one step of Adam (rates
 0.9 and 0.999, epsilon 1e-8) on all parameters, as a deep learning library takes it.
+
+``visits`` are the users (n,), positives (n,) and negatives (n, k); ``decay`` is the weight of half
+the squared norm of an example's vectors. The kernels update parameters in place and return the
+step reached.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,73 +23,44 @@ _compiled: Any = compiled()
 Array = NDArray[np.float64]
 
 
-class Adam:
-    """Parameters with the state of their optimizer, updated in place by the kernels."""
+class Adam(NamedTuple):
+    """Parameters with the state of their optimizer, each of their shape."""
 
-    def __init__(self, values: Array) -> None:
-        self.values = values
-        self.gradient, self.mean, self.square = (np.zeros_like(values) for _ in range(3))
+    values: Array
+    gradient: Array
+    mean: Array
+    square: Array
 
-
-def bpr_epoch(
-    users: Adam, items: Adam, visits: Any, *, batch: int, rate: float, decay: float, step: int
-) -> int:
-    """Rendle et al. 2009: minimise -ln sigmoid(x_u . (y_i - y_j)) + decay/2 |vectors|^2.
-
-    ``visits`` are the users (n,), positives (n,) and negatives (n, k); returns the step reached.
-    """
-    reached: int = _bpr(*_parts(users), *_parts(items), *visits, batch, rate, decay, step)
-    return reached
-
-
-def gmf_epoch(
-    users: Adam,
-    items: Adam,
-    weights: Adam,
-    visits: Any,
-    *,
-    batch: int,
-    rate: float,
-    decay: float,
-    step: int,
-) -> int:
-    """He et al. 2017: minimise the log loss of sigmoid(h . (x_u y_i)), 1 for positives else 0.
-
-    ``weights`` hold h as (1, F); decay as in BPR. Returns the step reached.
-    """
-    reached: int = _gmf(
-        *_parts(users), *_parts(items), *_parts(weights), *visits, batch, rate, decay, step
-    )
-    return reached
-
-
-def _parts(adam: Adam) -> tuple[Array, Array, Array, Array]:
-    return adam.values, adam.gradient, adam.mean, adam.square
+    @classmethod
+    def start(cls, values: Array) -> Self:
+        """``values`` before the first step."""
+        return cls(values, *(np.zeros_like(values) for _ in range(3)))
 
 
 @_compiled
-def _adam(values, gradient, mean, square, rate, step):  # type: ignore[no-untyped-def]
+def _step(adam, rate, step):  # type: ignore[no-untyped-def]
     size = rate / (1.0 - 0.9**step)
     scale = 1.0 / np.sqrt(1.0 - 0.999**step)
-    for i in range(values.shape[0]):
-        for f in range(values.shape[1]):
-            g = gradient[i, f]
-            mean[i, f] = 0.9 * mean[i, f] + 0.1 * g
-            square[i, f] = 0.999 * square[i, f] + 0.001 * g * g
-            values[i, f] -= size * mean[i, f] / (np.sqrt(square[i, f]) * scale + 1e-8)
-            gradient[i, f] = 0.0
+    for i in range(adam.values.shape[0]):
+        for f in range(adam.values.shape[1]):
+            g = adam.gradient[i, f]
+            mean = 0.9 * adam.mean[i, f] + 0.1 * g
+            square = 0.999 * adam.square[i, f] + 0.001 * g * g
+            adam.values[i, f] -= size * mean / (np.sqrt(square) * scale + 1e-8)
+            adam.mean[i, f], adam.square[i, f], adam.gradient[i, f] = mean, square, 0.0
 
 
 @_compiled
-def _bpr(  # type: ignore[no-untyped-def]
-    x, dx, mx, sx, y, dy, my, sy, users, positives, negatives, batch, rate, decay, step
-):
+def bpr_epoch(users, items, visits, batch, rate, decay, step):  # type: ignore[no-untyped-def]
+    """Rendle et al. 2009: minimise -ln sigmoid(x_u . (y_i - y_j))."""
+    who, positives, negatives = visits
+    x, y, dx, dy = users.values, items.values, users.gradient, items.gradient
     count, factors = negatives.shape[1], x.shape[1]
-    for start in range(0, len(users), batch):
-        stop = min(start + batch, len(users))
+    for start in range(0, len(who), batch):
+        stop = min(start + batch, len(who))
         share = 1.0 / ((stop - start) * count)
         for n in range(start, stop):
-            u, i = users[n], positives[n]
+            u, i = who[n], positives[n]
             for k in range(count):
                 j = negatives[n, k]
                 margin = 0.0
@@ -97,39 +72,23 @@ def _bpr(  # type: ignore[no-untyped-def]
                     dy[i, f] += pull * x[u, f] + share * decay * y[i, f]
                     dy[j, f] += -pull * x[u, f] + share * decay * y[j, f]
         step += 1
-        _adam(x, dx, mx, sx, rate, step)
-        _adam(y, dy, my, sy, rate, step)
+        _step(users, rate, step)
+        _step(items, rate, step)
     return step
 
 
 @_compiled
-def _gmf(  # type: ignore[no-untyped-def]
-    x,
-    dx,
-    mx,
-    sx,
-    y,
-    dy,
-    my,
-    sy,
-    h,
-    dh,
-    mh,
-    sh,
-    users,
-    positives,
-    negatives,
-    batch,
-    rate,
-    decay,
-    step,
-):
+def gmf_epoch(users, items, weights, visits, batch, rate, decay, step):  # type: ignore[no-untyped-def]
+    """He et al. 2017: the log loss of sigmoid(h . (x_u y_i)), 1 for positives; h is (1, F)."""
+    who, positives, negatives = visits
+    x, y, h = users.values, items.values, weights.values
+    dx, dy, dh = users.gradient, items.gradient, weights.gradient
     count, factors = negatives.shape[1], x.shape[1]
-    for start in range(0, len(users), batch):
-        stop = min(start + batch, len(users))
+    for start in range(0, len(who), batch):
+        stop = min(start + batch, len(who))
         share = 1.0 / ((stop - start) * (1 + count))
         for n in range(start, stop):
-            u = users[n]
+            u = who[n]
             for k in range(count + 1):
                 i = positives[n] if k == count else negatives[n, k]
                 score = 0.0
@@ -141,7 +100,7 @@ def _gmf(  # type: ignore[no-untyped-def]
                     dy[i, f] += error * h[0, f] * x[u, f] + share * decay * y[i, f]
                     dh[0, f] += error * x[u, f] * y[i, f]
         step += 1
-        _adam(x, dx, mx, sx, rate, step)
-        _adam(y, dy, my, sy, rate, step)
-        _adam(h, dh, mh, sh, rate, step)
+        _step(users, rate, step)
+        _step(items, rate, step)
+        _step(weights, rate, step)
     return step

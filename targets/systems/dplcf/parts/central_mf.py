@@ -13,9 +13,8 @@ on, and flatter it to that extent; raw bits are better off with 16 factors and 6
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +59,7 @@ class CentralMf(CollectedBits):
 
     @property
     def randomizer(self) -> BitFlip | None:
-        """The law of one uploaded bit; None without a flip."""
+        """The distribution of one uploaded bit; None without a flip."""
         return flipper(self.flip, self.epsilon)
 
     @property
@@ -80,24 +79,43 @@ class CentralMf(CollectedBits):
         )
 
     @abstractmethod
-    def fit(
-        self, n_users: int, n_items: int, visits: Iterator[Visits], rng: np.random.Generator
-    ) -> dict[str, NDArray[Any]]:
-        """The model's parts; ``visits`` gives users, positives and negatives in training order."""
+    def kernel(self) -> tuple[Callable[..., int], int]:
+        """The compiled loop over visits, and how many examples it makes of a positive."""
+
+    def first(
+        self, n_users: int, n_items: int, rng: np.random.Generator
+    ) -> dict[str, NDArray[np.float64]]:
+        """The first user vectors (n, F) and item vectors (M, F), and what else is trained."""
+        return {
+            name: rng.normal(scale=self.init_scale, size=(count, self.factors))
+            for name, count in (("users", n_users), ("items", n_items))
+        }
 
     def learn(self, uploads: Uploads, rng: np.random.Generator) -> Trained:
         """Train on the uploaded 1s. The whole model, users' vectors included, is its release.
 
         The paper's server sends each user a list only; what is released here bounds that.
         """
+        from fedrec_auditor.targets.systems.dplcf.parts.central_kernel import Adam
+
         bits = uploads.components["bits"]
         start, sampling = rng.spawn(2)
-        visits = visit(bits, self.epochs, self.negatives, sampling)
-        parts = self.fit(len(bits), bits.shape[0], visits, start)
-        return Trained(parts, parts)
-
-    def _vectors(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        return rng.normal(scale=self.init_scale, size=(count, self.factors))
+        parts = {
+            name: Adam.start(values)
+            for name, values in self.first(len(bits), bits.shape[0], start).items()
+        }
+        (epoch, examples), step = self.kernel(), 0
+        for chunk in visit(bits, self.epochs, self.negatives, sampling):
+            step = epoch(
+                *parts.values(),
+                chunk,
+                batch=max(1, self.batch // examples),
+                rate=self.learning_rate,
+                decay=self.regularization,
+                step=step,
+            )
+        model = {name: part.values for name, part in parts.items()}
+        return Trained(model, model)
 
 
 def visit(

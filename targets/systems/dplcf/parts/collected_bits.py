@@ -49,7 +49,7 @@ _NARROW = (Unit.BIT, Unit.INTERACTION, Unit.RATING)
 class CollectedBits(System):
     """What is uploaded, and what is claimed and true of it; a system says what is learnt from it.
 
-    ``randomizer`` is the law of one uploaded bit, None where bits are sent as they are.
+    ``randomizer`` is the distribution of one uploaded bit, None where bits are sent as they are.
     """
 
     paper = PAPER
@@ -58,7 +58,7 @@ class CollectedBits(System):
     @property
     @abstractmethod
     def randomizer(self) -> BitFlip | None:
-        """The law of one uploaded bit; None where bits are sent as they are."""
+        """The distribution of one uploaded bit; None where bits are sent as they are."""
 
     @property
     @abstractmethod
@@ -137,7 +137,7 @@ class CollectedBits(System):
         return self.learn(sent if kept is None else kept.uploads, rng)
 
     def public(self, interactions: Interactions) -> Public:
-        """What everybody knows: the settings, and the law of a flip."""
+        """What everybody knows: the settings, and the distribution of a flip."""
         plain, flip = super().public(interactions), self.randomizer
         rates = {} if flip is None else {"p": flip.p, "q": flip.q}
         return replace(plain, settings={**plain.settings, **rates}, channel=flip)
@@ -219,11 +219,11 @@ def flip_claim(kind: str, epsilon: float, keep: float = 1.0) -> Claim:
             source=f"{PAPER}, section 4.1.2 (baselines)",
         )
     if kind == "symmetric":
-        law = "symmetric flipping, p = 1 - q"
+        flip = "symmetric flipping, p = 1 - q"
     elif keep == 1.0:
-        law = "asymmetric flipping, q = p e^-epsilon, p = 1"
+        flip = "asymmetric flipping, q = p e^-epsilon, p = 1"
     else:
-        law = "asymmetric flipping, the sufficient condition p/q <= e^epsilon"
+        flip = "asymmetric flipping, the sufficient condition p/q <= e^epsilon"
     return Claim(
         epsilon=epsilon,
         scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
@@ -231,7 +231,7 @@ def flip_claim(kind: str, epsilon: float, keep: float = 1.0) -> Claim:
             f"Whether a user has one given interaction stays {epsilon:g}-differentially "
             "private against the server, since p/q = e^epsilon; the bits are sent once."
         ),
-        source=(f"{PAPER}, section 3.2.1 (flip), equation 2 (criterion), section 3.2.2 ({law})"),
+        source=(f"{PAPER}, section 3.2.1 (flip), equation 2 (criterion), section 3.2.2 ({flip})"),
     )
 
 

@@ -80,7 +80,7 @@ class FlippedKnn(ItemKnn):
 
     @property
     def randomizer(self) -> BitFlip | None:
-        """The law of one uploaded bit."""
+        """The distribution of one uploaded bit."""
         return flipper(self.kind, self.epsilon)
 
     @property

@@ -1,9 +1,9 @@
 """Jaccard similarity of all pairs of items, estimated from flipped bits, and its neighbourhoods.
 
 Gao et al., SIGIR 2020, section 3.2.2, equations 4 to 11. The paper prints A and its inverse with
-errors (equations 6 and 11). The right ones follow from independence: one flipped bit has law
-B = [[1-q, 1-p], [q, p]] (column: true bit, row: uploaded bit), a pair of them A = B (x) B, and so
-A^-1 = B^-1 (x) B^-1 with B^-1 = 1/(p-q) [[p, -(1-p)], [-q, 1-q]].
+errors (equations 6 and 11). The right ones follow from independence: one flipped bit has
+distribution B = [[1-q, 1-p], [q, p]] (column: true bit, row: uploaded bit), a pair of them A = B
+(x) B, and so A^-1 = B^-1 (x) B^-1 with B^-1 = 1/(p-q) [[p, -(1-p)], [-q, 1-q]].
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A law that a system follows but for a known probability: its curve from below."""
+"""A mechanism that a system follows but for a known probability: its curve from below."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtLeast:
-    """``law`` with probability ``share`` that the adversary knows of, and up to rare accidents.
+    """``mechanism`` in a share of the runs that the adversary knows, and up to rare accidents.
 
-    The system follows ``law`` in a part of its runs, of probability ``share`` whatever the value,
-    which the adversary can tell from the others. Of these runs, those with the value differ from
-    the law with probability ``given_away`` at most, those without with ``mistaken``. So where
-    P(S) - e^eps Q(S) is the divergence of the law, the system has at least
+    The system follows ``mechanism`` in a part of its runs, of probability ``share`` whatever the
+    value, which the adversary can tell from the others. Of these runs, those with the value differ
+    from it with probability ``given_away`` at most, those without with ``mistaken``. So where
+    P(S) - e^eps Q(S) is the divergence of the mechanism, the system has at least
 
         share (P(S) - e^eps Q(S)) - given_away - e^eps mistaken.
 
-    Everything else is the law's own. The law's curve must be that of the value's presence against
+    Everything else is the mechanism's own. Its curve must be that of the value's presence against
     its absence.
     """
 
-    law: Mechanism
+    mechanism: Mechanism
     share: float = 1.0
     given_away: float = 0.0
     mistaken: float = 0.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.law, PrivacyCurve):
+        if not isinstance(self.mechanism, PrivacyCurve):
             raise InputError(
-                f"Expected a law that knows its curve, got {self.law}. Ask for delta 0."
+                f"Expected a mechanism that knows its curve, got {self.mechanism}. Ask for delta 0."
             )
         for name in ("share", "given_away", "mistaken"):
             if not 0.0 <= getattr(self, name) <= 1.0:
@@ -49,23 +49,23 @@ class AtLeast:
 
     @property
     def domain(self) -> Domain:
-        """Values that ``law`` accepts."""
-        return self.law.domain
+        """Values that ``mechanism`` accepts."""
+        return self.mechanism.domain
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape of one output of ``law``."""
-        return self.law.output_shape
+        """Shape of one output of ``mechanism``."""
+        return self.mechanism.output_shape
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
     ) -> NDArray[Any]:
-        """Draw outputs of ``law``, (*size, *output_shape)."""
-        return self.law.randomize(value, rng, size)
+        """Draw outputs of ``mechanism``, (*size, *output_shape)."""
+        return self.mechanism.randomize(value, rng, size)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Log-density of ``law``, which ignores the accidents."""
-        return self.law.log_prob(output, value)
+        """Log-density of ``mechanism``, which ignores the accidents."""
+        return self.mechanism.log_prob(output, value)
 
     def worst_case(self) -> WorstCase | None:
         """None: at delta 0 accidents may be all that there is."""
@@ -73,12 +73,12 @@ class AtLeast:
 
     def delta(self, epsilon: float) -> float:
         """A lower bound on the system's delta at ``epsilon``, at least 0."""
-        assert isinstance(self.law, PrivacyCurve)
+        assert isinstance(self.mechanism, PrivacyCurve)
         accidents = self.given_away
         if self.mistaken > 0.0:
             accidents += self.mistaken * math.exp(min(epsilon, 700.0))
-        return max(0.0, self.share * self.law.delta(epsilon) - accidents)
+        return max(0.0, self.share * self.mechanism.delta(epsilon) - accidents)
 
     def event(self) -> DpEvent:
-        """The event of ``law``, without the accidents."""
-        return self.law.event()
+        """The event of ``mechanism``, without the accidents."""
+        return self.mechanism.event()

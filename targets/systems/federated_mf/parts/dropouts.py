@@ -1,4 +1,4 @@
-"""Noise that is replaced, over rounds in which devices drop out by chance."""
+"""Noise that is replaced, over rounds in which devices drop out at random."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ _NOISE = 1e-13  # probability that a Fourier transform may have made up
 class Dropouts:
     """``count`` rounds of ``NoiseReplacement`` in which every device may drop out, twice.
 
-    Each of the honest devices, the one asked about too, leaves with chance ``dropout`` before round
-    1, and with the same chance before round 2 if it is still there; ``colluding`` others never do.
+    Each of the honest devices, the one asked about too, leaves with probability ``dropout``
+    before round 1, and with the same before round 2 if it is still there; ``colluding`` others do
+    not.
     A round that at most (1 - omega) n survive halts. The server knows who survived and tells
     ``overstated`` times their number. Who does is independent of all data, so the curve is the
     mean, over all survivors of all rounds, of that of a Gaussian whose mu^2 is the sum of those of
@@ -80,25 +81,25 @@ class Dropouts:
     def survivors(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
         """Numbers m and r of a round in which the device is in the sum, and their probabilities.
 
-        They add up to the chance that it is, but for what is left out.
+        They add up to the probability that it is, but for what is left out.
         """
         stays, others = 1.0 - self.dropout, self.n_users - 1 - self.colluding
         m = 1 + self.colluding + _bulk(others, stays)
         m = m[m > (1.0 - self.omega) * self.n_users]
         left = _bulk(self.n_users - self.colluding, stays * stays)
         masked, honest = (grid.ravel() for grid in np.meshgrid(m, left, indexing="ij"))
-        chance = stats.binom.pmf(masked - 1 - self.colluding, others, stays)
-        chance = chance * stats.binom.pmf(honest, masked - self.colluding, stays) * stays
-        seen = chance > 0.0
-        return masked[seen], honest[seen] + self.colluding, chance[seen]
+        probability = stats.binom.pmf(masked - 1 - self.colluding, others, stays)
+        probability = probability * stats.binom.pmf(honest, masked - self.colluding, stays) * stays
+        seen = probability > 0.0
+        return masked[seen], honest[seen] + self.colluding, probability[seen]
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
     ) -> NDArray[Any]:
         """Run all rounds; float64 (*size, count, 4)."""
         values = np.asarray(self.domain.spread(value, size), dtype=np.float64)
-        masked, replaced, chance = self.survivors()
-        edges = np.cumsum(chance)
+        masked, replaced, probability = self.survivors()
+        edges = np.cumsum(probability)
         shape = (*values.shape, self.count)
         at = np.searchsorted(edges, rng.random(shape), side="right")
         there = at < len(edges)
@@ -118,9 +119,9 @@ class Dropouts:
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> Floats:
         """Log-probability of who survived, and log-density of both sums given that."""
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
-        masked, replaced, chance = self.survivors()
-        table = {(m, r): p for m, r, p in zip(masked, replaced, chance, strict=True)}
-        table[0, 0] = 1.0 - float(chance.sum())
+        masked, replaced, probability = self.survivors()
+        table = {(m, r): p for m, r, p in zip(masked, replaced, probability, strict=True)}
+        table[0, 0] = 1.0 - float(probability.sum())
         m, r, total, sent = np.moveaxis(out, -1, 0)
         pairs = np.stack([m, r], axis=-1).reshape(-1, 2).astype(int)
         known = np.array([table.get((a, b), 0.0) for a, b in pairs.tolist()]).reshape(m.shape)
@@ -128,8 +129,7 @@ class Dropouts:
         honest = np.maximum(r - self.colluding, 0)
         spread = zeta1 - zeta2 if self.repaired else zeta1 + zeta2
         weight = np.ones_like(zeta2) if self.repaired else zeta1 / (zeta1 + zeta2)
-        kept = zeta2 if self.repaired else zeta1 * zeta2 / (zeta1 + zeta2)
-        left = self.sigma * np.sqrt(honest * kept + (m - r) * zeta1)
+        left = self.sigma * np.sqrt(honest * weight * zeta2 + (m - r) * zeta1)
         wide = self.sigma * np.sqrt(np.maximum(honest * spread, 0.0))
         there = m > 0
         center = np.asarray(gradient)[..., None] - weight * sent
@@ -145,11 +145,11 @@ class Dropouts:
 
     def delta(self, epsilon: float) -> float:
         """The mean of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), from below."""
-        squares, chance = _totals(self)
+        squares, probability = _totals(self)
         mu = np.sqrt(squares)
         near = ndtr(mu / 2.0 - epsilon / mu)
         far = np.exp(epsilon + log_ndtr(-mu / 2.0 - epsilon / mu))
-        return float(chance @ np.maximum(near - far, 0.0))
+        return float(probability @ np.maximum(near - far, 0.0))
 
     def event(self) -> DpEvent:
         """Gaussians at the worst dropouts for which a round goes on."""
@@ -163,12 +163,12 @@ class Dropouts:
 
     def squares(self) -> tuple[Floats, Floats]:
         """mu^2 of a round in which the device is in the sum, and the probabilities."""
-        masked, replaced, chance = self.survivors()
+        masked, replaced, probability = self.survivors()
         zeta1, zeta2 = self._zetas(masked)
         honest = replaced - self.colluding
         kept = zeta2 if self.repaired else zeta1 * zeta2 / (zeta1 + zeta2)
         left = honest * kept + (masked - replaced) * zeta1
-        return (self.sensitivity / self.sigma) ** 2 / left, chance
+        return (self.sensitivity / self.sigma) ** 2 / left, probability
 
     def _zetas(self, masked: NDArray[Any]) -> tuple[float, Floats]:
         told = np.rint(self.overstated * masked)
@@ -191,14 +191,14 @@ def _bulk(trials: int, rate: float) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=16)
 def _totals(rounds: Dropouts) -> tuple[Floats, Floats]:
-    """The sum of mu^2 over all rounds, above 0, and its law, from below."""
-    squares, chance = rounds.squares()
+    """The sum of mu^2 over all rounds, above 0, and its distribution, from below."""
+    squares, probability = rounds.squares()
     step = float(squares.max()) / _CELLS if len(squares) else 1.0
     cells = (squares / step).astype(np.int64)
-    one = np.bincount(cells, weights=chance, minlength=_CELLS + 1).astype(np.float64)
-    one[0] += max(0.0, 1.0 - float(chance.sum()))
+    one = np.bincount(cells, weights=probability, minlength=_CELLS + 1).astype(np.float64)
+    one[0] += max(0.0, 1.0 - float(probability.sum()))
     size = rounds.count * _CELLS + 1
-    law = distribution_of_sum([(one, 0, rounds.count)], 0, size)
-    kept = np.flatnonzero(law > _NOISE)
+    masses = distribution_of_sum([(one, 0, rounds.count)], 0, size)
+    kept = np.flatnonzero(masses > _NOISE)
     kept = kept[kept > 0]
-    return np.asarray(kept * step), np.asarray(law[kept] - _NOISE)
+    return np.asarray(kept * step), np.asarray(masses[kept] - _NOISE)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Component, Dense, Rows
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.components import Component, Dense, Ints, Rows
+from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT
-from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import NoisyParties
+from fedrec_auditor.targets.systems.federated_mf.parts.noisy_items import NoisyItems
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 from fedrec_auditor.targets.systems.parts.system import Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoneParties(NoisyParties):
+class LoneParties(NoisyItems):
     """T T' local steps on both tables, then one message: U^(k) and V_k, published.
 
     Section 4.3: local-only parties never communicate while they train; the central baselines are
@@ -37,34 +38,36 @@ class LoneParties(NoisyParties):
                 f"{self.parties!r}. Ask local-only for several."
             )
 
-    @property
-    def lengths(self) -> tuple[int, int]:
-        """All steps are on both tables."""
-        return self.steps, 0
-
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute
     ) -> Training:
         """One round, in which every party publishes what it has trained by itself."""
-        parties = self.parted(interactions, rng)
-        n, m = interactions.n_users, interactions.n_items
-        stacked, own = self.descent(n).train(
-            self.first(parties, np.full(parties.count, n)),
-            self.first(parties, np.diff(parties.owned)),
-            parties.ratings,
-            parties.randomness,
-            user_scale=parties.by_user(),
-            item_scale=parties.by_item(weighted=False),
-            count=self.steps,
+        parties = self.parted(interactions, None, rng)
+        n, m, p = interactions.n_users, interactions.n_items, self.factors
+        versions, items = np.empty((len(parties), n, p), np.float32), np.empty((m, p), np.float32)
+        owner = np.empty(m, np.int64)
+        with one_thread():
+            for k, party in enumerate(parties):
+                versions[k], party.own = self.descent(n).train(
+                    start(party.rng.random((n, p)), self.bound),
+                    party.own,
+                    party.ratings,
+                    party.rng,
+                    user_scale=party.step_scale,
+                    item_scale=party.step_scale,
+                    count=self.steps,
+                )
+                items[party.members], owner[party.members] = party.own, k
+        order = np.concatenate([party.members for party in parties])
+        rows = Rows(
+            indptr=np.cumsum([0, *(len(party.members) for party in parties)]),
+            ids=order,
+            values=items[order],
+            count=m,
         )
-        versions = stacked.reshape(parties.count, n, self.factors)
-        rows = Rows(indptr=parties.owned, ids=parties.order, values=own, count=m)
         parts: dict[str, Component] = {"users": Dense(versions), "items": rows}
-        yield Round(broadcast=None, uploads=Uploads(np.arange(parties.count), parts))
-        items, owner = np.empty((m, self.factors), dtype=np.float32), np.empty(m, dtype=np.int64)
-        items[parties.order] = own
-        owner[parties.order] = np.repeat(np.arange(parties.count), np.diff(parties.owned))
-        arrays = {"users": versions, "items": items, "owner": owner}
+        yield Round(broadcast=None, uploads=Uploads(np.arange(len(parties)), parts))
+        arrays: dict[str, NDArray[Any]] = {"users": versions, "items": items, "owner": owner}
         return Trained(arrays, arrays)
 
     @property
@@ -72,23 +75,14 @@ class LoneParties(NoisyParties):
         """One round, whatever the number of steps before it."""
         return 1
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
-        """What parties publish that hold one user and all items each: (1, p) and (m, p)."""
-        owners = np.repeat(np.arange(profiles.n_users), size)
-        streams = Streams.spawn(rng, len(owners))
-        users, items = self.alone(profiles.take(owners), None, streams, self.steps)
-        n, m = len(owners), profiles.n_items
-        rows = Rows(
-            indptr=m * np.arange(n + 1),
-            ids=np.tile(np.arange(m), n),
-            values=items.reshape(-1, self.factors),
-            count=m,
+    def messages(
+        self, profiles: Interactions, owners: Ints, broadcast: Broadcast | None, streams: Streams
+    ) -> dict[str, Component]:
+        """What the party publishes: (1, p) and (m, p)."""
+        users, items = self.alone(
+            profiles.take(owners),
+            streams,
+            self.steps,
+            lambda _, part, own: self.drawn_items(*part.shape, own),
         )
-        return Uploads(owners, {"users": Dense(users[:, None, :]), "items": rows})
+        return {"users": Dense(users[:, None, :]), "items": Dense(items)}

@@ -1,28 +1,38 @@
-"""Gaussian noise on every gradient of a party: what it is, and what it owes."""
+"""Parties that add Gaussian noise to their gradients: what sampling hides, and what repairs it."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
+from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.targets.components import Floats, Ints
-from fedrec_auditor.targets.settings import boolean, check_settings, positive, proper_share
-from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.settings import (
+    boolean,
+    check_choice,
+    check_settings,
+    proper_share,
+    whole,
+)
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, Descent
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import SINGLE, guessed_scale
-from fedrec_auditor.targets.systems.federated_mf.parts.rating_parties import RatingParties
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import batch_size, noisy_steps
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import PartyMf, drawn_shares
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import UNITS, batch_size, noisy_steps
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
+FIXED = (
+    "A fixed number of rows is drawn, for which the moments accountant of rows drawn by themselves "
+    "proves nothing."
+)
+"""Why the paper's accountant does not apply to whole users."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyParties(RatingParties):
-    """N(0, (z Delta)^2) on every entry of a step's sum of gradients, of all rows of both tables.
+class NoisyParties(PartyMf):
+    """N(0, (z Delta)^2) on every entry of a step's sum of gradients, of all rows.
 
     Delta is the sensitivity that the paper claims for the ``unit``; ``delta`` its delta.
     ``as_published`` is the paper: rows are drawn, a fixed number of them, and the divisor counts
@@ -32,115 +42,65 @@ class NoisyParties(RatingParties):
     or each user), as the moments accountant assumes, and the divisor takes ``density``, a public
     guess, for tau.
 
-    ``event`` charges every noisy step, at the true sensitivity. It takes tau for public, as the
-    paper does; strictly, with ``as_published`` the scale of the noise tells how many ratings there
-    are.
+    Events take tau for public, as the paper does; strictly, with ``as_published`` the scale of the
+    noise tells how many ratings there are.
     """
 
+    unit: str = "rating"
+    trim: int = 10
     delta: float = 1e-5
     density: float = 0.01
     as_published: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_settings(self, delta=proper_share, density=positive)
+        check_choice(self, "unit", UNITS)
+        check_settings(self, trim=whole, delta=proper_share, density=proper_share)
         check_settings(self, as_published=boolean)
+
+    @property
+    def trimmed(self) -> int | None:
+        """theta per user; per rating all ratings count."""
+        return self.trim if self.unit == "user" else None
 
     @property
     @abstractmethod
     def clipping(self) -> Clipping:
         """What bounds the gradients."""
 
-    @property
-    @abstractmethod
-    def lengths(self) -> tuple[int, int]:
-        """How many steps a party takes on both tables, and how many on items alone."""
-
-    @abstractmethod
-    def multiplier(self, n_users: int) -> float:
-        """The noise multiplier z, in units of the claimed sensitivity."""
-
-    @abstractmethod
-    def claimed(self, joint: bool) -> float:
-        """The paper's Delta of the ``unit``."""
-
-    @property
-    def sampling_note(self) -> str:
-        """Why the sampling does not buy what the claim says, if it does not."""
-        if not self.as_published:
-            return f"Repaired: every {self.unit} is sampled by itself."
-        if self.unit == "rating":
-            return (
-                "Whole rows are sampled: the user's other ratings show whether the row of this one "
-                "was drawn, so that sampling does not amplify for a single rating."
-            )
-        return (
-            "A fixed number of rows is drawn, for which the accounting of rows drawn by themselves "
-            "proves nothing when a user comes or goes."
-        )
-
-    def descent(self, n_users: int) -> Descent:
-        """Steps with noise z Delta."""
-        z = self.multiplier(n_users)
-        return Descent(
+    def descent(self, n_users: int, joint: bool = True) -> Descent:
+        """Steps with clipped gradients of sampled rows or units; members add the noise."""
+        return replace(
+            super().descent(n_users, joint),
             clipping=self.clipping,
-            learning_rate=self.learning_rate,
-            rate=self.rate,
-            steps=self.lengths[0],
             unit=self.unit,
             independent=not self.as_published,
-            sigma=z * self.claimed(joint=True),
-            tuning_sigma=z * self.claimed(joint=False),
         )
 
     def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
         """One over the ratings of an average row: the party's own count, or repaired the guess."""
         if self.as_published:
-            return super().step_scale(n_users, n_items, ratings)
-        return guessed_scale(self.density, n_items, self.trim if self.unit == "user" else None)
+            return super().step_scale(n_users, n_items, ratings)  # type: ignore[safe-super]
+        guess = max(1.0, self.density * n_items)
+        return 1.0 / (guess if self.trimmed is None else min(guess, self.trimmed))
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
-        """Every noisy gradient of the parties that hold the unit, at its true sensitivity.
+    def charged(
+        self, z: float, scope: Scope, steps: int, sizes: Sequence[int], *, amplified: bool
+    ) -> DpEvent:
+        """``steps`` noisy steps at ``z`` times what the unit of ``scope`` moves the sum.
 
-        One rating is with one party. A user is with all parties, with ``trim`` ratings each if
-        the ``unit`` is the user, else with all items; replaced by another, it moves the sum twice
-        as far, and so does an interaction. Per user, so does a rating that comes or goes: another
-        takes its place in the trimming, and a clipped gradient may turn round. Any one round is
-        charged as the training, since parties keep their item embeddings. Where rows are drawn, a
-        fixed number n' of them, the rows of the user are in a share n'/n of all steps, whatever
-        their data, and it is charged as if it were seen in which. Of a user who comes or goes the
-        share is as large, and the sums are twice as far apart: it takes another one's place.
+        Repaired, sampling amplifies where the unit is drawn by itself (``amplified``). Where rows
+        are drawn, a fixed number n' of the n in ``sizes``, the rows of the user are in a share n'/n
+        of all steps, whatever their data, and it is charged as if it were seen in which. Of a user
+        who comes or goes the share is as large, and the sums are twice as far apart: it takes
+        another one's place.
         """
-        from dp_accounting import ComposedDpEvent, NonPrivateDpEvent
-
-        n, m = population.n_users, population.n_items
-        single = scope.unit in SINGLE
-        parties = 1 if single else min(self.parties, m)
-        held = self.trim if self.unit == "user" else m
-        share = -(-m // min(self.parties, m)) if self.split == "random" else m
-        count = 1 if single else min(held, share)
-        presence = scope.adjacency is Adjacency.ADD_REMOVE
-        far = 1.0 if presence else self.clipping.replaced if scope.unit is Unit.RATING else 2.0
-        if single and self.unit == "user" and scope.adjacency is not Adjacency.REPLACE:
-            far = 2.0
-        amplified = not self.as_published and presence and single == (self.unit == "rating")
-        size = batch_size(n, self.rate)
-        often, revealed = size / n if self.as_published else self.rate, self.as_published
-        if self.as_published and scope.is_presence:
-            # Twice as far apart in a quarter of the steps is as much as in all of them.
-            revealed = often < 0.25 and batch_size(n - 1, self.rate) == size
-            far *= 2.0 if revealed else 1.0
-        one = partial(noisy_steps, amplified=amplified, revealed=revealed)
-        noise = self.descent(n)
-        charged: list[DpEvent] = []
-        for steps, joint, sigma in (
-            (self.lengths[0], True, noise.sigma),
-            (self.lengths[1], False, noise.tuning_sigma),
-        ):
-            if steps == 0:
-                continue
-            z = sigma / (far * self.clipping.sensitivity(count, joint))
-            if not z > 0:
-                return NonPrivateDpEvent()
-            charged.append(one(z, often, steps * parties))
-        return charged[0] if len(charged) == 1 else ComposedDpEvent(charged)
+        if not self.as_published:
+            return noisy_steps(z, self.rate, steps, amplified=amplified)
+        share = drawn_shares(sizes, self.rate)[1]
+        if not scope.is_presence:
+            return noisy_steps(z, share, steps, amplified=False, revealed=True)
+        fixed = all(batch_size(n, self.rate) == batch_size(n - 1, self.rate) for n in sizes)
+        if not fixed or share >= 0.25:  # a quarter of the steps, twice as far apart, is as much
+            return noisy_steps(z, share, steps, amplified=False)
+        return noisy_steps(z / 2.0, share, steps, amplified=False, revealed=True)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +36,6 @@ COUNTED = (
 )
 UNITS = ("rating", "user")
 _NUMBERS = 1 << 22  # of parties of one user that are trained at once
-_BLOCK = 1 << 18  # ratings whose embeddings are gathered at once
 _SLOWING, _LAST = 0.8, 0.52  # the rate falls over 80% of the steps, as in Abadi et al. 2016 to 52%
 
 
@@ -63,11 +61,11 @@ def start(uniform: NDArray[Any], bound: float) -> NDArray[np.float32]:
     return project(drawn, bound).astype(np.float32)
 
 
-def project(embeddings: Floats, bound: float) -> Floats:
-    """The nearest rows without negative entries and of norm^2 <= ``bound`` (equation 6)."""
-    positive = np.maximum(embeddings, 0.0)
-    norm = np.sqrt(np.einsum("...i,...i->...", positive, positive) / positive.dtype.type(bound))
-    return np.asarray(positive / np.maximum(norm, 1.0)[..., None])
+def project(embeddings: Floats, bound: float, floor: float = 0.0) -> Floats:
+    """The nearest rows without entries below ``floor`` and of norm^2 <= ``bound`` (equation 6)."""
+    raised = np.maximum(embeddings, floor)
+    norm = np.sqrt(np.einsum("...i,...i->...", raised, raised) / raised.dtype.type(bound))
+    return np.asarray(raised / np.maximum(norm, 1.0)[..., None])
 
 
 def trim(ratings: sparse.csr_array, most: int, streams: Streams) -> sparse.csr_array:
@@ -77,7 +75,7 @@ def trim(ratings: sparse.csr_array, most: int, streams: Streams) -> sparse.csr_a
         return ratings
     rows = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(ratings.nnz) - np.repeat(ratings.indptr[:-1], counts)
-    keys = streams.laplace_at(rows, place)  # any continuous law: only the order counts
+    keys = streams.laplace_at(rows, place)  # any continuous distribution: only the order counts
     order = np.lexsort((keys, rows))
     keep = np.sort(order[place < most])  # rows are in order, so places are ranks there
     indptr = np.concatenate([[0], np.cumsum(np.minimum(counts, most))])
@@ -98,83 +96,13 @@ def batch_size(n: int, rate: float) -> int:
     return max(1, round(rate * n))
 
 
-def sample_rows(
-    n: int, rate: float, rng: np.random.Generator, poisson: bool = False
-) -> NDArray[np.int64]:
-    """n' rows without replacement, ascending (section 4.1.2); or each by itself at ``rate``."""
-    if poisson:
-        return np.flatnonzero(rng.random(n) < rate)
-    return np.sort(rng.choice(n, size=batch_size(n, rate), replace=False))
+def item_gradients(users: Floats, items: Floats, ratings: Floats) -> NDArray[np.float32]:
+    """2 (u.v - x) u of single ratings (k,), at ``users`` and ``items`` (k, p): (k, p)."""
+    error = np.einsum("ij,ij->i", users, items) - ratings
+    return np.asarray(2.0 * error[:, None] * users, np.float32)
 
 
-@dataclass(frozen=True, slots=True)
-class RatingBatch:
-    """Ratings of some rows: ``users`` (b,) their places in the table, ``ratings`` csr (b, m)."""
-
-    users: Ints
-    ratings: sparse.csr_array
-
-    @classmethod
-    def of(cls, ratings: sparse.csr_array, users: Ints) -> RatingBatch:
-        """The rows ``users`` of a table."""
-        return cls(users, sparse.csr_array(ratings[users]))
-
-    @classmethod
-    def thinned(cls, ratings: sparse.csr_array, kept: Ints) -> RatingBatch:
-        """The ratings at the places ``kept`` (ascending) in ``ratings.data``, of all rows."""
-        return cls(
-            np.arange(ratings.shape[0]),
-            sparse.csr_array(
-                (
-                    ratings.data[kept],
-                    ratings.indices[kept],
-                    np.searchsorted(kept, ratings.indptr),
-                ),
-                shape=ratings.shape,
-            ),
-        )
-
-    def errors(self, users: Floats, items: Floats) -> Floats:
-        """u.v - x of every rating, (nnz,); ``users`` is the whole table."""
-        table = self.ratings
-        rows = np.repeat(self.users, np.diff(table.indptr))
-        out = np.empty(table.nnz, dtype=users.dtype)
-        for first in range(0, table.nnz, _BLOCK):
-            block = slice(first, first + _BLOCK)
-            left, right = users[rows[block]], items[table.indices[block]]
-            out[block] = np.einsum("ij,ij->i", left, right)
-        return np.asarray(out - table.data, dtype=users.dtype)
-
-    def gradients(self, errors: Floats, users: Floats, items: Floats) -> tuple[Floats, Floats]:
-        """Sums of 2 e v over each row, (b, p), and of 2 e u over each item, (m, p).
-
-        -2 v (x - u.v) and -2 u (x - u.v) of section 4.1.1, with the errors given.
-        """
-        table = sparse.csr_array(
-            (2.0 * errors, self.ratings.indices, self.ratings.indptr), shape=self.ratings.shape
-        )
-        return table @ items, table.T @ users[self.users]
-
-    def clip_ratings(self, errors: Floats, users: Floats, items: Floats, clip: float) -> Floats:
-        """Errors scaled so that no rating's joint gradient 2 e (v, u) is longer than ``clip``."""
-        size = _squares(users[self.users])[self._rows] + _squares(items)[self.ratings.indices]
-        return errors * _shrink(2.0 * np.abs(errors) * np.sqrt(size), clip)
-
-    def clip_users(self, errors: Floats, users: Floats, items: Floats, clip: float) -> Floats:
-        """Errors scaled so that no user's joint gradient, in u and all its v, exceeds ``clip``."""
-        table = sparse.csr_array(
-            (2.0 * errors, self.ratings.indices, self.ratings.indptr), shape=self.ratings.shape
-        )
-        energy = np.bincount(self._rows, weights=np.square(2.0 * errors), minlength=len(self.users))
-        norm = np.sqrt(_squares(table @ items) + energy * _squares(users[self.users]))
-        return np.asarray(errors * _shrink(norm, clip)[self._rows], dtype=errors.dtype)
-
-    @property
-    def _rows(self) -> NDArray[np.intp]:
-        return np.repeat(np.arange(len(self.users)), np.diff(self.ratings.indptr))
-
-
-def rate_at(step: int, steps: int, rate: float) -> float:
+def rate_at(step: int, steps: float, rate: float) -> float:
     """The learning rate of a step: falling linearly over the first 80%, then level (section 4.3).
 
     To 52% of ``rate``, as in Abadi et al. 2016, section 5.2, to which the paper refers.
@@ -226,12 +154,3 @@ def noisy_steps(
 
         one = RevealedSamplingDpEvent(rate, one)
     return SelfComposedDpEvent(one, steps)
-
-
-def _squares(rows: Floats) -> Floats:
-    return np.asarray(np.einsum("ij,ij->i", rows, rows))
-
-
-def _shrink(norm: Floats, clip: float) -> Floats:
-    """min(1, clip/norm), 1 at norm 0."""
-    return np.asarray(clip / np.maximum(norm, clip), dtype=norm.dtype)

@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.targets.components import Component, Floats
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
 from fedrec_auditor.targets.learners.base import Learner as Learner
-from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.protections.base import Protection as Protection
 from fedrec_auditor.targets.settings import numbers
 from fedrec_auditor.targets.streams import Streams
@@ -28,17 +26,15 @@ from fedrec_auditor.targets.systems.base import (
     DEFAULT,
     Challenge,
     Model,
-    Population,
-    Question,
     Reported,
 )
-from fedrec_auditor.targets.systems.fedrec.parts import claims, games
+from fedrec_auditor.targets.systems.fedrec.parts import games
 from fedrec_auditor.targets.systems.fedrec.parts.composition import Composition
 from fedrec_auditor.targets.systems.parts.system import Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 if TYPE_CHECKING:
-    from dp_accounting import DpEvent
+    pass
 
 _PREPARE, _TRAIN, _PROTECT = range(3)
 """Purposes of a client's randomness."""
@@ -47,18 +43,6 @@ _PREPARE, _TRAIN, _PROTECT = range(3)
 @dataclass(frozen=True, kw_only=True)
 class Federated(Composition):
     """The training of a composition, and what an auditor asks of it."""
-
-    def questions(self, population: Population) -> tuple[Question, ...]:
-        """What the protection promises, and what a whole upload and a whole training have of it."""
-        return claims.questions(self, population)
-
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """The law of an entry, or of a whole upload, before the server; without one, of a row."""
-        return claims.mechanism(self, scope, population)
-
-    def event(self, scope: Scope, population: Population) -> DpEvent:
-        """What an entry, or else a whole upload, is charged, once a round."""
-        return claims.event(self, scope, population)
 
     def challenges(self) -> tuple[Challenge, ...]:
         """One entry pushed to either end of the clipping, or one row that is touched or not."""

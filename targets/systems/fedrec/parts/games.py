@@ -15,7 +15,6 @@ from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise, Noisy
 from fedrec_auditor.targets.routes.direct import Direct
 from fedrec_auditor.targets.systems.base import Challenge, Population
-from fedrec_auditor.targets.systems.fedrec.parts.claims import touched
 from fedrec_auditor.targets.systems.fedrec.parts.composition import Composition
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
@@ -39,8 +38,8 @@ class Regions:
         above, below = self.noise.beyond(clip, entry), self.noise.beyond(clip, -entry)
         right, left = self.noise.beyond(0.0, entry), self.noise.beyond(0.0, -entry)
         with np.errstate(divide="ignore"):
-            law = np.log(np.choose(symbol, [below, left - below, right - above, above]))
-        return np.asarray(law, dtype=np.float64)
+            found = np.log(np.choose(symbol, [below, left - below, right - above, above]))
+        return np.asarray(found, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +139,8 @@ def _row(small: Composition) -> tuple[Challenge, ...]:
     held[:, 1] = 1.0
     held[0, 0] = 1.0
     profiles = Interactions.of(held, name="game")
-    law = touched(small, Population(n_users=2, n_items=n_items))
-    if not isinstance(law, BitFlip):
+    channel = small.touched(Population(n_users=2, n_items=n_items))
+    if not isinstance(channel, BitFlip):
         return ()
     shapes = small.learner.shapes(
         Catalogue(n_items=n_items, n_user_features=small.features(profiles).shape[1])
@@ -153,7 +152,7 @@ def _row(small: Composition) -> tuple[Challenge, ...]:
             profiles=profiles,
             broadcast={name: np.full(shape, row, np.float32) for name, shape in shapes.items()},
             read=RowSymbol(row),
-            channel=law,
+            channel=channel,
             values=(1.0, 0.0),
             scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND),
             inputs=("item 0 in the history", "item 0 not in the history"),

@@ -55,28 +55,6 @@ Kernel = Literal["auto", "numpy", "numba", "torch"]
 WORTH = 1.0
 
 
-def user_vectors(
-    items: Floats,
-    touched: sparse.csr_array,
-    *,
-    alpha: float,
-    regularization: float,
-    kernel: Kernel = "auto",
-    rounds: int = 1,
-    threads: int = 1,
-    device: str = "cpu",
-) -> Floats:
-    """Equation 4 for every row of ``touched`` (n, M), whose stored entries count as 1: (n, F).
-
-    ``rounds`` is how many such calls are to come, which only ``kernel="auto"`` reads; ``threads``
-    serve the compiled kernel, where they change no bit, and torch; a ``device`` other than the CPU
-    needs torch.
-    """
-    kernel = _chosen(kernel, touched.indptr, items.shape[1], rounds, device)
-    vectors, _ = _solve(items, touched, alpha, regularization, kernel, threads, device)
-    return vectors
-
-
 def item_gradients(
     items: Floats,
     touched: sparse.csr_array,
@@ -88,27 +66,14 @@ def item_gradients(
     threads: int = 1,
     device: str = "cpu",
 ) -> RankOne:
-    """Equation 5 for every row of ``touched`` and every item, as the factors of each gradient."""
+    """Equation 5 for every row of ``touched`` (n, M), whose stored entries count as 1.
+
+    The factors of each gradient, of which ``vectors`` (n, F) are those of equation 4. ``rounds`` is
+    how many such calls are to come, which only ``kernel="auto"`` reads; ``threads`` serve the
+    compiled kernel, where they change no bit, and torch; a ``device`` other than the CPU needs
+    torch.
+    """
     kernel = _chosen(kernel, touched.indptr, items.shape[1], rounds, device)
-    vectors, predicted = _solve(items, touched, alpha, regularization, kernel, threads, device)
-    predicted *= -alpha
-    predicted += 1.0 + alpha
-    corrections = sparse.csr_array(
-        (predicted, touched.indices, touched.indptr), shape=touched.shape
-    )
-    return RankOne(vectors=vectors, items=items, corrections=corrections)
-
-
-def _solve(
-    items: Floats,
-    touched: sparse.csr_array,
-    alpha: float,
-    regularization: float,
-    kernel: Kernel,
-    threads: int,
-    device: str,
-) -> tuple[Floats, Floats]:
-    """The user vectors (n, F), and x.v at every stored entry of ``touched``, in its order."""
     kind = np.float32 if items.dtype == np.float32 else np.float64
     exact = np.asarray(items, np.float64)
     with one_thread():
@@ -143,7 +108,12 @@ def _solve(
             vectors, predicted = _batched(whitened, root, touched, alpha)
     vectors *= 1.0 + alpha
     predicted *= 1.0 + alpha
-    return vectors, predicted
+    predicted *= -alpha
+    predicted += 1.0 + alpha
+    corrections = sparse.csr_array(
+        (predicted, touched.indices, touched.indptr), shape=touched.shape
+    )
+    return RankOne(vectors=vectors, items=items, corrections=corrections)
 
 
 def _chosen(

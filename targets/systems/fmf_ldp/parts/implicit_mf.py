@@ -24,7 +24,7 @@ from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_settings, usual
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Reported
-from fedrec_auditor.targets.systems.fmf_ldp.parts.closed_form import user_vectors
+from fedrec_auditor.targets.systems.fmf_ldp.parts.closed_form import item_gradients
 from fedrec_auditor.targets.systems.parts.system import System, Trained, Training
 from fedrec_auditor.targets.transcript import Channel, Public, Round, Uploads
 
@@ -78,9 +78,9 @@ class ImplicitMf(System):
         check_settings(self, **usual(self))
 
     @property
-    @abstractmethod
     def channel(self) -> Channel | None:
-        """The public law of one randomized entry."""
+        """The public distribution of one randomized entry; None without any."""
+        return None
 
     @abstractmethod
     def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
@@ -104,7 +104,7 @@ class ImplicitMf(System):
         return None
 
     def public(self, interactions: Interactions) -> Public:
-        """What everybody knows, the law of a randomized entry included."""
+        """What everybody knows, the distribution of a randomized entry included."""
         return replace(super().public(interactions), channel=self.channel)
 
     def score(
@@ -117,13 +117,13 @@ class ImplicitMf(System):
 
     def solve(self, profiles: sparse.csr_array, items: Floats) -> Floats:
         """Equation 4 for every profile: (n, F). Private: it never leaves a device."""
-        return user_vectors(
+        return item_gradients(
             items,
             profiles,
             alpha=self.alpha,
             regularization=self.regularization,
             rounds=self.rounds,
-        )
+        ).vectors
 
     def ascend(self, items: Floats, gradient: Floats, scale: float) -> NDArray[np.float64]:
         """``server_steps`` times V <- V + gamma (scale gradient - 2 lambda V)."""

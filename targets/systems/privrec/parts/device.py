@@ -18,14 +18,10 @@ from torch import Tensor
 
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.privrec.parts.examples import DeviceExamples
+from fedrec_auditor.targets.systems.privrec.parts.examples import LANES, DeviceExamples
 from fedrec_auditor.targets.systems.privrec.parts.loss import Weights, gradients, logits, loss
 from fedrec_auditor.targets.systems.privrec.parts.network import ITEM, USER, genre_shares
 from fedrec_auditor.targets.transcript import Broadcast
-
-LANES = 16
-"""Minibatches are multiples of it: torch computes a sigmoid in other bits at the end of an array
-that does not fill its vectors, and that end would depend on the number of devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

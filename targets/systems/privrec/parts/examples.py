@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
 
+LANES = 16
+"""Minibatches are multiples of it: torch computes a sigmoid in other bits at the end of an array
+that does not fill its vectors, and that end would depend on the number of devices."""
 _DRAW, _ORDER = 0, 1  # purposes of a device's streams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceExamples:
-    """DeviceExamples of n devices, each item at most once, padded to one width.
+    """Examples of n devices, each item at most once, padded to one width.
 
     ``items`` (n, width) holds the positives, ascending, then the negatives; ``counts`` (n,) are
     the numbers of positives, ``sizes`` (n,) of all examples. What lies beyond is padding.

@@ -30,7 +30,7 @@ from fedrec_auditor.targets.settings import check_settings, not_negative, usual
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Reported, Split
 from fedrec_auditor.targets.systems.parts.system import Trained, Training, Unperturbed
-from fedrec_auditor.targets.systems.privrec.parts.examples import DeviceExamples
+from fedrec_auditor.targets.systems.privrec.parts.examples import LANES, DeviceExamples
 from fedrec_auditor.targets.systems.privrec.parts.message import joined, messages
 from fedrec_auditor.targets.systems.privrec.parts.network import LAYERS, Network, genre_shares
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
@@ -43,7 +43,6 @@ PAPER = "Wang et al.: PrivRec, VLDB Journal 2021"
 PROTOCOL = "held-out users"
 CUTOFFS = (5, 10, 20, 30)
 _TOGETHER = 32  # devices trained at once
-_LANES = 16  # of ``_privrec_device``, where it is said why
 _SEED = "seed"
 _NOTE = (
     "Table 1, MovieLens-1M, ratings above 3 as positives. The column of nDCG is no average of "
@@ -98,9 +97,9 @@ class MetaLearned(Unperturbed):
                 f"Expected width of at least {2**LAYERS}, got width={self.width!r}, which is "
                 f"halved from layer to layer, {LAYERS} times. The default is 64."
             )
-        if self.batch % _LANES:
+        if self.batch % LANES:
             raise InputError(
-                f"Expected batch to be a multiple of {_LANES}, got batch={self.batch!r}. "
+                f"Expected batch to be a multiple of {LANES}, got batch={self.batch!r}. "
                 "The default is 64."
             )
 

@@ -47,7 +47,7 @@ def test_without_noise_every_copy_shows_its_gradient() -> None:
     copies = SideBySide(system=system, ratings=RATINGS, first=FIRST)
     seen = copies.gradients(np.random.default_rng(0))
     assert seen.shape == (3, copies.block, 4, 2)
-    users = system.parted(Interactions.of(RATINGS), FIRST, np.random.default_rng(0))[0].users
+    users = system.parted(Interactions.of(RATINGS), FIRST, np.random.default_rng(0))[0].own
     errors = np.where(RATINGS > 0, users @ FIRST.T - RATINGS, 0.0)
     np.testing.assert_allclose(seen, np.broadcast_to(2 * errors.T @ users, seen.shape), rtol=0.01)
 

@@ -47,15 +47,6 @@ def dense(trained: dict[str, Component], user: int) -> dict[str, NDArray[Any]]:
     return {name: part.dense(np.array([user]))[0] for name, part in trained.items()}
 
 
-def some(clients: Clients, users: list[int]) -> Clients:
-    at = np.array(users)
-    return Clients(
-        interactions=clients.interactions.take(at),
-        features=clients.features[at],
-        streams=clients.streams.take(at),
-    )
-
-
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize("kernel", ["torch", "numba"])
 @pytest.mark.parametrize("name", sorted(LOGITS))
@@ -126,11 +117,13 @@ def test_fused_results_are_the_same_bits_in_any_batch_order_and_threads(
     local = LocalTraining(epochs=2, batch=16, linear_term=linear_term)
     whole = learner.train(model, clients, local, Compute(kernel="numba"))
     for user in range(9):
-        alone = learner.train(model, some(clients, [user]), local, Compute(kernel="numba"))
+        alone = learner.train(model, clients.take(np.array([user])), local, Compute(kernel="numba"))
         same(dense(whole, user), dense(alone, 0))
     monkeypatch.setattr(_training, "_ORDERED", 300)  # several blocks a thread
     order = [4, 8, 0, 3, 7, 1, 2, 6, 5]
-    threaded = learner.train(model, some(clients, order), local, Compute(kernel="numba", threads=3))
+    threaded = learner.train(
+        model, clients.take(np.array(order)), local, Compute(kernel="numba", threads=3)
+    )
     for place, user in enumerate(order):
         same(dense(whole, user), dense(threaded, place))
 
@@ -148,7 +141,9 @@ def test_batched_results_agree_in_any_batch_order_and_threads(
     whole = learner.train(model, clients, local, Compute(kernel="torch"))
     monkeypatch.setitem(_batched._NUMBERS, "cpu", 1500)  # several blocks
     order = [4, 8, 0, 3, 7, 1, 2, 6, 5]
-    other = learner.train(model, some(clients, order), local, Compute(kernel="torch", threads=2))
+    other = learner.train(
+        model, clients.take(np.array(order)), local, Compute(kernel="torch", threads=2)
+    )
     for place, user in enumerate(order):
         mine, again = dense(whole, user), dense(other, place)
         for part, values in mine.items():
@@ -162,14 +157,18 @@ def test_a_device_whose_training_explodes_explodes_alone(
     """Features of one device overflow; the others, padded beside and after it, do not notice."""
     monkeypatch.setitem(_batched._NUMBERS, "cpu", 400)
     learner, model, clients = setting("mf", users=6, items=40, d=4, width=2, seed=6)
-    backwards = some(clients, [5, 4, 3, 2, 1, 0])  # the one with all items is trained first
+    backwards = clients.take(
+        np.array([5, 4, 3, 2, 1, 0])
+    )  # the one with all items is trained first
     backwards.features[0] = 1e30
     local = LocalTraining(epochs=9, batch=8, negatives=1, learning_rate=0.1)
     with np.errstate(all="ignore"):
         trained = learner.train(model, backwards, local, Compute(kernel=kernel))
     assert not np.isfinite(dense(trained, 0)["item"][0]).any()
     for user in range(1, 6):
-        alone = learner.train(model, some(backwards, [user]), local, Compute(kernel=kernel))
+        alone = learner.train(
+            model, backwards.take(np.array([user])), local, Compute(kernel=kernel)
+        )
         for part, values in dense(alone, 0).items():
             np.testing.assert_allclose(dense(trained, user)[part], values, rtol=0, atol=TOLERANCE)
 

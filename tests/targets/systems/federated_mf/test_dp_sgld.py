@@ -26,7 +26,11 @@ def test_the_noise_follows_the_epsilon_of_advanced_composition() -> None:
     assert DpSgld(epsilon=4.0).multiplier(6000) == pytest.approx(by_hand / 4)
     descent = DpSgld(unit="user").descent(6000)
     assert descent.langevin
-    assert descent.sigma == pytest.approx(by_hand * 2 * 5**1.5 * math.sqrt(110))
+    assert (
+        descent.user_sigma
+        == descent.item_sigma
+        == pytest.approx(by_hand * 2 * 5**1.5 * math.sqrt(110))
+    )
 
 
 def test_more_noise_than_the_moments_accountant_asks_for() -> None:

@@ -6,7 +6,6 @@ taken from the systems; divisors, weights, learning rates and the order of steps
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from fedrec_auditor.targets.systems.federated_mf.fmf_hfl import FmfHfl
 from fedrec_auditor.targets.systems.federated_mf.fmf_vfl import FmfVfl
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.hfl_synsgd import HflSynsgd
-from fedrec_auditor.targets.systems.federated_mf.parts.rating_parties import deal
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import start
 from fedrec_auditor.targets.systems.federated_mf.vfl_sgdmf import VflSgdmf
 
@@ -67,12 +65,12 @@ def test_vertical_training_follows_figures_3a_and_3b(kind: Any, more: dict[str, 
     target, table, x = made(kind, 2, **more), data(), data().ratings.toarray()
     project = clip if kind is VflSgdmf else np.asarray
     run = target.run(table, np.random.default_rng(2))
-    columns = deal(table, 2, "random", np.random.default_rng(2))
+    rng = np.random.default_rng(2)
+    users = start(rng.random((N, P)), 5.0).astype(float)
+    parties = target.parted(table, None, rng)
+    columns = [party.members for party in parties]
     assert len(columns[0]) != len(columns[1])
-    parties = target.parted(table, np.random.default_rng(2))
-    begun = target.first(parties, np.diff(parties.owned))
-    items = [begun[a:b].astype(float) for a, b in pairwise(parties.owned)]
-    users = run.transcript.rounds[0].broadcast["users"].astype(float)
+    items = [party.own.astype(float) for party in parties]
     for number, one in enumerate(run.transcript.rounds):
         np.testing.assert_allclose(one.broadcast["users"], users, atol=1e-5)
         sent = []
@@ -112,7 +110,7 @@ def test_horizontal_training_follows_figures_3a_and_3c(
     rng = np.random.default_rng(2)
     first = start(rng.random((M, P)), 5.0)
     parties = target.parted(table, first, rng)
-    users = [party.users.astype(float) for party in parties]
+    users = [party.own.astype(float) for party in parties]
     shares = [len(party.members) / N for party in parties]
     assert shares[0] != shares[1]
     items = np.asarray(first, float)

@@ -38,10 +38,10 @@ def test_one_step_of_one_party_is_equation_4() -> None:
     moved = one.uploads.components["users"].dense(np.array([0]))[0]
     x = interactions.ratings.toarray()
     rng = np.random.default_rng(5)
-    parties = target.parted(interactions, rng)
     np.testing.assert_array_equal(u, start(rng.random((30, 3)), 5.0))
-    own = target.first(parties, np.diff(parties.owned))
-    v = own[np.argsort(parties.order)]
+    (party,) = target.parted(interactions, None, rng)
+    np.testing.assert_array_equal(party.members, np.arange(20))
+    v = party.own
     errors = np.where(x > 0, u @ v.T - x, 0.0)
     # gamma/(n' m' tau) with gamma = g n': g n/|Omega| on the sum; m_k/m is 1
     step = 0.05 * 30 / np.count_nonzero(x)
@@ -70,8 +70,10 @@ def test_a_user_whom_a_party_has_not_rated_is_seen_in_its_message() -> None:
         (VflSgdmf(rate=1.0, rounds=1), False),
     ):
         run = target.run(interactions, np.random.default_rng(3))
-        parties = target.parted(interactions, np.random.default_rng(3))
-        rated = np.diff(parties.ratings.indptr).reshape(10, 30) > 0
+        rng = np.random.default_rng(3)
+        rng.random((30, 20))  # the first user embeddings
+        parties = target.parted(interactions, None, rng)
+        rated = np.stack([np.diff(party.ratings.indptr) > 0 for party in parties])
         assert not rated.all()
         (first, *_) = run.transcript.rounds
         assert first.broadcast is not None
@@ -95,8 +97,7 @@ def test_by_category_a_movie_goes_to_the_smallest_of_its_own() -> None:
     genres[:12, 0], genres[8:17, 1], genres[15:19, 2] = True, True, True  # 12, 9, 4 and 0 movies
     interactions = replace(data(), genres=genres)
     target = FmfVfl(parties=3, split="category", rounds=1)
-    parties = target.parted(interactions, np.random.default_rng(0))
-    shares = np.split(parties.order, parties.owned[1:-1])
+    shares = target.deal(interactions, np.random.default_rng(0))
     # movie 19 has no genre and joins the smallest
     for share, movies in zip(shares, (range(8), range(8, 15), range(15, 20)), strict=True):
         np.testing.assert_array_equal(share, list(movies))

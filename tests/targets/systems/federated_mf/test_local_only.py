@@ -17,8 +17,9 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.dp_sgd_mf import DpSgdMf
 from fedrec_auditor.targets.systems.federated_mf.local_only import LocalOnly
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, gradients
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import RatingBatch, accounted
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import accounted
 from fedrec_auditor.targets.systems.federated_mf.vfl_sgdmf import VflSgdmf
 
 SOME = Population(n_users=900, n_items=100)
@@ -113,11 +114,9 @@ def test_a_rating_that_goes_may_turn_its_users_clipped_gradient_round() -> None:
     """Per user one rating moves the sum by almost 2 C, so twice C is what a rating is charged."""
     u, v, clip = np.full((1, 1), 1e-3), np.array([[5.0], [5.0]]), 0.1
     found = []
-    for kept in ([[1e-9, 5.0]], [[0.0, 5.0]]):
+    for kept in ([[0.005 - 9.0, 5.005]], [[0.0, 5.005]]):  # errors 9 and -5
         table: Any = sparse.csr_array(np.array(kept))
-        batch = RatingBatch.of(table, np.arange(1))
-        errors = np.array([9.0, -5.0])[-table.nnz :]
-        of_u, of_v = batch.gradients(batch.clip_users(errors, u, v, clip), u, v)
+        of_u, of_v = gradients(u, v, table, Clipping.of_gradients(clip, "user"))
         found.append(np.concatenate([of_u, of_v]).ravel())
     moved = float(np.linalg.norm(found[0] - found[1]))
     assert 1.99 * clip < moved <= 2 * clip

@@ -1,4 +1,4 @@
-"""Objective perturbation: the minimiser, the noise's law, and what a rating moves."""
+"""Objective perturbation: the minimiser, the distribution of the noise, and what a rating moves."""
 
 from __future__ import annotations
 

@@ -69,20 +69,21 @@ def test_the_noise_is_z_times_the_papers_sensitivity() -> None:
         ("rating", 2 * math.sqrt(2) * 5**1.5, 2 * 5**1.5),
         ("user", 5 * 2 * math.sqrt(2) * 5**1.5, 5 * 2 * 5**1.5),
     ):
-        descent = VflSgdmf(unit=unit, noise_multiplier=3.0).descent(100)
-        assert descent.sigma == pytest.approx(3 * joint)
-        assert descent.tuning_sigma == pytest.approx(3 * alone)
+        for both, size in ((True, joint), (False, alone)):
+            descent = VflSgdmf(unit=unit, noise_multiplier=3.0).descent(100, both)
+            assert descent.user_sigma == descent.item_sigma == pytest.approx(3 * size)
 
 
 def test_a_party_uses_no_more_than_theta_ratings_of_a_user() -> None:
-    parties = VflSgdmf(unit="user", trim=1, parties=4).parted(data(), np.random.default_rng(0))
-    counts = np.diff(parties.ratings.indptr)
-    assert counts.max() == 1
-    assert parties.ratings.shape == (4 * 30, 20)
-    whole = VflSgdmf(parties=4).parted(data(), np.random.default_rng(0)).ratings.toarray()
-    found = whole.reshape(4, 30, 20).sum(axis=0)  # every rating is with one party
-    order = VflSgdmf(parties=4).parted(data(), np.random.default_rng(0)).order
-    np.testing.assert_array_equal(found, data().ratings.toarray()[:, order])
+    parties = VflSgdmf(unit="user", trim=1, parties=4).parted(
+        data(), None, np.random.default_rng(0)
+    )
+    assert max(np.diff(party.ratings.indptr).max() for party in parties) == 1
+    assert [party.ratings.shape for party in parties] == [(30, 5)] * 4
+    found = np.zeros((30, 20))
+    for party in VflSgdmf(parties=4).parted(data(), None, np.random.default_rng(0)):
+        found[:, party.members] += party.ratings.toarray()  # every rating is with one party
+    np.testing.assert_array_equal(found, data().ratings.toarray())
 
 
 def test_the_claims_are_theorem_3_and_theorem_4() -> None:

@@ -15,9 +15,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
-from fedrec_auditor.targets.systems.privrec.parts.device import LANES
 from fedrec_auditor.targets.systems.privrec.parts.examples import DeviceExamples
-from fedrec_auditor.targets.systems.privrec.parts.meta_learned import _LANES
 from fedrec_auditor.targets.systems.privrec.privrec import PrivRec
 
 SMALL = PrivRec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16)
@@ -104,10 +102,6 @@ def test_a_client_uploads_the_same_bits_in_any_company() -> None:
             np.testing.assert_array_equal(
                 part.dense(np.array([0])), whole.components[name].dense(np.array([user])), name
             )
-
-
-def test_lanes_are_those_of_the_device() -> None:
-    assert _LANES == LANES
 
 
 def test_the_proximal_term_holds_devices_back() -> None:

@@ -53,11 +53,11 @@ def test_training_is_that_of_autograd_and_adam(model: str, batch: int, negatives
             adam.zero_grad()
             loss.mean().backward()
             adam.step()
-    ours = [Adam(start.copy()) for start in starts]
+    ours = [Adam.start(start.copy()) for start in starts]
     epoch = {"bpr": bpr_epoch, "gmf": gmf_epoch}[model]
     step = 0
     for _ in range(2):
-        step = epoch(*ours, data, batch=batch, rate=rate, decay=decay, step=step)  # type: ignore[operator]
+        step = epoch(*ours, data, batch=batch, rate=rate, decay=decay, step=step)
     assert step == 2 * -(-count // batch)
     for mine_, theirs, start in zip(ours, tensors, starts, strict=True):
         np.testing.assert_allclose(mine_.values, theirs.detach().numpy(), rtol=1e-9, atol=1e-10)
@@ -65,7 +65,8 @@ def test_training_is_that_of_autograd_and_adam(model: str, batch: int, negatives
 
 
 def test_large_margins_do_not_overflow() -> None:
-    users, items = Adam(np.full((1, 1), 1e4)), Adam(np.array([[1.0], [-1.0]]) * 1e4)
+    users = Adam.start(np.full((1, 1), 1e4))
+    items = Adam.start(np.array([[1.0], [-1.0]]) * 1e4)
     one, other = np.zeros(1, np.int32), np.ones((1, 1), np.int32)
     with np.errstate(all="raise"):
         bpr_epoch(users, items, (one, one, other), batch=1, rate=0.1, decay=0.0, step=0)

@@ -1,4 +1,4 @@
-"""Rounds with dropouts: the law of survivors, and the curve against the sum over all of them."""
+"""Rounds with dropouts: how many survive, and the curve against the sum over all of them."""
 
 from __future__ import annotations
 

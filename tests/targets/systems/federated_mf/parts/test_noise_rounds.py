@@ -1,4 +1,4 @@
-"""LFL-SGDMF's two messages: the joint law of masked and replaced noise, printed and repaired."""
+"""LFL-SGDMF's two messages: masked and replaced noise together, printed and repaired."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fast normal draws: the formula they are, whatever the batch, and their law."""
+"""Fast normal draws: the formula they are, whatever the batch, and their distribution."""
 
 from __future__ import annotations
 

@@ -10,11 +10,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.systems.fmf_ldp.parts import closed_form as _closed_form
-from fedrec_auditor.targets.systems.fmf_ldp.parts.closed_form import (
-    Kernel,
-    item_gradients,
-    user_vectors,
-)
+from fedrec_auditor.targets.systems.fmf_ldp.parts.closed_form import Kernel, item_gradients
 
 KERNELS: tuple[Kernel, ...] = ("numpy", "numba", "torch")
 
@@ -58,13 +54,10 @@ def test_all_users_at_once_equal_one_user_at_a_time(
         gradients = item_gradients(
             items, ratings, alpha=alpha, regularization=regularization, kernel=kernel
         )
-        vectors = user_vectors(
-            items, ratings, alpha=alpha, regularization=regularization, kernel=kernel
-        )
     dense = gradients.dense(np.arange(len(gradients)))
     for user, profile in enumerate(ratings.toarray()):
         x, gradient = oracle(items, profile, alpha, regularization)
-        np.testing.assert_allclose(vectors[user], x, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(gradients.vectors[user], x, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(dense[user], gradient, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(gradients.total(), dense.sum(axis=0), rtol=1e-6, atol=1e-8)
 
@@ -77,7 +70,9 @@ def test_the_user_vector_is_where_the_loss_is_flat(
     """Equation 2 at the closed form: V^T C (p - V x) = lambda x."""
     items, ratings, alpha, regularization = problem
     held = (ratings.toarray() > 0).astype(float)
-    x = user_vectors(items, ratings, alpha=alpha, regularization=regularization, kernel=kernel)
+    x = item_gradients(
+        items, ratings, alpha=alpha, regularization=regularization, kernel=kernel
+    ).vectors
     residual = (1.0 + alpha * held) * (held - x @ items.T)
     np.testing.assert_allclose(residual @ items, regularization * x, rtol=1e-6, atol=1e-7)
 
@@ -120,7 +115,7 @@ def test_a_singular_or_infinite_item_matrix_is_refused(
     items: np.ndarray, remedy: str, kernel: Kernel
 ) -> None:
     with pytest.raises(InputError, match=remedy):
-        user_vectors(
+        item_gradients(
             items, sparse.csr_array(np.eye(3)), alpha=1.0, regularization=1e-30, kernel=kernel
         )
 
@@ -147,7 +142,7 @@ def test_a_device_asks_for_torch() -> None:
 
 def test_an_unknown_kernel_is_refused() -> None:
     with pytest.raises(InputError, match="got 'fortran'"):
-        user_vectors(
+        item_gradients(
             np.ones((3, 1)),
             sparse.csr_array(np.eye(3)),
             alpha=1.0,

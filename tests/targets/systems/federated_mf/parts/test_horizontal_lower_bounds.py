@@ -1,4 +1,4 @@
-"""HFL-SGDMF's laws against its own code, run in the worlds that they are about."""
+"""Lower bounds of HFL-SGDMF against its own code, run in the worlds that they are about."""
 
 from __future__ import annotations
 
@@ -19,13 +19,9 @@ from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
-from fedrec_auditor.targets.systems.federated_mf.parts import horizontal_laws as laws
 from fedrec_auditor.targets.systems.federated_mf.parts.at_least import AtLeast
-from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_laws import (
-    Training,
-    drawn_shares,
-    party_sizes,
-)
+from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_lower_bounds import evenness
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import drawn_shares, party_sizes
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import rate_at
 from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users, turned_users
 
@@ -61,15 +57,15 @@ def system(**more: Any) -> HflSgdmf:
 def law_of(target: HflSgdmf, unit: Unit, population: Population = SMALL) -> SampledGaussian:
     found = target.mechanism(scope(unit), population)
     assert isinstance(found, AtLeast)
-    assert isinstance(found.law, SampledGaussian)
-    return found.law
+    assert isinstance(found.mechanism, SampledGaussian)
+    return found.mechanism
 
 
 def played(
     target: HflSgdmf, ratings: np.ndarray, first: Floats, along: Floats, trials: int, start: float
 ) -> np.ndarray:
     """Sums of rounds along a direction of V, in units of their noise: (trials,), by the party."""
-    steps, n = target.local(1.0), len(ratings)
+    steps, n = target.descent(len(ratings)), len(ratings)
     table = sparse.csr_array(ratings)
     users = fit_users(table, first, bound=5.0, steps=target.fitting)
     step_scale = float(target.step_scale(n, ratings.shape[1], table.nnz))
@@ -78,7 +74,13 @@ def played(
     size = target.learning_rate * step_scale * target.sigma * math.sqrt(target.local_steps)
     for k in range(trials):
         _, sent = steps.train(
-            users, items, table, rng, step_scale=step_scale, first=0, count=target.local_steps
+            users,
+            items,
+            table,
+            rng,
+            user_scale=0.0,
+            item_scale=step_scale,
+            count=target.local_steps,
         )
         out[k] = np.vdot(sent.astype(float) - items, along) / size
     return out / np.linalg.norm(along)
@@ -192,12 +194,6 @@ def test_no_law_where_none_is_known() -> None:
     assert system(unit="user").mechanism(scope(Unit.USER), Population(n_users=4, n_items=1)) is None
 
 
-def evenness(rounds: int, steps: int) -> float:
-    plain = {"factors": 2, "bound": 5.0, "rate": 0.1, "learning_rate": 1.0, "fitting": 1}
-    training = Training(rounds=rounds, local_steps=steps, sigma=1.0, **plain)  # type: ignore[arg-type]
-    return training.evenness
-
-
 @given(st.integers(1, 60), st.integers(1, 30))
 def test_learning_rates_fall_within_a_round(rounds: int, steps: int) -> None:
     """The least share of all rounds, step by step."""
@@ -217,6 +213,6 @@ def test_learning_rates_of_any_number_of_steps_are_summed_up_at_once() -> None:
 
 def test_parties_draw_whole_rows() -> None:
     assert party_sizes(943, 10) == (94, 95)
-    assert drawn_shares(943, 10, 0.01) == (1 / 95, 1 / 94)
-    assert drawn_shares(5, 10, 0.01) == (1.0, 1.0)
-    assert laws.party_sizes(5, 10) == (1, 1)
+    assert drawn_shares(party_sizes(943, 10), 0.01) == (1 / 95, 1 / 94)
+    assert drawn_shares(party_sizes(5, 10), 0.01) == (1.0, 1.0)
+    assert party_sizes(5, 10) == (1, 1)

@@ -1,4 +1,4 @@
-"""LFL-SGDMF's law of a rating against its own devices."""
+"""How far a rating moves LFL-SGDMF's messages, against its own devices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedrec_auditor.auditor.accounting import all_accountants, answer, exact_bou
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
-from fedrec_auditor.targets.systems.federated_mf.parts.local_laws import rating_distance
+from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import rating_distance
 
 ONE = 2 * 5**1.5
 SUM = Scope(

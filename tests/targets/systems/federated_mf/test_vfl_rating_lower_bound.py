@@ -1,4 +1,4 @@
-"""VFL-SGDMF's law of a rating against its own code, and where there is none."""
+"""VFL-SGDMF's lower bound for a rating against its own code, and where there is none."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def system(**more: Any) -> VflSgdmf:
     )
 
 
-def law_of(target: VflSgdmf, population: Population = LARGE) -> AtLeast:
+def bound_of(target: VflSgdmf, population: Population = LARGE) -> AtLeast:
     found = target.mechanism(scope(), population)
     assert isinstance(found, AtLeast)
-    assert isinstance(found.law, RevealedGaussian)
+    assert isinstance(found.mechanism, RevealedGaussian)
     return found
 
 
@@ -57,15 +57,20 @@ def law_of(target: VflSgdmf, population: Population = LARGE) -> AtLeast:
 def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> None:
     """One step of parties of one user, who is drawn: what is sent, beside V as it was released."""
     target = system(rounds=1, factors=factors)
-    law, runs = law_of(target, Population(n_users=1000, n_items=ITEMS)), 1500
+    found, runs = bound_of(target, Population(n_users=1000, n_items=ITEMS)), 1500
     table = np.full((2, ITEMS), 5.0)
     table[1, 0] = 0.0
     both = Interactions.of(np.repeat(table, runs, axis=0))
-    sigma = target.descent(1).sigma
+    sigma = target.descent(1).user_sigma
     start = 8 * 1e-15 * sigma
     users = np.full((2 * runs, factors), start, np.float32)
     streams = Streams.spawn(np.random.default_rng(1), 2 * runs)
-    sent, items = target.alone(both, users, streams, 1)
+    sent, items = target.alone(
+        both,
+        streams,
+        1,
+        lambda block, part, own: (users[block], target.drawn_items(*part.shape, own)[1]),
+    )
     step_scale = 1.0 / np.repeat([ITEMS, ITEMS - 1], runs)  # ratings of its row
     moved = (sent.astype(float) - users).sum(axis=1) / (1e-15 * step_scale * math.sqrt(factors))
     along = items.astype(float).sum(axis=2) / math.sqrt(factors)  # of every item, (n, m)
@@ -74,19 +79,21 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
     assert stats.kstest(noise, "norm").pvalue > 1e-9
     # the ratings around it show that the row was drawn, and its own shift is large in half of them
     assert (told / sigma).min() > 16
-    assert isinstance(law.law, RevealedGaussian)
-    share = (own / sigma >= 1 / law.law.noise_multiplier).mean()
-    assert share > law.share - 6 * 0.5 / math.sqrt(2 * runs)
-    assert 1 / law.law.noise_multiplier == pytest.approx(0.49 / math.sqrt(2) / 1.8, rel=1e-3)
+    assert isinstance(found.mechanism, RevealedGaussian)
+    share = (own / sigma >= 1 / found.mechanism.noise_multiplier).mean()
+    assert share > found.share - 6 * 0.5 / math.sqrt(2 * runs)
+    assert 1 / found.mechanism.noise_multiplier == pytest.approx(
+        0.49 / math.sqrt(2) / 1.8, rel=1e-3
+    )
 
 
 def test_the_row_is_drawn_as_often_as_n_rows_have_n_prime() -> None:
-    law = law_of(system()).law
-    assert isinstance(law, RevealedGaussian)
-    assert (law.sampling_probability, law.count) == (0.01, 1000)
-    law = law_of(system(), Population(n_users=943, n_items=1682)).law
-    assert isinstance(law, RevealedGaussian)
-    assert law.sampling_probability == 9 / 943
+    found = bound_of(system()).mechanism
+    assert isinstance(found, RevealedGaussian)
+    assert (found.sampling_probability, found.count) == (0.01, 1000)
+    found = bound_of(system(), Population(n_users=943, n_items=1682)).mechanism
+    assert isinstance(found, RevealedGaussian)
+    assert found.sampling_probability == 9 / 943
 
 
 def test_theorem_3_falls_and_its_repair_stands() -> None:
@@ -101,7 +108,7 @@ def test_theorem_3_falls_and_its_repair_stands() -> None:
 @pytest.mark.parametrize("z", [0.7, 1.8, 4.0])
 def test_the_law_stays_below_what_is_charged(factors: int, z: float) -> None:
     target = system(factors=factors, noise_multiplier=z)
-    found = law_of(target)
+    found = bound_of(target)
     least = exact_lower_bound(found, scope(), 1e-5).epsilon
     event = target.event(scope(), LARGE)
     owed = min(
@@ -113,10 +120,10 @@ def test_the_law_stays_below_what_is_charged(factors: int, z: float) -> None:
 
 
 def test_accidents_are_rare_at_small_steps_and_forbid_large_ones() -> None:
-    found = law_of(system())
+    found = bound_of(system())
     assert found.given_away < 1e-6
     assert found.mistaken < 1e-15
-    faster = law_of(system(learning_rate=1e-13))
+    faster = bound_of(system(learning_rate=1e-13))
     assert found.given_away < faster.given_away < 1e-3
     assert system(learning_rate=1e-6).mechanism(scope(), LARGE) is None
 

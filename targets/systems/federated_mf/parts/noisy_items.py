@@ -1,0 +1,90 @@
+"""Gaussian noise on every gradient of parties that hold items: what it is, what it owes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import Descent
+from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import NoisyParties
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import SINGLE
+from fedrec_auditor.targets.systems.federated_mf.parts.rating_parties import RatingParties
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyItems(NoisyParties, RatingParties):
+    """Noise on both tables, of one standard deviation; ``event`` charges every noisy step."""
+
+    trim: int = 5
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """How many steps a party takes on both tables, and how many on items alone."""
+        return self.steps, 0
+
+    @abstractmethod
+    def multiplier(self, n_users: int) -> float:
+        """The noise multiplier z, in units of the claimed sensitivity."""
+
+    @abstractmethod
+    def claimed(self, joint: bool) -> float:
+        """The paper's Delta of the ``unit``."""
+
+    @property
+    def sampling_note(self) -> str:
+        """Why the sampling does not buy what the claim says, if it does not."""
+        if not self.as_published:
+            return f"Repaired: every {self.unit} is sampled by itself."
+        if self.unit == "rating":
+            return (
+                "Whole rows are sampled: the user's other ratings show whether the row of this one "
+                "was drawn, so that sampling does not amplify for a single rating."
+            )
+        return (
+            "A fixed number of rows is drawn, for which the accounting of rows drawn by themselves "
+            "proves nothing when a user comes or goes."
+        )
+
+    def descent(self, n_users: int, joint: bool = True) -> Descent:
+        """Steps with noise z Delta, on both tables or on items alone."""
+        sigma = self.multiplier(n_users) * self.claimed(joint)
+        return replace(super().descent(n_users, joint), user_sigma=sigma, item_sigma=sigma)
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """Every noisy gradient of the parties that hold the unit, at its true sensitivity.
+
+        One rating is with one party. A user is with all parties, with ``trim`` ratings each if
+        the ``unit`` is the user, else with all items; replaced by another, it moves the sum twice
+        as far, and so does an interaction. Per user, so does a rating that comes or goes: another
+        takes its place in the trimming, and a clipped gradient may turn round. Any one round is
+        charged as the training, since parties keep their item embeddings.
+        """
+        from dp_accounting import ComposedDpEvent, NonPrivateDpEvent
+
+        n, m = population.n_users, population.n_items
+        single = scope.unit in SINGLE
+        parties = 1 if single else min(self.parties, m)
+        held = self.trim if self.unit == "user" else m
+        share = -(-m // min(self.parties, m)) if self.split == "random" else m
+        count = 1 if single else min(held, share)
+        presence = scope.adjacency is Adjacency.ADD_REMOVE
+        far = 1.0 if presence else self.clipping.replaced if scope.unit is Unit.RATING else 2.0
+        if single and self.unit == "user" and scope.adjacency is not Adjacency.REPLACE:
+            far = 2.0
+        amplified = presence and single == (self.unit == "rating")
+        charged: list[DpEvent] = []
+        for steps, joint in zip(self.lengths, (True, False), strict=True):
+            if steps == 0:
+                continue
+            sigma = self.descent(n, joint).item_sigma
+            z = sigma / (far * self.clipping.sensitivity(count, joint))
+            if not z > 0:
+                return NonPrivateDpEvent()
+            charged.append(self.charged(z, scope, steps * parties, [n], amplified=amplified))
+        return charged[0] if len(charged) == 1 else ComposedDpEvent(charged)
