@@ -1,10 +1,10 @@
 """Local training by Adam, one device after the other, compiled by numba.
 
-Forward and backward are those of ``fused``; gradients are kept, and every parameter of the device,
-its touched item rows included, takes Adam's step at every minibatch, as torch's dense step does: a row
-moves on after the batch that it was in, and rows never touched stay. Moments
-begin at zero in every round, for a device that is drawn keeps nothing from its last one. A device's
-result is the same to the bit in any batch of devices, in any number of threads.
+Forward and backward are those of ``fused``, but gradients are kept, and every parameter of the
+device, its touched item rows included, takes a step at every minibatch, as torch's dense Adam does:
+a row moves on after the batch that it was in. Moments begin at zero in every round, as a device
+keeps nothing between rounds. A device's result is the same to the bit in any batch of devices, in
+any number of threads.
 """
 
 from __future__ import annotations

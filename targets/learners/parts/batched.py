@@ -97,7 +97,7 @@ class _Block(ABC):
 
     def _by_device(self, rows: torch.Tensor) -> torch.Tensor:
         """``rows`` (n * width, ...) as (n, width, ...)."""
-        return rows.view(len(self.block), -1, rows.shape[-1])
+        return rows.view(len(self.block), len(rows) // len(self.block), rows.shape[-1])
 
     def _mean_of_own(self, rows: torch.Tensor) -> torch.Tensor:
         """Mean of every device's own ``rows``, (n, d)."""
@@ -212,7 +212,7 @@ class _DescentBlock(_Block):
 
 
 class _AdamBlock(_Block):
-    """Adam: a dense step of every parameter and every row of a device at each of its minibatches."""
+    """Adam: every parameter and every row of a device moves at each of its minibatches."""
 
     def __init__(self, work: Work, block: NDArray[np.int64], device: torch.device) -> None:
         super().__init__(work, block, device)
@@ -278,14 +278,15 @@ class _AdamBlock(_Block):
         """The step of all devices that have a minibatch left."""
         self.steps += active
         steps = self.steps.clamp(min=1)
-        rate = active * self.local.learning_rate / (1 - BETA_1**steps)
-        scale = (1 - BETA_2**steps).rsqrt()
+        taken = active.to(torch.float32)[:, None, None]
+        rate = taken * (self.local.learning_rate / (1 - BETA_1**steps))[:, None, None]
+        scale = (1 - BETA_2**steps).rsqrt()[:, None, None]
         parts = ((self.theta, self.gradient), (self.z, self.row_gradient))
         for (values, gradient), moments in zip(parts, self.moments, strict=True):
             p, g, m, v = (self._by_device(part) for part in (values, gradient, *moments))
-            m.lerp_(g, 1 - BETA_1)
-            v.lerp_(g.square(), 1 - BETA_2)
-            p.sub_(rate[:, None, None] * m / (scale[:, None, None] * v.sqrt() + TINY))
+            m.lerp_(g, (1 - BETA_1) * taken)
+            v.lerp_(g.square(), (1 - BETA_2) * taken)
+            p.sub_(rate * m / (scale * v.sqrt() + TINY))
 
 
 def _mv(matrix: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
