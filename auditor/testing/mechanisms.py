@@ -21,8 +21,8 @@ from scipy import stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.accounting import all_accountants
 from fedrec_auditor.auditor.exact import exact_lower_bound, has_curve
+from fedrec_auditor.auditor.sampler import ONE_REPORT
 from fedrec_auditor.auditor.testing.parts.checks import run_checks
-from fedrec_auditor.auditor.verification.verification import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve
 
 SAMPLES = 60_000

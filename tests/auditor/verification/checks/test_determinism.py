@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.determinism import _log_chance, determinism
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
-from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import Check, Status
+from fedrec_auditor.auditor.verification.verification import Finding, Status
 
 Rng = np.random.Generator
 
 
-def look(f: Any, inputs: Any = (0, 1), epsilon: float = 1.0) -> Check:
+def look(f: Any, inputs: Any = (0, 1), epsilon: float = 1.0) -> Finding:
     return determinism(
-        Subject.of(f),
+        Sampler.of(f),
         list(inputs),
         ClaimUnderTest(epsilon=epsilon, delta=0.0),
         draws=1024,
@@ -85,7 +85,7 @@ def test_rare_outputs_are_no_proof() -> None:
     assert look(response(20.0), epsilon=20.0).status is Status.NOT_RUN
     for seed in range(100):
         found = determinism(
-            Subject.of(response(6.0)),
+            Sampler.of(response(6.0)),
             [0, 1],
             ClaimUnderTest(epsilon=6.0, delta=0.0),
             draws=64,

@@ -11,8 +11,17 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.losses.hockey_stick import log_ratio
 from fedrec_auditor.accountants.statements.bound import Witness
-from fedrec_auditor.auditor.verification.exact.law import DEEPEST, Law, in_singles, unlost
-from fedrec_auditor.auditor.verification.exact.outputs import Outputs, by_simplicity, sums_to_one
+from fedrec_auditor.auditor.exact.candidate_outputs import (
+    CandidateOutputs,
+    by_simplicity,
+    sums_to_one,
+)
+from fedrec_auditor.auditor.exact.output_distribution import (
+    DEEPEST,
+    OutputDistribution,
+    in_singles,
+    without_underflow,
+)
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -24,8 +33,8 @@ _ROWS, _CLIMBS = 8, 4
 _MOST_ENTRIES = 1 << 22
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+@dataclass(frozen=True, slots=True)
+class FoundRatio:
     """``output`` is e^``value`` times as probable under ``a`` as under ``b``.
 
     ``log_a`` and ``log_b`` are its log-probabilities.
@@ -40,13 +49,12 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ratio:
-    """Log-ratios at delta 0 of a law, ``every`` its outputs where they are known to be all."""
+class PairRatio:
+    """Log-ratios of pairs of inputs at delta 0, held against a claim of ``epsilon``."""
 
-    law: Law
-    outputs: Outputs
-    every: NDArray[Any] | None
-    claim: float
+    dist: OutputDistribution
+    outputs: CandidateOutputs
+    epsilon: float
     seed: int
 
     @property
@@ -54,86 +62,82 @@ class Ratio:
         """Outputs to try."""
         from hypothesis import strategies as st
 
-        if self.every is not None:
-            return st.sampled_from(by_simplicity(self.every))
+        if self.outputs.every is not None:
+            return st.sampled_from(by_simplicity(self.outputs.every))
         return self.outputs.strategy()
 
-    def best(self, a: Any, b: Any, output: Any = None) -> Found:
+    def best(self, a: Any, b: Any, output: Any = None) -> FoundRatio:
         """The largest ratio of the pair, either way, over outputs drawn, beyond, and ``output``."""
-        if self.every is not None:
-            laws = self.law.guesses(self.every, (a, b))
-            if sums_to_one(laws):
-                return self._largest(a, b, self.every, laws, None)
+        every = self.outputs.every
+        if every is not None:
+            log_probs = self.dist.try_log_probs(every, (a, b))
+            if sums_to_one(log_probs):
+                return self._largest(a, b, every, log_probs)
         draws = max(4, min(_DRAWS, _ENTRIES // max(1, math.prod(self.outputs.shape))))
-        one, other = (self.law.draw(value, draws, self.seed) for value in (a, b))
+        one, other = self._drawn(a, b, draws)
         drawn = np.concatenate([one, other])
-        laws = np.stack([self.law.log_prob(drawn, value) for value in (a, b)])
-        typical = float(np.median(laws.max(axis=0)))
+        log_probs = np.stack([self.dist.log_prob(drawn, value) for value in (a, b)])
+        typical = float(np.median(log_probs.max(axis=0)))
         more = [self.outputs.around(one, other, a, b)]
         if output is not None:
             more.append(np.asarray(output)[None])
-        if self.law.named is not None:
-            more.append(self.law.named.outputs)
-        found = self._largest(a, b, drawn, laws, None)
-        for outputs in more:
-            guess = self._largest(a, b, outputs, self.law.guesses(outputs, (a, b)), typical)
-            if guess.value > found.value:
-                found = guess
-        return found
+        if self.dist.named is not None:
+            more.append(self.dist.named.outputs)
+        found = [self._largest(a, b, drawn, log_probs)]
+        found += [self._undrawn(a, b, outputs, typical) for outputs in more]
+        return max(found, key=lambda each: each.value)
 
-    def at(self, a: Any, b: Any, output: Any) -> Found:
+    def at(self, a: Any, b: Any, output: Any) -> FoundRatio:
         """The ratio at this output, either way."""
-        outputs = np.asarray(output)[None]
-        return self._largest(a, b, outputs, self.law.guesses(outputs, (a, b)), None)
+        return self._undrawn(a, b, np.asarray(output)[None])
 
-    def climb(self, found: Found) -> Found:
+    def climb(self, found: FoundRatio) -> FoundRatio:
         """Move entries of the output to where other outputs have them, while the ratio rises."""
-        size = math.prod(self.outputs.shape)
-        if self.every is not None or size < 2 or size * size * _ROWS > _MOST_ENTRIES:
+        shape, size = self.outputs.shape, math.prod(self.outputs.shape)
+        if self.outputs.every is not None or size < 2 or size * size * _ROWS > _MOST_ENTRIES:
             return found
-        one, other = (self.law.draw(value, 64, self.seed) for value in (found.a, found.b))
-        far = self.outputs.around(one, other, found.a, found.b)
+        a, b = found.a, found.b
+        one, other = self._drawn(a, b, _DRAWS)
+        far = self.outputs.around(one, other, a, b)
         rows = np.concatenate([one[: _ROWS // 2], far[:: max(1, len(far) // _ROWS)]])
         rows = rows.reshape(len(rows), size)
-        typical = float(np.median(self.law.log_prob(one, found.a)))
+        typical = float(np.median(self.dist.log_prob(one, a)))
+        entry = np.arange(size)
         for _ in range(_CLIMBS):
             flat = np.asarray(found.output).reshape(size)
             tried = np.broadcast_to(flat, (len(rows), size, size)).copy()
-            entry = np.arange(size)
             tried[:, entry, entry] = rows
-            outputs = tried.reshape(-1, *self.outputs.shape)
-            laws = self.law.guesses(outputs, (found.a, found.b))
-            gains = self._ratios(laws[0], laws[1], typical).reshape(len(rows), size)
+            log_probs = self.dist.try_log_probs(tried.reshape(-1, *shape), (a, b))
+            gains = self._ratios(log_probs[0], log_probs[1], typical).reshape(len(rows), size)
             best = gains.argmax(axis=0)
             moved = np.where(gains.max(axis=0) > found.value, rows[best, entry], flat)
-            outputs = np.concatenate([moved[None], tried[best, entry]])
-            outputs = outputs.reshape(-1, *self.outputs.shape)
-            laws = self.law.guesses(outputs, (found.a, found.b))
-            better = self._largest(found.a, found.b, outputs, laws, typical)
+            outputs = np.concatenate([moved[None], tried[best, entry]]).reshape(-1, *shape)
+            better = self._undrawn(a, b, outputs, typical)
             if not better.value > found.value:
                 break
             found = better
         return found
 
-    def grows(self, found: Found) -> bool:
+    def grows(self, found: FoundRatio) -> bool:
         """Whether the ratio of the pair goes on growing towards the least probable outputs."""
-        one, other = (self.law.draw(value, 64, self.seed) for value in (found.a, found.b))
+        one, other = self._drawn(found.a, found.b, _DRAWS)
         far = self.outputs.around(one, other, found.a, found.b)
-        laws = self.law.guesses(far, (found.a, found.b))
-        depth = float(np.median(self.law.log_prob(one, found.a))) - laws.max(axis=0)
-        ratios = np.abs(laws[0] - laws[1], where=np.isfinite(laws).all(axis=0), out=0.0 * depth)
+        log_probs = self.dist.try_log_probs(far, (found.a, found.b))
+        depth = float(np.median(self.dist.log_prob(one, found.a))) - log_probs.max(axis=0)
+        finite = np.isfinite(log_probs).all(axis=0)
+        ratios = np.abs(log_probs[0] - log_probs[1], where=finite, out=0.0 * depth)
         near, deep = (ratios[depth <= most].max(initial=0.0) for most in (DEEPEST / 4, DEEPEST))
         return bool(deep > 1.2 * near)
 
-    def witness(self, found: Found, note: str = "") -> Witness:
+    def witness(self, found: FoundRatio, note: str = "") -> Witness:
         """What was found, in words; no integral shows that a vector nobody drew can come at all."""
-        if self.every is None and self.outputs.apart(found.output):
+        if self.outputs.every is None and self.outputs.apart(found.output):
             unseen = "no draw was as far out: if none can be, log_prob must say so"
             note = f"{note}; {unseen}" if note else unseen
         return Witness(
-            input_a=self.law.name_input(found.a),
-            input_b=self.law.name_input(found.b),
-            output=self.law.name_output(found.output),
+            input_a=self.dist.name_input(found.a),
+            input_b=self.dist.name_input(found.b),
+            output=self.dist.name_output(found.output),
             probability_a=_exp(found.log_a),
             probability_b=_exp(found.log_b),
             note=note,
@@ -149,34 +153,39 @@ class Ratio:
         """
         counts = ~np.isneginf(one) & ~np.isnan(one) & ~np.isnan(other)
         if typical is not None:
-            counts &= one >= typical - max(DEEPEST - self.claim, 0.0)
+            counts &= one >= typical - max(DEEPEST - self.epsilon, 0.0)
         one, other = np.where(counts, one, -np.inf), np.where(counts, other, 0.0)
         sizes = np.nan_to_num(np.abs([one, other]), posinf=0.0)
         rounding = _ROUNDING_OF_SINGLES if in_singles(sizes) else _ROUNDING
         return np.asarray(log_ratio(one, other) - rounding * sizes.max(axis=0))
+
+    def _drawn(self, a: Any, b: Any, size: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        return self.dist.draw(a, size, self.seed), self.dist.draw(b, size, self.seed)
+
+    def _undrawn(
+        self, a: Any, b: Any, outputs: NDArray[Any], typical: float | None = None
+    ) -> FoundRatio:
+        log_probs = self.dist.try_log_probs(outputs, (a, b))
+        return self._largest(a, b, outputs, log_probs, typical)
 
     def _largest(
         self,
         a: Any,
         b: Any,
         outputs: NDArray[Any],
-        laws: NDArray[np.float64],
-        typical: float | None,
-    ) -> Found:
-        found = Found(value=-math.inf)
+        log_probs: NDArray[np.float64],
+        typical: float | None = None,
+    ) -> FoundRatio:
+        """The largest ratio among ``outputs`` of these log-probabilities, (2, outputs)."""
         if not self.outputs.shape:
-            laws = unlost(laws, self.claim)
-        for first, second, one, other in ((a, b, laws[0], laws[1]), (b, a, laws[1], laws[0])):
+            log_probs = without_underflow(log_probs, self.epsilon)
+        found = FoundRatio(value=-math.inf)
+        for inputs, (one, other) in (((a, b), log_probs), ((b, a), log_probs[::-1])):
             ratios = self._ratios(one, other, typical)
             k = int(np.argmax(ratios))
             if ratios[k] > found.value:
-                found = Found(
-                    value=float(ratios[k]),
-                    a=first,
-                    b=second,
-                    output=outputs[k],
-                    log_a=float(one[k]),
-                    log_b=float(other[k]),
+                found = FoundRatio(
+                    float(ratios[k]), *inputs, outputs[k], float(one[k]), float(other[k])
                 )
         return found
 
