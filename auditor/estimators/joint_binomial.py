@@ -73,9 +73,9 @@ class JointBinomial(Estimator):
         a, b, rule = split.choose(SampleBudget(draws=draws, delta=delta, alpha=alpha))
         used, shape = split.size * len(worlds.names) + draws, split.shape
         del split
-        coin, *streams = counting.spawn(3)
-        heads = int(coin.binomial(draws, 0.5))
-        drawn = (heads, draws - heads)
+        choosing, *streams = counting.spawn(3)
+        first = int(choosing.binomial(draws, 0.5))
+        drawn = (first, draws - first)
         counts = np.zeros((2, 2), dtype=np.int64)
         if rule is not None:
             for row, world, size, stream in zip(counts, (a, b), drawn, streams, strict=True):

@@ -24,8 +24,10 @@ _STEPS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 256.0, 4096.0])
 _GRIDS = 64
 # Beyond, whole numbers leave int64.
 _FARTHEST = 2.0**62
-WHOLE = 1e-9
-"""How far probabilities may sum from 1 by rounding: outputs of so little would go unseen."""
+# How far probabilities may sum from 1 by rounding: outputs of so little would go unseen.
+_WHOLE = 1e-9
+BUT = f" but for {_WHOLE:g} of probability"
+"""What "all" outputs may leave out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,9 @@ class CandidateOutputs:
             spread=np.asarray(np.where(high > low, high - low, 1.0)),
         )
         return replace(found, every=found._all_of(dist, inputs.listed or inputs.shown))
+
+    def __str__(self) -> str:
+        return "drawn and far outputs" if self.every is None else f"all outputs{BUT}"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -206,7 +211,7 @@ def _between(column: NDArray[Any], step: float, origin: float) -> NDArray[Any]:
 def sums_to_one(log_probs: NDArray[np.float64]) -> bool:
     """Whether the probabilities of every row are 1 in all, within rounding."""
     with np.errstate(over="ignore"):
-        return bool(np.allclose(np.exp(log_probs).sum(axis=1), 1.0, rtol=WHOLE, atol=0.0))
+        return bool(np.allclose(np.exp(log_probs).sum(axis=1), 1.0, rtol=_WHOLE, atol=0.0))
 
 
 def by_simplicity(outputs: NDArray[Any]) -> list[Any]:

@@ -20,8 +20,8 @@ from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
+from fedrec_auditor.auditor.exact.divergence_search import NoCurve
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.exact.pair_divergence import NoCurve
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.measure import measure
 from fedrec_auditor.auditor.sampler import Sampler
@@ -72,7 +72,7 @@ def verify_ldp(
         ratio is then searched, exactly; or a callable ``f(x, rng)`` or ``f(x, rng, size)``, of
         which the answer is a lower bound that holds at ``confidence``, if its outputs, those of
         one call as well, are independent draws. One that exceeds the claim is measured twice: an
-        honest one is accused with chance (1 - confidence)^2 at most.
+        honest one is accused with probability (1 - confidence)^2 at most.
     inputs : the inputs to pair up (at least two, at most 64), or a Hypothesis strategy for them.
         Default: the whole domain where there is one, else 0 and 1.
     samples : draws per input that is measured. Default 1,000,000, or 100,000 if they come one by

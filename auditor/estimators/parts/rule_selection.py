@@ -32,7 +32,7 @@ Halves = tuple[Pair, Pair]
 _TAILS = 64
 _LEVELS = 64
 _SMOOTHING = 1.0
-_CAUTION_BY_LAW = 0.3
+_CAUTION_BY_MODEL = 0.3
 # What is less simple must be expected to show so much more.
 SIMPLER = 0.01
 
@@ -70,7 +70,7 @@ def best_rule(
     chosen = by_tails(halves, budget)
     others = [by_ratio(halves, budget) if len(cuts) > 1 else None]
     if own is None:
-        others.append(by_law(halves, _middles(first, second, cuts), budget))
+        others.append(by_model(halves, _middles(first, second, cuts), budget))
     for other in others:
         if other is not None and other.likely > chosen.likely * (1 + SIMPLER):
             chosen = other
@@ -97,16 +97,16 @@ def by_tails(halves: Halves, budget: SampleBudget) -> Option:
     return Option(float(expected), float(expected), _best_tails([_whole(halves)], budget))
 
 
-def by_law(halves: Halves, middles: NDArray[np.float64], budget: SampleBudget) -> Option | None:
-    """The best two cuts where a law of the log-ratio fits: less luck than counts in thin tails.
+def by_model(halves: Halves, middles: NDArray[np.float64], budget: SampleBudget) -> Option | None:
+    """The best two cuts where a model of the log-ratio fits: less luck than counts in thin tails.
 
-    Neither the counts nor the law alone may make a pair of cuts look better: the worse one counts.
+    Neither the counts nor the model alone may make two cuts look better: the worse one counts.
     """
     seen = _whole(halves)
     modelled = smoothed(*seen, middles)
     if modelled is None:
         return None
-    bold = replace(budget, caution=_CAUTION_BY_LAW)
+    bold = replace(budget, caution=_CAUTION_BY_MODEL)
     table = _best_tails([seen, modelled], bold)
     right = np.array(min(_guessed(counts, table) for counts in (seen, modelled)))
     wrong = np.array(max(_guessed(counts[::-1], table) for counts in (seen, modelled)))

@@ -1,10 +1,12 @@
-"""Runs the checks of a suite."""
+"""Runs the checks of a suite, and a check that several share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 from unittest import SkipTest
+
+from fedrec_auditor.accountants.errors import InputError
 
 
 def run_checks(checks: Iterable[Callable[..., None]], *arguments: Any) -> tuple[str, ...]:
@@ -20,3 +22,12 @@ def run_checks(checks: Iterable[Callable[..., None]], *arguments: Any) -> tuple[
         except SkipTest as reason:
             skipped.append(f"{check.__name__}: {reason}")
     return tuple(skipped)
+
+
+def check_refused(call: Callable[[], object], what: str) -> None:
+    """Raise AssertionError, which names ``what`` was given, unless ``call`` raises InputError."""
+    try:
+        call()
+    except InputError:
+        return
+    raise AssertionError(f"{what} was not refused")

@@ -44,7 +44,7 @@ def determinism(
         if np.array_equal(one, two):
             if (rows == rows[0]).all():
                 constant.append(place)
-            elif _log_chance(rows) < math.log(FALSE_ALARM / len(inputs)):
+            elif _log_probability(rows) < math.log(FALSE_ALARM / len(inputs)):
                 return Finding.failed(
                     f"Two seeds gave the same {draws} outputs for the input "
                     f"{words(inputs[place])}: noise that can be foretold can be taken off. "
@@ -60,8 +60,8 @@ def determinism(
     )
 
 
-def _log_chance(rows: NDArray[Any]) -> float:
-    """Log of the chance that a second batch repeats the first, given the outputs of both."""
+def _log_probability(rows: NDArray[Any]) -> float:
+    """Log-probability that a second batch repeats the first, given the outputs of both."""
     counts = np.unique(rows, axis=0, return_counts=True)[1]
 
     def log_orders(members: NDArray[np.int64]) -> float:

@@ -75,8 +75,8 @@ def check_fit(
     12 of them (fewer of large outputs); cells are chosen on one half and counted on the other.
     """
     chosen = inputs[:_MOST_INPUTS]
-    *seeds, coins = seed.spawn(len(chosen) + 1)
-    entries = len(chosen) * sampler.draw(chosen[0], np.random.default_rng(coins), 1).size
+    *seeds, choosing = seed.spawn(len(chosen) + 1)
+    entries = len(chosen) * sampler.draw(chosen[0], np.random.default_rng(choosing), 1).size
     size = max(_FEWEST, min(samples, _MOST_ENTRIES // max(1, entries)))
     drawn = sampler.draws(chosen, seeds, size)
     try:
@@ -85,7 +85,7 @@ def check_fit(
             _of_input(dist, value, outputs, log)
             for value, outputs, log in zip(chosen, drawn, own, strict=True)
         ]
-        rng = np.random.default_rng(coins)
+        rng = np.random.default_rng(choosing)
         tests = [test for part in parts for test in part]
         tests += [_calibration(dist, chosen, drawn, own, i, j, rng) for i, j in _pairs(len(chosen))]
     except (_Misfit, InputError) as misfit:
@@ -248,14 +248,14 @@ def _calibration(
     order = rng.permutation(len(ratios))
     order = order[np.argsort(np.rint(ratios[order] / digit), kind="stable")]
     first = np.concatenate([[0], np.cumsum(order < heads)])
-    chance = np.concatenate([[0.0], np.cumsum(special.expit(ratios[order]))])
+    probability = np.concatenate([[0.0], np.cumsum(special.expit(ratios[order]))])
     total = len(order)
     blocks = np.linspace(0, total, _BLOCKS + 1).astype(np.int64)
     ranks = np.array([total >> k for k in range(1, max(2, total.bit_length() - 3))])
     starts = np.concatenate([blocks[:-1], 0 * ranks, total - ranks, [0]])
     ends = np.concatenate([blocks[1:], ranks, 0 * ranks + total, [total]])
     trials = ends - starts
-    mean = (chance[ends] - chance[starts]) / trials
+    mean = (probability[ends] - probability[starts]) / trials
     a, b = plainly(inputs[i]), plainly(inputs[j])
 
     def words(k: int) -> str:

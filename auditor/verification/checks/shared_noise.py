@@ -69,10 +69,10 @@ def _repeats(calls: NDArray[Any], alpha: float) -> bool:
     """Whether equal outputs keep to one call as they would not by chance; ``calls``: (c, n, d).
 
     Were every draw put into one of c calls at random, each further member of a group of equal
-    outputs would join its first with chance 1/c. Calls of equal length happen then with a chance
-    that is known, by which the product is divided. Outputs of few values repeat across calls as
-    well; there, calls that are constant each, but not all the same, have chance at most
-    c / C(cn, n).
+    outputs would join its first with probability 1/c. Calls of equal length happen then with a
+    probability that is known, by which the product is divided. Outputs of few values repeat across
+    calls as well; there, calls that are constant each, but not all the same, have probability at
+    most c / C(cn, n).
     """
     c, n = calls.shape[:2]
     codes = np.unique(calls.reshape(c * n, -1), axis=0, return_inverse=True)[1].reshape(c, n)

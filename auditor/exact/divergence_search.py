@@ -1,8 +1,9 @@
-"""The least epsilon at a delta that one pair of inputs leaves, by its claimed probabilities."""
+"""The largest hockey-stick divergence of two inputs: what a claim at delta > 0 bounds."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,14 +12,22 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.verdict import exceeds
+from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
 from fedrec_auditor.auditor.exact.candidate_outputs import CandidateOutputs, sums_to_one
 from fedrec_auditor.auditor.exact.integral import AGREEMENT, edges_around, integrate
-from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, without_underflow
+from fedrec_auditor.auditor.exact.output_distribution import (
+    OutputDistribution,
+    identity,
+    without_underflow,
+)
 from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable
+from fedrec_auditor.auditor.exact.steering import most_examples, simplest, worst
 from fedrec_auditor.auditor.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import plainly
 
 _DRAWS, _FINE = 2048, 1025
+_EXAMPLES = 60
 # More than the log-mass of a cell on which a density that is above 0 leaves the doubles.
 _UNDERFLOW = -690.0
 
@@ -28,7 +37,7 @@ class NoCurve(InputError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairDivergence:
+class DivergenceSearch:
     """Hockey-stick divergences of pairs of inputs at ``delta`` > 0, never above the true ones.
 
     Over every output where they are known to be all, over those drawn and near where outputs are
@@ -37,13 +46,57 @@ class PairDivergence:
     """
 
     dist: OutputDistribution
+    inputs: CandidateInputs
     outputs: CandidateOutputs
     epsilon: float
     delta: float
     seed: int
 
-    def bound(self, a: Any, b: Any) -> Bound:
-        """The least epsilon of this pair, either way; NoCurve for vectors with a density."""
+    def bound(self) -> Bound:
+        """The largest epsilon found; its witness is the simplest pair that breaks the claim.
+
+        NoCurve for vectors with a density.
+        """
+        from hypothesis import strategies as st
+
+        seen: dict[Hashable, Bound] = {}
+
+        def found(pair: tuple[Any, Any]) -> Bound:
+            a, b = pair
+            key = identity(self.dist.check(a)), identity(self.dist.check(b))
+            if key not in seen:
+                seen[key] = self._of_pair(a, b)
+            return seen[key]
+
+        def score(pair: tuple[Any, Any]) -> float:
+            return found(pair).epsilon
+
+        for pair in self.inputs.pairs:
+            found(pair)
+        examples = most_examples(_EXAMPLES, max(self.inputs.size, math.prod(self.outputs.shape)))
+        strategy = st.tuples(self.inputs.strategy, self.inputs.strategy)
+        worst(strategy, score, seed=self.seed, examples=examples)
+        best = max(seen.values(), key=lambda bound: bound.epsilon)
+        witness = best.witness
+        if exceeds(best.epsilon, self.epsilon):
+            above = self.epsilon + 1e-9 * max(1.0, self.epsilon)
+            plain = simplest(strategy, score, above=above, seed=self.seed, examples=examples)
+            if plain is not None and (shown := found(plain)).witness is not None:
+                note = ""
+                if shown is not best:
+                    note = f"epsilon {shown.epsilon:.6g}; the largest was found at"
+                if note and witness is not None:
+                    note += f" {witness.input_a} against {witness.input_b}"
+                witness = replace(shown.witness, note=note)
+        source = (
+            "the largest hockey-stick divergence found, "
+            f"{'integrated from below' if self.outputs.continuous else 'summed'}, {self.outputs}, "
+            f"inputs by Hypothesis ({examples} examples)"
+        )
+        return replace(best, source=source, witness=witness)
+
+    def _of_pair(self, a: Any, b: Any) -> Bound:
+        """The least epsilon of this pair, either way."""
         every = self.outputs.every
         if self.outputs.continuous:
             if self.outputs.shape:

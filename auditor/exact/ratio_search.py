@@ -1,16 +1,19 @@
-"""The largest log-ratio of one pair of inputs, over drawn outputs and those that may lie beyond."""
+"""The largest log-ratio of two inputs, steered by Hypothesis: what a claim at delta 0 bounds."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.losses.hockey_stick import log_ratio
-from fedrec_auditor.accountants.statements.bound import Witness
+from fedrec_auditor.accountants.statements.bound import Bound, Witness
+from fedrec_auditor.accountants.verdict import exceeds
+from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
 from fedrec_auditor.auditor.exact.candidate_outputs import (
     CandidateOutputs,
     by_simplicity,
@@ -22,6 +25,9 @@ from fedrec_auditor.auditor.exact.output_distribution import (
     in_singles,
     without_underflow,
 )
+from fedrec_auditor.auditor.exact.probability_table import exact_bound
+from fedrec_auditor.auditor.exact.steering import most_examples, simplest, worst
+from fedrec_auditor.auditor.sampler import ONE_REPORT
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -31,6 +37,7 @@ _ROUNDING, _ROUNDING_OF_SINGLES = 2.0**-46, 2.0**-17
 _DRAWS, _ENTRIES = 64, 1 << 18
 _ROWS, _CLIMBS = 8, 4
 _MOST_ENTRIES = 1 << 22
+_EXAMPLES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +56,61 @@ class FoundRatio:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairRatio:
-    """Log-ratios of pairs of inputs at delta 0, held against a claim of ``epsilon``."""
+class RatioSearch:
+    """Log-ratios of pairs of ``inputs`` at delta 0, held against a claim of ``epsilon``."""
 
     dist: OutputDistribution
+    inputs: CandidateInputs
     outputs: CandidateOutputs
     epsilon: float
     seed: int
+
+    def bound(self) -> Bound:
+        """The largest ratio found; its witness is the simplest pair that breaks the claim."""
+        from hypothesis import strategies as st
+
+        dist, inputs, best = self.dist, self.inputs, FoundRatio(0.0)
+        pairs = inputs.pairs
+        if not inputs.given and dist.named is not None:
+            pairs += itertools.combinations(dist.named.inputs[:16], 2)
+        for a, b in pairs:
+            best = max(best, self.best(a, b), key=lambda found: found.value)
+        examples = most_examples(_EXAMPLES, max(inputs.size, math.prod(self.outputs.shape)))
+        how = f"{self.outputs}, inputs by Hypothesis ({examples} examples)"
+        strategy = st.tuples(inputs.strategy, inputs.strategy, st.none() | self.strategy)
+
+        def score(example: tuple[Any, Any, Any]) -> float:
+            a, b, output = example
+            return self.best(dist.check(a), dist.check(b), output).value
+
+        value, example = worst(strategy, score, seed=self.seed, examples=examples)
+        if value > best.value:
+            best = self.best(*example)
+        if best.a is None:
+            return exact_bound(0.0, ONE_REPORT, 0.0, f"no ratio at all, {how}")
+        best = self.climb(best)
+        source = f"the largest log-ratio found, {how}"
+        if dist.unbounded and not inputs.given and self.grows(best):
+            source = (
+                "the mechanism says that its log-ratio has no bound, and it grows to "
+                f"{best.value:.4g} as far as was looked; {how}"
+            )
+            best = replace(best, value=math.inf)
+        witness = self.witness(best)
+        if exceeds(best.value, self.epsilon):
+            infinite = math.isinf(best.value) and math.isinf(best.log_b)
+            above = 1e5 if infinite else self.epsilon + 1e-9 * max(1.0, self.epsilon)
+            example = simplest(strategy, score, above=above, seed=self.seed, examples=examples)
+            shown = best if example is None else self._plainest(self.best(*example), above)
+            note = ""
+            if shown.value < best.value:
+                note = (
+                    f"log-ratio {shown.value:.6g}, the simplest pair found above the claim; the "
+                    f"largest is that of {witness.input_a} against {witness.input_b} at "
+                    f"{witness.output}"
+                )
+            witness = self.witness(shown, note)
+        return exact_bound(max(0.0, best.value), ONE_REPORT, 0.0, source, witness)
 
     @property
     def strategy(self) -> SearchStrategy[Any]:
@@ -86,10 +141,6 @@ class PairRatio:
         found = [self._largest(a, b, drawn, log_probs)]
         found += [self._undrawn(a, b, outputs, typical) for outputs in more]
         return max(found, key=lambda each: each.value)
-
-    def at(self, a: Any, b: Any, output: Any) -> FoundRatio:
-        """The ratio at this output, either way."""
-        return self._undrawn(a, b, np.asarray(output)[None])
 
     def climb(self, found: FoundRatio) -> FoundRatio:
         """Move entries of the output to where other outputs have them, while the ratio rises."""
@@ -158,6 +209,21 @@ class PairRatio:
         sizes = np.nan_to_num(np.abs([one, other]), posinf=0.0)
         rounding = _ROUNDING_OF_SINGLES if in_singles(sizes) else _ROUNDING
         return np.asarray(log_ratio(one, other) - rounding * sizes.max(axis=0))
+
+    def _plainest(self, found: FoundRatio, above: float) -> FoundRatio:
+        """The same pair with the simplest output whose ratio is more than ``above``."""
+
+        def at(output: Any) -> FoundRatio:
+            return self._undrawn(found.a, found.b, np.asarray(output)[None])
+
+        output = simplest(
+            self.strategy,
+            lambda output: at(output).value,
+            above=above,
+            seed=self.seed,
+            examples=_EXAMPLES,
+        )
+        return found if output is None else at(output)
 
     def _drawn(self, a: Any, b: Any, size: int) -> tuple[NDArray[Any], NDArray[Any]]:
         return self.dist.draw(a, size, self.seed), self.dist.draw(b, size, self.seed)
