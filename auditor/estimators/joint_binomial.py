@@ -36,13 +36,8 @@ class JointBinomial(Estimator):
     the world of each output, and only counted: one rule and one limit, so no correction is owed
     (``GuessCounts``).
 
-    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-    >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
-    >>> worlds = Worlds(
-    ...     names=("a fair coin", "a biased coin"),
-    ...     scope=scope,
-    ...     draw=lambda world, size, rng: rng.random(size) < (0.5, 0.9)[world],
-    ... )
+    >>> from fedrec_auditor.auditor.sampler import Sampler
+    >>> worlds = Sampler.of(lambda p, rng, size: rng.random(size) < p).worlds([0.5, 0.9])
     >>> bound = JointBinomial().bound(
     ...     worlds, delta=0.0, confidence=0.95, samples=1000, rng=np.random.default_rng(0)
     ... )

@@ -34,24 +34,24 @@ class Status(StrEnum):
     NOT_RUN = "not run"
 
 
-class Finding(NamedTuple):
+class CheckResult(NamedTuple):
     """How one check ended, and the evidence; see ``Check``."""
 
     status: Status
     reason: str
 
     @classmethod
-    def passed(cls, reason: str) -> Finding:
+    def passed(cls, reason: str) -> CheckResult:
         """Looked, and saw nothing wrong."""
         return cls(Status.PASSED, reason)
 
     @classmethod
-    def failed(cls, reason: str) -> Finding:
+    def failed(cls, reason: str) -> CheckResult:
         """Looked, and saw a fault; ``reason`` says which."""
         return cls(Status.FAILED, reason)
 
     @classmethod
-    def not_run(cls, reason: str) -> Finding:
+    def not_run(cls, reason: str) -> CheckResult:
         """Could not look, or could not tell."""
         return cls(Status.NOT_RUN, reason)
 

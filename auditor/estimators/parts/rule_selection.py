@@ -15,7 +15,6 @@ from fedrec_auditor.auditor.estimators.parts.decision_rule import (
     NEITHER,
     SECOND,
     DecisionRule,
-    ExpectedBound,
     SampleBudget,
     Statistic,
     cuts_between,
@@ -53,19 +52,19 @@ def best_rule(
     first: NDArray[np.float64],
     second: NDArray[np.float64],
     budget: SampleBudget,
-) -> ExpectedBound:
-    """The rule on ``statistic`` with the largest expected bound, from a selection split's outputs.
+) -> tuple[float, DecisionRule | None]:
+    """The rule on ``statistic`` with the largest expected bound, and that bound.
 
-    ``first`` and ``second`` are the statistic's values in the two worlds, equally many and in
-    random order. Two kinds of rule are tried: guess one input above a cut and one below another,
-    in every combination; and guess the likelier input in each part where the log-ratio is large,
-    judged on the half of the split that did not set the ratio. No rule if none is expected to show
-    anything.
+    ``first`` and ``second`` are the statistic's values in the two worlds, from a selection split,
+    equally many and in random order. Two kinds of rule are tried: guess one input above a cut and
+    one below another, in every combination; and guess the likelier input in each part where the
+    log-ratio is large, judged on the half of the split that did not set the ratio. No rule if none
+    is expected to show anything.
     """
     own = statistic.cuts
     cuts = cuts_between(np.concatenate([first, second])) if own is None else own
     if len(cuts) == 0:
-        return ExpectedBound(epsilon=0.0)
+        return 0.0, None
     halves = _counts(first[::2], second[::2], cuts), _counts(first[1::2], second[1::2], cuts)
     chosen = by_tails(halves, budget)
     others = [by_ratio(halves, budget) if len(cuts) > 1 else None]
@@ -77,9 +76,8 @@ def best_rule(
     if own is not None:
         chosen.table[0] = NEITHER
     if not chosen.table.any():
-        return ExpectedBound(epsilon=-math.inf)
-    rule = DecisionRule(statistic=statistic, cuts=cuts, table=chosen.table)
-    return ExpectedBound(epsilon=chosen.least, rule=rule)
+        return -math.inf, None
+    return chosen.least, DecisionRule(statistic=statistic, cuts=cuts, table=chosen.table)
 
 
 def by_tails(halves: Halves, budget: SampleBudget) -> Option:

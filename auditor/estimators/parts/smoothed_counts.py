@@ -21,8 +21,8 @@ def smoothed(first: Array, second: Array, middles: Array) -> tuple[Array, Array]
     log-ratio is taken to be linear (Gaussian noise), linear between the two centres and flat
     beyond (Laplace noise), quadratic (noise of two sizes), or a sum of these: the least complex
     that the counts favour (Bayesian information criterion). A tail then borrows from both worlds:
-    of the n outputs seen there, the second has n / (1 + e^ratio), though none was seen. The model is
-    refused if any tail contradicts it. It only helps to choose: no bound rests on it.
+    of the n outputs seen there, the second has n / (1 + e^ratio), though none was seen. No model
+    fits if any tail contradicts it. It only helps to choose: no bound rests on it.
     """
     kept = (first + second > 0) & np.isfinite(middles)
     if np.count_nonzero(kept) < _LEAST_PARTS:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.evidence import words
-from fedrec_auditor.auditor.verification.verification import Finding
+from fedrec_auditor.auditor.verification.verification import CheckResult
 
 _REMEDY = "Clip to a bound that is fixed beforehand, and scale the noise to that."
 _DRAWS = 2048
@@ -28,7 +28,7 @@ _NOT_CLIPPED = (
 )
 
 
-def clipping(sampler: Sampler, inputs: list[Any], *, seed: np.random.SeedSequence) -> Finding:
+def clipping(sampler: Sampler, inputs: list[Any], *, seed: np.random.SeedSequence) -> CheckResult:
     """Beyond the inputs given, outputs stay where they are, or the randomizer refuses.
 
     The largest input is multiplied by 4, 16 and 64. Fails if the spread of the outputs grows with
@@ -41,31 +41,33 @@ def clipping(sampler: Sampler, inputs: list[Any], *, seed: np.random.SeedSequenc
     try:
         numbers = [np.asarray(value, dtype=np.float64) for value in inputs]
     except (TypeError, ValueError):
-        return Finding.not_run("Inputs are not numbers: there is nothing to clip.")
+        return CheckResult.not_run("Inputs are not numbers: there is nothing to clip.")
     if all(np.asarray(value).dtype.kind != "f" for value in inputs):
-        return Finding.not_run("Inputs are not in floating point: there is nothing to clip.")
+        return CheckResult.not_run("Inputs are not in floating point: there is nothing to clip.")
     base = max(numbers, key=lambda array: float(np.abs(array).max(initial=0.0)))
     if not base.any() or not np.isfinite(base).all():
-        return Finding.not_run("No input given is finite and other than zero.")
+        return CheckResult.not_run("No input given is finite and other than zero.")
     draws = max(64, min(_DRAWS, _NUMBERS // base.size))
     probe = _Probe(sampler, base, int(np.abs(base).argmax()), draws, seed)
     first = probe.outputs(1.0)
     if len(np.unique(first)) < draws // 2:
-        return Finding.not_run("Outputs are of few values: there is nothing to clip.")
+        return CheckResult.not_run("Outputs are of few values: there is nothing to clip.")
     if probe.words(1.0) == 0:
-        return Finding.not_run(
+        return CheckResult.not_run(
             "It draws from a source of its own, and may never end on an input out of range."
         )
     for factor in _STEPS:
         try:
             if probe.words(factor) > _SLOWER * probe.words(1.0):
-                return Finding.not_run(f"It draws ever longer beyond its domain. {_NOT_CLIPPED}")
+                return CheckResult.not_run(
+                    f"It draws ever longer beyond its domain. {_NOT_CLIPPED}"
+                )
         except InputError:
-            return Finding.passed(f"It refuses the input {words(probe.scaled(factor))}.")
+            return CheckResult.passed(f"It refuses the input {words(probe.scaled(factor))}.")
     return _judged(probe, first)
 
 
-def _judged(probe: _Probe, first: NDArray[np.float64]) -> Finding:
+def _judged(probe: _Probe, first: NDArray[np.float64]) -> CheckResult:
     samples = [first, *(probe.outputs(factor) for factor in (4.0, 16.0, 64.0))]
     places = [float(np.median(sample)) for sample in samples]
     spreads = [float(np.subtract(*np.quantile(sample, [0.75, 0.25]))) for sample in samples]
@@ -78,26 +80,26 @@ def _judged(probe: _Probe, first: NDArray[np.float64]) -> Finding:
         and _one_shape(samples[0], samples[3])
         and all((sample > 0).any() and (sample < 0).any() for sample in samples)
     ):
-        return Finding.failed(
+        return CheckResult.failed(
             f"The spread of the outputs is {spreads[0]:.3g} for the input {largest} and "
             f"{spreads[3]:.3g} for 64 times that: the noise is scaled to the data, and tells them. "
             f"{_REMEDY}"
         )
     if 10.0 * error > reach / 4.0:
-        return Finding.not_run(
+        return CheckResult.not_run(
             "The noise is too large to see where 64 times the largest input lies."
         )
     if abs(places[3] - places[2]) < reach / 4.0:
-        return Finding.passed(f"Outputs for {largest} times 16 and times 64 lie at one place.")
+        return CheckResult.passed(f"Outputs for {largest} times 16 and times 64 lie at one place.")
     if probe.base.size > 1 and 3.0 < places[3] / places[2] < 5.0:
         alone = float(np.median(probe.outputs(64.0, alone=True)))
         if abs(alone - places[0]) < 0.1 * abs(places[3] - places[0]):
-            return Finding.failed(
+            return CheckResult.failed(
                 f"Entry {probe.entry} of the output follows the input {largest} when all of it "
                 f"grows 64 times (to {places[3]:.3g}), and stays at {alone:.3g} when that entry "
                 f"alone does: the bound is taken from the data. {_REMEDY}"
             )
-    return Finding.not_run(_NOT_CLIPPED)
+    return CheckResult.not_run(_NOT_CLIPPED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from scipy import special
 
 from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.evidence import FALSE_ALARM, ClaimUnderTest, words
-from fedrec_auditor.auditor.verification.verification import Finding
+from fedrec_auditor.auditor.verification.verification import CheckResult
 
 
 def determinism(
@@ -21,7 +21,7 @@ def determinism(
     *,
     draws: int,
     seed: np.random.SeedSequence,
-) -> Finding:
+) -> CheckResult:
     """The outputs of different seeds differ, as far as outputs differ at all.
 
     Two batches of n outputs from two seeds that agree at every place are 2n exchangeable draws cut
@@ -45,7 +45,7 @@ def determinism(
             if (rows == rows[0]).all():
                 constant.append(place)
             elif _log_probability(rows) < math.log(FALSE_ALARM / len(inputs)):
-                return Finding.failed(
+                return CheckResult.failed(
                     f"Two seeds gave the same {draws} outputs for the input "
                     f"{words(inputs[place])}: noise that can be foretold can be taken off. "
                     "Draw from the generator that is passed in, and keep no answers."
@@ -53,8 +53,8 @@ def determinism(
     if constant:
         return _constant(inputs, first, other, constant, claim.shared(len(inputs) ** 2))
     if all(np.array_equal(one, two) for one, two in zip(first, again, strict=True)):
-        return Finding.passed("Another seed gives other outputs; the same seed, the same ones.")
-    return Finding.passed(
+        return CheckResult.passed("Another seed gives other outputs; the same seed, the same ones.")
+    return CheckResult.passed(
         "Another seed gives other outputs, and so does the same one: it draws from a source of its "
         "own, so the seed does not reproduce it."
     )
@@ -76,7 +76,7 @@ def _constant(
     other: list[NDArray[Any]],
     constant: list[int],
     claim: ClaimUnderTest,
-) -> Finding:
+) -> CheckResult:
     """Decide on inputs whose outputs never varied: ``first`` chose the event, ``other`` counts."""
     draws = len(first[0])
     for a in constant:
@@ -84,11 +84,11 @@ def _constant(
             shown = first[a][0]
             hits, misses = (_count(other[i], shown) for i in (a, b))
             if misses == 0 and claim.refuted(hits, draws, misses, draws):
-                return Finding.failed(
+                return CheckResult.failed(
                     f"The input {words(inputs[a])} gave {words(shown)} all {2 * draws} times, the "
                     f"input {words(inputs[b])} never. Draw noise from the generator."
                 )
-    return Finding.not_run(
+    return CheckResult.not_run(
         f"The outputs for the input {words(inputs[constant[0]])} did not vary in {draws} draws, "
         "so a repeated seed cannot be told from a fresh one."
     )

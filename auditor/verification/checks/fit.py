@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.estimators.parts.statistics import step_of
 from fedrec_auditor.auditor.exact.integral import edges_around, integrate
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.sampler import Sampler
-from fedrec_auditor.auditor.verification.verification import Finding
+from fedrec_auditor.auditor.verification.verification import CheckResult
 from fedrec_auditor.targets.mechanisms.base import plainly
 
 LEVEL = 1e-6
@@ -61,7 +61,7 @@ def check_fit(
     *,
     samples: int,
     seed: np.random.SeedSequence,
-) -> Finding:
+) -> CheckResult:
     """``sampler``'s outputs follow ``dist.log_prob``: an honest sampler fails one time in 10^6.
 
     For discrete outputs and for numbers, the counts of cells and of all cells up to each (as
@@ -89,21 +89,21 @@ def check_fit(
         tests = [test for part in parts for test in part]
         tests += [_calibration(dist, chosen, drawn, own, i, j, rng) for i, j in _pairs(len(chosen))]
     except (_Misfit, InputError) as misfit:
-        return Finding.failed(str(misfit))
+        return CheckResult.failed(str(misfit))
     count = sum(len(test.count) for test in tests)
     if not count:
-        return Finding.not_run("Expected at least 2 inputs for vectors of numbers, got one.")
+        return CheckResult.not_run("Expected at least 2 inputs for vectors of numbers, got one.")
     values = [test.p_values() for test in tests]
     worst = min(range(len(tests)), key=lambda i: values[i].min(initial=1.0))
     test, k = tests[worst], int(values[worst].argmin())
     least = float(values[worst][k])
     if least > LEVEL / count:
-        return Finding.passed(
+        return CheckResult.passed(
             f"{count} exact tests on {len(chosen)} inputs, {len(drawn[0])} draws of each: the "
             f"least p-value is {least:.2g}."
         )
     expected = (test.low[k] + test.high[k]) / 2.0 * test.trials[k]
-    return Finding.failed(
+    return CheckResult.failed(
         f"{test.where}, {test.words(k)} came {test.count[k]} times in {test.trials[k]} draws, "
         f"and the claimed distribution expects {expected:.6g} (p = {least:.1g}). The ratio of this "
         "distribution says nothing about this sampler: mend one of them."

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest, stacked, words
 from fedrec_auditor.auditor.verification.checks.one_uniform import BITS, OneUniform
-from fedrec_auditor.auditor.verification.verification import Finding
+from fedrec_auditor.auditor.verification.verification import CheckResult
 
 _REMEDY = (
     "Round the output (the sum, not the noise) to a grid much coarser than the noise's own steps, "
@@ -35,7 +35,7 @@ def floating_point(
     claim: ClaimUnderTest,
     *,
     seed: np.random.SeedSequence,
-) -> Finding:
+) -> CheckResult:
     """No output in floating point tells by its low-order bits what it cannot have come from.
 
     Noise in doubles takes some doubles only, and adding a value to it keeps or rounds away bits by
@@ -57,7 +57,7 @@ def floating_point(
     """
     batch = stacked(draws)
     if batch.dtype.kind != "f":
-        return Finding.passed(f"Outputs are not in floating point, but of {batch.dtype.name}.")
+        return CheckResult.passed(f"Outputs are not in floating point, but of {batch.dtype.name}.")
     least, numbers, most = _INVERTED if sampler.sized else _INVERTED_SLOWLY
     shape = batch.shape[2:]
     size = max(least, numbers // max(1, math.prod(shape)))
@@ -112,8 +112,8 @@ def floating_point(
                 f"claim of {claim.epsilon:g} by that. {_REMEDY}"
             )
     if suspected:
-        return Finding.not_run(suspected)
-    return Finding.passed(_seen(batch, shares))
+        return CheckResult.not_run(suspected)
+    return CheckResult.passed(_seen(batch, shares))
 
 
 def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
@@ -122,8 +122,8 @@ def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
     return 2 * len(np.unique(numbers)) < len(numbers)
 
 
-def _failed(one: Any, share: float, how: str, certainty: str, example: Any) -> Finding:
-    return Finding.failed(
+def _failed(one: Any, share: float, how: str, certainty: str, example: Any) -> CheckResult:
+    return CheckResult.failed(
         f"At least {100 * share:.3g}% of the outputs for the input {words(one)} {how}: whoever "
         f"sees one, such as {_hex(example)}, decides {certainty}. {_REMEDY}"
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest, words
-from fedrec_auditor.auditor.verification.verification import Finding
+from fedrec_auditor.auditor.verification.verification import CheckResult
 
 _LOOKS = 48
 _COUNTED = 1 << 13
@@ -21,7 +21,7 @@ _DEPTH = 4
 
 def output_type(
     sampler: Sampler, inputs: list[Any], claim: ClaimUnderTest, *, seed: np.random.SeedSequence
-) -> Finding:
+) -> CheckResult:
     """Type, dtype, shape, keys and attributes of the raw answers do not depend on the input.
 
     Nor do parts beside the numbers themselves: entries of tuples and dictionaries, masks, fields,
@@ -43,13 +43,15 @@ def output_type(
             for a, b in itertools.permutations(range(len(probes)), 2)
             for look, other in [(looks[a], looks[b])]
             for path in {*look, *other}
-            for tokens in [_only(look[path], other[path])]
+            for tokens in [
+                tuple(t for t, n in look[path].items() if n >= _SEVERAL and not other[path][t])
+            ]
         ),
         default=(0, "", (), 0, 0),
         key=lambda found: (found[0], -len(found[1]), found[1:]),
     )
     if mass < _LOOKS // 4:
-        return Finding.passed("Answers have the same type and form for every input tried.")
+        return CheckResult.passed("Answers have the same type and form for every input tried.")
     fresh = [_parts(sampler, probes[i], children[len(probes) + i], _COUNTED) for i in (a, b)]
     hits, misses = (sum(part[path][token] for token in chosen) for part in fresh)
     usual = fresh[1][path].most_common(1)[0][0]
@@ -59,10 +61,10 @@ def output_type(
         f"{words(probes[b])}, where it is mostly {usual}"
     )
     if claim.refuted(hits, _COUNTED, misses, _COUNTED):
-        return Finding.failed(f"{evidence}. Return the noisy numbers alone, in one form.")
+        return CheckResult.failed(f"{evidence}. Return the noisy numbers alone, in one form.")
     if misses:
-        return Finding.passed(f"{evidence}, as a claim of {claim.epsilon:g} allows.")
-    return Finding.not_run(
+        return CheckResult.passed(f"{evidence}, as a claim of {claim.epsilon:g} allows.")
+    return CheckResult.not_run(
         f"{evidence}: too few to tell whether a claim of {claim.epsilon:g} allows it."
     )
 
@@ -98,11 +100,6 @@ def _parts(sampler: Sampler, value: Any, seed: np.random.SeedSequence, looks: in
     if len(found[""]) == 2:  # of one type, and absent never
         found.pop(_TYPED, None)
     return found
-
-
-def _only(one: Counter[str], other: Counter[str]) -> tuple[str, ...]:
-    """What came up several times here and never there."""
-    return tuple(t for t, count in one.items() if count >= _SEVERAL and not other[t])
 
 
 _ABSENT = "absent"

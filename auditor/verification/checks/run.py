@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.verification.checks import (
     support,
 )
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
-from fedrec_auditor.auditor.verification.verification import Check, Finding
+from fedrec_auditor.auditor.verification.verification import Check, CheckResult
 
 MOST_INPUTS = 8
 # Numbers drawn for all inputs together: what bounds time and memory.
@@ -56,7 +56,7 @@ def run_checks(
         return max(1, int(sampler.draw(tried[0], np.random.default_rng(one), 2)[0].size))
 
     @functools.cache
-    def shared() -> Finding | None:
+    def shared() -> CheckResult | None:
         return shared_noise.shared_in_call(sampler, tried, seed=three)
 
     @functools.cache
@@ -69,7 +69,7 @@ def run_checks(
 
     repeated = _REPEATED if sampler.sized else _REPEATED // 4
     claim = ClaimUnderTest(epsilon=epsilon, delta=delta)
-    checks: dict[str, Callable[[], Finding]] = {
+    checks: dict[str, Callable[[], CheckResult]] = {
         "determinism": lambda: determinism.determinism(
             sampler,
             tried,
@@ -92,6 +92,6 @@ def run_checks(
         try:
             status, reason = check()
         except InputError as error:
-            status, reason = Finding.not_run(str(error))
+            status, reason = CheckResult.not_run(str(error))
         found.append(Check(name=name, status=status, reason=reason))
     return tuple(found)

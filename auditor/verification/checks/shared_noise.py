@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.verification.checks.evidence import (
     stacked,
     words,
 )
-from fedrec_auditor.auditor.verification.verification import Finding
+from fedrec_auditor.auditor.verification.verification import CheckResult
 
 _CALLS = 16
 _SIZE = 64
@@ -27,7 +27,7 @@ _ENTRIES = 64
 
 def shared_in_call(
     sampler: Sampler, inputs: list[Any], *, seed: np.random.SeedSequence
-) -> Finding | None:
+) -> CheckResult | None:
     """Outputs of one call, which stand for different users, do not share their noise.
 
     ``_CALLS`` calls of ``_SIZE`` outputs are exchangeable draws, so equal outputs fall into one
@@ -38,7 +38,7 @@ def shared_in_call(
             rng = np.random.default_rng(child)
             calls = stacked([sampler.draw(value, rng, _SIZE) for _ in range(_CALLS)])
             if _repeats(calls.reshape(_CALLS, _SIZE, -1), FALSE_ALARM / len(inputs)):
-                return Finding.failed(
+                return CheckResult.failed(
                     f"Outputs of one call repeat each other for the input {words(value)}, those of "
                     "different calls do not: users share their noise, and the difference of two "
                     "reports is bare. Draw `size` times."
@@ -48,7 +48,7 @@ def shared_in_call(
 
 def shared_noise(
     draws: Sequence[NDArray[Any]], inputs: list[Any], claim: ClaimUnderTest, *, sized: bool
-) -> Finding:
+) -> CheckResult:
     """The entries of one output do not share their noise.
 
     A combination of entries (a sum with weights, or an exclusive or of two-valued ones) that no
@@ -60,8 +60,10 @@ def shared_noise(
     batch = stacked(draws)
     if batch.ndim == 2 or batch.dtype.kind not in "biuf":
         if sized:
-            return Finding.passed("Outputs of one call are no more alike than those of many.")
-        return Finding.not_run("One number or word a call: there is nothing to share noise with.")
+            return CheckResult.passed("Outputs of one call are no more alike than those of many.")
+        return CheckResult.not_run(
+            "One number or word a call: there is nothing to share noise with."
+        )
     return _among_entries(batch, inputs, claim.shared(2 * math.comb(len(inputs), 2)))
 
 
@@ -86,7 +88,7 @@ def _repeats(calls: NDArray[Any], alpha: float) -> bool:
     return bool(-math.log(c) * int((members - 1).sum()) - split < math.log(alpha))
 
 
-def _among_entries(batch: NDArray[Any], inputs: list[Any], claim: ClaimUnderTest) -> Finding:
+def _among_entries(batch: NDArray[Any], inputs: list[Any], claim: ClaimUnderTest) -> CheckResult:
     flat = batch.reshape(*batch.shape[:2], -1)[:, :, :_ENTRIES]
     half = flat.shape[1] // 2
     train, test = flat[:, :half], flat[:, half:]
@@ -108,14 +110,14 @@ def _among_entries(batch: NDArray[Any], inputs: list[Any], claim: ClaimUnderTest
                 f"{words(inputs[other])}"
             )
             if claim.refuted(hits, held, misses, held):
-                return Finding.failed(f"{evidence}. Draw noise for every entry by itself.")
+                return CheckResult.failed(f"{evidence}. Draw noise for every entry by itself.")
             suspected = suspected or evidence
     if suspected:
-        return Finding.not_run(
+        return CheckResult.not_run(
             f"{suspected}; so few draws cannot tell whether a claim of {claim.epsilon:g} allows "
             "that."
         )
-    return Finding.passed(
+    return CheckResult.passed(
         f"No combination of {flat.shape[2]} entries is without noise and tells the input."
     )
 

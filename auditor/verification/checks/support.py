@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, without_underflow
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest, stacked, words
-from fedrec_auditor.auditor.verification.verification import Finding
+from fedrec_auditor.auditor.verification.verification import CheckResult
 
 _REMEDY = "Give every output a positive probability under every input; clip before the noise."
 _ENTRIES = 64
@@ -26,7 +26,7 @@ def support(
     inputs: list[Any],
     claim: ClaimUnderTest,
     dist: OutputDistribution | None = None,
-) -> Finding:
+) -> CheckResult:
     """No output that is possible under one input is impossible under another, beyond delta.
 
     ``draws`` holds n outputs for each input. With ``dist``, that is asked: for a worst-case
@@ -43,7 +43,7 @@ def support(
     batch = stacked(draws)
     half = batch.shape[1] // 2
     if claim.epsilon > claim.reach(half):
-        return Finding.not_run(
+        return CheckResult.not_run(
             f"{2 * half} draws cannot tell an impossible output from one that a claim of "
             f"{claim.epsilon:g} allows to be rare."
         )
@@ -66,13 +66,13 @@ def support(
             if misses == 0 and claim.refuted(hits, half, 0, half):
                 where = f"outputs outside of {_interval(low, high)}"
                 return _failed(inputs, a, b, hits, half, where)
-    return Finding.passed(
+    return CheckResult.passed(
         f"No output in {2 * half} draws an input gave away which input it cannot come from."
     )
 
 
-def _failed(inputs: list[Any], a: int, b: int, hits: int, half: int, event: str) -> Finding:
-    return Finding.failed(
+def _failed(inputs: list[Any], a: int, b: int, hits: int, half: int, event: str) -> CheckResult:
+    return CheckResult.failed(
         f"The input {words(inputs[a])} gave {event} {hits} times in {half} draws, the input "
         f"{words(inputs[b])} never in as many: seen there, they rule it out. {_REMEDY}"
     )
@@ -120,7 +120,7 @@ def _by_distribution(
     inputs: list[Any],
     claim: ClaimUnderTest,
     dist: OutputDistribution,
-) -> Finding:
+) -> CheckResult:
     worst_case = dist.worst_case
     if worst_case is not None:
         ask = dist.log_prob if worst_case.part is None else worst_case.part.log_prob
@@ -131,7 +131,7 @@ def _by_distribution(
             reached = np.exp(table[a][only]).sum() if worst_case.exhaustive else float(only.any())
             if reached > claim.delta and (worst_case.exhaustive or claim.delta == 0):
                 output = worst_case.name_output(worst_case.outputs[int(np.argmax(only))])
-                return Finding.failed(
+                return CheckResult.failed(
                     f"By its distribution the output {output} is possible for the input "
                     f"{worst_case.name_input(worst_case.inputs[a])} and impossible for "
                     f"{worst_case.name_input(worst_case.inputs[b])}. {_REMEDY}"
@@ -144,11 +144,11 @@ def _by_distribution(
         own, other = log_probs if asked.ndim > 1 else without_underflow(log_probs, claim.epsilon)
         only = np.isfinite(own) & np.isneginf(other)
         if shared.impossible(int(only.sum()), len(only)):
-            return Finding.failed(
+            return CheckResult.failed(
                 f"The input {words(inputs[a])} gave outputs such as "
                 f"{words(asked[int(np.argmax(only))])}, {int(only.sum())} in {len(only)} draws, "
                 f"which its distribution calls impossible for {words(inputs[b])}. {_REMEDY}"
             )
-    return Finding.passed(
+    return CheckResult.passed(
         "By its distribution every output seen is possible under every input tried."
     )

@@ -72,5 +72,5 @@ def test_a_rule_that_never_guesses_is_none() -> None:
         assert found.epsilon == 0.0
     same = np.zeros(50)
     budget = SampleBudget(draws=100, delta=0.0, alpha=0.05)
-    found_rule = best_rule(Number("output", lambda x: x), same, same, budget).rule
+    found_rule = best_rule(Number("output", lambda x: x), same, same, budget)[1]
     assert found_rule is None or found_rule.table.any()

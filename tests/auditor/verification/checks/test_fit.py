@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact.output_distribution import Density, OutputDistribution
 from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.fit import check_fit
-from fedrec_auditor.auditor.verification.verification import Finding, Status
+from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
@@ -28,7 +28,7 @@ from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
 NUMBERS = [0.0, 0.3, 1.0]
 
 
-def check(thing: Any, inputs: list[Any], samples: int = 40_000, seed: int = 0) -> Finding:
+def check(thing: Any, inputs: list[Any], samples: int = 40_000, seed: int = 0) -> CheckResult:
     law = OutputDistribution.of(thing)
     return check_fit(law.sampler, law, inputs, samples=samples, seed=np.random.SeedSequence(seed))
 

@@ -12,7 +12,7 @@ import pytest
 from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.floating_point import floating_point
-from fedrec_auditor.auditor.verification.verification import Finding, Status
+from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
@@ -23,7 +23,7 @@ PAIRS = [(0.0, 1.0), (1.0, 1.5), (0.1, 0.3)]
 
 def look(
     f: Any, inputs: Any, epsilon: float = 1.0, delta: float = 0.0, draws: int = 1 << 15
-) -> Finding:
+) -> CheckResult:
     sampler, inputs = Sampler.of(f), list(inputs)
     drawn = [sampler.draw(x, np.random.default_rng(i), draws) for i, x in enumerate(inputs)]
     return floating_point(

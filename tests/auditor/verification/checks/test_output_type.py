@@ -11,12 +11,12 @@ import pytest
 from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.output_type import output_type
-from fedrec_auditor.auditor.verification.verification import Finding, Status
+from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 
 Rng = np.random.Generator
 
 
-def look(f: Any, inputs: Any = (0, 1), epsilon: float = 1.0) -> Finding:
+def look(f: Any, inputs: Any = (0, 1), epsilon: float = 1.0) -> CheckResult:
     return output_type(
         Sampler.of(f),
         list(inputs),

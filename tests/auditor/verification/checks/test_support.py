@@ -11,19 +11,19 @@ import pytest
 from fedrec_auditor.auditor.exact.output_distribution import Density, OutputDistribution
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.support import support
-from fedrec_auditor.auditor.verification.verification import Finding, Status
+from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 
 Rng = np.random.Generator
 
 
-def look(f: Any, epsilon: float = 1.0, delta: float = 0.0, seed: int = 0) -> Finding:
+def look(f: Any, epsilon: float = 1.0, delta: float = 0.0, seed: int = 0) -> CheckResult:
     drawn = [f(x, np.random.default_rng([seed, x]), 1 << 15) for x in (0, 1)]
     return support(drawn, [0, 1], ClaimUnderTest(epsilon=epsilon, delta=delta))
 
 
-def by_law(thing: Any, inputs: Any = (0, 1), delta: float = 0.0) -> Finding:
+def by_law(thing: Any, inputs: Any = (0, 1), delta: float = 0.0) -> CheckResult:
     law = OutputDistribution.of(thing)
     drawn = [law.draw(x, 1000, 1) for x in inputs]
     return support(drawn, list(inputs), ClaimUnderTest(epsilon=1.0, delta=delta), law)
