@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.sampler import Sampler
-from fedrec_auditor.auditor.verification.checks.determinism import _log_chance, determinism
+from fedrec_auditor.auditor.verification.checks.determinism import _log_probability, determinism
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 
@@ -104,4 +104,4 @@ def test_chance_by_counting_all_orders() -> None:
     pool = [0, 1, 1, 2] * 2
     orders = set(itertools.permutations(pool))
     equal = sum(order[:4] == order[4:] for order in orders)
-    assert math.exp(_log_chance(rows)) == pytest.approx(equal / len(orders))
+    assert math.exp(_log_probability(rows)) == pytest.approx(equal / len(orders))
