@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +58,7 @@ class Frappe:
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``, else from the cache; InputError says where to get the files."""
         source = Source(located(path, "frappe", "Frappe", REMEDY), "frappe")
-        file = Delimited(
-            place=source.place("frappe.csv"),
-            read=partial(source.blocks, "frappe.csv"),
-            separator="\t",
-            header=True,
-            quotes=True,
-        )
+        file = Delimited.of(source, "frappe.csv", separator="\t", header=True, quotes=True)
         names = file.names()
         if missing := [name for name in (*NUMBERS, *CONTEXT) if name not in names]:
             expected = f"the columns {', '.join((*NUMBERS, *CONTEXT))}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -53,23 +53,15 @@ ID = Column(what="identifier")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Users:
-    """The users' file: identifiers as they stand there, and one code an attribute."""
+class Known:
+    """A file of users or items: identifiers as they stand there (n,), and what it says of each."""
 
     place: str
     ids: NDArray[np.int64]
-    attributes: dict[str, Attribute]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Movies:
-    """The movies' file: identifiers as they stand there, titles and genre flags."""
-
-    place: str
-    ids: NDArray[np.int64]
-    titles: Sequence[str]
-    genres: NDArray[np.bool_]
-    genre_names: tuple[str, ...]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    titles: Sequence[str] = ()
+    genres: NDArray[np.bool_] | None = None
+    genre_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,15 +75,24 @@ class Pairs:
     where: Callable[[int], str]
 
 
-def codes(table: Delimited, column: int, categories: Sequence[str], what: str) -> NDArray[np.int64]:
-    """Codes of one column of names; InputError with the line of the first unknown one."""
-    known = {name: code for code, name in enumerate(categories)}
+def attribute(
+    table: Delimited,
+    column: int,
+    what: str,
+    categories: tuple[str, ...],
+    written: Mapping[str, int] | None = None,
+) -> Attribute:
+    """One column as an attribute; InputError with the line of the first unknown category.
+
+    ``written`` gives the code of each form of a field, by default of the categories' names.
+    """
+    known = written or {name: code for code, name in enumerate(categories)}
     result = []
     for row, fields in enumerate(table.rows):
         if fields[column] not in known:
-            raise table.error(row, f"{what}, one of {', '.join(categories)},", fields[column])
+            raise table.error(row, f"{what}, one of {', '.join(known)},", fields[column])
         result.append(known[fields[column]])
-    return np.array(result)
+    return Attribute(codes=np.array(result), categories=categories)
 
 
 def whole(table: Delimited, row: int, field: str, column: Column) -> int:
@@ -118,7 +119,7 @@ def movies(
     *,
     column: int = 2,
     separator: str = "|",
-) -> Movies:
+) -> Known:
     """Identifiers, titles, and the genre words in ``column``, in any order; no word is allowed.
 
     InputError with the line of the first word that is none of ``genres``, by default those of the
@@ -134,7 +135,7 @@ def movies(
                 raise table.error(row, f"genres among {', '.join(genres)},", word)
             if (at := places[word]) is not None:
                 flags[row, at] = True
-    return Movies(
+    return Known(
         place=table.place,
         ids=identifiers(table),
         titles=[fields[1] for fields in rows],
@@ -151,16 +152,16 @@ def place_of(path: Path | None, name: str) -> Path:
 
 
 def assemble(
-    name: str, users: Users | None, movies: Movies | None, pairs: Pairs, *, item: str = "movie"
+    name: str, users: Known | None, items: Known | None, pairs: Pairs, *, item: str = "movie"
 ) -> Interactions:
-    """Join the files: rows are the users who rated, columns the movies that were rated.
+    """Join the files: rows are the users who rated, columns the items that were rated.
 
     A pair may stand once only, and both its ends must be known where there is a file of them;
     InputError says where it does not. Memory: about 25 bytes a pair beside pairs and result, if
-    they are in the order of users and movies, as the official files are; else about 45.
+    they are in the order of users and items, as the official files are; else about 45.
     """
     row_ids, row_at, row = _index(pairs.users, users, "user", pairs.where)
-    item_ids, item_at, column = _index(pairs.items, movies, item, pairs.where)
+    item_ids, item_at, column = _index(pairs.items, items, item, pairs.where)
     order = _order(row, column, len(item_ids), pairs, item)
     counts = np.bincount(row, minlength=len(row_ids))
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
@@ -176,9 +177,9 @@ def assemble(
             key: Attribute(codes=attribute.codes[row_at], categories=attribute.categories)
             for key, attribute in (users.attributes if users else {}).items()
         },
-        genres=movies.genres[item_at] if movies else None,
-        genre_names=movies.genre_names if movies else (),
-        titles=tuple(movies.titles[at] for at in item_at) if movies and movies.titles else (),
+        genres=items.genres[item_at] if items and items.genres is not None else None,
+        genre_names=items.genre_names if items else (),
+        titles=tuple(items.titles[at] for at in item_at) if items and items.titles else (),
     )
 
 
@@ -205,10 +206,7 @@ def _order(
 
 
 def _index(
-    ids: NDArray[np.integer[Any]],
-    known: Users | Movies | None,
-    what: str,
-    where: Callable[[int], str],
+    ids: NDArray[np.integer[Any]], known: Known | None, what: str, where: Callable[[int], str]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
     """The ids that occur, ascending; where each stands in ``known``; and ``ids`` as indices."""
     present, inverse = unique(ids)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.parts.block import broken
@@ -16,19 +15,15 @@ from fedrec_auditor.targets.datasets.parts.source import Source
 
 FILES = ("ratings.csv", "movies.csv")
 RATINGS = ("userId", "movieId", "rating", "timestamp")
-MOVIES = ("movieId", "title", "genres")
 COUNTS = {20_000_263: "ml-20m", 25_000_095: "ml-25m"}
 _SAYS = re.compile(rb"\((ml-[a-z0-9-]{1,30})\)")
 _CALLED = re.compile(r"(?<![a-z0-9])ml-(latest-small|latest|[0-9]+m)(?![a-z0-9])")
 
 
-class MovielensCsv(ABC):
-    """One data set of this layout, by the name of its folder and archive."""
+class MovielensCsv:
+    """One data set of this layout; ``name``, "ml-20m" or "ml-25m", is that of its folder."""
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The data set's name, "ml-20m" or "ml-25m"."""
+    name: ClassVar[str]
 
     def recognises(self, path: Path) -> bool:
         """Whether ``path`` has the files, by name, and is called ml-25m if this is ml-25m only."""
@@ -51,22 +46,17 @@ class MovielensCsv(ABC):
         """Load from ``path``, else from the cache; InputError says where to get the files."""
         place = place_of(path, self.name)
         source = Source(place, self.name)
-        known = movies(
-            Delimited(
-                place=source.place("movies.csv"),
-                read=lambda: iter(source.pick((("movies.csv",),)).values()),
-                separator=",",
-                width=3,
-                header=",".join(MOVIES),
-                quotes=True,
-            )
-        )
-        ratings = Delimited(
-            place=source.place("ratings.csv"),
-            read=partial(source.blocks, "ratings.csv"),
+        films = Delimited.of(
+            source,
+            "movies.csv",
+            whole=True,
             separator=",",
-            header=True,
+            width=3,
+            header="movieId,title,genres",
+            quotes=True,
         )
+        known = movies(films)
+        ratings = Delimited.of(source, "ratings.csv", separator=",", header=True)
         if ratings.names() != RATINGS:
             got = ",".join(ratings.names())
             raise broken(f"{ratings.place}, line 1", f"the header {','.join(RATINGS)}", got)
