@@ -38,13 +38,11 @@ def render_catalogue(rows: Sequence[CatalogueRow], console: Console) -> None:
 
     table = new_table("Claims")
     table.width = min(_WIDTH, console.width)
-    for name, width in (("No.", 4), ("Target", 10), ("Claim", None), ("Claimed", 16)):
+    widths = {"No.": 4, "Target": 10, "Claim": None, "Claimed": 16, "Holds": 19, "Verdict": 15}
+    for name, width in widths.items():
         table.add_column(name, overflow="fold", width=width)
-    table.add_column("Holds", overflow="fold", width=19)
-    table.add_column("Verdict", overflow="fold", width=15)
     for row in rows:
-        values = (claimed_words(row), holds_words(row))
-        cells = (row.number, row.target, row.statement, *values)
+        cells = (row.number, row.target, row.statement, claimed_words(row), holds_words(row))
         word = row.verdict or row.arithmetic
         style = "" if word is None else STYLES[word]
         verdict = Text(row.judgement.replace(", ", "\n"), style=style)
