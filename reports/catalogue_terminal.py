@@ -32,7 +32,8 @@ def render_catalogue(rows: Sequence[CatalogueRow], console: Console) -> None:
     """Print a table of at most 100 columns; without boxes and colours if not a terminal."""
     if not console.is_terminal:
         for row in rows:
-            print_line(console, _summary(row))
+            said = f"{row.number} {row.target}: {row.statement} claimed {claimed_words(row)}"
+            print_line(console, f"{said}; holds {holds_words(row)}; verdict {row.judgement}")
         return
     from rich.text import Text
 
@@ -113,10 +114,3 @@ def counts(rows: Sequence[CatalogueRow]) -> str:
     order: list[Word] = [*Verdict, *Arithmetic]
     said = ", ".join(f"{words[word]} {word}" for word in order if word in words)
     return f"{len(rows)} entries: {said}."
-
-
-def _summary(row: CatalogueRow) -> str:
-    return (
-        f"{row.number} {row.target}: {row.statement} claimed {claimed_words(row)}; "
-        f"holds {holds_words(row)}; verdict {row.judgement}"
-    )

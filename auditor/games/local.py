@@ -45,8 +45,8 @@ def play(
     """Sample ``samples`` uploads a world from the client's code, score them, bound epsilon.
 
     ``confidence`` is that of the bound, ``row_confidence`` that of the success rate's interval; a
-    bound that refutes one of ``claims`` is measured twice. Where no law of the upload is public,
-    the estimator sees what was read of it as it is, and there is no row.
+    bound that refutes one of ``claims`` is measured twice. Where no distribution of the upload
+    is public, the estimator sees what was read of it as it is, and there is no row.
     """
     scored = _Scored(challenge, distinguisher, 2 * samples)
     known = challenge.channel is not None
