@@ -42,10 +42,28 @@ WHEEL = "recbole==1.2.1"
 WHEEL_SHA256 = "9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407"
 GENRE_NAMES = ("unknown", *GENRES)
 AGE = Column(what="age", low=1, high=120)
-OCCUPATIONS = tuple(
-    "administrator artist doctor educator engineer entertainment executive healthcare homemaker "
-    "lawyer librarian marketing none other programmer retired salesman scientist student "
-    "technician writer".split()
+OCCUPATIONS = (
+    "administrator",
+    "artist",
+    "doctor",
+    "educator",
+    "engineer",
+    "entertainment",
+    "executive",
+    "healthcare",
+    "homemaker",
+    "lawyer",
+    "librarian",
+    "marketing",
+    "none",
+    "other",
+    "programmer",
+    "retired",
+    "salesman",
+    "scientist",
+    "student",
+    "technician",
+    "writer",
 )
 
 logger = logging.getLogger("fedrec_auditor.targets.datasets")

@@ -33,10 +33,28 @@ PAIRS_ONLY = ("interactions.parquet", "users.dat", "movies.dat")
 PAIR_COLUMNS = ("userID", "movieID")
 MOST_PAIRS = 2**24
 AGES = {"1": 0, "18": 0, "25": 0, "35": 1, "45": 2, "50": 2, "56": 2}
-OCCUPATIONS = tuple(
-    "other, educator, artist, clerical, college student, customer service, doctor, executive, "
-    "farmer, homemaker, K-12 student, lawyer, programmer, retired, sales, scientist, "
-    "self-employed, engineer, tradesman, unemployed, writer".split(", ")
+OCCUPATIONS = (
+    "other",
+    "educator",
+    "artist",
+    "clerical",
+    "college student",
+    "customer service",
+    "doctor",
+    "executive",
+    "farmer",
+    "homemaker",
+    "K-12 student",
+    "lawyer",
+    "programmer",
+    "retired",
+    "sales",
+    "scientist",
+    "self-employed",
+    "engineer",
+    "tradesman",
+    "unemployed",
+    "writer",
 )
 
 

@@ -25,9 +25,25 @@ LICENCE = (
     "do not suggest that the University of Minnesota endorses you."
 )
 GENDERS = ("F", "M")
-GENRES = tuple(
-    "Action Adventure Animation Children's Comedy Crime Documentary Drama Fantasy Film-Noir Horror "
-    "Musical Mystery Romance Sci-Fi Thriller War Western".split()
+GENRES = (
+    "Action",
+    "Adventure",
+    "Animation",
+    "Children's",
+    "Comedy",
+    "Crime",
+    "Documentary",
+    "Drama",
+    "Fantasy",
+    "Film-Noir",
+    "Horror",
+    "Musical",
+    "Mystery",
+    "Romance",
+    "Sci-Fi",
+    "Thriller",
+    "War",
+    "Western",
 )
 LARGE_GENRES = (*(g.replace("Children's", "Children") for g in GENRES[:11]), "IMAX", *GENRES[11:])
 """Genres of the data sets from 10M on."""
