@@ -88,8 +88,7 @@ class Interactions:
             ratings=sparse.csr_array(self.ratings[users]),
             timestamps=times,
             attributes={
-                key: Attribute(codes=attribute.codes[users], categories=attribute.categories)
-                for key, attribute in self.attributes.items()
+                key: replace(each, codes=each.codes[users]) for key, each in self.attributes.items()
             },
         )
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.cache import located
@@ -17,6 +16,7 @@ from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.parts.block import DIGITS, Column
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.identifiers import unique
+from fedrec_auditor.targets.datasets.parts.pair_order import in_order, latest
 
 LICENCE = (
     "MovieLens data are for research. Acknowledge them in publications (Harper and Konstan 2015, "
@@ -162,20 +162,19 @@ def assemble(
     """
     row_ids, row_at, row = _index(pairs.users, users, "user", pairs.where)
     item_ids, item_at, column = _index(pairs.items, items, item, pairs.where)
-    order = _order(row, column, len(item_ids), pairs, item)
-    counts = np.bincount(row, minlength=len(row_ids))
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    shape = (len(row_ids), len(item_ids))
+    order = latest(row, column, shape[1])
+    if not isinstance(order, slice) and len(order) < len(row):
+        raise _repeated(row * np.int64(shape[1]) + column, pairs, item)
     return Interactions(
         name=name,
         users=row_ids,
         items=item_ids,
-        ratings=sparse.csr_array(
-            (pairs.ratings[order], column[order], indptr), shape=(len(row_ids), len(item_ids))
-        ),
+        ratings=in_order(row[order], column[order], pairs.ratings[order], shape),
         timestamps=None if pairs.timestamps is None else pairs.timestamps[order],
         attributes={
-            key: Attribute(codes=attribute.codes[row_at], categories=attribute.categories)
-            for key, attribute in (users.attributes if users else {}).items()
+            key: replace(each, codes=each.codes[row_at])
+            for key, each in (users.attributes if users else {}).items()
         },
         genres=items.genres[item_at] if items and items.genres is not None else None,
         genre_names=items.genre_names if items else (),
@@ -183,26 +182,17 @@ def assemble(
     )
 
 
-def _order(
-    row: NDArray[np.int32], column: NDArray[np.int32], n_items: int, pairs: Pairs, item: str
-) -> NDArray[np.int64] | slice:
-    """What puts the pairs in the order of rows, then columns; InputError if one stands twice."""
-    key = row * np.int64(n_items) + column
-    if (key[1:] > key[:-1]).all():
-        return slice(None)
-    order = np.argsort(key)
-    ordered = key[order]
-    if (ordered[1:] == ordered[:-1]).any():
-        order = np.argsort(key, kind="stable")
-        again = np.flatnonzero(np.diff(key[order]) == 0)
-        at = again[np.argmin(order[again + 1])]
-        first, second = int(order[at]), int(order[at + 1])
-        user, thing = pairs.users[second], f"{item} {pairs.items[second]}"
-        raise InputError(
-            f"Expected each pair of user and {item} once, got user {user} and {thing} "
-            f"in {pairs.where(second)}, and before in {pairs.where(first)}. Keep one of them."
-        )
-    return order
+def _repeated(key: NDArray[np.int64], pairs: Pairs, item: str) -> InputError:
+    """The error for the first pair that stands twice; ``key`` (n,) tells pairs apart."""
+    order = np.argsort(key, kind="stable")
+    again = np.flatnonzero(np.diff(key[order]) == 0)
+    at = again[np.argmin(order[again + 1])]
+    first, second = int(order[at]), int(order[at + 1])
+    user, thing = pairs.users[second], f"{item} {pairs.items[second]}"
+    return InputError(
+        f"Expected each pair of user and {item} once, got user {user} and {thing} "
+        f"in {pairs.where(second)}, and before in {pairs.where(first)}. Keep one of them."
+    )
 
 
 def _index(
