@@ -58,9 +58,9 @@ def answer_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[
     if answer is None:
         raise _late(seconds)
     if not answer:
-        code = child.exitcode or 0
-        name = signal.Signals(-code).name if code < 0 else ""
-        ended = f"was ended by {name}" if name else f"ended with exit code {code}"
+        ended = f"ended with exit code {child.exitcode}"
+        if child.exitcode is not None and child.exitcode < 0:
+            ended = f"was ended by {signal.Signals(-child.exitcode).name}"
         raise InputError(f"Expected an answer, but the process {ended}. Mend the callable.")
     kind, code, text = json.loads(answer)
     if kind:
