@@ -74,29 +74,24 @@ class Finding(Row):
         beyond: str = "",
     ) -> Finding:
         """Judge a claim in a scope at a delta; see ``verdict.judge`` for the arguments."""
-        judgement = judge(
-            claim,
-            scope=scope,
-            delta=delta,
-            accounted=accounted,
-            measured=measured,
-            sizes=sizes,
-            beyond=beyond,
-        )
+        asked: dict[str, Any] = {
+            "claim": claim,
+            "scope": scope,
+            "delta": delta,
+            "accounted": accounted,
+            "measured": measured,
+            "beyond": beyond,
+        }
+        judgement = judge(**asked, sizes=sizes)
         return cls(
+            **asked,
             target=target,
-            claim=claim,
-            scope=scope,
-            delta=delta,
-            accounted=accounted,
-            measured=measured,
             verdict=judgement.verdict,
             vacuous=judgement.vacuous,
             reason=judgement.reason,
             note=note,
             claimed_guess=guess_probability(claim.epsilon, claim.delta),
             shown_guess=None if measured is None else guess_probability(measured.epsilon),
-            beyond=beyond,
         )
 
     def judged(self) -> Judgement:

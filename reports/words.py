@@ -219,7 +219,7 @@ def shown_guess_words(measured: Bound) -> str:
     )
 
 
-def chance_words(measured: Bound, value: float) -> str:
+def probability_words(measured: Bound, value: float) -> str:
     """A probability or density of a witness; 0 and infinity may stand for what no double holds."""
     if math.isinf(measured.epsilon) or 0.0 < value < math.inf:
         return number(value)
