@@ -28,8 +28,8 @@ Opener = Callable[[str], IO[bytes]]
 class Source:
     """Files found by name, in ``path`` itself or below it in an archive.
 
-    A directory is searched at its top, then in its folder ``folder`` (which is what unpacking the
-    official archive makes). Every member of an archive is checked before one is read: absolute
+    Of a directory the files are those of its folder ``folder`` (which is what unpacking the official
+    archive makes) where that is there, else those at its top: never some of either. Every member of an archive is checked before one is read: absolute
     names, ``..``, links, encryption and declared sizes are refused; the bytes that really come out
     are counted too, since a header may lie.
     """
@@ -94,8 +94,8 @@ class Source:
         """
         try:
             if is_folder := self.path.is_dir():
-                folders = (self.path / self.folder, self.path)
-                files = [[*folder.iterdir()] for folder in folders if folder.is_dir()]
+                unpacked = self.path / self.folder
+                files = [*(unpacked if unpacked.is_dir() else self.path).iterdir()]
             else:
                 archive = zipfile.ZipFile(self.path)
         except Exception as error:  # zipfile meets damage with a dozen kinds of exception
@@ -104,7 +104,7 @@ class Source:
                 f"is damaged or closed ({error}). Fetch it again."
             ) from error
         if is_folder:
-            yield {one.name: one.open for each in files for one in each if one.is_file()}
+            yield {one.name: one.open for one in files if one.is_file()}
             return
         with archive:
             members: dict[str, list[zipfile.ZipInfo]] = {}
