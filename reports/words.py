@@ -316,7 +316,7 @@ def settings_words(settings: Mapping[str, object]) -> str:
 
 
 def command_words(row: CatalogueRow) -> str:
-    """The command that asks the entry's questions again."""
+    """The command that evaluates the entry's claims again."""
     parts = ["auditor account", row.target, settings_words(row.settings)]
     if (row.n_users, row.n_items) != (943, 1682):
         parts.append(f"--users {row.n_users} --items {row.n_items}")

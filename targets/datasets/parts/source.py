@@ -28,10 +28,11 @@ Opener = Callable[[str], IO[bytes]]
 class Source:
     """Files found by name, in ``path`` itself or below it in an archive.
 
-    Of a directory the files are those of its folder ``folder`` (which is what unpacking the official
-    archive makes) where that is there, else those at its top: never some of either. Every member of an archive is checked before one is read: absolute
-    names, ``..``, links, encryption and declared sizes are refused; the bytes that really come out
-    are counted too, since a header may lie.
+    Of a directory the files are those of its folder ``folder`` (which is what unpacking the
+    official archive makes) where that is there, else those at its top: never some of either. Every
+    member of an archive is checked before one is read: absolute names, ``..``, links, encryption
+    and declared sizes are refused; the bytes that really come out are counted too, since a header
+    may lie.
     """
 
     path: Path
