@@ -73,17 +73,22 @@ class Finding(Row):
         outside_model: str = "",
     ) -> Finding:
         """Judge a claim in a scope at a delta; see ``verdict.judge`` for the arguments."""
-        asked: dict[str, Any] = {
-            "claim": claim,
-            "scope": scope,
-            "delta": delta,
-            "accounted": accounted,
-            "measured": measured,
-            "beyond": outside_model,
-        }
-        judgement = judge(**asked, sizes=sizes)
+        judgement = judge(
+            claim,
+            scope=scope,
+            delta=delta,
+            accounted=accounted,
+            measured=measured,
+            sizes=sizes,
+            outside_model=outside_model,
+        )
         return cls(
-            **asked,
+            claim=claim,
+            scope=scope,
+            delta=delta,
+            accounted=accounted,
+            measured=measured,
+            outside_model=outside_model,
             target=target,
             verdict=judgement.verdict,
             vacuous=judgement.vacuous,
