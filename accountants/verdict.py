@@ -202,7 +202,7 @@ def judge(
     accounted: Bound | None = None,
     measured: Bound | None = None,
     sizes: Sizes | None = None,
-    beyond: str = "",
+    outside_model: str = "",
 ) -> Judgement:
     """Judge ``claim`` in ``scope`` against what can be proved and what was measured.
 
@@ -229,7 +229,7 @@ def judge(
     guess = guess_probability(claim.epsilon, claim.delta)
     vacuous = math.isfinite(claim.epsilon) and guess >= VACUOUS_GUESS
     asked = claim.delta if delta is None else check_delta(delta)
-    verdict, reason = _conclude(claim, scope, asked, accounted, measured, sizes, beyond)
+    verdict, reason = _conclude(claim, scope, asked, accounted, measured, sizes, outside_model)
     return Judgement(verdict=verdict, vacuous=vacuous, reason=reason)
 
 
@@ -240,12 +240,14 @@ def _conclude(
     accounted: Bound | None,
     measured: Bound | None,
     sizes: Sizes | None,
-    beyond: str,
+    outside_model: str,
 ) -> tuple[Verdict, str]:
     if measured is not None and accounted is not None and refutes(measured, accounted):
         if measured.confidence < ALARM_CONFIDENCE:
             capped = replace(measured, epsilon=accounted.epsilon)
-            verdict, reason = _conclude(claim, scope, delta, accounted, capped, sizes, beyond)
+            verdict, reason = _conclude(
+                claim, scope, delta, accounted, capped, sizes, outside_model
+            )
             return verdict, (
                 f"{reason} (The measurement itself, {_at(measured)}, lies above the proof, as "
                 f"chance makes some do: no contradiction below {ALARM_CONFIDENCE} confidence.)"
@@ -255,7 +257,7 @@ def _conclude(
             f"bound {_at(accounted)} ({accounted.source}) in the same scope. The target, the "
             "accountant or the estimator is wrong; trust nothing else in this audit."
         )
-    if measured is not None and not beyond and refutes(measured, claim):
+    if measured is not None and not outside_model and refutes(measured, claim):
         how = (
             "exactly" if measured.confidence == 1.0 else f"at {measured.confidence:.4g} confidence"
         )
@@ -272,8 +274,8 @@ def _conclude(
     ]
     if delta < claim.delta:
         differences.append(f"delta: claimed at {claim.delta:.3g}, asked at {delta:.3g}")
-    if beyond:
-        differences.append(beyond)
+    if outside_model:
+        differences.append(outside_model)
     if differences:
         speaks = measured if measured is not None and measured.delta >= delta else None
         carried = _carried(claim, scope, delta, sizes)

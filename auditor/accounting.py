@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.reports.record import Finding
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.systems.base import Population, Question, Target
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
 
 
 def all_accountants() -> tuple[Accountant, ...]:
@@ -53,22 +53,22 @@ def least_upper_bound(
 
 
 def exact_bounds(
-    target: Target, population: Population, question: Question | None = None
+    target: Target, population: Population, scoped: ScopedClaim | None = None
 ) -> tuple[Bound, ...]:
-    """Exact lower bounds for every question whose mechanism is written down, at its delta.
+    """Exact lower bounds for every scoped claim whose mechanism is written down, at its delta.
 
-    None for a question at delta > 0 about a mechanism whose outputs are not finitely many. With a
-    ``question``, only what speaks to it: the bound in its own scope, else those in scopes within.
+    None for a scoped claim at delta > 0 about a mechanism whose outputs are not finitely many. With
+    a ``scoped``, only what speaks to it: the bound in its own scope, else those in scopes within.
     """
-    asked = list(dict.fromkeys((q.scope, q.delta) for q in target.questions(population)))
-    if question is None:
+    asked = list(dict.fromkeys((q.scope, q.delta) for q in target.scoped_claims(population)))
+    if scoped is None:
         return _exact(target, population, asked)
     within = [
         (scope, delta)
         for scope, delta in asked
-        if question.scope.covers(scope) and delta >= question.delta
+        if scoped.scope.covers(scope) and delta >= scoped.delta
     ]
-    own = _exact(target, population, [(question.scope, question.delta)])
+    own = _exact(target, population, [(scoped.scope, scoped.delta)])
     return own or _exact(target, population, within)
 
 
@@ -83,9 +83,9 @@ def _exact(
     )
 
 
-def answer(
+def evaluate(
     target: Target,
-    question: Question,
+    scoped: ScopedClaim,
     population: Population,
     *,
     exact: Sequence[Bound],
@@ -93,21 +93,21 @@ def answer(
     alarms: Sequence[Bound] = (),
     accountants: Sequence[Accountant],
 ) -> Finding:
-    """Judge one question by the least upper and the largest lower bound that speak to it.
+    """Judge one scoped claim by the least upper and the largest lower bound that speak to it.
 
     Where an exact bound that speaks covers the scope of a sampled one, at no larger delta, the
     sample does not count: it could only add the luck of the draw.
     ``alarms`` are sampled bounds at the confidence at which a measurement contradicts a proof; one
     that does overrides all else. A lower bound at delta 0 says nothing at a larger delta, so it
-    counts only where the question's delta is no larger than its own.
+    counts only where the scoped claim's delta is no larger than its own.
     """
-    accounted = least_upper_bound(target, question.scope, population, question.delta, accountants)
+    accounted = least_upper_bound(target, scoped.scope, population, scoped.delta, accountants)
 
     def speaking(bounds: Sequence[Bound]) -> list[Bound]:
         return [
             bound
             for bound in bounds
-            if question.scope.covers(bound.scope) and bound.delta >= question.delta
+            if scoped.scope.covers(bound.scope) and bound.delta >= scoped.delta
         ]
 
     contradictions = [
@@ -121,26 +121,26 @@ def answer(
     ]
     measured = max(
         contradictions or [*known, *unknown],
-        key=lambda bound: (bound.epsilon, bound.scope == question.scope),
+        key=lambda bound: (bound.epsilon, bound.scope == scoped.scope),
         default=None,
     )
     finding = Finding.of(
         target.name,
-        question.claim,
-        question.scope,
-        delta=question.delta,
+        scoped.claim,
+        scoped.scope,
+        delta=scoped.delta,
         accounted=accounted,
         measured=measured,
         sizes=replace(target.sizes, items=population.n_items),
-        note=question.note,
-        beyond=question.beyond,
+        note=scoped.note,
+        outside_model=scoped.outside_model,
     )
-    notes = [question.note]
-    mechanism = target.mechanism(question.scope, population)
+    notes = [scoped.note]
+    mechanism = target.mechanism(scoped.scope, population)
     if finding.verdict is Verdict.VIOLATED and mechanism is not None:
-        notes.append(_what_holds(mechanism, question.claim.epsilon))
+        notes.append(_what_holds(mechanism, scoped.claim.epsilon))
     if accounted is not None and math.isinf(accounted.epsilon):
-        reason = why_infinite(target.event(question.scope, population), question.delta)
+        reason = why_infinite(target.event(scoped.scope, population), scoped.delta)
         notes.append(f"No epsilon can be proved: {reason}" if reason else "")
     return finding.model_copy(update={"note": " ".join(filter(None, notes))})
 

@@ -1,4 +1,4 @@
-"""The catalogue of claims, judged: targets are made, questions asked, numbers computed.
+"""The catalogue of claims, judged: targets are made, claims evaluated, numbers computed.
 
 No verdict is stated in the catalogue's data: claims come from the target, verdicts from
 ``accountants.verdict`` over the accountants' upper and the exact lower bounds.
@@ -15,7 +15,7 @@ from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Verdict, worst_number
-from fedrec_auditor.auditor.accounting import all_accountants, answer, exact_bounds
+from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.plan import Plan, make_target
 from fedrec_auditor.auditor.workers import results
@@ -30,7 +30,7 @@ from fedrec_auditor.targets.catalogue.parts.privrec_tables import (
     realisable,
     upper,
 )
-from fedrec_auditor.targets.systems.base import Population, Question
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 
 _MOVIELENS = Population(n_users=943, n_items=1682)
 _SIZES = ("n_users", "n_items")
@@ -80,7 +80,7 @@ def judge(chosen: Sequence[Entry], *, jobs: int = 1) -> tuple[CatalogueRow, ...]
 
 
 def judge_entry(entry: Entry) -> CatalogueRow:
-    """One entry judged; InputError that names it if its target, question or repair is not there."""
+    """One entry judged; InputError that names it if its target, claim or repair is not there."""
     try:
         return _judge(entry)
     except InputError as error:
@@ -140,37 +140,37 @@ def _judge(entry: Entry) -> CatalogueRow:
 
 
 def _ask(entry: Entry, settings: Mapping[str, Any]) -> Finding | None:
-    """The entry's question put to its target with these settings; None if it has no scope."""
+    """The entry's claim evaluated on its target with these settings; None if it has no scope."""
     own, population = _split(settings)
     target = make_target(entry.target, Plan(settings={entry.target: own}))
     if entry.scope is None:
         return None
-    asked = target.questions(population)
-    matching = [question for question in asked if _matches(entry, question)]
+    asked = target.scoped_claims(population)
+    matching = [scoped for scoped in asked if _matches(entry, scoped)]
     if len(matching) != 1:
         there = "; ".join(
             f"[{q.scope}] at delta {q.delta:g} of {q.claim.source!r}"
             for q in matching or [q for q in asked if q.scope == entry.scope] or asked
         )
         raise InputError(
-            f"Expected one question in [{entry.scope}] at delta {entry.delta} of a claim in "
+            f"Expected one scoped claim in [{entry.scope}] at delta {entry.delta} of a claim in "
             f"{entry.place!r}, got {len(matching)}; there are {there}. Say which."
         )
-    (question,) = matching
-    return answer(
+    (scoped,) = matching
+    return evaluate(
         target,
-        question,
+        scoped,
         population,
-        exact=exact_bounds(target, population, question),
+        exact=exact_bounds(target, population, scoped),
         accountants=all_accountants(),
     )
 
 
-def _matches(entry: Entry, question: Question) -> bool:
+def _matches(entry: Entry, scoped: ScopedClaim) -> bool:
     return (
-        question.scope == entry.scope
-        and entry.delta in (None, question.delta)
-        and entry.place in question.claim.source
+        scoped.scope == entry.scope
+        and entry.delta in (None, scoped.delta)
+        and entry.place in scoped.claim.source
     )
 
 

@@ -114,10 +114,10 @@ def stratified_guess_f1(
     """
     n = int(counts.sum())
     k = np.arange(n + 1)
-    law = stats.binom.pmf(k[None, :], n, probabilities[:, None])
+    mass = stats.binom.pmf(k[None, :], n, probabilities[:, None])
     sizes = k[None, :] + counts[:, None]
     f1 = np.divide(2.0 * k * counts[:, None] / n, sizes, out=np.zeros(sizes.shape), where=sizes > 0)
-    return float((law * f1).sum(axis=1).mean())
+    return float((mass * f1).sum(axis=1).mean())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

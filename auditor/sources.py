@@ -31,21 +31,23 @@ def _load(data: str, columns: Mapping[str, str] | None) -> Interactions:
     path = Path(data)
     named = data in family.names()
     there = os.path.exists(path)  # unlike Path.exists: no error for a name too long
+    dataset: Dataset
     if not named and there and path.suffix.lower() in TABLES and not path.is_dir():
-        table: Dataset = family.member("table")(columns=columns)
-        return table.load(path)
+        dataset = family.member("table")(columns=columns)
+        return dataset.load(path)
     if columns is not None:
         raise InputError(
             f"Expected columns for a file {', '.join(TABLES)} only, got data {data!r}. Leave the "
             "columns out, or give the path of such a file."
         )
     if named:
-        return _dataset(data).load()
+        dataset = family.member(data)()
+        return dataset.load()
     if not there:
         hint = near_names(data, family.names(), "Data sets", most=1)
         raise InputError(f"Expected a data set or a path, got {data!r}: not there. {hint}")
     for name in family.names():
-        dataset = _dataset(name)
+        dataset = family.member(name)()
         if dataset.recognises(path):
             return dataset.load(path)
     raise InputError(
@@ -53,8 +55,3 @@ def _load(data: str, columns: Mapping[str, str] | None) -> Interactions:
         f"{data!r}, which has the files of none. Name the folder that holds u.data, ratings.dat, "
         f"ratings.csv or frappe.csv. Data sets: {', '.join(family.names())}."
     )
-
-
-def _dataset(name: str) -> Dataset:
-    dataset: Dataset = FAMILIES["datasets"].member(name)()
-    return dataset

@@ -107,7 +107,7 @@ class Audit:
         targets, games = {}, 0
         if plan.only is None:
             targets = {name: make_target(name, plan) for name in plan.targets}
-            games = sum(len(t.challenges()) for t in targets.values()) * len(of_games)
+            games = sum(len(t.distinguishing_games()) for t in targets.values()) * len(of_games)
             if interactions is None:
                 filters = Filter(min_user=plan.min_user, min_item=plan.min_item)
                 interactions = load_data(plan.data, plan.columns, filters)
@@ -253,14 +253,14 @@ def _noted(row: _AnyRow, field: str, *notes: str) -> _AnyRow:
 
 
 def _bounds(task: Task, audit: Audit, interactions: Interactions) -> TaskResult:
-    """Exact bounds, local games, and the judgement of every question."""
+    """Exact bounds, local games, and the judgement of every scoped claim."""
     target, plan, rng = audit.targets[task.target], audit.plan, audit.rng(str(task))
     population = Population(
         n_users=interactions.n_users,
         n_items=interactions.n_items,
         n_features=count_user_features(interactions),
     )
-    questions = target.questions(population)
+    scoped_claims = target.scoped_claims(population)
     estimator = FAMILIES["estimators"].member(plan.estimator)()
     samples = QUICK_SAMPLES if plan.quick else SAMPLES
     games = [
@@ -269,30 +269,30 @@ def _bounds(task: Task, audit: Audit, interactions: Interactions) -> TaskResult:
             distinguisher,
             estimator,
             name=name,
-            claims=[question.claim for question in questions if not question.beyond],
+            claims=[scoped.claim for scoped in scoped_claims if not scoped.outside_model],
             samples=samples,
             delta=0.0,
             confidence=audit.confidence,
             row_confidence=plan.confidence,
             rng=rng,
         )
-        for challenge in target.challenges()
+        for challenge in target.distinguishing_games()
         for name, distinguisher in audit.distinguishers.items()
     ]
     exact = accounting.exact_bounds(target, population)
     sampled = [game.measured.bound for game in games]
     accountants = accounting.all_accountants()
     findings = [
-        accounting.answer(
+        accounting.evaluate(
             target,
-            question,
+            scoped,
             population,
             exact=exact,
             sampled=sampled,
             alarms=[game.measured.alarm for game in games],
             accountants=accountants,
         )
-        for question in questions
+        for scoped in scoped_claims
     ]
     return TaskResult(
         findings=tuple(_noted(f, "note", draws_needed(f, estimator, samples)) for f in findings),

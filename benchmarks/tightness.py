@@ -27,7 +27,7 @@ from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )
-from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.sampler import Sampler
 
 Values = NDArray[np.float64]
 RESULTS = Path(__file__).with_name("TIGHTNESS.md")
@@ -61,7 +61,7 @@ class Case:
     def measure(self, n: int, seed: int) -> float:
         """Our bound, in one call."""
         bound = JointBinomial().bound(
-            Subject.of(self.call).worlds([0, 1]),
+            Sampler.of(self.call).worlds([0, 1]),
             delta=self.delta,
             confidence=CONFIDENCE,
             samples=n,

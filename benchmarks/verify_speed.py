@@ -15,8 +15,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks import Row, best_of
+from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification import Verification, verify_ldp
-from fedrec_auditor.auditor.verification.subject import Subject
 
 DRAWS = 10**7
 KEEP = math.e / (1 + math.e)
@@ -27,7 +27,7 @@ def response(x: int, rng: np.random.Generator, size: int) -> Any:
 
 
 def draw() -> None:
-    worlds = Subject.of(response).worlds([0, 1])
+    worlds = Sampler.of(response).worlds([0, 1])
     for x, rng in enumerate(np.random.default_rng(0).spawn(2)):
         for _ in worlds.blocks(x, DRAWS, rng):
             pass

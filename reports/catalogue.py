@@ -30,10 +30,11 @@ class CatalogueRow(Row):
     """One judged entry of the catalogue.
 
     ``claimed`` and ``provable`` are formulas; ``finding`` has the numbers of a statement about
-    epsilon, and ``figures`` those of any other. ``repaired`` is the same question put to the target
-    with ``repaired_settings`` over its own. ``target``, ``settings``, ``n_users`` and ``n_items``
-    are what was judged: `auditor account TARGET --set ... --users ... --items ...` asks it again.
-    ``demonstration_target`` is the system that ``demonstration`` runs on, if it is another one.
+    epsilon, and ``figures`` those of any other. ``repaired`` is the same claim evaluated on the
+    target with ``repaired_settings`` over its own. ``target``, ``settings``, ``n_users`` and
+    ``n_items`` are what was judged: `auditor account TARGET --set ... --users ... --items ...` asks
+    it again. ``demonstration_target`` is the system that ``demonstration`` runs on, if it is
+    another one.
     """
 
     number: str

@@ -32,19 +32,18 @@ def render_catalogue(rows: Sequence[CatalogueRow], console: Console) -> None:
     """Print a table of at most 100 columns; without boxes and colours if not a terminal."""
     if not console.is_terminal:
         for row in rows:
-            print_line(console, _summary(row))
+            said = f"{row.number} {row.target}: {row.statement} claimed {claimed_words(row)}"
+            print_line(console, f"{said}; holds {holds_words(row)}; verdict {row.judgement}")
         return
     from rich.text import Text
 
     table = new_table("Claims")
     table.width = min(_WIDTH, console.width)
-    for name, width in (("No.", 4), ("Target", 10), ("Claim", None), ("Claimed", 16)):
+    widths = {"No.": 4, "Target": 10, "Claim": None, "Claimed": 16, "Holds": 19, "Verdict": 15}
+    for name, width in widths.items():
         table.add_column(name, overflow="fold", width=width)
-    table.add_column("Holds", overflow="fold", width=19)
-    table.add_column("Verdict", overflow="fold", width=15)
     for row in rows:
-        values = (claimed_words(row), holds_words(row))
-        cells = (row.number, row.target, row.statement, *values)
+        cells = (row.number, row.target, row.statement, claimed_words(row), holds_words(row))
         word = row.verdict or row.arithmetic
         style = "" if word is None else STYLES[word]
         verdict = Text(row.judgement.replace(", ", "\n"), style=style)
@@ -115,10 +114,3 @@ def counts(rows: Sequence[CatalogueRow]) -> str:
     order: list[Word] = [*Verdict, *Arithmetic]
     said = ", ".join(f"{words[word]} {word}" for word in order if word in words)
     return f"{len(rows)} entries: {said}."
-
-
-def _summary(row: CatalogueRow) -> str:
-    return (
-        f"{row.number} {row.target}: {row.statement} claimed {claimed_words(row)}; "
-        f"holds {holds_words(row)}; verdict {row.judgement}"
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.reports.record import DemonstrationRow, TrialRow
 from fedrec_auditor.reports.words import brief_support_words, delta_words, measured_words, number
 
@@ -32,23 +33,17 @@ def system(trial: TrialRow) -> str:
     return f"{trial.target} ({changed})" if changed else trial.target
 
 
-def brief_claim(trial: TrialRow) -> str:
-    """Claimed epsilon, delta and scope in short."""
-    claim = trial.claim
-    scope = trial.bound.scope
-    said = f"≤ {number(claim.epsilon)}, {delta_words(claim.delta)}"
-    return f"{said}\n{scope.unit}, {scope.adjacency}, {scope.vantage}, {scope.horizon}"
-
-
-def brief_bound(trial: TrialRow) -> str:
-    """The lower bound in short, with confidence and runs."""
-    bound = trial.bound
-    return f"≥ {number(bound.epsilon)}, {delta_words(bound.delta)}\n{brief_support_words(bound)}"
-
-
-def brief_control(trial: TrialRow) -> str:
-    """The control's lower bound beside its claim, in short."""
-    return f"{brief_bound(trial)}\nclaimed ≤ {number(trial.claim.epsilon)}"
+def cells(row: DemonstrationRow) -> tuple[str, ...]:
+    """A row of a table below ``HEADS``: the bounds in short, and what came of it."""
+    claim, scope = row.violation.claim, row.violation.bound.scope
+    return (
+        title(row),
+        f"≤ {number(claim.epsilon)}, {delta_words(claim.delta)}\n"
+        f"{scope.unit}, {scope.adjacency}, {scope.vantage}, {scope.horizon}",
+        _brief(row.violation.bound),
+        f"{_brief(row.control.bound)}\nclaimed ≤ {number(row.control.claim.epsilon)}",
+        outcome(row),
+    )
 
 
 def title(row: DemonstrationRow) -> str:
@@ -58,23 +53,23 @@ def title(row: DemonstrationRow) -> str:
 
 def violation_words(row: DemonstrationRow) -> str:
     """What was claimed and what was measured, as sentences."""
-    return f"{_claimed(row.violation)} {_found(row.violation)}"
+    return _trial_words(row.violation)
 
 
 def control_words(row: DemonstrationRow) -> str:
     """What the control is, and what it gave, as sentences."""
-    return f"Control: {_claimed(row.control)} {_found(row.control)}"
+    return f"Control: {_trial_words(row.control)}"
 
 
-def _claimed(trial: TrialRow) -> str:
-    claim = trial.claim
+def _brief(bound: Bound) -> str:
+    return f"≥ {number(bound.epsilon)}, {delta_words(bound.delta)}\n{brief_support_words(bound)}"
+
+
+def _trial_words(trial: TrialRow) -> str:
+    claim, (a, b) = trial.claim, trial.worlds
     return (
         f"{system(trial)} is claimed to have epsilon at most {number(claim.epsilon)} "
-        f"({delta_words(claim.delta)}; {claim.scope}): {claim.statement} ({claim.source})."
+        f"({delta_words(claim.delta)}; {claim.scope}): {claim.statement} ({claim.source}). "
+        f"Worlds: {a}; {b}. Statistic: {trial.statistic}. "
+        f"Epsilon is {measured_words(trial.bound)}."
     )
-
-
-def _found(trial: TrialRow) -> str:
-    found = f"Epsilon is {measured_words(trial.bound)}."
-    a, b = trial.worlds
-    return f"Worlds: {a}; {b}. Statistic: {trial.statistic}. {found}"

@@ -39,16 +39,12 @@ def render(record: Record, gate: Gate = DEFAULT_GATE) -> bytes:
         case = _testcase(suite, "audit", f"completed {position + 1}")
         error = ET.SubElement(case, "error", type="INCOMPLETE", message=legal(message))
         error.text = legal(message)
-    counts = {
-        "tests": len(suite.findall("testcase")),
-        "failures": len(suite.findall("testcase/failure")),
-        "errors": len(suite.findall("testcase/error")),
-        "skipped": len(suite.findall("testcase/skipped")),
-    }
-    for key, count in counts.items():
-        suite.set(key, str(count))
+    suite.set("tests", str(len(suite) - 1))  # all but the properties
+    for key, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(key, str(len(suite.findall(f"testcase/{kind}"))))
     suite.set("time", "0")
-    root = ET.Element("testsuites", {key: suite.attrib[key] for key in counts if key != "skipped"})
+    counted = ("tests", "failures", "errors")
+    root = ET.Element("testsuites", {key: suite.attrib[key] for key in counted})
     root.append(suite)
     ET.indent(root)
     content: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)

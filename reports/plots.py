@@ -21,15 +21,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Stand-in colours, and the CSS variables of the page that replace them.
-_INK, _SOFT, _LEAK, _PALE, _CLAIM, _SHADE = (f"#01010{i}" for i in range(1, 7))
-_VARIABLES = {
-    _INK: "var(--ink)",
-    _SOFT: "var(--muted)",
-    _LEAK: "var(--leak)",
-    _PALE: "var(--pale)",
-    _CLAIM: "var(--claim)",
-    _SHADE: "var(--shade)",
-}
+_NAMES = ("ink", "muted", "leak", "pale", "claim", "shade")
+_VARIABLES = {f"#01010{place}": f"var(--{name})" for place, name in enumerate(_NAMES, 1)}
+_INK, _SOFT, _LEAK, _PALE, _CLAIM, _SHADE = _VARIABLES
 _WIDTH = 360  # points: about a phone, so that text keeps its size there
 _VACUOUS = math.log(VACUOUS_GUESS / (1 - VACUOUS_GUESS))
 

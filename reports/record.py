@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.statements.scope import Scope, Vantage
 from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge, refutes
 
-SCHEMA_VERSION: Literal[2] = 2
+SCHEMA_VERSION: Literal[3] = 3
 
 
 class Row(BaseModel):
@@ -30,12 +30,11 @@ class Finding(Row):
     """One claim judged in one scope.
 
     ``scope`` is the scope in question (the claim's own, or one a reader would take it for), and
-    ``delta`` the delta in question.
-    ``claimed_guess`` is the success rate at guessing one bit that the claim would allow.
-    ``shown_guess`` is the rate e^eps/(1+e^eps) at which the lower bound shows the guess to be
-    right on the outputs that tell the most (on average over all outputs it may be far lower: a
-    rare output is enough for a large epsilon). ``beyond`` is what is asked that no scope names and
-    the paper does not speak of.
+    ``delta`` the delta in question. ``claimed_guess`` is the success rate at guessing one bit that
+    the claim would allow. ``shown_guess`` is the rate e^eps/(1+e^eps) at which the lower bound
+    shows the guess to be right on the outputs that tell the most (on average over all outputs it
+    may be far lower: a rare output is enough for a large epsilon). ``outside_model`` is what is
+    asked that no scope names and the paper does not speak of.
 
     >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
@@ -57,7 +56,7 @@ class Finding(Row):
     note: str
     claimed_guess: float
     shown_guess: float | None
-    beyond: str = ""
+    outside_model: str = ""
 
     @classmethod
     def of(
@@ -71,7 +70,7 @@ class Finding(Row):
         measured: Bound | None = None,
         sizes: Sizes | None = None,
         note: str = "",
-        beyond: str = "",
+        outside_model: str = "",
     ) -> Finding:
         """Judge a claim in a scope at a delta; see ``verdict.judge`` for the arguments."""
         judgement = judge(
@@ -81,22 +80,22 @@ class Finding(Row):
             accounted=accounted,
             measured=measured,
             sizes=sizes,
-            beyond=beyond,
+            outside_model=outside_model,
         )
         return cls(
-            target=target,
             claim=claim,
             scope=scope,
             delta=delta,
             accounted=accounted,
             measured=measured,
+            outside_model=outside_model,
+            target=target,
             verdict=judgement.verdict,
             vacuous=judgement.vacuous,
             reason=judgement.reason,
             note=note,
             claimed_guess=guess_probability(claim.epsilon, claim.delta),
             shown_guess=None if measured is None else guess_probability(measured.epsilon),
-            beyond=beyond,
         )
 
     def judged(self) -> Judgement:
@@ -107,7 +106,7 @@ class Finding(Row):
             delta=self.delta,
             accounted=self.accounted,
             measured=self.measured,
-            beyond=self.beyond,
+            outside_model=self.outside_model,
         )
 
 
@@ -233,7 +232,7 @@ class Record(Row):
     True
     """
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[3] = SCHEMA_VERSION
     plan: dict[str, Any]
     provenance: Provenance
     findings: tuple[Finding, ...]

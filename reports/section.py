@@ -8,13 +8,7 @@ from dataclasses import dataclass
 
 from fedrec_auditor.accountants.statements.bound import guess_probability
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports.record import (
-    AttackRow,
-    Finding,
-    Measurement,
-    Record,
-    UtilityRow,
-)
+from fedrec_auditor.reports.record import AttackRow, Finding, Measurement, Record, UtilityRow
 from fedrec_auditor.reports.words import (
     ADJACENCIES,
     asked_words,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ def _environment(escape: Callable[[str], str] | None) -> Environment:
     def escaped(value: Any) -> Any:
         return value if escape is None or isinstance(value, Markup) else escape(str(value))
 
-    def line(cells: list[str]) -> Markup:
+    def line(cells: Iterable[str]) -> Markup:
         """A line of a Markdown table."""
         return Markup("| " + " | ".join(map(escaped, cells)) + " |")
 

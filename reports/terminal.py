@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.reports import demonstrations
 from fedrec_auditor.reports.record import AttackRow, DemonstrationRow, Finding, Record
 from fedrec_auditor.reports.section import Section, sections
@@ -42,21 +43,12 @@ def render_findings(findings: Sequence[Finding], console: Console) -> None:
 
 def _render_demonstrations(rows: Sequence[DemonstrationRow], console: Console) -> None:
     """Claim, measurement and control of each, as a table or as a line each."""
-    cells = [
-        (
-            printable(demonstrations.title(row)),
-            demonstrations.brief_claim(row.violation),
-            demonstrations.brief_bound(row.violation),
-            demonstrations.brief_control(row.control),
-            demonstrations.outcome(row),
-        )
-        for row in rows
-    ]
+    cells = [demonstrations.cells(row) for row in rows]
     if not console.is_terminal:
         for name, *rest in cells:
             parts = zip(demonstrations.HEADS[1:], rest, strict=True)
             text = "; ".join(f"{head} {cell}" for head, cell in parts)
-            print_line(console, f"{name}: {text.replace(chr(10), ', ')}")
+            print_line(console, f"{printable(name)}: {text.replace(chr(10), ', ')}")
         print_line(console, demonstrations.summary(rows))
         return
     from rich.text import Text
@@ -64,8 +56,8 @@ def _render_demonstrations(rows: Sequence[DemonstrationRow], console: Console) -
     table = new_table(demonstrations.summary(rows), show_edge=True)
     for head in demonstrations.HEADS:
         table.add_column(head.capitalize(), overflow="fold")
-    for row in cells:
-        table.add_row(*(Text(cell) for cell in row), end_section=True)
+    for name, *rest in cells:
+        table.add_row(*map(Text, (printable(name), *rest)), end_section=True)
     console.print(table)
 
 
@@ -104,18 +96,19 @@ def _table(cut: Sequence[Section]) -> Table:
 
 
 def _cells(section: Section, finding: Finding) -> tuple[str, ...]:
-    claim, accounted = finding.claim, finding.accounted
-    proved = "none"
-    if accounted is not None:
-        proved = f"≤ {number(accounted.epsilon)}\n{delta_words(accounted.delta)}"
+    measured, flag = finding.measured, flag_words(finding)
     return (
         printable(section.target),
-        f"≤ {number(claim.epsilon)}\n{delta_words(claim.delta)}\n{_scope(finding)}",
-        proved,
-        "none" if finding.measured is None else _measured(finding.measured),
+        f"≤ {_epsilon(finding.claim)}\n{_scope(finding)}",
+        "none" if finding.accounted is None else f"≤ {_epsilon(finding.accounted)}",
+        "none" if measured is None else f"≥ {_epsilon(measured)}\n{brief_support_words(measured)}",
         _attack(section.worst),
-        _verdict(finding),
+        f"{finding.verdict}\n{flag}" if flag else finding.verdict,
     )
+
+
+def _epsilon(bound: Claim | Bound) -> str:
+    return f"{number(bound.epsilon)}\n{delta_words(bound.delta)}"
 
 
 def _scope(finding: Finding) -> str:
@@ -128,22 +121,12 @@ def _scope(finding: Finding) -> str:
     return f"{text} (claimed for {', '.join(other)})" if other else text
 
 
-def _measured(measured: Bound) -> str:
-    support = brief_support_words(measured)
-    return f"≥ {number(measured.epsilon)}\n{delta_words(measured.delta)}\n{support}"
-
-
 def _attack(attack: AttackRow | None) -> str:
     if attack is None:
         return "none"
     text = f"{attack.attack}: {attack.metric} {brief(attack.value)}"
     base = "" if attack.baseline is None else f" (baseline {brief(attack.baseline)})"
     return printable(text + base)
-
-
-def _verdict(finding: Finding) -> str:
-    flag = flag_words(finding)
-    return f"{finding.verdict}\n{flag}" if flag else finding.verdict
 
 
 def _lines(section: Section) -> list[str]:

@@ -219,7 +219,7 @@ def shown_guess_words(measured: Bound) -> str:
     )
 
 
-def chance_words(measured: Bound, value: float) -> str:
+def probability_words(measured: Bound, value: float) -> str:
     """A probability or density of a witness; 0 and infinity may stand for what no double holds."""
     if math.isinf(measured.epsilon) or 0.0 < value < math.inf:
         return number(value)
@@ -316,7 +316,7 @@ def settings_words(settings: Mapping[str, object]) -> str:
 
 
 def command_words(row: CatalogueRow) -> str:
-    """The command that asks the entry's questions again."""
+    """The command that evaluates the entry's claims again."""
     parts = ["auditor account", row.target, settings_words(row.settings)]
     if (row.n_users, row.n_items) != (943, 1682):
         parts.append(f"--users {row.n_users} --items {row.n_items}")

@@ -76,7 +76,7 @@ CALLED = (
     "auditor.testing.protections.check_protection",
     "auditor.testing.routes.check_route",
     "auditor.testing.targets.check_target",
-    "auditor.verification.exact.space.inputs_of",
+    "auditor.exact.candidate_inputs.inputs_of",
     "auditor.verification.verification.Verification",
     "auditor.verification.verify.verify_ldp",
     "auditor.worlds.Worlds",

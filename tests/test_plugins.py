@@ -101,7 +101,7 @@ def test_its_members_keep_the_shipped_contracts() -> None:
     coin = FAMILIES["mechanisms"].member("coin")()
     bits = np.array([0, 1])
     assert check_mechanism(Case(coin, bits, bits)) == (
-        "check_density: no cumulative law is given",
+        "check_density: no cumulative distribution is given",
         "check_curve: it states no privacy curve",
     )
     skipped = check_target(FAMILIES["targets"].member("their-fcf")())

@@ -93,7 +93,7 @@ def command(
 def _account(
     name: str, given: list[str], users: int | None, items: int | None, as_json: bool
 ) -> None:
-    """A target's questions, then its entries in the catalogue where its settings are its own."""
+    """A target's scoped claims, then its entries in the catalogue if its settings are its own."""
     from rich.console import Console
 
     from fedrec_auditor.auditor import catalogue
@@ -126,14 +126,14 @@ def _account(
 
 
 def _findings(system: Target, population: Population) -> tuple[Finding, ...]:
-    """Every question of a target answered."""
+    """Every scoped claim of a target, evaluated."""
     from fedrec_auditor.auditor import accounting
 
     exact = accounting.exact_bounds(system, population)
     accountants = accounting.all_accountants()
     return tuple(
-        accounting.answer(system, question, population, exact=exact, accountants=accountants)
-        for question in system.questions(population)
+        accounting.evaluate(system, scoped, population, exact=exact, accountants=accountants)
+        for scoped in system.scoped_claims(population)
     )
 
 

@@ -60,8 +60,8 @@ class DistinguishingGame:
         says whether the bound is compared with a proof as well. ``settings`` are other fields.
         InputError if no claim does.
         """
-        for question in system.questions(population):
-            claim = question.claim
+        for scoped in system.scoped_claims(population):
+            claim = scoped.claim
             if claim.scope.covers(scope) and claim.delta <= delta and place in claim.source:
                 return cls(
                     system=system,

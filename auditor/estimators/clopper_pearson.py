@@ -50,6 +50,12 @@ class ThresholdEvent:
         inside = scores >= self.threshold if self.above else scores <= self.threshold
         return int(np.count_nonzero(inside))
 
+    def epsilon(self, hits: int, misses: int, trials: int, *, delta: float, alpha: float) -> float:
+        """The bound if it was seen so often in ``trials`` of either world, at level 1 - alpha."""
+        return float(
+            event_epsilon(hits, trials, misses, trials, delta=delta, alpha=alpha, share=self.share)
+        )
+
     def __str__(self) -> str:
         return f"score {'>=' if self.above else '<='} {self.threshold:.6g}"
 
@@ -67,13 +73,8 @@ class ClopperPearson(Estimator):
     above the truth in 0.04% of runs without a leak, 0.02%, 0.60% and 2.64% for randomized response
     at epsilon 0.1, 1 and 4, and 0.30% for Laplace at 1.
 
-    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-    >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
-    >>> worlds = Worlds(
-    ...     names=("a fair coin", "a biased coin"),
-    ...     scope=scope,
-    ...     draw=lambda world, size, rng: rng.random(size) < (0.5, 0.9)[world],
-    ... )
+    >>> from fedrec_auditor.auditor.sampler import Sampler
+    >>> worlds = Sampler.of(lambda p, rng, size: rng.random(size) < p).worlds([0.5, 0.9])
     >>> bound = ClopperPearson().bound(
     ...     worlds, delta=0.0, confidence=0.95, samples=1000, rng=np.random.default_rng(0)
     ... )
@@ -117,14 +118,14 @@ class ClopperPearson(Estimator):
         )
         return tuple(
             Bound(
-                epsilon=_epsilon(event, hits, misses, trials, delta, 1 - level),
+                epsilon=event.epsilon(hits, misses, trials, delta=delta, alpha=1 - level),
                 delta=delta,
                 side=Side.LOWER,
                 scope=worlds.scope,
                 source="Clopper-Pearson on held-out samples",
                 confidence=level,
                 samples=split.size * len(scores) + 2 * trials,
-                largest=_epsilon(event, trials, 0, trials, delta, 1 - level),
+                largest=event.epsilon(trials, 0, trials, delta=delta, alpha=1 - level),
                 witness=_witness(worlds, event, hits, misses, trials, 1 - level),
             )
             for level in map(check_confidence, confidences)
@@ -137,13 +138,6 @@ class ClopperPearson(Estimator):
         n = samples - split_size(check_samples(samples))
         found = (event_epsilon(n, n, 0, n, delta=delta, alpha=alpha, share=s) for s in _SHARES)
         return max(map(float, found))
-
-
-def _epsilon(
-    event: ThresholdEvent, hits: int, misses: int, trials: int, delta: float, alpha: float
-) -> float:
-    found = event_epsilon(hits, trials, misses, trials, delta=delta, alpha=alpha, share=event.share)
-    return float(found)
 
 
 def _witness(

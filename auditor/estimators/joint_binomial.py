@@ -36,13 +36,8 @@ class JointBinomial(Estimator):
     the world of each output, and only counted: one rule and one limit, so no correction is owed
     (``GuessCounts``).
 
-    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-    >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
-    >>> worlds = Worlds(
-    ...     names=("a fair coin", "a biased coin"),
-    ...     scope=scope,
-    ...     draw=lambda world, size, rng: rng.random(size) < (0.5, 0.9)[world],
-    ... )
+    >>> from fedrec_auditor.auditor.sampler import Sampler
+    >>> worlds = Sampler.of(lambda p, rng, size: rng.random(size) < p).worlds([0.5, 0.9])
     >>> bound = JointBinomial().bound(
     ...     worlds, delta=0.0, confidence=0.95, samples=1000, rng=np.random.default_rng(0)
     ... )
@@ -73,9 +68,9 @@ class JointBinomial(Estimator):
         a, b, rule = split.choose(SampleBudget(draws=draws, delta=delta, alpha=alpha))
         used, shape = split.size * len(worlds.names) + draws, split.shape
         del split
-        coin, *streams = counting.spawn(3)
-        heads = int(coin.binomial(draws, 0.5))
-        drawn = (heads, draws - heads)
+        choosing, *streams = counting.spawn(3)
+        first = int(choosing.binomial(draws, 0.5))
+        drawn = (first, draws - first)
         counts = np.zeros((2, 2), dtype=np.int64)
         if rule is not None:
             for row, world, size, stream in zip(counts, (a, b), drawn, streams, strict=True):

@@ -61,7 +61,7 @@ def together(pairs: list[InputPair], copies: int, groups: int) -> tuple[list[Inp
     At most two ratios, if there are several copies. Two bits of rates p > q may be told apart the
     best in (0, 1) against (1, 0). So a single pair of two ratios is composed one way round in some
     groups and exchanged in others, unless that is the same or one output is impossible under one
-    input. In that case, let s be the chance that one copy does not show it: with i of n copies
+    input. In that case, let s be the probability that one copy does not show it: with i of n copies
     exchanged, and e^eps >= 1, the divergence is
 
         1 - s^(n-i) + max(0, s^(n-i) - e^eps s^i) <= max(1 - s^(n-i), 1 - e^eps s^i) <= 1 - s^n,

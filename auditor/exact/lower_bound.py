@@ -43,9 +43,15 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
     >>> exact_lower_bound(BitFlip(p=1.0, q=0.5), scope).epsilon
     inf
     """
-    if check_delta(delta) > 0:
-        return _at_delta(mechanism, scope, delta)
+    check_delta(delta)
     worst_case = mechanism.worst_case()
+    if delta > 0:
+        # A mechanism with finitely many outputs, too, has a witness.
+        witnessed = worst_case is not None and worst_case.exhaustive and worst_case.copies == 1
+        if isinstance(mechanism, PrivacyCurve) and not witnessed:
+            source = "exact hockey-stick divergence: the mechanism's own curve"
+            return exact_bound(_on_curve(mechanism, delta), scope, delta, source)
+        return _table(mechanism, _exhaustive(mechanism)).lower_bound(scope, delta)
     if worst_case is None:
         source = "exact log-ratio: the log-ratio of the outputs has no bound"
         return exact_bound(math.inf, scope, 0.0, source)
@@ -68,16 +74,6 @@ def delta_at(mechanism: Mechanism, epsilon: float) -> float:
     if isinstance(mechanism, PrivacyCurve):
         return mechanism.delta(epsilon)
     return _table(mechanism, _exhaustive(mechanism)).delta_at(epsilon)
-
-
-def _at_delta(mechanism: Mechanism, scope: Scope, delta: float) -> Bound:
-    if isinstance(mechanism, PrivacyCurve):
-        known = mechanism.worst_case()
-        # A mechanism with finitely many outputs, too, has a witness.
-        if known is None or not known.exhaustive or known.copies > 1:
-            source = "exact hockey-stick divergence: the mechanism's own curve"
-            return exact_bound(_on_curve(mechanism, delta), scope, delta, source)
-    return _table(mechanism, _exhaustive(mechanism)).lower_bound(scope, delta)
 
 
 def _on_curve(mechanism: PrivacyCurve, delta: float) -> float:

@@ -61,7 +61,9 @@ def _row(
     """Guess attribute ``key`` of ``subjects`` (n,) from ``view``, a ``share`` of them known."""
     attribute = game.interactions.attributes[key]
     codes, classes, side = attribute.codes, len(attribute.categories), _side(game.interactions, key)
-    repetitions = _repetitions(game.quick, bool(group))
+    repetitions = QUICK_REPETITIONS if game.quick else REPETITIONS
+    if game.quick and group:  # a quick look at one component takes a single draw
+        repetitions = 1
     n = len(subjects)
     counts = np.zeros((2, repetitions, n, classes, classes))
     majority = np.zeros((repetitions, classes, classes))
@@ -93,13 +95,6 @@ def _row(
         f"Knows the {key} of {share:.0%} of users{others}; {repetitions} draws of the known "
         "users, guesses pooled.",
     )
-
-
-def _repetitions(quick: bool, part: bool) -> int:
-    """Draws of the known users; a quick look at one component takes a single one."""
-    if quick:
-        return 1 if part else QUICK_REPETITIONS
-    return REPETITIONS
 
 
 def _side(interactions: Interactions, key: str) -> NDArray[np.float64] | None:

@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
 from fedrec_auditor.auditor.measure import Measured, measure
 from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.reports.record import AttackRow
-from fedrec_auditor.targets.systems.base import Challenge
+from fedrec_auditor.targets.systems.base import DistinguishingGame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class LocalGame:
 
 
 def play(
-    challenge: Challenge,
+    challenge: DistinguishingGame,
     distinguisher: Distinguisher,
     estimator: Estimator,
     *,
@@ -45,8 +45,8 @@ def play(
     """Sample ``samples`` uploads a world from the client's code, score them, bound epsilon.
 
     ``confidence`` is that of the bound, ``row_confidence`` that of the success rate's interval; a
-    bound that refutes one of ``claims`` is measured twice. Where no law of the upload is public,
-    the estimator sees what was read of it as it is, and there is no row.
+    bound that refutes one of ``claims`` is measured twice. Where no distribution of the upload
+    is public, the estimator sees what was read of it as it is, and there is no row.
     """
     scored = _Scored(challenge, distinguisher, 2 * samples)
     known = challenge.channel is not None
@@ -57,18 +57,9 @@ def play(
         statistic=f"score of the {distinguisher.reference.split(',')[0]}" if known else "",
     )
     measured = measure(
-        worlds,
-        claims,
-        estimator,
-        delta=delta,
-        confidence=confidence,
-        samples=samples,
-        rng=rng,
+        worlds, claims, estimator, delta=delta, confidence=confidence, samples=samples, rng=rng
     )
-    return LocalGame(
-        measured=measured,
-        row=_row(challenge, distinguisher, name, scored, row_confidence) if known else None,
-    )
+    return LocalGame(measured=measured, row=scored.row(name, row_confidence) if known else None)
 
 
 @dataclass(slots=True)
@@ -79,7 +70,7 @@ class _Scored:
     the others. A score of 0 is half a right guess.
     """
 
-    challenge: Challenge
+    challenge: DistinguishingGame
     distinguisher: Distinguisher
     most: int
     guesses: int = field(default=0, init=False)
@@ -103,31 +94,24 @@ class _Scored:
         self.guesses += len(counted)
         return scores
 
-
-def _row(
-    challenge: Challenge,
-    distinguisher: Distinguisher,
-    name: str,
-    scored: _Scored,
-    confidence: float,
-) -> AttackRow:
-    """Success at guessing the world, with a Clopper-Pearson interval."""
-    n, right = scored.guesses, scored.right
-    alpha = (1 - confidence) / 2
-    return AttackRow(
-        target=challenge.target.name,
-        attack=name,
-        family=str(distinguisher.family),
-        vantage=distinguisher.vantage,
-        metric="accuracy",
-        value=right / n,
-        ci_low=float(clopper_pearson_lower(np.floor(right), n, alpha)),
-        ci_high=float(clopper_pearson_upper(np.ceil(right), n, alpha)),
-        confidence=confidence,
-        baseline=0.5,
-        baselines={"coin flip": 0.5},
-        n=n,
-        subject="uploads",
-        reference=distinguisher.reference,
-        note=f"tells '{challenge.inputs[0]}' from '{challenge.inputs[1]}' by one upload",
-    )
+    def row(self, name: str, confidence: float) -> AttackRow:
+        """Success at guessing the world, with a Clopper-Pearson interval."""
+        game, attack, n = self.challenge, self.distinguisher, self.guesses
+        alpha = (1 - confidence) / 2
+        return AttackRow(
+            target=game.target.name,
+            attack=name,
+            family=str(attack.family),
+            vantage=attack.vantage,
+            metric="accuracy",
+            value=self.right / n,
+            ci_low=float(clopper_pearson_lower(np.floor(self.right), n, alpha)),
+            ci_high=float(clopper_pearson_upper(np.ceil(self.right), n, alpha)),
+            confidence=confidence,
+            baseline=0.5,
+            baselines={"coin flip": 0.5},
+            n=n,
+            subject="uploads",
+            reference=attack.reference,
+            note=f"tells '{game.inputs[0]}' from '{game.inputs[1]}' by one upload",
+        )

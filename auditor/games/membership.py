@@ -54,12 +54,12 @@ def play(game: Game) -> tuple[AttackRow, ...]:
         game.row(
             metric,
             estimate,
-            {"random": chance, "popularity": popular},
+            {"random": random, "popularity": popular},
             f"Knows the algorithm and what the server receives; up to {PAIRS} members and as "
             f"many non-members of each of {estimate.n} users; interval over users.{silent}",
             pairs=len(pairs),
         )
-        for metric, (estimate, chance, popular) in measured.items()
+        for metric, (estimate, random, popular) in measured.items()
     )
 
 

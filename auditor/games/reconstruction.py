@@ -28,7 +28,7 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     held = game.interactions.ratings.toarray() != 0
     rows = _sets(game, guess, held)
     if guess.certain is not None:
-        rows.append(_proved(game, guess.certain, guess.items, held))
+        rows.append(_proved(game, guess.certain, guess.items != held))
     if guess.vectors is not None and game.user_vectors is not None:
         rows.append(_vectors(game, guess.vectors, game.user_vectors))
     return tuple(rows)
@@ -72,15 +72,9 @@ def _row(
     return game.row(metric, estimate, baselines, f"{_KNOWS} {note}")
 
 
-def _proved(
-    game: Game,
-    certain: NDArray[np.bool_],
-    guessed: NDArray[np.bool_],
-    truth: NDArray[np.bool_],
-) -> AttackRow:
+def _proved(game: Game, certain: NDArray[np.bool_], mistaken: NDArray[np.bool_]) -> AttackRow:
     """Share of entries known for sure; none of them may be wrong, or the attack is."""
-    wrong = int(np.count_nonzero(certain & (guessed != truth)))
-    if wrong:
+    if wrong := int(np.count_nonzero(certain & mistaken)):
         raise AssertionError(
             f"Expected no mistake among entries marked certain, got {wrong}. Repair the attack, or "
             "the channel that the target publishes."

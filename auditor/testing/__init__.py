@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedrec_auditor.auditor.exact.candidate_inputs import inputs_of
     from fedrec_auditor.auditor.testing.ldp import assert_ldp
     from fedrec_auditor.auditor.testing.mechanisms import Case, check_mechanism
-    from fedrec_auditor.auditor.verification.exact.space import inputs_of
 
 __all__ = ["Case", "assert_ldp", "check_mechanism", "inputs_of"]
 
@@ -19,7 +19,7 @@ _PLACES = {
     "Case": "fedrec_auditor.auditor.testing.mechanisms",
     "assert_ldp": "fedrec_auditor.auditor.testing.ldp",
     "check_mechanism": "fedrec_auditor.auditor.testing.mechanisms",
-    "inputs_of": "fedrec_auditor.auditor.verification.exact.space",
+    "inputs_of": "fedrec_auditor.auditor.exact.candidate_inputs",
 }
 
 

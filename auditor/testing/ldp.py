@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from fedrec_auditor.accountants.verdict import Gate
-from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.verification import Verification
 from fedrec_auditor.auditor.verification.verify import verify_ldp
 from fedrec_auditor.auditor.verification.words import describe
@@ -51,7 +51,7 @@ def assert_ldp(
     found = verify_ldp(mechanism, **settings)
     if found.unwaived(allow) or Gate(allow=allow).code([found.verdict]):
         settings["samples"] = found.needed or samples
-        name = Subject.of(mechanism).name
+        name = Sampler.of(mechanism).name
         call = ", ".join([name, *(f"{key}={value!r}" for key, value in settings.items())])
         raise AssertionError(
             f"{name}\n{describe(found, allow=allow)}\nAgain: fedrec_auditor.verify_ldp({call})"

@@ -192,17 +192,17 @@ def check_scores(case: TargetCase) -> None:
 
 
 def check_questions(case: TargetCase) -> None:
-    """The first question of every claim stands in the claim's own scope; others say why."""
-    questions = case.target.questions(POPULATION)
-    assert questions, "no question is asked"
-    for claim in {id(q.claim): q.claim for q in questions}.values():
-        first = next(q for q in questions if q.claim == claim)
+    """The first scoped claim of every claim stands in the claim's own scope; others say why."""
+    scoped_claims = case.target.scoped_claims(POPULATION)
+    assert scoped_claims, "no claim is stated"
+    for claim in {id(q.claim): q.claim for q in scoped_claims}.values():
+        first = next(q for q in scoped_claims if q.claim == claim)
         assert first.scope == claim.scope, f"first asked in [{first.scope}], not [{claim.scope}]"
         assert len(claim.source) > 15, f"too short a source: {claim.source!r}"
         assert len(claim.statement) > 15, f"too short a statement: {claim.statement!r}"
-    for question in questions:
-        if question.scope != question.claim.scope:
-            assert question.note, "say why a reader would ask this"
+    for scoped in scoped_claims:
+        if scoped.scope != scoped.claim.scope:
+            assert scoped.note, "say why a reader would ask this"
 
 
 def check_exact_bounds_stay_below_proofs(case: TargetCase) -> None:
@@ -210,7 +210,7 @@ def check_exact_bounds_stay_below_proofs(case: TargetCase) -> None:
     accountants = all_accountants()
     lowers = list(exact_bounds(case.target, POPULATION))
     if not lowers:
-        raise SkipTest("no exact lower bound is known in the scope of any question")
+        raise SkipTest("no exact lower bound is known in the scope of any scoped claim")
     for lower in lowers:
         upper = least_upper_bound(case.target, lower.scope, POPULATION, lower.delta, accountants)
         assert upper is not None, f"no upper bound in [{lower.scope}]"
@@ -220,7 +220,7 @@ def check_exact_bounds_stay_below_proofs(case: TargetCase) -> None:
 
 
 def check_no_scope_is_charged_less_than_any_within_it_is_known_to_lose(case: TargetCase) -> None:
-    """At delta 0, over all scopes, whether or not a question asks about them."""
+    """At delta 0, over all scopes, whether or not a scoped claim asks about them."""
     lost: dict[Scope, float] = {}
     for scope in SCOPES:
         mechanism = case.target.mechanism(scope, POPULATION)
@@ -271,10 +271,10 @@ def check_exact_bounds_are_of_what_is_sent(case: TargetCase) -> None:
 def check_weaker_vantages_are_never_proved_worse(case: TargetCase) -> None:
     """Seeing less is never proved to cost more."""
     accountants = all_accountants()
-    for question in case.target.questions(POPULATION):
+    for scoped in case.target.scoped_claims(POPULATION):
         epsilons = []
         for vantage in (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE, Vantage.RELEASE):
-            scope = replace(question.scope, vantage=vantage)
+            scope = replace(scoped.scope, vantage=vantage)
             bound = least_upper_bound(case.target, scope, POPULATION, 1e-6, accountants)
             assert bound is not None, f"no upper bound in [{scope}]"
             epsilons.append(bound.epsilon)
@@ -282,7 +282,7 @@ def check_weaker_vantages_are_never_proved_worse(case: TargetCase) -> None:
             after <= before * (1 + 1e-9)
             for before, after in itertools.pairwise(epsilons)
             if not math.isinf(before)
-        ), f"{epsilons} for server, shuffle, aggregate and release in [{question.scope}]"
+        ), f"{epsilons} for server, shuffle, aggregate and release in [{scoped.scope}]"
 
 
 def check_events_compose_in_every_scope(case: TargetCase) -> None:
@@ -321,10 +321,10 @@ def check_sampled_uploads_agree_with_the_stated_law(case: TargetCase) -> None:
     uploads a world it must reach at least 0.8 of it (or 6.0 where it is larger): else the code does
     not do what it says.
     """
-    challenges = case.target.challenges()
-    if not challenges:
+    distinguishing_games = case.target.distinguishing_games()
+    if not distinguishing_games:
         raise SkipTest("it offers no local game")
-    for challenge in challenges:
+    for challenge in distinguishing_games:
         game = local.play(
             challenge,
             LikelihoodRatio(),

@@ -111,8 +111,8 @@ def ranked(
     ``per_user`` takes the figures of tested items to those of users.
     """
     for cutoff in target.evaluation.cutoffs:
-        found, chance = gains(above, tied, cutoff), gains(np.zeros_like(others), others, cutoff)
-        for metric, values, random in zip(("HR", "NDCG"), found, chance, strict=True):
+        found, blind = gains(above, tied, cutoff), gains(np.zeros_like(others), others, cutoff)
+        for metric, values, random in zip(("HR", "NDCG"), found, blind, strict=True):
             yield row(
                 target,
                 f"{metric}@{cutoff}",

@@ -56,17 +56,10 @@ class HeldUsers(Held):
         def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
             return np.bincount(user, weights=values, minlength=len(sizes))[some] / sizes[some]
 
-        return tuple(
-            ranked(
-                target,
-                PROTOCOL,
-                above,
-                tied,
-                negatives,
-                confidence=confidence,
-                per_user=mean,
-            )
+        rows = ranked(
+            target, PROTOCOL, above, tied, negatives, confidence=confidence, per_user=mean
         )
+        return tuple(rows)
 
 
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldUsers:
@@ -103,21 +96,10 @@ def places_among(
 
     All arguments are (n, n_items); the result is (3, number tested). One sort a row.
     """
-    order = np.argsort(-scores, axis=1, kind="stable")
-    ordered = np.take_along_axis(scores, order, axis=1)
-    negative = np.take_along_axis(unmet, order, axis=1)
-    until = np.cumsum(negative, axis=1)  # unmet items up to and with this place
-    begins = np.ones(scores.shape, dtype=bool)
-    begins[:, 1:] = ordered[:, 1:] < ordered[:, :-1]
-    # Cumulative counts never fall, so the largest seen so far is that where a tie began ...
-    before = np.maximum.accumulate(np.where(begins, until - negative, 0), axis=1)
-    # ... and from the right, the smallest is that where it ends.
-    ends = np.ones_like(begins)
-    ends[:, :-1] = begins[:, 1:]
-    last = np.where(ends, until, scores.shape[1] + 1)
-    through = np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
-    back = np.empty_like(order)
-    np.put_along_axis(back, order, np.arange(scores.shape[1])[None, :], axis=1)
-    above, reached = (np.take_along_axis(a, back, axis=1)[tested] for a in (before, through))
-    total = np.broadcast_to(until[:, -1:], scores.shape)[tested]
-    return np.stack([above, reached - above, total])
+    found = []
+    for row, mine, others in zip(scores, tested, unmet, strict=True):
+        rivals = np.sort(row[others])
+        below, until = (np.searchsorted(rivals, row[mine], side) for side in ("left", "right"))
+        total = np.full(len(below), len(rivals))
+        found.append(np.stack([total - until, until - below, total]))
+    return np.concatenate(found, axis=1)

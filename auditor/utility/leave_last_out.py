@@ -44,14 +44,13 @@ class HeldItems(Held):
             truth = np.take_along_axis(scores, item[:, None], axis=1)
             known[np.arange(len(users)), item] = True
             scores[known] = -np.inf
-            ranks[ALL].append(np.stack([(scores > truth).sum(1), (scores == truth).sum(1)]))
             # 99 of the items the user has not met, without replacement: the smallest random keys
             keys = np.where(known, np.inf, rng.random(scores.shape))
             drawn = np.argpartition(keys, width - 1, axis=1)[:, :width]
             negatives = np.take_along_axis(scores, drawn, axis=1)
-            ranks[SAMPLED].append(
-                np.stack([(negatives > truth).sum(1), (negatives == truth).sum(1)])
-            )
+            for protocol, rivals in ((ALL, scores), (SAMPLED, negatives)):
+                counts = [(rivals > truth).sum(1), (rivals == truth).sum(1)]
+                ranks[protocol].append(np.stack(counts))
         unmet = n_items - np.diff(self.train.ratings.indptr)[tested]  # the held-out item included
         choices = {SAMPLED: np.minimum(width + 1, unmet), ALL: unmet}
         rows: list[UtilityRow] = []

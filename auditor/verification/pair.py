@@ -10,9 +10,9 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
-from fedrec_auditor.auditor.verification.exact.law import identity
-from fedrec_auditor.auditor.verification.exact.steering import simplest, worst
-from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.exact.output_distribution import identity
+from fedrec_auditor.auditor.exact.steering import simplest, worst
+from fedrec_auditor.auditor.sampler import Sampler
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -21,7 +21,7 @@ _SAMPLES, _EXAMPLES, _MOST_PAIRS = 4000, 60, 120
 
 
 def pair_from(
-    subject: Subject,
+    sampler: Sampler,
     strategy: SearchStrategy[Any],
     *,
     epsilon: float,
@@ -48,7 +48,7 @@ def pair_from(
             if len(scores) >= _MOST_PAIRS:
                 return -1.0
             bound = JointBinomial().bound(
-                subject.worlds(pair),
+                sampler.worlds(pair),
                 delta=delta,
                 confidence=0.95,
                 samples=_SAMPLES,

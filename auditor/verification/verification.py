@@ -6,16 +6,13 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import INCONCLUSIVE, Verdict, judge
-
-ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
-"""What a verification speaks of: one output, any pair of inputs."""
+from fedrec_auditor.auditor.sampler import ONE_REPORT
 
 
 def ldp_claim(epsilon: float, delta: float) -> Claim:
@@ -35,6 +32,28 @@ class Status(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     NOT_RUN = "not run"
+
+
+class CheckResult(NamedTuple):
+    """How one check ended, and the evidence; see ``Check``."""
+
+    status: Status
+    reason: str
+
+    @classmethod
+    def passed(cls, reason: str) -> CheckResult:
+        """Looked, and saw nothing wrong."""
+        return cls(Status.PASSED, reason)
+
+    @classmethod
+    def failed(cls, reason: str) -> CheckResult:
+        """Looked, and saw a fault; ``reason`` says which."""
+        return cls(Status.FAILED, reason)
+
+    @classmethod
+    def not_run(cls, reason: str) -> CheckResult:
+        """Could not look, or could not tell."""
+        return cls(Status.NOT_RUN, reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

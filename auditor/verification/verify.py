@@ -19,17 +19,16 @@ from fedrec_auditor.accountants.statements.bound import (
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
+from fedrec_auditor.auditor.exact.divergence_search import NoCurve
+from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
+from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.measure import measure
+from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.verification.checks.fit import check_fit
 from fedrec_auditor.auditor.verification.checks.run import run_checks
-from fedrec_auditor.auditor.verification.exact.divergence import NoCurve
-from fedrec_auditor.auditor.verification.exact.fit import check_fit
-from fedrec_auditor.auditor.verification.exact.law import Law
-from fedrec_auditor.auditor.verification.exact.search import exact_search
-from fedrec_auditor.auditor.verification.exact.space import Space
 from fedrec_auditor.auditor.verification.pair import pair_from
-from fedrec_auditor.auditor.verification.subject import Subject
 from fedrec_auditor.auditor.verification.verification import (
-    ONE_REPORT,
     Check,
     Status,
     Verification,
@@ -40,7 +39,7 @@ from fedrec_auditor.auditor.worlds import UnevenOutputs
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-    from fedrec_auditor.auditor.verification.exact.law import Density
+    from fedrec_auditor.auditor.exact.output_distribution import Density
     from fedrec_auditor.targets.mechanisms.base import Mechanism
 
 Randomizer = Callable[..., Any]
@@ -73,7 +72,7 @@ def verify_ldp(
         ratio is then searched, exactly; or a callable ``f(x, rng)`` or ``f(x, rng, size)``, of
         which the answer is a lower bound that holds at ``confidence``, if its outputs, those of
         one call as well, are independent draws. One that exceeds the claim is measured twice: an
-        honest one is accused with chance (1 - confidence)^2 at most.
+        honest one is accused with probability (1 - confidence)^2 at most.
     inputs : the inputs to pair up (at least two, at most 64), or a Hypothesis strategy for them.
         Default: the whole domain where there is one, else 0 and 1.
     samples : draws per input that is measured. Default 1,000,000, or 100,000 if they come one by
@@ -90,55 +89,42 @@ def verify_ldp(
     VIOLATED: at least 0.9, and in truth 1.1
     """
     _check(mechanism, epsilon, delta, samples, confidence, seed)
-    claim, subject = ldp_claim(epsilon, delta), Subject.of(mechanism)
-    draws = samples or (SIZED_SAMPLES if subject.sized else SINGLE_SAMPLES)
+    claim, sampler = ldp_claim(epsilon, delta), Sampler.of(mechanism)
+    draws = samples or (SIZED_SAMPLES if sampler.sized else SINGLE_SAMPLES)
     search, measuring, look, fit = np.random.SeedSequence(seed).spawn(4)
 
     given = _given(inputs)
     fits: tuple[Check, ...] = ()
-    law = None
+    dist = None
     if hasattr(mechanism, "log_prob"):
-        law = Law.of(mechanism)
-        chosen = Space.of(law, given, seed).shown
-        fits = (check_fit(subject, law, chosen, samples=draws, seed=fit),)
+        dist = OutputDistribution.of(mechanism)
+        chosen = CandidateInputs.of(dist, given, seed).shown
+        status, reason = check_fit(sampler, dist, chosen, samples=draws, seed=fit)
+        fits = (Check(name="fit to the claimed distribution", status=status, reason=reason),)
     elif given is None or isinstance(given, list):
         chosen = _listed(given)
     else:
-        chosen = pair_from(subject, given, epsilon=epsilon, delta=delta, seed=search)
-    if samples is None and law is None:
-        width = subject.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
+        chosen = pair_from(sampler, given, epsilon=epsilon, delta=delta, seed=search)
+    if samples is None and dist is None:
+        width = sampler.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
         draws = min(draws, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
     bound: Bound | None = None
-    if law is not None and fits[0].status is not Status.FAILED:  # else it says nothing of the code
+    if dist is not None and fits[0].status is not Status.FAILED:  # else it says nothing of the code
         with suppress(NoCurve):
-            bound = exact_search(
-                law, scope=ONE_REPORT, epsilon=epsilon, delta=delta, inputs=given, seed=search
-            )
+            bound = exact_search(dist, epsilon=epsilon, delta=delta, inputs=given, seed=search)
     if bound is None:
         bound = _measured(
-            subject, chosen, claim, samples=draws, confidence=confidence, seed=measuring
+            sampler, chosen, claim, samples=draws, confidence=confidence, seed=measuring
         )
-    too_few = not exceeds(bound.largest, epsilon)
-    checks = run_checks(
-        subject,
-        chosen,
-        epsilon=epsilon,
-        delta=delta,
-        seed=look,
-        mechanism=cast("Mechanism", mechanism) if law else None,
-    )
-    return Verification.of(
-        bound,
-        claim,
-        needed=JointBinomial().needed(epsilon, delta=delta, confidence=confidence)
-        if too_few
-        else None,
-        checks=(*fits, *checks),
-    )
+    needed = None
+    if not exceeds(bound.largest, epsilon):
+        needed = JointBinomial().needed(epsilon, delta=delta, confidence=confidence)
+    checks = run_checks(sampler, chosen, epsilon=epsilon, delta=delta, seed=look, dist=dist)
+    return Verification.of(bound, claim, needed=needed, checks=(*fits, *checks))
 
 
 def _measured(
-    subject: Subject,
+    sampler: Sampler,
     inputs: Sequence[Any],
     claim: Claim,
     *,
@@ -148,7 +134,7 @@ def _measured(
 ) -> Bound:
     """The measured bound; outputs whose shape depends on the input are measured by their shape."""
     rng = np.random.default_rng(seed)
-    for source in (subject, subject.shapes()):
+    for source in (sampler, sampler.shapes()):
         with suppress(UnevenOutputs):
             return measure(
                 source.worlds(inputs),

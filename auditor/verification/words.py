@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Collection, Iterator
-from typing import Any
-
-import numpy as np
 
 from fedrec_auditor.accountants.statements.bound import Witness
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.verification.verification import Status, Verification
 from fedrec_auditor.reports.words import printable
-from fedrec_auditor.targets.mechanisms.base import plainly
 
 _WIDTH = 100
 _LABEL = 12
@@ -21,12 +17,6 @@ _TIGHT = 0.99
 _LONGEST = 500
 # Beyond this exponent a ratio is written as a power of e: doubles end soon after.
 _WRITABLE = 40.0
-
-
-def in_words(value: Any) -> str:
-    """An input or an output, read by people."""
-    array = np.asarray(value)
-    return plainly(value) if array.dtype.kind in "biuf" else str(array.tolist())
 
 
 def describe(found: Verification, *, allow: Collection[str] = (), command: str = "") -> str:

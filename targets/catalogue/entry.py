@@ -47,11 +47,11 @@ class Entry:
 
     ``number`` is a heading, 1 to 28, and a part of it from the second on: "7", "22b". ``settings``
     are the target's where they differ from its defaults: the least that shows what the claim is
-    worth. ``n_users`` and ``n_items`` among them are the population, by default MovieLens 100K's.
-    A statement about epsilon has a ``scope`` and is judged like any question: ``place`` is a piece
-    of the ``source`` of the target's claim that it is, where several claims share the scope. Any
-    other statement has ``computed``, numbers that are held against those computed here; an entry
-    may have both.
+    worth. ``n_users`` and ``n_items`` among them are the population, by default MovieLens 100K's. A
+    statement about epsilon has a ``scope`` and is judged like any scoped claim: ``place`` is a
+    piece of the ``source`` of the target's claim that it is, where several claims share the scope.
+    Any other statement has ``computed``, numbers that are held against those computed here; an
+    entry may have both.
 
     ``claimed`` and ``provable`` are formulas in plain text, ``reason`` one sentence on why they
     differ or agree. ``repaired`` are the settings with which the finding goes away, None where

@@ -80,32 +80,24 @@ class Interactions:
         """The rows of these users (any order, repetitions allowed), over the same items."""
         times = None
         if self.timestamps is not None:
-            starts, ends = self.ratings.indptr[users], self.ratings.indptr[users + 1]
-            sizes = ends - starts
-            offsets = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-            times = self.timestamps[np.repeat(starts, sizes) + offsets]
+            places = (self.timestamps, self.ratings.indices, self.ratings.indptr)
+            times = sparse.csr_array(places, shape=self.ratings.shape)[users].data
         return replace(
             self,
             users=self.users[users],
             ratings=sparse.csr_array(self.ratings[users]),
             timestamps=times,
             attributes={
-                key: Attribute(codes=attribute.codes[users], categories=attribute.categories)
-                for key, attribute in self.attributes.items()
+                key: replace(each, codes=each.codes[users]) for key, each in self.attributes.items()
             },
         )
 
     def keep(self, entries: NDArray[np.bool_]) -> Self:
         """The same users and items with only those ratings for which ``entries`` (nnz,) is true."""
-        counts = np.concatenate([[0], np.cumsum(entries, dtype=np.int64)])
-        ratings = sparse.csr_array(
-            (
-                self.ratings.data[entries],
-                self.ratings.indices[entries],
-                counts[self.ratings.indptr],
-            ),
-            shape=self.ratings.shape,
-        )
+        table = self.ratings
+        starts = np.concatenate([[0], np.cumsum(entries, dtype=np.int64)])[table.indptr]
+        kept = (table.data[entries], table.indices[entries], starts)
+        ratings = sparse.csr_array(kept, shape=table.shape)
         times = None if self.timestamps is None else self.timestamps[entries]
         return replace(self, ratings=ratings, timestamps=times)
 
@@ -123,25 +115,25 @@ class Interactions:
         """SHA-256 over users, items, ratings, timestamps, attributes, genres; not over titles."""
         digest = hashlib.sha256()
 
-        def feed(label: str, array: NDArray[Any]) -> None:
-            plain = np.ascontiguousarray(array)
+        def feed(label: str, array: NDArray[Any], kind: str = "<i8") -> None:
+            plain = np.ascontiguousarray(array, dtype=kind)
             digest.update(f"{label}:{plain.dtype.str}:{plain.shape}\n".encode())
             digest.update(plain.tobytes())
 
-        feed("users", self.users.astype("<i8"))
-        feed("items", self.items.astype("<i8"))
-        feed("indptr", self.ratings.indptr.astype("<i8"))
-        feed("indices", self.ratings.indices.astype("<i8"))
-        feed("ratings", self.ratings.data.astype("<f4"))
+        feed("users", self.users)
+        feed("items", self.items)
+        feed("indptr", self.ratings.indptr)
+        feed("indices", self.ratings.indices)
+        feed("ratings", self.ratings.data, "<f4")
         if self.timestamps is not None:
-            feed("timestamps", self.timestamps.astype("<i8"))
+            feed("timestamps", self.timestamps)
         for key in sorted(self.attributes):
             attribute = self.attributes[key]
             digest.update(f"attribute {key}: {attribute.categories}\n".encode())
-            feed("codes", attribute.codes.astype("<i8"))
+            feed("codes", attribute.codes)
         if self.genres is not None:
             digest.update(f"genres: {self.genre_names}\n".encode())
-            feed("genres", self.genres.astype("u1"))
+            feed("genres", self.genres, "u1")
         return digest.hexdigest()
 
 

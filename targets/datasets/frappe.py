@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,27 +58,20 @@ class Frappe:
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``, else from the cache; InputError says where to get the files."""
         source = Source(located(path, "frappe", "Frappe", REMEDY), "frappe")
-        file = Delimited(
-            place=source.place("frappe.csv"),
-            read=partial(source.blocks, "frappe.csv"),
-            separator="\t",
-            header=True,
-            quotes=True,
-        )
+        file = Delimited.of(source, "frappe.csv", separator="\t", header=True, quotes=True)
         names = file.names()
         if missing := [name for name in (*NUMBERS, *CONTEXT) if name not in names]:
             expected = f"the columns {', '.join((*NUMBERS, *CONTEXT))}"
             raise broken(f"{file.place}, line 1", expected, f"no {', '.join(missing)}")
-        wanted: dict[int, Column | str] = {names.index(name): NUMBERS[name] for name in NUMBERS}
-        words = {names.index(name): Identifiers() for name in WORDS}
+        words = {name: Identifiers() for name in WORDS}
 
         def read(block: Block) -> tuple[NDArray[Any], ...]:
-            for at, found in words.items():
-                found.add(block.words(at))
-            return tuple(block.numbers(at) for at in wanted)
+            for name, found in words.items():
+                found.add(block.words(names.index(name)))
+            return tuple(block.numbers(names.index(name)) for name in NUMBERS)
 
-        wanted_words = {at: names[at] for at in words}
-        user, item, count = columns(file.blocks(wanted | wanted_words), read)
+        wanted = {names.index(name): NUMBERS.get(name, name) for name in (*NUMBERS, *WORDS)}
+        user, item, count = columns(file.blocks(wanted), read)
         cost, country, city = (found.finish() for found in words.values())
         users, row = unique(user)
         items, column = unique(item)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from fedrec_auditor.targets.cache import located
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.parts.block import NUMBER, Block, Column
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.movielens import GENDERS, Movies, Users, assemble
+from fedrec_auditor.targets.datasets.parts.movielens import GENDERS, Known, assemble
 from fedrec_auditor.targets.datasets.parts.ratings import ITEM, USER, columns, pairs
 from fedrec_auditor.targets.datasets.parts.source import Source
 
@@ -47,40 +46,23 @@ class Libimseti:
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``, else from the cache; InputError says where to get the files."""
         source = Source(located(path, "libimseti", "LibimSeTi", REMEDY), "libimseti")
-        if not source.holds((FILES,)):
-            source.pick((FILES,))  # says what is missing
-
-        genders = Delimited(
-            place=source.place("gender.dat"),
-            read=partial(source.blocks, "gender.dat"),
-            separator=",",
-            width=2,
-        )
-        ratings = Delimited(
-            place=source.place("ratings.dat"),
-            read=partial(source.blocks, "ratings.dat"),
-            separator=",",
-            width=3,
-        )
+        source.layout((FILES,))
+        genders = Delimited.of(source, "gender.dat", separator=",", width=2)
+        ratings = Delimited.of(source, "ratings.dat", separator=",", width=3)
         ids, known = columns(genders.blocks({0: USER, 1: "gender"}), _gender)
         first = np.unique(ids, return_index=True)[1]
         if len(first) < len(ids):
             again = int(np.setdiff1d(np.arange(len(ids)), first)[0])
             raise genders.error(again, "each user once", str(ids[again]))
-        gender = Attribute(codes=known, categories=CATEGORIES)
-        return assemble(
-            "libimseti",
-            Users(place=genders.place, ids=ids, attributes={"gender": gender}),
-            Movies(
-                place=genders.place,
-                ids=ids,
-                titles=(),
-                genres=known[:, None] == np.arange(len(GENDERS)),
-                genre_names=GENDERS,
-            ),
-            pairs(ratings, (USER, ITEM, SCORE)),
-            item="profile",
+        profiles = Known(
+            place=genders.place,
+            ids=ids,
+            attributes={"gender": Attribute(codes=known, categories=CATEGORIES)},
+            genres=known[:, None] == np.arange(len(GENDERS)),
+            genre_names=GENDERS,
         )
+        rated = pairs(ratings, (USER, ITEM, SCORE))
+        return assemble("libimseti", profiles, profiles, rated, item="profile")
 
 
 def _gender(block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,16 +21,15 @@ from fedrec_auditor.targets.datasets.parts.movielens import (
     GENDERS,
     GENRES,
     LICENCE,
-    Movies,
-    Users,
+    Known,
     assemble,
-    codes,
+    attribute,
     identifiers,
     movies,
     whole,
 )
 from fedrec_auditor.targets.datasets.parts.ratings import STARS, pairs
-from fedrec_auditor.targets.datasets.parts.source import Source, pieces
+from fedrec_auditor.targets.datasets.parts.source import Source
 
 OFFICIAL = ("u.data", "u.user", "u.item")
 RECBOLE = ("ml-100k.inter", "ml-100k.user", "ml-100k.item")
@@ -93,13 +91,13 @@ class Ml100k:
         InputError for what is wrong with the files; IncompleteError if they cannot be fetched.
         """
         source = Source(path or cached("ml-100k") or _download(), "ml-100k")
-        files = source.pick((OFFICIAL, RECBOLE))
-        official = "u.data" in files
+        official = source.layout((OFFICIAL, RECBOLE)) == OFFICIAL
 
         def table(name: str, separator: str, width: int, encoding: str = "utf-8") -> Delimited:
-            return Delimited(
-                place=source.place(name),
-                read=partial(pieces, files[name]),
+            return Delimited.of(
+                source,
+                name,
+                whole=True,
                 separator=separator,
                 width=width,
                 header=HEADERS.get(name, False),
@@ -117,31 +115,28 @@ class Ml100k:
         return assemble("ml-100k", users, known, rated)
 
 
-def _users(table: Delimited) -> Users:
+def _users(table: Delimited) -> Known:
     """Both layouts have id, age, gender, occupation, zip code; the last is not read."""
     ages = [whole(table, row, fields[1], AGE) for row, fields in enumerate(table.rows)]
-    return Users(
+    groups = np.array([age_group(age) for age in ages])
+    return Known(
         place=table.place,
         ids=identifiers(table),
         attributes={
-            "gender": Attribute(codes=codes(table, 2, GENDERS, "a gender"), categories=GENDERS),
-            "age_group": Attribute(
-                codes=np.array([age_group(age) for age in ages]), categories=AGE_GROUPS
-            ),
-            "occupation": Attribute(
-                codes=codes(table, 3, OCCUPATIONS, "an occupation"), categories=OCCUPATIONS
-            ),
+            "gender": attribute(table, 2, "a gender", GENDERS),
+            "age_group": Attribute(codes=groups, categories=AGE_GROUPS),
+            "occupation": attribute(table, 3, "an occupation", OCCUPATIONS),
         },
     )
 
 
-def _movies_official(table: Delimited) -> Movies:
+def _movies_official(table: Delimited) -> Known:
     """Columns: id, title, release, video release, address, 19 flags."""
     rows = table.rows
     for row, fields in enumerate(rows):
         if not set(fields[5:]) <= {"0", "1"}:
             raise table.error(row, "19 genre flags of 0 or 1", "|".join(fields[5:]))
-    return Movies(
+    return Known(
         place=table.place,
         ids=identifiers(table),
         titles=[fields[1] for fields in rows],

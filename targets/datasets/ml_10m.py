@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -35,18 +34,7 @@ class Ml10m:
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``, else from the cache; InputError says where to get the files."""
         source = Source(place_of(path, "ml-10m"), FOLDER)
-        table = Delimited(
-            place=source.place("movies.dat"),
-            read=lambda: iter(source.pick((("movies.dat",),)).values()),
-            separator="::",
-            width=3,
-        )
-        ratings = Delimited(
-            place=source.place("ratings.dat"),
-            read=partial(source.blocks, "ratings.dat"),
-            separator="::",
-            width=4,
-        )
-        return assemble(
-            "ml-10m", None, movies(table), pairs(ratings, (USER, ITEM, HALF_STARS, TIME))
-        )
+        films = Delimited.of(source, "movies.dat", whole=True, separator="::", width=3)
+        ratings = Delimited.of(source, "ratings.dat", separator="::", width=4)
+        rated = pairs(ratings, (USER, ITEM, HALF_STARS, TIME))
+        return assemble("ml-10m", None, movies(films), rated)

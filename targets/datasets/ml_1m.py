@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Attribute, Interactions
+from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions
 from fedrec_auditor.targets.datasets.parts.block import Block, broken
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.movielens import (
     GENDERS,
     GENRES,
+    Known,
     Pairs,
-    Users,
     assemble,
-    codes,
+    attribute,
     identifiers,
     movies,
     place_of,
 )
 from fedrec_auditor.targets.datasets.parts.parquet import Parquet
 from fedrec_auditor.targets.datasets.parts.ratings import STARS, columns, pairs
-from fedrec_auditor.targets.datasets.parts.source import Source, pieces
+from fedrec_auditor.targets.datasets.parts.source import Source
 
 OFFICIAL = ("ratings.dat", "users.dat", "movies.dat")
 PAIRS_ONLY = ("interactions.parquet", "users.dat", "movies.dat")
@@ -84,49 +83,37 @@ class Ml1m:
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``, else from the cache; InputError says where to get the files."""
         source = Source(place_of(path, "ml-1m"), "ml-1m")
-        files = source.pick((OFFICIAL, PAIRS_ONLY))
-
-        def table(name: str, width: int) -> Delimited:
-            return Delimited(
-                place=source.place(name),
-                read=partial(pieces, files[name]),
-                separator="::",
-                width=width,
-                encoding="latin-1",
-            )
-
-        official = "ratings.dat" in files
+        official = source.layout((OFFICIAL, PAIRS_ONLY)) == OFFICIAL
+        users, films, rated = (
+            Delimited.of(source, name, whole=True, separator="::", width=width, encoding="latin-1")
+            for name, width in (("users.dat", 5), ("movies.dat", 3), ("ratings.dat", 4))
+        )
         return assemble(
             "ml-1m" if official else "ml-1m (pairs only)",
-            _users(table("users.dat", 5)),
-            movies(table("movies.dat", 3), GENRES),
-            pairs(table("ratings.dat", 4), STARS)
-            if official
-            else _pairs(files["interactions.parquet"], source.place("interactions.parquet")),
+            _users(users),
+            movies(films, GENRES),
+            pairs(rated, STARS) if official else _pairs(source),
         )
 
 
-def _users(table: Delimited) -> Users:
+def _users(table: Delimited) -> Known:
     """Columns: id, gender, age code, occupation code, zip code; the last is not read."""
-    groups = np.array(list(AGES.values()))
-    numbers = tuple(map(str, range(len(OCCUPATIONS))))
-    return Users(
+    numbers = {str(code): code for code in range(len(OCCUPATIONS))}
+    return Known(
         place=table.place,
         ids=identifiers(table),
         attributes={
-            "gender": Attribute(codes=codes(table, 1, GENDERS, "a gender"), categories=GENDERS),
-            "age_group": Attribute(
-                codes=groups[codes(table, 2, tuple(AGES), "an age code")], categories=AGE_GROUPS
-            ),
-            "occupation": Attribute(
-                codes=codes(table, 3, numbers, "an occupation code"), categories=OCCUPATIONS
-            ),
+            "gender": attribute(table, 1, "a gender", GENDERS),
+            "age_group": attribute(table, 2, "an age code", AGE_GROUPS, AGES),
+            "occupation": attribute(table, 3, "an occupation code", OCCUPATIONS, numbers),
         },
     )
 
 
-def _pairs(data: bytes, place: str) -> Pairs:
-    """The columns userID and movieID of a Parquet file."""
+def _pairs(source: Source) -> Pairs:
+    """The columns userID and movieID of interactions.parquet."""
+    name = "interactions.parquet"
+    place, data = source.place(name), b"".join(source.blocks(name, whole=True))
     file = Parquet(place=place, file=io.BytesIO(data), most=MOST_PAIRS)
     types = file.types()
     wanted = {}

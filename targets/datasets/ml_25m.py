@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedrec_auditor.targets.datasets.parts.movielens_csv import MovielensCsv
+from fedrec_auditor.targets.datasets.ml_20m import Ml20m
 
 
 @dataclass(frozen=True, slots=True)
-class Ml25m(MovielensCsv):
+class Ml25m(Ml20m):
     """The official ratings.csv and movies.csv, as a directory or ml-25m.zip.
 
     MovieLens 20M has files of the same names and columns: README.txt, else the name of the path,

@@ -1,4 +1,4 @@
-"""Synthetic interactions whose law is known: popularity, tastes, and how much attributes show."""
+"""Synthetic interactions: popularity, tastes, and how much attributes show are all known."""
 
 from __future__ import annotations
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.parts.block import NUMBER, Column
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers
+from fedrec_auditor.targets.datasets.parts.pair_order import in_order, latest
 from fedrec_auditor.targets.datasets.parts.parquet import Parquet
 from fedrec_auditor.targets.datasets.parts.source import blocks
 
@@ -103,15 +103,12 @@ class Table:
         stars = np.concatenate(ratings) if ratings else np.ones(len(row), dtype=np.float32)
         stamps = np.concatenate(times) if times else None
         last = latest(row, column, len(item_ids), stamps)
-        counts = np.bincount(row[last], minlength=len(user_ids))
+        shape = (len(user_ids), len(item_ids))
         return Interactions(
             name=path.name,
             users=user_ids,
             items=item_ids,
-            ratings=sparse.csr_array(
-                (stars[last], column[last], np.concatenate([[0], np.cumsum(counts)])),
-                shape=(len(user_ids), len(item_ids)),
-            ),
+            ratings=in_order(row[last], column[last], stars[last], shape),
             timestamps=None if stamps is None else stamps[last],
             titles=titles,
         )
@@ -152,18 +149,3 @@ def _usual(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             if usual in plain:
                 yield role, plain[usual]
                 break
-
-
-def latest(
-    row: NDArray[np.int32], column: NDArray[np.int32], n_items: int, times: NDArray[np.int64] | None
-) -> NDArray[np.int64] | slice:
-    """Which entries stay, in the order of rows and columns: of equals the latest, then the last."""
-    key = row * np.int64(n_items) + column
-    if (key[1:] > key[:-1]).all():
-        return slice(None)
-    order: NDArray[np.int64] = np.argsort(key)
-    last = np.concatenate([np.diff(key[order]) > 0, [True]])
-    if not last.all():  # equal pairs: by time, then as they came
-        order = np.argsort(key, kind="stable") if times is None else np.lexsort((times, key))
-    kept: NDArray[np.int64] = order[last]
-    return kept

@@ -71,6 +71,8 @@ class Domain:
 def plainly(value: Any) -> str:
     """An input or output in words where a mechanism has none of its own."""
     array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        return str(array.tolist())
     if array.ndim == 0:
         return f"{array.item():g}"
     if array.size > 8 and (array == array.flat[0]).all():

@@ -23,16 +23,16 @@ class Promise:
     """What the authors of a protection say of one round, in our words.
 
     ``epsilon`` is infinite where no number is promised. ``notable`` is a delta above 0 at which
-    there is more to say, 0 where there is none. ``beyond`` names what of the audited protection is
-    not the authors', such as a distribution they do not print: whatever is found of it refutes no
-    claim.
+    there is more to say, 0 where there is none. ``outside_model`` names what of the audited
+    protection is not the authors', such as a distribution they do not print: whatever is found of
+    it refutes no claim.
     """
 
     epsilon: float
     unit: Unit
     statement: str
     notable: float = 0.0
-    beyond: str = ""
+    outside_model: str = ""
 
 
 class Protection(Protocol):

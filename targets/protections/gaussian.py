@@ -25,7 +25,7 @@ class GaussianProtection(Noisy):
     upload of n entries that of sqrt(n) times this mu. The paper says that Gaussian noise is added
     to the uploaded parameters, and prints no sigma, no clipping and no delta. Assumed here: the
     clipping of section 5.4, and a sigma that disturbs as much as the Laplace noise beside it (the
-    standard deviation of noise factor 0.025); questions are asked at delta 1e-5.
+    standard deviation of noise factor 0.025); claims are judged at delta 1e-5.
     Source: Zhang et al., section 5.3 (FedRec-GN).
     """
 

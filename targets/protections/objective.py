@@ -100,7 +100,7 @@ class Objective(Protection):
                 f"model that is sent. The paper prints neither the law nor epsilon; the law and "
                 f"{self.epsilon:g} are this audit's setting."
             ),
-            beyond=_BEYOND + (_ATTRIBUTES if self.features else ""),
+            outside_model=_BEYOND + (_ATTRIBUTES if self.features else ""),
         )
         if not self.features:
             return (objective,)

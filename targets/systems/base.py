@@ -41,23 +41,23 @@ class Population:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ScopedClaim:
     """A claim and the scope in which it is to be judged, at which delta.
 
-    ``note`` says in a sentence why a reader would ask it. ``beyond`` names what is asked that the
-    paper does not speak of in any scope, such as users who collude: such a question refutes no
-    claim.
+    ``note`` says in a sentence why a reader would ask it. ``outside_model`` names what is asked
+    that the paper does not speak of in any scope, such as users who collude: such a claim
+    refutes no claim.
     """
 
     claim: Claim
     scope: Scope
     delta: float = 0.0
     note: str = ""
-    beyond: str = ""
+    outside_model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Challenge:
+class DistinguishingGame:
     """Two neighbouring users, a broadcast, and what of their upload is looked at: the local game.
 
     ``profiles`` are two users over a small catalogue, the two worlds; ``broadcast`` what the server
@@ -165,7 +165,7 @@ class Target(Protocol):
         """The same system with a training of at most so many rounds."""
         ...
 
-    def questions(self, population: Population) -> tuple[Question, ...]:
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """The claims, each in its own scope and in the scopes it would be taken for."""
         ...
 
@@ -177,7 +177,7 @@ class Target(Protocol):
         """What an accountant charges in ``scope``."""
         ...
 
-    def challenges(self) -> tuple[Challenge, ...]:
+    def distinguishing_games(self) -> tuple[DistinguishingGame, ...]:
         """Local games in which the client's own code is sampled and a bound measured."""
         ...
 

@@ -240,7 +240,7 @@ def test_what_no_claim_speaks_of_refutes_none() -> None:
         scope=ROUND,
         accounted=upper(3),
         measured=lower(2),
-        beyond="users who collude",
+        outside_model="users who collude",
     )
     assert judgement.verdict is Verdict.INCOMPARABLE
     for words in ("users who collude", "at most 3", "at least 2"):

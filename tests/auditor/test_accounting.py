@@ -1,4 +1,4 @@
-"""Which bounds speak to a question: exact before sampled, alarms before all, the least proof."""
+"""Which bounds speak to a scoped claim: exact before sampled, alarms before all."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
 from fedrec_auditor.auditor.accounting import (
     all_accountants,
-    answer,
+    evaluate,
     exact_bounds,
     least_upper_bound,
 )
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
-from fedrec_auditor.targets.systems.base import Population, Question
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
 
 REPORT = Scope(
@@ -41,12 +41,12 @@ class Ten:
     name: str = "ten"
     sizes = Sizes()
 
-    def questions(self, population: Population) -> tuple[Question, ...]:
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         claim = Claim(epsilon=1.0, scope=REPORT, statement="ours", source="paper")
         whole = Claim(epsilon=4.0, scope=TRAINING, statement="ours", source="paper")
         return (
-            Question(claim=claim, scope=REPORT),
-            Question(claim=whole, scope=TRAINING),
+            ScopedClaim(claim=claim, scope=REPORT),
+            ScopedClaim(claim=whole, scope=TRAINING),
         )
 
     def mechanism(self, scope: Scope, population: Population) -> Any:
@@ -67,9 +67,9 @@ def lower(epsilon: float, scope: Scope, confidence: float = 0.95) -> Bound:
 
 def verdict(which: int, **bounds: Any) -> tuple[Verdict, float | None]:
     target: Any = Ten()
-    found = answer(
+    found = evaluate(
         target,
-        target.questions(POPULATION)[which],
+        target.scoped_claims(POPULATION)[which],
         POPULATION,
         exact=exact_bounds(target, POPULATION),
         accountants=all_accountants(),
@@ -92,13 +92,13 @@ def test_a_sample_beyond_what_is_known_exactly_counts() -> None:
     ("horizon", "delta"), [(Horizon.ROUND, 0.0), (Horizon.TRAINING, 1e-6)], ids=["scope", "delta"]
 )
 def test_what_is_known_exactly_elsewhere_silences_no_sample(horizon: Horizon, delta: float) -> None:
-    """The exact bound is that of a training at delta 0: it does not speak to these questions."""
+    """The exact bound is that of a training at delta 0: it does not speak to these claims."""
     scope = replace(TRAINING, horizon=horizon)
     claim = Claim(epsilon=4.0, scope=scope, statement="ours", source="paper")
     target: Any = Ten()
-    found = answer(
+    found = evaluate(
         target,
-        Question(claim=claim, scope=scope, delta=delta),
+        ScopedClaim(claim=claim, scope=scope, delta=delta),
         POPULATION,
         exact=[lower(10.0, TRAINING, 1.0)],
         sampled=[replace(lower(6.0, scope), delta=delta)],
@@ -136,9 +136,9 @@ def test_a_weaker_vantage_inherits_the_proof_of_a_stronger_one() -> None:
 def test_a_violation_says_at_which_delta_the_claim_would_hold() -> None:
     """The asymmetric flip at epsilon 1: delta = 1 - 1/e, the catalogue's 0.632."""
     target: Any = DplcfAp(epsilon=1.0)
-    found = answer(
+    found = evaluate(
         target,
-        target.questions(POPULATION)[0],
+        target.scoped_claims(POPULATION)[0],
         POPULATION,
         exact=exact_bounds(target, POPULATION),
         accountants=all_accountants(),

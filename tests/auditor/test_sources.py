@@ -47,6 +47,13 @@ def test_an_archive_with_a_damaged_directory(tmp_path: Path) -> None:
         load_data(str(path))
 
 
+def test_a_hostile_archive_is_refused_before_it_is_recognised(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("../other", "1")
+    with pytest.raises(InputError, match=r"safe archive, got .* climbs out"):
+        load_data(str(tmp_path / "a.zip"))
+
+
 def test_a_directory_without_data(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"files of none\. Name .* u\.data, ratings\.dat"):
         load_data(str(tmp_path))

@@ -25,9 +25,8 @@ from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
     clopper_pearson_upper,
 )
 from fedrec_auditor.auditor.measure import measure
+from fedrec_auditor.auditor.sampler import ONE_REPORT, Sampler
 from fedrec_auditor.auditor.testing.estimators import gaussian
-from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import ONE_REPORT
 
 pytestmark = pytest.mark.calibration
 RUNS = 400
@@ -48,7 +47,7 @@ class Honest:
 def bounds(honest: Honest, runs: int, seed: int) -> Iterator[float]:
     for child in np.random.SeedSequence(seed).spawn(runs):
         bound = JointBinomial().bound(
-            Subject.of(honest.call).worlds(honest.inputs),
+            Sampler.of(honest.call).worlds(honest.inputs),
             delta=honest.delta,
             confidence=0.95,
             samples=honest.samples,
@@ -64,7 +63,7 @@ def accusations(honest: Honest, claim: float, runs: int, seed: int) -> int:
     )
     return sum(
         measure(
-            Subject.of(honest.call).worlds(honest.inputs),
+            Sampler.of(honest.call).worlds(honest.inputs),
             (said,),
             JointBinomial(),
             delta=honest.delta,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from fedrec_auditor.auditor.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.auditor.testing.mechanisms import (
     CHECKS,
     Case,
@@ -22,7 +23,6 @@ from fedrec_auditor.auditor.testing.mechanisms import (
     check_frequencies,
     check_mechanism,
 )
-from fedrec_auditor.auditor.verification.verification import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent

@@ -133,7 +133,7 @@ def hidden_nan(raw: dict[str, Any]) -> None:
         (swap_scope, "finding 1"),
         (negative, r"findings\.0\.claim: .* epsilon=-1"),
         (hidden_nan, "got NaN"),
-        (edited(schema_version=1), "schema_version=2 .* got 1"),
+        (edited(schema_version=1), "schema_version=3 .* got 1"),
         (edited(schema_version=None), "got None"),
         (edited(extra=1), "extra"),
         (edited(findings=7), "findings"),

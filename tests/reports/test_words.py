@@ -47,7 +47,7 @@ def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
     measured = _measured(1_102_110.0, math.inf, 0.0)
     assert "infinite" not in words.ratio_words(measured)
     assert "log-ratio 1,102,110" in words.ratio_words(measured)
-    assert [words.chance_words(measured, p) for p in (math.inf, 0.0, 0.5)] == [
+    assert [words.probability_words(measured, p) for p in (math.inf, 0.0, 0.5)] == [
         "more than 1e308",
         "less than 1e-323",
         "0.5",
@@ -59,7 +59,7 @@ def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
 def test_an_impossible_output_is_called_so() -> None:
     measured = _measured(math.inf, 0.6, 0.0)
     assert words.ratio_words(measured).startswith("infinite")
-    assert words.chance_words(measured, 0.0) == "0"
+    assert words.probability_words(measured, 0.0) == "0"
     assert words.ratio_words(_measured(0.0, 0.0, 0.0)).startswith("0 to 0")
 
 

@@ -13,7 +13,14 @@ from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.identity import Identity
-from fedrec_auditor.targets.systems.base import DEFAULT, Model, Population, Progress, Question, Run
+from fedrec_auditor.targets.systems.base import (
+    DEFAULT,
+    Model,
+    Population,
+    Progress,
+    Run,
+    ScopedClaim,
+)
 from fedrec_auditor.targets.systems.dplcf.lcf_ub import LcfUb
 from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
@@ -128,9 +135,9 @@ class ScoresTheFirst(Short):
 class ClaimsElsewhere(Short):
     """Asks its claim in another scope only."""
 
-    def questions(self, population: Population) -> tuple[Question, ...]:
-        (question,) = super().questions(population)
-        return (replace(question, scope=replace(question.scope, unit=Unit.BIT)),)
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+        (scoped,) = super().scoped_claims(population)
+        return (replace(scoped, scope=replace(scoped.scope, unit=Unit.BIT)),)
 
 
 @dataclass(frozen=True, kw_only=True)

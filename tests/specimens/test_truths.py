@@ -11,7 +11,7 @@ import pytest
 from dp_accounting import get_epsilon_gaussian
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.sampler import Sampler
 from tests.specimens.randomizer import Randomizer, gaussian_epsilon, gaussian_mu
 from tests.specimens.randomizers import INNOCENTS, RANDOMIZERS
 
@@ -44,10 +44,10 @@ def test_the_stated_epsilon_is_what_counts_show(
 ) -> None:
     """The largest log-ratio of counts lies within six standard errors of it."""
     _, randomizer, inputs, truth = stated
-    subject = Subject.of(randomizer)
-    size = 100_000 if subject.sized else 20_000
+    sampler = Sampler.of(randomizer)
+    size = 100_000 if sampler.sized else 20_000
     rngs = np.random.default_rng(11).spawn(len(inputs))
-    counts = outcomes([subject.draw(x, r, size) for x, r in zip(inputs, rngs, strict=True)])
+    counts = outcomes([sampler.draw(x, r, size) for x, r in zip(inputs, rngs, strict=True)])
     pairs = np.array(list(itertools.permutations(range(len(inputs)), 2)))
     a, b = counts[pairs[:, 0]], counts[pairs[:, 1]]
     frequent = np.minimum(a, b) >= 100

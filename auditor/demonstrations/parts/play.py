@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.demonstrations.base import Demonstration, Distinguis
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.measure import Measured, measure
 from fedrec_auditor.reports.record import DemonstrationRow, Finding, TrialRow
-from fedrec_auditor.targets.systems.base import Question, Target
+from fedrec_auditor.targets.systems.base import ScopedClaim, Target
 
 QUICK_SHARE, QUICK_LEAST = 10, 20_000
 
@@ -116,9 +116,9 @@ def _finding(game: DistinguishingGame, measured: Measured) -> Finding:
             delta=bound.delta,
             measured=bound,
         )
-    return accounting.answer(
+    return accounting.evaluate(
         game.system,
-        Question(claim=game.claim, scope=bound.scope, delta=bound.delta),
+        ScopedClaim(claim=game.claim, scope=bound.scope, delta=bound.delta),
         game.population,
         exact=(),
         sampled=(bound,),

@@ -79,14 +79,6 @@ class DecisionRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpectedBound:
-    """A rule and the bound it is expected to show: ``epsilon`` orders candidates, no more."""
-
-    epsilon: float
-    rule: DecisionRule | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SampleBudget:
     """What a rule is chosen for: ``draws`` to come, at ``delta``, with error ``alpha``.
 

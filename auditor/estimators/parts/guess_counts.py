@@ -52,7 +52,7 @@ class GuessCounts:
 def failure_mass(draws: int, *, both: bool, delta: float, alpha: float) -> tuple[int, float]:
     """How many of the right guesses delta excuses, and the error left for the rest.
 
-    Law: if two outputs' laws are (epsilon, delta)-close in both directions, each is a mixture that
+    Two distributions that are (epsilon, delta)-close in both directions are each a mixture that
     with probability delta reveals its input and otherwise is of a pair that is epsilon-close
     (Kairouz, Oh and Viswanath 2015, Theorem 3.3). A guesser of one input only gains by the
     revealed outputs of that one, half of them.
@@ -69,7 +69,7 @@ def joint_binomial_epsilon(
 ) -> NDArray[np.float64]:
     """Least epsilon that explains how often guesses were right, at least 0; vectorised.
 
-    Law: let a fair coin choose each output's input. Given an output that reveals nothing, the
+    Let a fair coin choose each output's input. Given an output that reveals nothing, the
     input guessed is the true one with probability at most s = e^eps / (1 + e^eps). So given the
     number of guesses, the right ones are at most binomial with success s (and ``revealed`` more,
     see ``failure_mass``). The bound is ln(s / (1 - s)) at the Clopper-Pearson lower limit of s, at

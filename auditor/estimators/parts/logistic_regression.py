@@ -1,4 +1,4 @@
-"""Logistic regression: the log-ratio of two laws as a weighted sum of features."""
+"""Logistic regression: the log-ratio of two distributions as a weighted sum of features."""
 
 from __future__ import annotations
 

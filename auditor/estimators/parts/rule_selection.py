@@ -15,7 +15,6 @@ from fedrec_auditor.auditor.estimators.parts.decision_rule import (
     NEITHER,
     SECOND,
     DecisionRule,
-    ExpectedBound,
     SampleBudget,
     Statistic,
     cuts_between,
@@ -32,7 +31,7 @@ Halves = tuple[Pair, Pair]
 _TAILS = 64
 _LEVELS = 64
 _SMOOTHING = 1.0
-_CAUTION_BY_LAW = 0.3
+_CAUTION_BY_MODEL = 0.3
 # What is less simple must be expected to show so much more.
 SIMPLER = 0.01
 
@@ -53,33 +52,32 @@ def best_rule(
     first: NDArray[np.float64],
     second: NDArray[np.float64],
     budget: SampleBudget,
-) -> ExpectedBound:
-    """The rule on ``statistic`` with the largest expected bound, from a selection split's outputs.
+) -> tuple[float, DecisionRule | None]:
+    """The rule on ``statistic`` with the largest expected bound, and that bound.
 
-    ``first`` and ``second`` are the statistic's values in the two worlds, equally many and in
-    random order. Two kinds of rule are tried: guess one input above a cut and one below another,
-    in every combination; and guess the likelier input in each part where the log-ratio is large,
-    judged on the half of the split that did not set the ratio. No rule if none is expected to show
-    anything.
+    ``first`` and ``second`` are the statistic's values in the two worlds, from a selection split,
+    equally many and in random order. Two kinds of rule are tried: guess one input above a cut and
+    one below another, in every combination; and guess the likelier input in each part where the
+    log-ratio is large, judged on the half of the split that did not set the ratio. No rule if none
+    is expected to show anything.
     """
     own = statistic.cuts
     cuts = cuts_between(np.concatenate([first, second])) if own is None else own
     if len(cuts) == 0:
-        return ExpectedBound(epsilon=0.0)
+        return 0.0, None
     halves = _counts(first[::2], second[::2], cuts), _counts(first[1::2], second[1::2], cuts)
     chosen = by_tails(halves, budget)
     others = [by_ratio(halves, budget) if len(cuts) > 1 else None]
     if own is None:
-        others.append(by_law(halves, _middles(first, second, cuts), budget))
+        others.append(by_model(halves, _middles(first, second, cuts), budget))
     for other in others:
         if other is not None and other.likely > chosen.likely * (1 + SIMPLER):
             chosen = other
     if own is not None:
         chosen.table[0] = NEITHER
     if not chosen.table.any():
-        return ExpectedBound(epsilon=-math.inf)
-    rule = DecisionRule(statistic=statistic, cuts=cuts, table=chosen.table)
-    return ExpectedBound(epsilon=chosen.least, rule=rule)
+        return -math.inf, None
+    return chosen.least, DecisionRule(statistic=statistic, cuts=cuts, table=chosen.table)
 
 
 def by_tails(halves: Halves, budget: SampleBudget) -> Option:
@@ -97,16 +95,16 @@ def by_tails(halves: Halves, budget: SampleBudget) -> Option:
     return Option(float(expected), float(expected), _best_tails([_whole(halves)], budget))
 
 
-def by_law(halves: Halves, middles: NDArray[np.float64], budget: SampleBudget) -> Option | None:
-    """The best two cuts where a law of the log-ratio fits: less luck than counts in thin tails.
+def by_model(halves: Halves, middles: NDArray[np.float64], budget: SampleBudget) -> Option | None:
+    """The best two cuts where a model of the log-ratio fits: less luck than counts in thin tails.
 
-    Neither the counts nor the law alone may make a pair of cuts look better: the worse one counts.
+    Neither the counts nor the model alone may make two cuts look better: the worse one counts.
     """
     seen = _whole(halves)
     modelled = smoothed(*seen, middles)
     if modelled is None:
         return None
-    bold = replace(budget, caution=_CAUTION_BY_LAW)
+    bold = replace(budget, caution=_CAUTION_BY_MODEL)
     table = _best_tails([seen, modelled], bold)
     right = np.array(min(_guessed(counts, table) for counts in (seen, modelled)))
     wrong = np.array(max(_guessed(counts[::-1], table) for counts in (seen, modelled)))

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.estimators.parts.decision_rule import (
     DecisionRule,
-    ExpectedBound,
     SampleBudget,
     Statistic,
     cuts_between,
@@ -105,19 +104,19 @@ class SelectionSplit:
         """
         statistics = self._statistics()
         pairs = self._pairs(statistics, budget)
-        best, chosen = ExpectedBound(epsilon=0.0), (0, 1)
+        best, chosen, chosen_rule = 0.0, (0, 1), None
         trusting = replace(budget, caution=0.0)
         last = replace(trusting, alpha=_EVEN)
         for attempt in (budget, trusting, last):
             if attempt is last:
-                best = ExpectedBound(epsilon=float(np.finfo(float).min))
+                best = float(np.finfo(float).min)
             for a, b in pairs:
-                for found in self._closely(a, b, statistics, attempt):
-                    if found.epsilon > best.epsilon + SIMPLER * max(best.epsilon, 0.0):
-                        best, chosen = found, (a, b)
-            if best.rule is not None:
+                for epsilon, rule in self._closely(a, b, statistics, attempt):
+                    if epsilon > best + SIMPLER * max(best, 0.0):
+                        best, chosen, chosen_rule = epsilon, (a, b), rule
+            if chosen_rule is not None:
                 break
-        return *chosen, best.rule
+        return *chosen, chosen_rule
 
     def _statistics(self) -> list[Statistic]:
         """What needs no pair: which outcome it is where they are few, else numbers and sums."""
@@ -175,7 +174,7 @@ class SelectionSplit:
 
     def _closely(
         self, a: int, b: int, statistics: list[Statistic], budget: SampleBudget
-    ) -> Iterator[ExpectedBound]:
+    ) -> Iterator[tuple[float, DecisionRule | None]]:
         for statistic in statistics:
             yield best_rule(
                 statistic, statistic.of(self.outputs[a]), statistic.of(self.outputs[b]), budget

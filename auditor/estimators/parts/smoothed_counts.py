@@ -1,4 +1,4 @@
-"""Counts in thin tails, from a law of the log-ratio that the whole histogram bears out."""
+"""Counts in thin tails, from a model of the log-ratio that the whole histogram bears out."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from scipy import special
 from fedrec_auditor.auditor.estimators.parts.logistic_regression import fitted
 
 Array = NDArray[np.float64]
-# A tail whose counts are so many deviations off refutes the law.
+# A tail whose counts are so many deviations off refutes the model.
 _DEVIATIONS = 3.3
 _LEAST_PARTS = 8
 
 
 def smoothed(first: Array, second: Array, middles: Array) -> tuple[Array, Array] | None:
-    """What to expect in each part, (m,) and (m,), in place of the counts; None if no law fits.
+    """What to expect in each part, (m,) and (m,), in place of the counts; None if no model fits.
 
     ``first`` and ``second`` (m,) are counts, equally many in all, in parts around ``middles``. The
     log-ratio is taken to be linear (Gaussian noise), linear between the two centres and flat
     beyond (Laplace noise), quadratic (noise of two sizes), or a sum of these: the least complex
     that the counts favour (Bayesian information criterion). A tail then borrows from both worlds:
-    of the n outputs seen there, the second has n / (1 + e^ratio), though none was seen. The law is
-    refused if any tail contradicts it. It only helps to choose: no bound rests on it.
+    of the n outputs seen there, the second has n / (1 + e^ratio), though none was seen. No model
+    fits if any tail contradicts it. It only helps to choose: no bound rests on it.
     """
     kept = (first + second > 0) & np.isfinite(middles)
     if np.count_nonzero(kept) < _LEAST_PARTS:

@@ -37,23 +37,19 @@ class Number:
         return self.compute(flat if flat.shape[1] == 1 else as_floats(flat))
 
     def words(self, low: float, high: float) -> str:
-        """An interval, in words."""
-        return show_interval(self.name, low, high)
+        """``low`` <= name < ``high``, without the ends that are infinite; the one double in it."""
+        name = self.name
+        if high == np.nextafter(low, np.inf):
+            return f"{name} = {low!r}"
+        if np.isinf(low):
+            return f"{name} < {high:.6g}" if np.isfinite(high) else f"any {name}"
+        return f"{name} >= {low:.6g}" if np.isinf(high) else f"{low:.6g} <= {name} < {high:.6g}"
 
 
 def as_floats(outputs: Values) -> NDArray[np.float64]:
     """Outputs (n, *shape) as numbers (n, entries) that may be added and squared."""
     flat = outputs.reshape(len(outputs), int(np.prod(outputs.shape[1:])))
     return np.clip(flat.astype(np.float64), -_LARGE, _LARGE)
-
-
-def show_interval(name: str, low: float, high: float) -> str:
-    """``low`` <= ``name`` < ``high``, without the ends that are infinite; the one double in it."""
-    if high == np.nextafter(low, np.inf):
-        return f"{name} = {low!r}"
-    if np.isinf(low):
-        return f"{name} < {high:.6g}" if np.isfinite(high) else f"any {name}"
-    return f"{name} >= {low:.6g}" if np.isinf(high) else f"{low:.6g} <= {name} < {high:.6g}"
 
 
 def plain_name(entry: int, shape: tuple[int, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Finds and runs the checks of a suite."""
+"""Finds and runs the checks of a suite, and a check that several suites share."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 from unittest import SkipTest
+
+from fedrec_auditor.accountants.errors import InputError
 
 
 def checks_of(suite: str) -> tuple[Callable[..., None], ...]:
@@ -30,3 +32,12 @@ def run_checks(checks: Iterable[Callable[..., None]], *arguments: Any) -> tuple[
         except SkipTest as reason:
             skipped.append(f"{check.__name__}: {reason}")
     return tuple(skipped)
+
+
+def check_refused(call: Callable[[], object], what: str) -> None:
+    """Raise AssertionError, which names ``what`` was given, unless ``call`` raises InputError."""
+    try:
+        call()
+    except InputError:
+        return
+    raise AssertionError(f"{what} was not refused")

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.verification.checks.evidence import failed, not_run, passed, words
-from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import Check
+from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.verification.checks.evidence import words
+from fedrec_auditor.auditor.verification.verification import CheckResult
 
-NAME = "clipping"
 _REMEDY = "Clip to a bound that is fixed beforehand, and scale the noise to that."
 _DRAWS = 2048
 _NUMBERS = 1 << 17
@@ -29,7 +28,7 @@ _NOT_CLIPPED = (
 )
 
 
-def clipping(subject: Subject, inputs: list[Any], *, seed: np.random.SeedSequence) -> Check:
+def clipping(sampler: Sampler, inputs: list[Any], *, seed: np.random.SeedSequence) -> CheckResult:
     """Beyond the inputs given, outputs stay where they are, or the randomizer refuses.
 
     The largest input is multiplied by 4, 16 and 64. Fails if the spread of the outputs grows with
@@ -42,31 +41,33 @@ def clipping(subject: Subject, inputs: list[Any], *, seed: np.random.SeedSequenc
     try:
         numbers = [np.asarray(value, dtype=np.float64) for value in inputs]
     except (TypeError, ValueError):
-        return not_run(NAME, "Inputs are not numbers: there is nothing to clip.")
+        return CheckResult.not_run("Inputs are not numbers: there is nothing to clip.")
     if all(np.asarray(value).dtype.kind != "f" for value in inputs):
-        return not_run(NAME, "Inputs are not in floating point: there is nothing to clip.")
+        return CheckResult.not_run("Inputs are not in floating point: there is nothing to clip.")
     base = max(numbers, key=lambda array: float(np.abs(array).max(initial=0.0)))
     if not base.any() or not np.isfinite(base).all():
-        return not_run(NAME, "No input given is finite and other than zero.")
+        return CheckResult.not_run("No input given is finite and other than zero.")
     draws = max(64, min(_DRAWS, _NUMBERS // base.size))
-    probe = _Probe(subject, base, int(np.abs(base).argmax()), draws, seed)
+    probe = _Probe(sampler, base, int(np.abs(base).argmax()), draws, seed)
     first = probe.outputs(1.0)
     if len(np.unique(first)) < draws // 2:
-        return not_run(NAME, "Outputs are of few values: there is nothing to clip.")
+        return CheckResult.not_run("Outputs are of few values: there is nothing to clip.")
     if probe.words(1.0) == 0:
-        return not_run(
-            NAME, "It draws from a source of its own, and may never end on an input out of range."
+        return CheckResult.not_run(
+            "It draws from a source of its own, and may never end on an input out of range."
         )
     for factor in _STEPS:
         try:
             if probe.words(factor) > _SLOWER * probe.words(1.0):
-                return not_run(NAME, f"It draws ever longer beyond its domain. {_NOT_CLIPPED}")
+                return CheckResult.not_run(
+                    f"It draws ever longer beyond its domain. {_NOT_CLIPPED}"
+                )
         except InputError:
-            return passed(NAME, f"It refuses the input {words(probe.scaled(factor))}.")
+            return CheckResult.passed(f"It refuses the input {words(probe.scaled(factor))}.")
     return _judged(probe, first)
 
 
-def _judged(probe: _Probe, first: NDArray[np.float64]) -> Check:
+def _judged(probe: _Probe, first: NDArray[np.float64]) -> CheckResult:
     samples = [first, *(probe.outputs(factor) for factor in (4.0, 16.0, 64.0))]
     places = [float(np.median(sample)) for sample in samples]
     spreads = [float(np.subtract(*np.quantile(sample, [0.75, 0.25]))) for sample in samples]
@@ -79,33 +80,33 @@ def _judged(probe: _Probe, first: NDArray[np.float64]) -> Check:
         and _one_shape(samples[0], samples[3])
         and all((sample > 0).any() and (sample < 0).any() for sample in samples)
     ):
-        return failed(
-            NAME,
+        return CheckResult.failed(
             f"The spread of the outputs is {spreads[0]:.3g} for the input {largest} and "
             f"{spreads[3]:.3g} for 64 times that: the noise is scaled to the data, and tells them. "
-            f"{_REMEDY}",
+            f"{_REMEDY}"
         )
     if 10.0 * error > reach / 4.0:
-        return not_run(NAME, "The noise is too large to see where 64 times the largest input lies.")
+        return CheckResult.not_run(
+            "The noise is too large to see where 64 times the largest input lies."
+        )
     if abs(places[3] - places[2]) < reach / 4.0:
-        return passed(NAME, f"Outputs for {largest} times 16 and times 64 lie at one place.")
+        return CheckResult.passed(f"Outputs for {largest} times 16 and times 64 lie at one place.")
     if probe.base.size > 1 and 3.0 < places[3] / places[2] < 5.0:
         alone = float(np.median(probe.outputs(64.0, alone=True)))
         if abs(alone - places[0]) < 0.1 * abs(places[3] - places[0]):
-            return failed(
-                NAME,
+            return CheckResult.failed(
                 f"Entry {probe.entry} of the output follows the input {largest} when all of it "
                 f"grows 64 times (to {places[3]:.3g}), and stays at {alone:.3g} when that entry "
-                f"alone does: the bound is taken from the data. {_REMEDY}",
+                f"alone does: the bound is taken from the data. {_REMEDY}"
             )
-    return not_run(NAME, _NOT_CLIPPED)
+    return CheckResult.not_run(_NOT_CLIPPED)
 
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
     """The randomizer at multiples of one input, seen through the entry that is largest there."""
 
-    subject: Subject
+    sampler: Sampler
     base: NDArray[np.float64]
     entry: int
     draws: int
@@ -122,7 +123,7 @@ class _Probe:
     def outputs(self, factor: float, alone: bool = False) -> NDArray[np.float64]:
         """That entry of ``draws`` outputs, (draws,); InputError unless they are like the input."""
         rng = np.random.default_rng(self.seed)
-        drawn = self.subject.draw(self.scaled(factor, alone), rng, self.draws)
+        drawn = self.sampler.draw(self.scaled(factor, alone), rng, self.draws)
         if drawn.dtype.kind != "f" or drawn.shape[1:] != self.base.shape:
             raise InputError(
                 "Expected numbers in floating point of the shape of an input, got outputs of "
@@ -133,13 +134,13 @@ class _Probe:
     def words(self, factor: float) -> int:
         """How many words of a generator a few outputs take."""
         generator = np.random.Philox(self.seed)
-        self.subject.answer(self.scaled(factor), np.random.Generator(generator), _FEW)
+        self.sampler.answer(self.scaled(factor), np.random.Generator(generator), _FEW)
         state = generator.state
         return 4 * int(state["state"]["counter"][0]) + int(state["buffer_pos"]) - 4
 
 
 def _one_shape(one: NDArray[np.float64], two: NDArray[np.float64]) -> bool:
-    """Whether two samples are of one law but for place and scale (Kolmogorov-Smirnov)."""
+    """Whether two samples are of one distribution but for place and scale (Kolmogorov-Smirnov)."""
     a, b = (
         np.sort((s - np.median(s)) / np.subtract(*np.quantile(s, [0.75, 0.25]))) for s in (one, two)
     )

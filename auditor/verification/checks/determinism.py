@@ -9,28 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from fedrec_auditor.auditor.verification.checks.evidence import (
-    FALSE_ALARM,
-    ClaimUnderTest,
-    failed,
-    not_run,
-    passed,
-    words,
-)
-from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import Check
-
-NAME = "determinism"
+from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.verification.checks.evidence import FALSE_ALARM, ClaimUnderTest, words
+from fedrec_auditor.auditor.verification.verification import CheckResult
 
 
 def determinism(
-    subject: Subject,
+    sampler: Sampler,
     inputs: list[Any],
     claim: ClaimUnderTest,
     *,
     draws: int,
     seed: np.random.SeedSequence,
-) -> Check:
+) -> CheckResult:
     """The outputs of different seeds differ, as far as outputs differ at all.
 
     Two batches of n outputs from two seeds that agree at every place are 2n exchangeable draws cut
@@ -45,7 +36,7 @@ def determinism(
     """
     one_seed, other_seed = seed.spawn(len(inputs)), seed.spawn(len(inputs))
     first, again, other = (
-        subject.draws(inputs, seeds, draws) for seeds in (one_seed, one_seed, other_seed)
+        sampler.draws(inputs, seeds, draws) for seeds in (one_seed, one_seed, other_seed)
     )
     constant: list[int] = []
     for place, (one, two) in enumerate(zip(first, other, strict=True)):
@@ -53,26 +44,24 @@ def determinism(
         if np.array_equal(one, two):
             if (rows == rows[0]).all():
                 constant.append(place)
-            elif _log_chance(rows) < math.log(FALSE_ALARM / len(inputs)):
-                return failed(
-                    NAME,
+            elif _log_probability(rows) < math.log(FALSE_ALARM / len(inputs)):
+                return CheckResult.failed(
                     f"Two seeds gave the same {draws} outputs for the input "
                     f"{words(inputs[place])}: noise that can be foretold can be taken off. "
-                    "Draw from the generator that is passed in, and keep no answers.",
+                    "Draw from the generator that is passed in, and keep no answers."
                 )
     if constant:
         return _constant(inputs, first, other, constant, claim.shared(len(inputs) ** 2))
     if all(np.array_equal(one, two) for one, two in zip(first, again, strict=True)):
-        return passed(NAME, "Another seed gives other outputs; the same seed, the same ones.")
-    return passed(
-        NAME,
+        return CheckResult.passed("Another seed gives other outputs; the same seed, the same ones.")
+    return CheckResult.passed(
         "Another seed gives other outputs, and so does the same one: it draws from a source of its "
-        "own, so the seed does not reproduce it.",
+        "own, so the seed does not reproduce it."
     )
 
 
-def _log_chance(rows: NDArray[Any]) -> float:
-    """Log of the chance that a second batch repeats the first, given the outputs of both."""
+def _log_probability(rows: NDArray[Any]) -> float:
+    """Log-probability that a second batch repeats the first, given the outputs of both."""
     counts = np.unique(rows, axis=0, return_counts=True)[1]
 
     def log_orders(members: NDArray[np.int64]) -> float:
@@ -87,7 +76,7 @@ def _constant(
     other: list[NDArray[Any]],
     constant: list[int],
     claim: ClaimUnderTest,
-) -> Check:
+) -> CheckResult:
     """Decide on inputs whose outputs never varied: ``first`` chose the event, ``other`` counts."""
     draws = len(first[0])
     for a in constant:
@@ -95,15 +84,13 @@ def _constant(
             shown = first[a][0]
             hits, misses = (_count(other[i], shown) for i in (a, b))
             if misses == 0 and claim.refuted(hits, draws, misses, draws):
-                return failed(
-                    NAME,
+                return CheckResult.failed(
                     f"The input {words(inputs[a])} gave {words(shown)} all {2 * draws} times, the "
-                    f"input {words(inputs[b])} never. Draw noise from the generator.",
+                    f"input {words(inputs[b])} never. Draw noise from the generator."
                 )
-    return not_run(
-        NAME,
+    return CheckResult.not_run(
         f"The outputs for the input {words(inputs[constant[0]])} did not vary in {draws} draws, "
-        "so a repeated seed cannot be told from a fresh one.",
+        "so a repeated seed cannot be told from a fresh one."
     )
 
 

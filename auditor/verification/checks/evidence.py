@@ -14,25 +14,9 @@ from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
     event_epsilon,
 )
-from fedrec_auditor.auditor.verification.verification import Check, Status
 
 FALSE_ALARM = 1e-6
-"""The largest chance that one check accuses a mechanism that keeps its claim."""
-
-
-def passed(name: str, reason: str) -> Check:
-    """Looked, and saw nothing wrong."""
-    return Check(name=name, status=Status.PASSED, reason=reason)
-
-
-def failed(name: str, reason: str) -> Check:
-    """A check that looked and saw a fault; ``reason`` says which."""
-    return Check(name=name, status=Status.FAILED, reason=reason)
-
-
-def not_run(name: str, reason: str) -> Check:
-    """Could not look, or could not tell."""
-    return Check(name=name, status=Status.NOT_RUN, reason=reason)
+"""The largest probability that one check accuses a mechanism that keeps its claim."""
 
 
 def words(value: Any, most: int = 60) -> str:
@@ -45,7 +29,7 @@ def words(value: Any, most: int = 60) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimUnderTest:
-    """(epsilon, delta), held against events in ``tests`` tests that share one false-alarm chance.
+    """(epsilon, delta), held against events in ``tests`` tests that share ``FALSE_ALARM``.
 
     Each event must have been chosen before the draws were seen on which it is counted.
     """
@@ -60,7 +44,7 @@ class ClaimUnderTest:
 
     @property
     def alpha(self) -> float:
-        """The chance that one test may err with."""
+        """The probability with which one test may err."""
         return FALSE_ALARM / self.tests
 
     def certified(self, hits: int, trials: int, misses: int, others: int) -> float:

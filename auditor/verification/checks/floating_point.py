@@ -10,19 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.verification.checks.evidence import (
-    ClaimUnderTest,
-    failed,
-    not_run,
-    passed,
-    stacked,
-    words,
-)
+from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest, stacked, words
 from fedrec_auditor.auditor.verification.checks.one_uniform import BITS, OneUniform
-from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import Check
+from fedrec_auditor.auditor.verification.verification import CheckResult
 
-NAME = "floating point"
 _REMEDY = (
     "Round the output (the sum, not the noise) to a grid much coarser than the noise's own steps, "
     "or use a discrete or snapped mechanism: DiscreteLaplace, DiscreteGaussian, SnappedLaplace of "
@@ -37,13 +29,13 @@ _ENTRIES = 16
 
 
 def floating_point(
-    subject: Subject,
+    sampler: Sampler,
     draws: Sequence[NDArray[Any]],
     inputs: list[Any],
     claim: ClaimUnderTest,
     *,
     seed: np.random.SeedSequence,
-) -> Check:
+) -> CheckResult:
     """No output in floating point tells by its low-order bits what it cannot have come from.
 
     Noise in doubles takes some doubles only, and adding a value to it keeps or rounds away bits by
@@ -65,19 +57,19 @@ def floating_point(
     """
     batch = stacked(draws)
     if batch.dtype.kind != "f":
-        return passed(NAME, f"Outputs are not in floating point, but of {batch.dtype.name}.")
-    least, numbers, most = _INVERTED if subject.sized else _INVERTED_SLOWLY
+        return CheckResult.passed(f"Outputs are not in floating point, but of {batch.dtype.name}.")
+    least, numbers, most = _INVERTED if sampler.sized else _INVERTED_SLOWLY
     shape = batch.shape[2:]
     size = max(least, numbers // max(1, math.prod(shape)))
     pairs = [p for c in itertools.combinations(range(len(inputs)), 2) for p in (c, c[::-1])]
     claim = claim.shared(len(pairs) + most)
     rng = np.random.default_rng(seed)
-    sampler = OneUniform.recognise(subject, inputs, shape, rng)
+    inverse = OneUniform.recognise(sampler, inputs, shape, rng)
     shares = []
-    for a, b in pairs[:most] if sampler else ():
-        assert sampler is not None
-        outputs = sampler.outputs(inputs[a], rng.integers(1, 1 << BITS, (size, *shape)))
-        skipped = sampler.skips(inputs[b], outputs)
+    for a, b in pairs[:most] if inverse else ():
+        assert inverse is not None
+        outputs = inverse.outputs(inputs[a], rng.integers(1, 1 << BITS, (size, *shape)))
+        skipped = inverse.skips(inputs[b], outputs)
         if skipped is None:
             break
         hits = int(skipped.reshape(size, -1).any(axis=1).sum())
@@ -120,8 +112,8 @@ def floating_point(
                 f"claim of {claim.epsilon:g} by that. {_REMEDY}"
             )
     if suspected:
-        return not_run(NAME, suspected)
-    return passed(NAME, _seen(batch, shares))
+        return CheckResult.not_run(suspected)
+    return CheckResult.passed(_seen(batch, shares))
 
 
 def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
@@ -130,11 +122,10 @@ def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
     return 2 * len(np.unique(numbers)) < len(numbers)
 
 
-def _failed(one: Any, share: float, how: str, certainty: str, example: Any) -> Check:
-    return failed(
-        NAME,
+def _failed(one: Any, share: float, how: str, certainty: str, example: Any) -> CheckResult:
+    return CheckResult.failed(
         f"At least {100 * share:.3g}% of the outputs for the input {words(one)} {how}: whoever "
-        f"sees one, such as {_hex(example)}, decides {certainty}. {_REMEDY}",
+        f"sees one, such as {_hex(example)}, decides {certainty}. {_REMEDY}"
     )
 
 

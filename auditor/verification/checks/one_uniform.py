@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.sampler import Sampler
 
 Uniforms = NDArray[np.int64]
 """Uniform doubles in (0, 1) as multiples of 2^-53: all that numpy's generators ever give."""
@@ -36,18 +36,18 @@ class OneUniform:
     mathematical library is assumed.
     """
 
-    subject: Subject
+    sampler: Sampler
     rises: bool
 
     @classmethod
     def recognise(
         cls,
-        subject: Subject,
+        sampler: Sampler,
         inputs: list[Any],
         shape: tuple[int, ...],
         rng: np.random.Generator,
     ) -> OneUniform | None:
-        """The sampler behind ``subject`` if, for every input, it passes for one of this kind.
+        """The sampler behind ``sampler`` if, for every input, it passes for one of this kind.
 
         One output has ``shape``, at most ``_ENTRIES`` numbers. It must take two words of a Mersenne
         twister a number, as a uniform double does, whatever the bits that the double drops (else it
@@ -60,12 +60,12 @@ class OneUniform:
         order = rng.permuted(np.broadcast_to(rows, uniforms.shape), axis=0)
         directions = set()
         for value in inputs if number else ():
-            outputs, words = _run(subject, value, uniforms)
+            outputs, words = _run(sampler, value, uniforms)
             if words != 2 * uniforms.size or outputs.shape != uniforms.shape:
                 return None
-            if not np.array_equal(outputs, _run(subject, value, uniforms, dropped=~0)[0]):
+            if not np.array_equal(outputs, _run(sampler, value, uniforms, dropped=~0)[0]):
                 return None
-            shuffled = _run(subject, value, np.take_along_axis(uniforms, order, axis=0))[0]
+            shuffled = _run(sampler, value, np.take_along_axis(uniforms, order, axis=0))[0]
             if not np.array_equal(shuffled, np.take_along_axis(outputs, order, axis=0)):
                 return None
             with np.errstate(invalid="ignore"):
@@ -73,13 +73,13 @@ class OneUniform:
             if not ((steps >= 0).all() or (steps <= 0).all()):
                 return None
             directions.add(bool((steps >= 0).all()))
-        return cls(subject, directions.pop()) if len(directions) == 1 else None
+        return cls(sampler, directions.pop()) if len(directions) == 1 else None
 
     def outputs(self, value: Any, uniforms: Uniforms) -> NDArray[np.float64]:
         """The outputs for ``value`` that these uniforms make, of the same shape (n, *shape)."""
         batch = _BATCH // math.prod(uniforms.shape[1:])
         parts = [
-            _run(self.subject, value, uniforms[start : start + batch])[0]
+            _run(self.sampler, value, uniforms[start : start + batch])[0]
             for start in range(0, len(uniforms), batch)
         ]
         return np.concatenate([np.empty((0, *uniforms.shape[1:])), *parts])
@@ -118,7 +118,7 @@ class OneUniform:
 
 
 def _run(
-    subject: Subject, value: Any, uniforms: Uniforms, dropped: int = 0
+    sampler: Sampler, value: Any, uniforms: Uniforms, dropped: int = 0
 ) -> tuple[NDArray[Any], int]:
     """Outputs when these uniforms, at most ``_BATCH``, are drawn; and how many words were taken.
 
@@ -133,7 +133,7 @@ def _run(
         "bit_generator": "MT19937",
         "state": {"key": _untempered(words), "pos": 0},
     }
-    outputs = subject.draw(value, np.random.Generator(twister), len(uniforms))
+    outputs = sampler.draw(value, np.random.Generator(twister), len(uniforms))
     return outputs, int(twister.state["state"]["pos"])
 
 

@@ -9,17 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.auditor.verification.checks.evidence import (
-    ClaimUnderTest,
-    failed,
-    not_run,
-    passed,
-    words,
-)
-from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import Check
+from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest, words
+from fedrec_auditor.auditor.verification.verification import CheckResult
 
-NAME = "output type"
 _LOOKS = 48
 _COUNTED = 1 << 13
 _SEVERAL = 3
@@ -27,8 +20,8 @@ _DEPTH = 4
 
 
 def output_type(
-    subject: Subject, inputs: list[Any], claim: ClaimUnderTest, *, seed: np.random.SeedSequence
-) -> Check:
+    sampler: Sampler, inputs: list[Any], claim: ClaimUnderTest, *, seed: np.random.SeedSequence
+) -> CheckResult:
     """Type, dtype, shape, keys and attributes of the raw answers do not depend on the input.
 
     Nor do parts beside the numbers themselves: entries of tuples and dictionaries, masks, fields,
@@ -41,7 +34,7 @@ def output_type(
     probes = _alike(inputs)
     children = seed.spawn(2 * len(probes))
     looks = [
-        _parts(subject, value, child, _LOOKS)
+        _parts(sampler, value, child, _LOOKS)
         for value, child in zip(probes, children, strict=False)
     ]
     mass, path, chosen, a, b = max(
@@ -50,14 +43,16 @@ def output_type(
             for a, b in itertools.permutations(range(len(probes)), 2)
             for look, other in [(looks[a], looks[b])]
             for path in {*look, *other}
-            for tokens in [_only(look[path], other[path])]
+            for tokens in [
+                tuple(t for t, n in look[path].items() if n >= _SEVERAL and not other[path][t])
+            ]
         ),
         default=(0, "", (), 0, 0),
         key=lambda found: (found[0], -len(found[1]), found[1:]),
     )
     if mass < _LOOKS // 4:
-        return passed(NAME, "Answers have the same type and form for every input tried.")
-    fresh = [_parts(subject, probes[i], children[len(probes) + i], _COUNTED) for i in (a, b)]
+        return CheckResult.passed("Answers have the same type and form for every input tried.")
+    fresh = [_parts(sampler, probes[i], children[len(probes) + i], _COUNTED) for i in (a, b)]
     hits, misses = (sum(part[path][token] for token in chosen) for part in fresh)
     usual = fresh[1][path].most_common(1)[0][0]
     evidence = (
@@ -66,11 +61,11 @@ def output_type(
         f"{words(probes[b])}, where it is mostly {usual}"
     )
     if claim.refuted(hits, _COUNTED, misses, _COUNTED):
-        return failed(NAME, f"{evidence}. Return the noisy numbers alone, in one form.")
+        return CheckResult.failed(f"{evidence}. Return the noisy numbers alone, in one form.")
     if misses:
-        return passed(NAME, f"{evidence}, as a claim of {claim.epsilon:g} allows.")
-    return not_run(
-        NAME, f"{evidence}: too few to tell whether a claim of {claim.epsilon:g} allows it."
+        return CheckResult.passed(f"{evidence}, as a claim of {claim.epsilon:g} allows.")
+    return CheckResult.not_run(
+        f"{evidence}: too few to tell whether a claim of {claim.epsilon:g} allows it."
     )
 
 
@@ -89,13 +84,13 @@ def _alike(inputs: list[Any]) -> list[Any]:
 _Parts = defaultdict[str, Counter[str]]
 
 
-def _parts(subject: Subject, value: Any, seed: np.random.SeedSequence, looks: int) -> _Parts:
+def _parts(sampler: Sampler, value: Any, seed: np.random.SeedSequence, looks: int) -> _Parts:
     """How often each part of the answer was what, over ``looks`` answers."""
     rng = np.random.default_rng(seed)
     answers = (
-        (subject.answer(value, rng, 1) for _ in range(looks))
-        if subject.sized
-        else subject.answer(value, rng, looks)
+        (sampler.answer(value, rng, 1) for _ in range(looks))
+        if sampler.sized
+        else sampler.answer(value, rng, looks)
     )
     found: _Parts = defaultdict(lambda: Counter({_ABSENT: looks}))
     for answer in answers:
@@ -105,11 +100,6 @@ def _parts(subject: Subject, value: Any, seed: np.random.SeedSequence, looks: in
     if len(found[""]) == 2:  # of one type, and absent never
         found.pop(_TYPED, None)
     return found
-
-
-def _only(one: Counter[str], other: Counter[str]) -> tuple[str, ...]:
-    """What came up several times here and never there."""
-    return tuple(t for t, count in one.items() if count >= _SEVERAL and not other[t])
 
 
 _ABSENT = "absent"

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
+from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks import (
     clipping,
     determinism,
@@ -18,10 +20,8 @@ from fedrec_auditor.auditor.verification.checks import (
     shared_noise,
     support,
 )
-from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest, not_run
-from fedrec_auditor.auditor.verification.exact.law import Law
-from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import Check
+from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
+from fedrec_auditor.auditor.verification.verification import Check, CheckResult
 
 MOST_INPUTS = 8
 # Numbers drawn for all inputs together: what bounds time and memory.
@@ -32,20 +32,20 @@ _REPEATED = 4096
 
 
 def run_checks(
-    subject: Subject,
+    sampler: Sampler,
     inputs: list[Any],
     *,
     epsilon: float,
     delta: float,
     seed: np.random.SeedSequence,
-    mechanism: Any = None,
+    dist: OutputDistribution | None = None,
 ) -> tuple[Check, ...]:
     """Look for what no ratio of probabilities shows; the same names in the same order always.
 
-    ``mechanism`` is what the subject was made of, where that knows its law (see ``Law.of``). At
-    most ``MOST_INPUTS`` of the inputs are tried: the first, the last and some between. A check that
-    a randomizer gives no chance to look is "not run" and says why. Each accuses a
-    randomizer that keeps its claim with a chance of at most ``FALSE_ALARM``.
+    ``dist`` are the output probabilities that the randomizer claims, if it claims any. At most
+    ``MOST_INPUTS`` of the inputs are tried: the first, the last and some between. A check that
+    cannot look is "not run" and says why. Each accuses a randomizer that keeps its claim with
+    probability ``FALSE_ALARM`` at most.
     """
     places = np.linspace(0, len(inputs) - 1, min(len(inputs), MOST_INPUTS)).round().astype(int)
     tried = [inputs[place] for place in places]
@@ -53,45 +53,45 @@ def run_checks(
 
     @functools.cache
     def entries() -> int:
-        return max(1, int(subject.draw(tried[0], np.random.default_rng(one), 2)[0].size))
+        return max(1, int(sampler.draw(tried[0], np.random.default_rng(one), 2)[0].size))
 
     @functools.cache
-    def shared() -> Check | None:
-        return shared_noise.shared_in_call(subject, tried, seed=three)
+    def shared() -> CheckResult | None:
+        return shared_noise.shared_in_call(sampler, tried, seed=three)
 
     @functools.cache
     def drawn() -> list[NDArray[Any]]:
         if shared():
             raise InputError("Expected independent outputs, but those of one call share noise.")
-        most = _NUMBERS // entries() if subject.sized else min(_CALLS, _NUMBERS // entries())
+        most = _NUMBERS // entries() if sampler.sized else min(_CALLS, _NUMBERS // entries())
         size = max(128, most // len(tried))
-        return subject.draws(tried, one.spawn(len(tried)), size)
+        return sampler.draws(tried, one.spawn(len(tried)), size)
 
-    repeated = _REPEATED if subject.sized else _REPEATED // 4
-    law = None if mechanism is None else Law.of(mechanism)
+    repeated = _REPEATED if sampler.sized else _REPEATED // 4
     claim = ClaimUnderTest(epsilon=epsilon, delta=delta)
-    checks: dict[str, Callable[[], Check]] = {
-        determinism.NAME: lambda: determinism.determinism(
-            subject,
+    checks: dict[str, Callable[[], CheckResult]] = {
+        "determinism": lambda: determinism.determinism(
+            sampler,
             tried,
             claim,
             draws=max(64, min(repeated, _NUMBERS // entries() // 4)),
             seed=two,
         ),
-        shared_noise.NAME: lambda: (
-            shared() or shared_noise.shared_noise(drawn(), tried, claim, sized=subject.sized)
+        "shared noise": lambda: (
+            shared() or shared_noise.shared_noise(drawn(), tried, claim, sized=sampler.sized)
         ),
-        support.NAME: lambda: support.support(drawn(), tried, claim, law),
-        output_type.NAME: lambda: output_type.output_type(subject, tried, claim, seed=four),
-        clipping.NAME: lambda: clipping.clipping(subject, tried, seed=six),
-        floating_point.NAME: lambda: floating_point.floating_point(
-            subject, drawn(), tried, claim, seed=five
+        "support": lambda: support.support(drawn(), tried, claim, dist),
+        "output type": lambda: output_type.output_type(sampler, tried, claim, seed=four),
+        "clipping": lambda: clipping.clipping(sampler, tried, seed=six),
+        "floating point": lambda: floating_point.floating_point(
+            sampler, drawn(), tried, claim, seed=five
         ),
     }
     found = []
     for name, check in checks.items():
         try:
-            found.append(check())
+            status, reason = check()
         except InputError as error:
-            found.append(not_run(name, str(error)))
+            status, reason = CheckResult.not_run(str(error))
+        found.append(Check(name=name, status=status, reason=reason))
     return tuple(found)

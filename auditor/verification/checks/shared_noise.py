@@ -11,49 +11,44 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.evidence import (
     FALSE_ALARM,
     ClaimUnderTest,
-    failed,
-    not_run,
-    passed,
     stacked,
     words,
 )
-from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import Check
+from fedrec_auditor.auditor.verification.verification import CheckResult
 
-NAME = "shared noise"
 _CALLS = 16
 _SIZE = 64
 _ENTRIES = 64
 
 
 def shared_in_call(
-    subject: Subject, inputs: list[Any], *, seed: np.random.SeedSequence
-) -> Check | None:
+    sampler: Sampler, inputs: list[Any], *, seed: np.random.SeedSequence
+) -> CheckResult | None:
     """Outputs of one call, which stand for different users, do not share their noise.
 
     ``_CALLS`` calls of ``_SIZE`` outputs are exchangeable draws, so equal outputs fall into one
     call by chance only; see ``_repeats``. None if nothing is wrong with them.
     """
-    if subject.sized:
+    if sampler.sized:
         for value, child in zip(inputs, seed.spawn(len(inputs)), strict=True):
             rng = np.random.default_rng(child)
-            calls = stacked([subject.draw(value, rng, _SIZE) for _ in range(_CALLS)])
+            calls = stacked([sampler.draw(value, rng, _SIZE) for _ in range(_CALLS)])
             if _repeats(calls.reshape(_CALLS, _SIZE, -1), FALSE_ALARM / len(inputs)):
-                return failed(
-                    NAME,
+                return CheckResult.failed(
                     f"Outputs of one call repeat each other for the input {words(value)}, those of "
                     "different calls do not: users share their noise, and the difference of two "
-                    "reports is bare. Draw `size` times.",
+                    "reports is bare. Draw `size` times."
                 )
     return None
 
 
 def shared_noise(
     draws: Sequence[NDArray[Any]], inputs: list[Any], claim: ClaimUnderTest, *, sized: bool
-) -> Check:
+) -> CheckResult:
     """The entries of one output do not share their noise.
 
     A combination of entries (a sum with weights, or an exclusive or of two-valued ones) that no
@@ -65,8 +60,10 @@ def shared_noise(
     batch = stacked(draws)
     if batch.ndim == 2 or batch.dtype.kind not in "biuf":
         if sized:
-            return passed(NAME, "Outputs of one call are no more alike than those of many.")
-        return not_run(NAME, "One number or word a call: there is nothing to share noise with.")
+            return CheckResult.passed("Outputs of one call are no more alike than those of many.")
+        return CheckResult.not_run(
+            "One number or word a call: there is nothing to share noise with."
+        )
     return _among_entries(batch, inputs, claim.shared(2 * math.comb(len(inputs), 2)))
 
 
@@ -74,10 +71,10 @@ def _repeats(calls: NDArray[Any], alpha: float) -> bool:
     """Whether equal outputs keep to one call as they would not by chance; ``calls``: (c, n, d).
 
     Were every draw put into one of c calls at random, each further member of a group of equal
-    outputs would join its first with chance 1/c. Calls of equal length happen then with a chance
-    that is known, by which the product is divided. Outputs of few values repeat across calls as
-    well; there, calls that are constant each, but not all the same, have chance at most
-    c / C(cn, n).
+    outputs would join its first with probability 1/c. Calls of equal length happen then with a
+    probability that is known, by which the product is divided. Outputs of few values repeat across
+    calls as well; there, calls that are constant each, but not all the same, have probability at
+    most c / C(cn, n).
     """
     c, n = calls.shape[:2]
     codes = np.unique(calls.reshape(c * n, -1), axis=0, return_inverse=True)[1].reshape(c, n)
@@ -91,7 +88,7 @@ def _repeats(calls: NDArray[Any], alpha: float) -> bool:
     return bool(-math.log(c) * int((members - 1).sum()) - split < math.log(alpha))
 
 
-def _among_entries(batch: NDArray[Any], inputs: list[Any], claim: ClaimUnderTest) -> Check:
+def _among_entries(batch: NDArray[Any], inputs: list[Any], claim: ClaimUnderTest) -> CheckResult:
     flat = batch.reshape(*batch.shape[:2], -1)[:, :, :_ENTRIES]
     half = flat.shape[1] // 2
     train, test = flat[:, :half], flat[:, half:]
@@ -113,16 +110,15 @@ def _among_entries(batch: NDArray[Any], inputs: list[Any], claim: ClaimUnderTest
                 f"{words(inputs[other])}"
             )
             if claim.refuted(hits, held, misses, held):
-                return failed(NAME, f"{evidence}. Draw noise for every entry by itself.")
+                return CheckResult.failed(f"{evidence}. Draw noise for every entry by itself.")
             suspected = suspected or evidence
     if suspected:
-        return not_run(
-            NAME,
+        return CheckResult.not_run(
             f"{suspected}; so few draws cannot tell whether a claim of {claim.epsilon:g} allows "
-            "that.",
+            "that."
         )
-    return passed(
-        NAME, f"No combination of {flat.shape[2]} entries is without noise and tells the input."
+    return CheckResult.passed(
+        f"No combination of {flat.shape[2]} entries is without noise and tells the input."
     )
 
 

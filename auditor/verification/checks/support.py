@@ -10,22 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.verification.checks.evidence import (
-    ClaimUnderTest,
-    failed,
-    not_run,
-    passed,
-    stacked,
-    words,
-)
-from fedrec_auditor.auditor.verification.exact.law import Law, unlost
-from fedrec_auditor.auditor.verification.verification import Check
+from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, without_underflow
+from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest, stacked, words
+from fedrec_auditor.auditor.verification.verification import CheckResult
 
-NAME = "support"
 _REMEDY = "Give every output a positive probability under every input; clip before the noise."
 _ENTRIES = 64
 _BEFORE = 16
-# Draws that the law is asked about: a log-probability may cost more than a draw.
+# Draws whose probabilities are asked for: a log-probability may cost more than a draw.
 _ASKED = 4096
 
 
@@ -33,28 +25,27 @@ def support(
     draws: Sequence[NDArray[Any]],
     inputs: list[Any],
     claim: ClaimUnderTest,
-    law: Law | None = None,
-) -> Check:
+    dist: OutputDistribution | None = None,
+) -> CheckResult:
     """No output that is possible under one input is impossible under another, beyond delta.
 
-    ``draws`` holds n outputs for each input. With ``law``, that is asked: for a worst-case
+    ``draws`` holds n outputs for each input. With ``dist``, that is asked: for a worst-case
     output, or one drawn, of probability zero under the other input. Otherwise the first half of
     the draws chooses three events a pair of inputs (outputs that came up often, outputs that came
     up at all, numbers beyond the range seen; each never seen under the other input) and the second
     half must show none of the event under the other input and more under this one than the claim
     lets pass. All events share one ``FALSE_ALARM``.
     """
-    if law is not None:
-        return _by_law(draws, inputs, claim, law)
+    if dist is not None:
+        return _by_distribution(draws, inputs, claim, dist)
     pairs = list(itertools.permutations(range(len(inputs)), 2))
     claim = claim.shared(3 * len(pairs))
     batch = stacked(draws)
     half = batch.shape[1] // 2
     if claim.epsilon > claim.reach(half):
-        return not_run(
-            NAME,
+        return CheckResult.not_run(
             f"{2 * half} draws cannot tell an impossible output from one that a claim of "
-            f"{claim.epsilon:g} allows to be rare.",
+            f"{claim.epsilon:g} allows to be rare."
         )
     codes, outcomes = _codes(batch)
     train, test = codes[:, :half], codes[:, half:]
@@ -75,16 +66,15 @@ def support(
             if misses == 0 and claim.refuted(hits, half, 0, half):
                 where = f"outputs outside of {_interval(low, high)}"
                 return _failed(inputs, a, b, hits, half, where)
-    return passed(
-        NAME, f"No output in {2 * half} draws an input gave away which input it cannot come from."
+    return CheckResult.passed(
+        f"No output in {2 * half} draws an input gave away which input it cannot come from."
     )
 
 
-def _failed(inputs: list[Any], a: int, b: int, hits: int, half: int, event: str) -> Check:
-    return failed(
-        NAME,
+def _failed(inputs: list[Any], a: int, b: int, hits: int, half: int, event: str) -> CheckResult:
+    return CheckResult.failed(
         f"The input {words(inputs[a])} gave {event} {hits} times in {half} draws, the input "
-        f"{words(inputs[b])} never in as many: seen there, they rule it out. {_REMEDY}",
+        f"{words(inputs[b])} never in as many: seen there, they rule it out. {_REMEDY}"
     )
 
 
@@ -125,37 +115,40 @@ def _interval(low: NDArray[Any], high: NDArray[Any]) -> str:
     return f"[{np.min(low):.6g}, {np.max(high):.6g}] (each entry by its own range)"
 
 
-def _by_law(
-    draws: Sequence[NDArray[Any]], inputs: list[Any], claim: ClaimUnderTest, law: Law
-) -> Check:
-    worst_case = law.worst_case
+def _by_distribution(
+    draws: Sequence[NDArray[Any]],
+    inputs: list[Any],
+    claim: ClaimUnderTest,
+    dist: OutputDistribution,
+) -> CheckResult:
+    worst_case = dist.worst_case
     if worst_case is not None:
-        ask = law.log_prob if worst_case.part is None else worst_case.part.log_prob
+        ask = dist.log_prob if worst_case.part is None else worst_case.part.log_prob
         table = np.stack([ask(worst_case.outputs, value) for value in worst_case.inputs])
-        table = unlost(table, claim.epsilon)
+        table = without_underflow(table, claim.epsilon)
         for a, b in itertools.permutations(range(len(table)), 2):
             only = np.isfinite(table[a]) & np.isneginf(table[b])
             reached = np.exp(table[a][only]).sum() if worst_case.exhaustive else float(only.any())
             if reached > claim.delta and (worst_case.exhaustive or claim.delta == 0):
                 output = worst_case.name_output(worst_case.outputs[int(np.argmax(only))])
-                return failed(
-                    NAME,
-                    f"By its law the output {output} is possible for the input "
+                return CheckResult.failed(
+                    f"By its distribution the output {output} is possible for the input "
                     f"{worst_case.name_input(worst_case.inputs[a])} and impossible for "
-                    f"{worst_case.name_input(worst_case.inputs[b])}. {_REMEDY}",
+                    f"{worst_case.name_input(worst_case.inputs[b])}. {_REMEDY}"
                 )
     pairs = list(itertools.permutations(range(len(inputs)), 2))
     shared = claim.shared(len(pairs))
     for a, b in pairs:
         asked = np.asarray(draws[a])[:_ASKED]
-        laws = np.stack([law.log_prob(asked, inputs[i]) for i in (a, b)])
-        own, other = laws if asked.ndim > 1 else unlost(laws, claim.epsilon)
+        log_probs = np.stack([dist.log_prob(asked, inputs[i]) for i in (a, b)])
+        own, other = log_probs if asked.ndim > 1 else without_underflow(log_probs, claim.epsilon)
         only = np.isfinite(own) & np.isneginf(other)
         if shared.impossible(int(only.sum()), len(only)):
-            return failed(
-                NAME,
+            return CheckResult.failed(
                 f"The input {words(inputs[a])} gave outputs such as "
                 f"{words(asked[int(np.argmax(only))])}, {int(only.sum())} in {len(only)} draws, "
-                f"which the law calls impossible for {words(inputs[b])}. {_REMEDY}",
+                f"which its distribution calls impossible for {words(inputs[b])}. {_REMEDY}"
             )
-    return passed(NAME, "By its law every output seen is possible under every input tried.")
+    return CheckResult.passed(
+        "By its distribution every output seen is possible under every input tried."
+    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from pyarrow import csv as fast
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.parts.block import Block, Column, Wanted, broken
+from fedrec_auditor.targets.datasets.parts.source import Source
 
 LINE = 2**20
 """Most bytes of a line."""
@@ -36,6 +38,12 @@ class Delimited:
     width: int | None = None
     quotes: bool = False
     encoding: str = "utf-8"
+
+    @classmethod
+    def of(cls, source: Source, name: str, *, whole: bool = False, **layout: Any) -> Self:
+        """The file ``name`` of ``source``, ``whole`` if for ``rows``; ``layout``: other fields."""
+        read = partial(source.blocks, name, whole=whole)
+        return cls(place=source.place(name), read=read, **layout)
 
     def names(self) -> tuple[str, ...]:
         """The names in the header; InputError if it is no text, or has a name twice."""

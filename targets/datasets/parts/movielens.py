@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.cache import located
@@ -17,6 +16,7 @@ from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.parts.block import DIGITS, Column
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.identifiers import unique
+from fedrec_auditor.targets.datasets.parts.pair_order import in_order, latest
 
 LICENCE = (
     "MovieLens data are for research. Acknowledge them in publications (Harper and Konstan 2015, "
@@ -53,23 +53,15 @@ ID = Column(what="identifier")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Users:
-    """The users' file: identifiers as they stand there, and one code an attribute."""
+class Known:
+    """A file of users or items: identifiers as they stand there (n,), and what it says of each."""
 
     place: str
     ids: NDArray[np.int64]
-    attributes: dict[str, Attribute]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Movies:
-    """The movies' file: identifiers as they stand there, titles and genre flags."""
-
-    place: str
-    ids: NDArray[np.int64]
-    titles: Sequence[str]
-    genres: NDArray[np.bool_]
-    genre_names: tuple[str, ...]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    titles: Sequence[str] = ()
+    genres: NDArray[np.bool_] | None = None
+    genre_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,15 +75,24 @@ class Pairs:
     where: Callable[[int], str]
 
 
-def codes(table: Delimited, column: int, categories: Sequence[str], what: str) -> NDArray[np.int64]:
-    """Codes of one column of names; InputError with the line of the first unknown one."""
-    known = {name: code for code, name in enumerate(categories)}
+def attribute(
+    table: Delimited,
+    column: int,
+    what: str,
+    categories: tuple[str, ...],
+    written: Mapping[str, int] | None = None,
+) -> Attribute:
+    """One column as an attribute; InputError with the line of the first unknown category.
+
+    ``written`` gives the code of each form of a field, by default of the categories' names.
+    """
+    known = written or {name: code for code, name in enumerate(categories)}
     result = []
     for row, fields in enumerate(table.rows):
         if fields[column] not in known:
-            raise table.error(row, f"{what}, one of {', '.join(categories)},", fields[column])
+            raise table.error(row, f"{what}, one of {', '.join(known)},", fields[column])
         result.append(known[fields[column]])
-    return np.array(result)
+    return Attribute(codes=np.array(result), categories=categories)
 
 
 def whole(table: Delimited, row: int, field: str, column: Column) -> int:
@@ -118,7 +119,7 @@ def movies(
     *,
     column: int = 2,
     separator: str = "|",
-) -> Movies:
+) -> Known:
     """Identifiers, titles, and the genre words in ``column``, in any order; no word is allowed.
 
     InputError with the line of the first word that is none of ``genres``, by default those of the
@@ -134,7 +135,7 @@ def movies(
                 raise table.error(row, f"genres among {', '.join(genres)},", word)
             if (at := places[word]) is not None:
                 flags[row, at] = True
-    return Movies(
+    return Known(
         place=table.place,
         ids=identifiers(table),
         titles=[fields[1] for fields in rows],
@@ -151,64 +152,51 @@ def place_of(path: Path | None, name: str) -> Path:
 
 
 def assemble(
-    name: str, users: Users | None, movies: Movies | None, pairs: Pairs, *, item: str = "movie"
+    name: str, users: Known | None, items: Known | None, pairs: Pairs, *, item: str = "movie"
 ) -> Interactions:
-    """Join the files: rows are the users who rated, columns the movies that were rated.
+    """Join the files: rows are the users who rated, columns the items that were rated.
 
     A pair may stand once only, and both its ends must be known where there is a file of them;
     InputError says where it does not. Memory: about 25 bytes a pair beside pairs and result, if
-    they are in the order of users and movies, as the official files are; else about 45.
+    they are in the order of users and items, as the official files are; else about 45.
     """
     row_ids, row_at, row = _index(pairs.users, users, "user", pairs.where)
-    item_ids, item_at, column = _index(pairs.items, movies, item, pairs.where)
-    order = _order(row, column, len(item_ids), pairs, item)
-    counts = np.bincount(row, minlength=len(row_ids))
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    item_ids, item_at, column = _index(pairs.items, items, item, pairs.where)
+    shape = (len(row_ids), len(item_ids))
+    order = latest(row, column, shape[1])
+    if not isinstance(order, slice) and len(order) < len(row):
+        raise _repeated(row * np.int64(shape[1]) + column, pairs, item)
     return Interactions(
         name=name,
         users=row_ids,
         items=item_ids,
-        ratings=sparse.csr_array(
-            (pairs.ratings[order], column[order], indptr), shape=(len(row_ids), len(item_ids))
-        ),
+        ratings=in_order(row[order], column[order], pairs.ratings[order], shape),
         timestamps=None if pairs.timestamps is None else pairs.timestamps[order],
         attributes={
-            key: Attribute(codes=attribute.codes[row_at], categories=attribute.categories)
-            for key, attribute in (users.attributes if users else {}).items()
+            key: replace(each, codes=each.codes[row_at])
+            for key, each in (users.attributes if users else {}).items()
         },
-        genres=movies.genres[item_at] if movies else None,
-        genre_names=movies.genre_names if movies else (),
-        titles=tuple(movies.titles[at] for at in item_at) if movies and movies.titles else (),
+        genres=items.genres[item_at] if items and items.genres is not None else None,
+        genre_names=items.genre_names if items else (),
+        titles=tuple(items.titles[at] for at in item_at) if items and items.titles else (),
     )
 
 
-def _order(
-    row: NDArray[np.int32], column: NDArray[np.int32], n_items: int, pairs: Pairs, item: str
-) -> NDArray[np.int64] | slice:
-    """What puts the pairs in the order of rows, then columns; InputError if one stands twice."""
-    key = row * np.int64(n_items) + column
-    if (key[1:] > key[:-1]).all():
-        return slice(None)
-    order = np.argsort(key)
-    ordered = key[order]
-    if (ordered[1:] == ordered[:-1]).any():
-        order = np.argsort(key, kind="stable")
-        again = np.flatnonzero(np.diff(key[order]) == 0)
-        at = again[np.argmin(order[again + 1])]
-        first, second = int(order[at]), int(order[at + 1])
-        user, thing = pairs.users[second], f"{item} {pairs.items[second]}"
-        raise InputError(
-            f"Expected each pair of user and {item} once, got user {user} and {thing} "
-            f"in {pairs.where(second)}, and before in {pairs.where(first)}. Keep one of them."
-        )
-    return order
+def _repeated(key: NDArray[np.int64], pairs: Pairs, item: str) -> InputError:
+    """The error for the first pair that stands twice; ``key`` (n,) tells pairs apart."""
+    order = np.argsort(key, kind="stable")
+    again = np.flatnonzero(np.diff(key[order]) == 0)
+    at = again[np.argmin(order[again + 1])]
+    first, second = int(order[at]), int(order[at + 1])
+    user, thing = pairs.users[second], f"{item} {pairs.items[second]}"
+    return InputError(
+        f"Expected each pair of user and {item} once, got user {user} and {thing} "
+        f"in {pairs.where(second)}, and before in {pairs.where(first)}. Keep one of them."
+    )
 
 
 def _index(
-    ids: NDArray[np.integer[Any]],
-    known: Users | Movies | None,
-    what: str,
-    where: Callable[[int], str],
+    ids: NDArray[np.integer[Any]], known: Known | None, what: str, where: Callable[[int], str]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
     """The ids that occur, ascending; where each stands in ``known``; and ``ids`` as indices."""
     present, inverse = unique(ids)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
 import stat
@@ -29,10 +28,11 @@ Opener = Callable[[str], IO[bytes]]
 class Source:
     """Files found by name, in ``path`` itself or below it in an archive.
 
-    A directory is searched at its top and in its folder ``folder`` (which is what unpacking the
-    official archive makes). Every member of an archive is checked before one is read: absolute
-    names, ``..``, links, encryption and declared sizes are refused; the bytes that really come out
-    are counted too, since a header may lie.
+    Of a directory the files are those of its folder ``folder`` (which is what unpacking the
+    official archive makes) where that is there, else those at its top: never some of either. Every
+    member of an archive is checked before one is read: absolute names, ``..``, links, encryption
+    and declared sizes are refused; the bytes that really come out are counted too, since a header
+    may lie.
     """
 
     path: Path
@@ -56,60 +56,56 @@ class Source:
 
     def names(self) -> set[str]:
         """Names of the files that are there, without their folders."""
-        try:
-            if self.path.is_dir():
-                names = {entry.name for entry in self.path.iterdir()}
-                if (self.path / self.folder).is_dir():
-                    names |= {entry.name for entry in (self.path / self.folder).iterdir()}
-            else:
-                with zipfile.ZipFile(self.path) as archive:
-                    names = {PurePosixPath(name).name for name in archive.namelist()}
-        except Exception as error:
-            raise self._damaged(error) from error
-        return names
+        with self._files() as files:
+            return {*files}
+
+    def layout(self, layouts: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+        """The first layout whose files are all there; InputError names them all."""
+        names = self.names()
+        for layout in layouts:
+            if names >= set(layout):
+                return layout
+        choices = "; or ".join(", ".join(layout) for layout in layouts)
+        raise InputError(f"Expected {choices}; got {self.path}, which has no such set of files.")
 
     def pick(self, layouts: tuple[tuple[str, ...], ...]) -> dict[str, bytes]:
         """The files of the first layout that is there in full; InputError names them all."""
-        with self._folders(LIMIT) as folders:
-            for layout in layouts:
-                for files in folders:
-                    if files.keys() >= set(layout):
-                        return {
-                            name: b"".join(blocks(files[name], self.place(name), LIMIT))
-                            for name in layout
-                        }
-        raise self._missing(layouts)
+        return {name: b"".join(self.blocks(name, whole=True)) for name in self.layout(layouts)}
 
-    def blocks(self, name: str) -> Iterator[bytes]:
-        """The file ``name`` block by block, where it is too large for ``pick``; errors as there."""
-        with self._folders() as folders:
-            for files in folders:
-                if name in files:
-                    yield from blocks(files[name], self.place(name))
-                    return
-        raise self._missing(((name,),))
+    def blocks(self, name: str, *, whole: bool = False) -> Iterator[bytes]:
+        """The file ``name`` block by block; InputError if it is not there or too large.
+
+        It may have ``STREAMED`` bytes, but ``LIMIT`` if the ``whole`` is kept in memory.
+        """
+        most = LIMIT if whole else STREAMED
+        self.layout(((name,),))
+        with self._files(LIMIT if whole else math.inf) as files:
+            yield from blocks(files[name], self.place(name), most)
 
     def place(self, name: str) -> str:
         """How errors call the file ``name`` of this source."""
         return f"{name} of {self.path}"
 
     @contextmanager
-    def _folders(self, most: float = math.inf) -> Iterator[list[dict[str, Opener]]]:
-        """What opens the files that are there, by name, a folder after the other.
+    def _files(self, most: float = math.inf) -> Iterator[dict[str, Opener]]:
+        """What opens the files that are there, by name.
 
-        An archive is one folder: all its members are checked, and opening one is an InputError if
-        there is another of its name, or if it declares more than ``most`` bytes.
+        All members of an archive are checked, and opening one is an InputError if there is another
+        of its name, or if it declares more than ``most`` bytes.
         """
         try:
             if is_folder := self.path.is_dir():
-                below = [self.path, self.path / self.folder]
-                files = [list(folder.iterdir()) for folder in below if folder.is_dir()]
+                unpacked = self.path / self.folder
+                files = [*(unpacked if unpacked.is_dir() else self.path).iterdir()]
             else:
                 archive = zipfile.ZipFile(self.path)
         except Exception as error:  # zipfile meets damage with a dozen kinds of exception
-            raise self._damaged(error) from error
+            raise InputError(
+                f"Expected a directory or a whole archive that can be read, got {self.path}, which "
+                f"is damaged or closed ({error}). Fetch it again."
+            ) from error
         if is_folder:
-            yield [{one.name: one.open for one in each if one.is_file()} for each in files]
+            yield {one.name: one.open for one in files if one.is_file()}
             return
         with archive:
             members: dict[str, list[zipfile.ZipInfo]] = {}
@@ -125,7 +121,7 @@ class Source:
                     raise self._refused(same[0], f"it declares {same[0].file_size:,} bytes")
                 return archive.open(same[0])
 
-            yield [{name: partial(opened, same) for name, same in members.items()}]
+            yield {name: partial(opened, same) for name, same in members.items()}
 
     def _check(self, member: zipfile.ZipInfo) -> None:
         name = member.orig_filename
@@ -144,21 +140,6 @@ class Source:
             f"Expected a safe archive, got {self.path} with the member "
             f"{member.orig_filename!r}: {why}. Fetch it again from its publisher."
         )
-
-    def _damaged(self, error: Exception) -> InputError:
-        return InputError(
-            f"Expected a directory or a whole archive that can be read, got {self.path}, which is "
-            f"damaged or closed ({error}). Fetch it again."
-        )
-
-    def _missing(self, layouts: tuple[tuple[str, ...], ...]) -> InputError:
-        choices = "; or ".join(", ".join(layout) for layout in layouts)
-        return InputError(f"Expected {choices}; got {self.path}, which has no such set of files.")
-
-
-def pieces(data: bytes) -> Iterator[bytes]:
-    """``data``, block by block."""
-    return iter(partial(io.BytesIO(data).read, BLOCK), b"")
 
 
 def blocks(opened: Opener, place: str, most: int | None = None) -> Iterator[bytes]:

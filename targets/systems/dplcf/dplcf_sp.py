@@ -13,8 +13,8 @@ class DplcfSp(FlippedKnn):
     """DPLCF-SP (section 3.2.2): the claim of epsilon for one interaction is right and tight.
 
     >>> from fedrec_auditor.targets.systems.base import Population
-    >>> for question in DplcfSp().questions(Population(n_users=943, n_items=1682))[:2]:
-    ...     print(question.scope, question.claim.epsilon)
+    >>> for scoped in DplcfSp().scoped_claims(Population(n_users=943, n_items=1682))[:2]:
+    ...     print(scoped.scope, scoped.claim.epsilon)
     interaction / any pair / server / training 1.0
     user / any pair / server / training 1.0
     """

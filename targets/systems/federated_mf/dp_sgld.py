@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.targets.settings import check_settings, positive
-from fedrec_auditor.targets.systems.base import Population, Question
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.systems.federated_mf.parts.lone_parties import LoneParties
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import asked, scope_of
@@ -65,7 +65,7 @@ class DpSgld(LoneParties):
         """Steps with noise up to that of Langevin dynamics."""
         return replace(super().descent(n_users, joint), langevin=True)
 
-    def questions(self, population: Population) -> tuple[Question, ...]:
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Epsilon by advanced composition of sampled steps."""
         claim = Claim(
             epsilon=self.epsilon,

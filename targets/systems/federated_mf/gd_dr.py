@@ -16,7 +16,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.settings import check_settings, positive, whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Challenge, Population, Question
+from fedrec_auditor.targets.systems.base import DistinguishingGame, Population, ScopedClaim
 from fedrec_auditor.targets.systems.federated_mf.parts.local_mf import LocalMf
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, project, rate_at
 from fedrec_auditor.targets.systems.parts.reports import Reporting, ReportLaw
@@ -65,7 +65,7 @@ class GdDr(Reporting, LocalMf):
         """What everybody knows: the distribution of a report's bit given its entry, too."""
         return replace(super().public(interactions), channel=ReportLaw(self.each))
 
-    def questions(self, population: Population) -> tuple[Question, ...]:
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """The local claim, and what a shuffle would make of it."""
         claim = Claim(
             epsilon=self.epsilon,
@@ -78,8 +78,8 @@ class GdDr(Reporting, LocalMf):
             source=f"{PAPER}, section 6 and 6.3, after Shin et al., TKDE 30(9), 2018",
         )
         return (
-            Question(claim=claim, scope=claim.scope),
-            Question(
+            ScopedClaim(claim=claim, scope=claim.scope),
+            ScopedClaim(
                 claim=claim,
                 scope=any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING),
                 delta=_SHUFFLED_DELTA,
@@ -91,14 +91,14 @@ class GdDr(Reporting, LocalMf):
             ),
         )
 
-    def challenges(self) -> tuple[Challenge, ...]:
+    def distinguishing_games(self) -> tuple[DistinguishingGame, ...]:
         """Two users with one rating each, of items that Phi counts with opposite signs."""
         game = replace(self, factors=1, rows=1, rounds=1, epsilon=self.each)
         profiles = Interactions.of(np.eye(2) * self.bound, name="game")
         # Gradients are 2 R u: the weights take them beyond 1 whatever R is.
         weight = max(1.0, 2.0 / (self.bound * math.sqrt(self.bound / 2.0)))
         return (
-            Challenge(
+            DistinguishingGame(
                 target=game,
                 profiles=profiles,
                 broadcast={

@@ -8,7 +8,7 @@ from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.settings import check_settings, whole
-from fedrec_auditor.targets.systems.base import Population, Question
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_lower_bounds import (
     MOST_ROUNDS,
     rating_lower_bound,
@@ -46,7 +46,7 @@ class HflSgdmf(NoisyHorizontal):
         """The first stage, unless repaired per rating."""
         return self.fitting if self.adapted else 0
 
-    def questions(self, population: Population) -> tuple[Question, ...]:
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Proposition 3 as printed, and with all the steps that are taken."""
         what = "One rating" if self.unit == "rating" else "A user"
         printed, full = (

@@ -12,7 +12,7 @@ from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.targets.components import Component, Floats, Ints, Randomized, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Population, Question
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import gradients
 from fedrec_auditor.targets.systems.federated_mf.parts.noise_rounds import Masked
 from fedrec_auditor.targets.systems.federated_mf.parts.noisy_horizontal import NoisyHorizontal
@@ -63,7 +63,7 @@ class HflSynsgd(NoisyHorizontal):
         """Also user embeddings move with the ratings, unless repaired per rating."""
         return self.adapted
 
-    def questions(self, population: Population) -> tuple[Question, ...]:
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """The epsilon the baseline is compared at."""
         what = "One rating" if self.unit == "rating" else "A user"
         epsilon = accounted(self.noise_multiplier, self.rate, self.steps, self.delta)

@@ -28,7 +28,7 @@ from fedrec_auditor.targets.settings import (
     share_or_none,
 )
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Population, Question
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.systems.federated_mf.parts.dropouts import Dropouts
 from fedrec_auditor.targets.systems.federated_mf.parts.local_mf import LocalMf
 from fedrec_auditor.targets.systems.federated_mf.parts.noise_rounds import (
@@ -127,7 +127,7 @@ class LflSgdmf(LocalMf):
         deviation = self.noise_multiplier / math.sqrt(self.rounds)
         return float(get_epsilon_gaussian(deviation, self.delta)) + 1e-9
 
-    def questions(self, population: Population) -> tuple[Question, ...]:
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Theorem 5 for a user and a rating, for the result alone, and without masks."""
         user, rating = (
             Claim(
@@ -157,13 +157,13 @@ class LflSgdmf(LocalMf):
         models = f"{self._trust()}What the broadcast models alone give away: the result."
         unmasked = "Without secure aggregation: a device adds a small share of the noise only."
         return (
-            *asked(user, (user.scope, seen), beyond=self._beyond),
-            *asked(rating, (rating.scope, moved), beyond=self._beyond),
+            *asked(user, (user.scope, seen), outside_model=self._beyond),
+            *asked(rating, (rating.scope, moved), outside_model=self._beyond),
             *asked(
                 user,
                 (scope_of(Unit.USER, Vantage.PEERS), models),
                 (scope_of(Unit.USER, Vantage.SERVER), unmasked),
-                beyond=self._beyond,
+                outside_model=self._beyond,
             ),
         )
 

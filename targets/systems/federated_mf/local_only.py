@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.targets.settings import check_settings, not_negative, positive
-from fedrec_auditor.targets.systems.base import Population, Question
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping
 from fedrec_auditor.targets.systems.federated_mf.parts.lone_parties import LoneParties
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import asked, scope_of
@@ -45,7 +45,7 @@ class LocalOnly(LoneParties):
         """The clipping bound C."""
         return self.clip
 
-    def questions(self, population: Population) -> tuple[Question, ...]:
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """What the paper's accountant gives, over all parties for a user."""
         one = accounted(self.noise_multiplier, self.rate, self.steps, self.delta)
         epsilon = one if self.unit == "rating" else math.sqrt(self.parties) * one

@@ -30,7 +30,7 @@ from fedrec_auditor.targets.systems.base import (
     Evaluation,
     Model,
     Population,
-    Question,
+    ScopedClaim,
     Split,
 )
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
@@ -87,7 +87,7 @@ class ObjPertb(System):
         check_choice(self, "unit", UNITS)
         check_settings(self, as_published=boolean)
 
-    def questions(self, population: Population) -> tuple[Question, ...]:
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Epsilon for a value; and under the adjacency of the paper that compares with it."""
         claim = Claim(
             epsilon=self.epsilon,
@@ -102,7 +102,7 @@ class ObjPertb(System):
             source=f"{PAPER}, section 4.3 (baselines), after Hua, Xia and Zhong 2015",
         )
         return (
-            Question(
+            ScopedClaim(
                 claim=claim,
                 scope=claim.scope,
                 note=(
@@ -115,7 +115,7 @@ class ObjPertb(System):
                     "items, and which are rated is in a part of the objective without noise."
                 ),
             ),
-            Question(
+            ScopedClaim(
                 claim=claim,
                 scope=scope_of(self.unit, Vantage.RELEASE),
                 note=(

@@ -12,7 +12,7 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scop
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
 from fedrec_auditor.targets.settings import check_settings, not_negative
-from fedrec_auditor.targets.systems.base import Population, Question
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.systems.federated_mf.parts.at_least import AtLeast
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping
 from fedrec_auditor.targets.systems.federated_mf.parts.noisy_items import NoisyItems
@@ -141,7 +141,7 @@ class VflSgdmf(NoisyItems, VerticalMf):
         given_away = min(1.0, seen + unseen)
         return AtLeast(mechanism=sums, share=0.5, given_away=given_away, mistaken=unseen)
 
-    def questions(self, population: Population) -> tuple[Question, ...]:
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Theorem 3 for a rating, or Theorem 4 and its replacement for a user."""
         one = accounted(self.noise_multiplier, self.rate, sum(self.lengths), self.delta)
         if self.unit == "rating":

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
 from fedrec_auditor.targets.settings import check_settings, share_or_none, usual
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Challenge, Population, Question
+from fedrec_auditor.targets.systems.base import DEFAULT, DistinguishingGame, Population, ScopedClaim
 from fedrec_auditor.targets.systems.fmf_ldp.parts.implicit_mf import PAPER, ImplicitMf, printed
 from fedrec_auditor.targets.systems.parts.reports import Reporting, ReportLaw
 from fedrec_auditor.targets.systems.parts.system import received
@@ -51,8 +51,8 @@ class FmfLdp(Reporting, ImplicitMf):
     part of the transcript.
 
     >>> from fedrec_auditor.targets.systems.base import Population
-    >>> for question in FmfLdp().questions(Population(n_users=943, n_items=1682))[:2]:
-    ...     print(question.scope, question.claim.epsilon)
+    >>> for scoped in FmfLdp().scoped_claims(Population(n_users=943, n_items=1682))[:2]:
+    ...     print(scoped.scope, scoped.claim.epsilon)
     report / any pair / server / report 2.5
     user / any pair / server / round 250.0
     """
@@ -83,7 +83,7 @@ class FmfLdp(Reporting, ImplicitMf):
         """The distribution of one report's bit given the projected entry."""
         return ReportLaw(self.epsilon)
 
-    def questions(self, population: Population) -> tuple[Question, ...]:
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Theorem 3 for a report; the user's claim for a round, a training, and shuffled."""
         k, total = self.reports, self.reports * self.rounds
         report = Claim(
@@ -109,13 +109,13 @@ class FmfLdp(Reporting, ImplicitMf):
             source=f"{PAPER}, section 5.1, after Theorem 3, of Algorithm 2",
         )
         return (
-            Question(claim=report, scope=report.scope),
-            Question(
+            ScopedClaim(claim=report, scope=report.scope),
+            ScopedClaim(
                 claim=user,
                 scope=user.scope,
                 note="The charitable reading: the budget of one round of Algorithm 2.",
             ),
-            Question(
+            ScopedClaim(
                 claim=user,
                 scope=training,
                 note=(
@@ -124,13 +124,13 @@ class FmfLdp(Reporting, ImplicitMf):
                     f"costs {total} x {self.epsilon:g} = {total * self.epsilon:g}."
                 ),
             ),
-            Question(
+            ScopedClaim(
                 claim=system,
                 scope=training,
                 note="The other reading: what is said of the system is said of its training.",
             ),
             *(
-                Question(
+                ScopedClaim(
                     claim=user,
                     scope=any_pair(Unit.USER, Vantage.SHUFFLED, horizon),
                     delta=_SHUFFLED_DELTA,
@@ -149,7 +149,7 @@ class FmfLdp(Reporting, ImplicitMf):
             ),
         )
 
-    def challenges(self) -> tuple[Challenge, ...]:
+    def distinguishing_games(self) -> tuple[DistinguishingGame, ...]:
         """Two users whose projected gradients are +1 and -1 throughout, in a small catalogue.
 
         InputError if lambda is so large that no broadcast to a catalogue of a few thousand items
@@ -164,7 +164,7 @@ class FmfLdp(Reporting, ImplicitMf):
                 "Give a smaller regularization."
             )
         return (
-            Challenge(
+            DistinguishingGame(
                 target=game,
                 profiles=Interactions.of(np.repeat(np.eye(2), half, axis=1), name="game"),
                 broadcast={"items": game.opposite_rows(2 * half)},

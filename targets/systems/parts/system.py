@@ -25,14 +25,14 @@ from fedrec_auditor.targets.settings import numbers
 from fedrec_auditor.targets.spill import Spill
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
-    Challenge,
+    DistinguishingGame,
     Evaluation,
     Model,
     Population,
     Progress,
-    Question,
     Reported,
     Run,
+    ScopedClaim,
 )
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
 
@@ -102,7 +102,7 @@ class System(ABC):
         return replace(self, **{"rounds": rounds})
 
     @abstractmethod
-    def questions(self, population: Population) -> tuple[Question, ...]:
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """The claims, each in its own scope and in the scopes it would be taken for."""
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
@@ -113,7 +113,7 @@ class System(ABC):
         """Non-private from every vantage: nothing is bounded and noisy."""
         return Identity().event()
 
-    def challenges(self) -> tuple[Challenge, ...]:
+    def distinguishing_games(self) -> tuple[DistinguishingGame, ...]:
         """None: no client's own randomizer promises a pure epsilon."""
         return ()
 
@@ -202,7 +202,7 @@ class Unperturbed(System):
     place: ClassVar[str]
     offered: ClassVar[Scope] = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 
-    def questions(self, population: Population) -> tuple[Question, ...]:
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """What is offered instead of an epsilon."""
         claim = Claim(
             epsilon=math.inf,
@@ -210,7 +210,7 @@ class Unperturbed(System):
             statement=f"No epsilon is promised{self.offer}",
             source=f"{self.paper}, {self.place}",
         )
-        return (Question(claim=claim, scope=claim.scope),)
+        return (ScopedClaim(claim=claim, scope=claim.scope),)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """The identity before the server, of all that a message depends on.

@@ -20,7 +20,7 @@ from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.settings import check_settings, proper_share
-from fedrec_auditor.targets.systems.base import DEFAULT, Population, Question
+from fedrec_auditor.targets.systems.base import DEFAULT, Population, ScopedClaim
 from fedrec_auditor.targets.systems.privrec.parts.claims import printed_epsilon
 from fedrec_auditor.targets.systems.privrec.parts.message import norms, scaled
 from fedrec_auditor.targets.systems.privrec.parts.meta_learned import PAPER
@@ -180,7 +180,7 @@ class DpPrivRec(PrivRec):
             one = PoissonSampledDpEvent(m / population.n_users, one)
         return SelfComposedDpEvent(one, self.uses(scope.horizon))
 
-    def questions(self, population: Population) -> tuple[Question, ...]:
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Tables 3 and 4 for this population, of the models; of the upload; and of one round."""
         n, m = population.n_users, self.drawn(population.n_users)
         peers = Scope(
@@ -206,11 +206,11 @@ class DpPrivRec(PrivRec):
                 source=f"{PAPER}, section 4.4, the accounting of Tables 3 and 4 at q = {m}/{n}",
             )
             asked.append(
-                Question(claim=claim, scope=peers, delta=delta, note=self._note(population))
+                ScopedClaim(claim=claim, scope=peers, delta=delta, note=self._note(population))
             )
             if delta == _DELTAS[0]:
                 asked += [
-                    Question(
+                    ScopedClaim(
                         claim=claim,
                         scope=replace(peers, vantage=Vantage.RELEASE),
                         delta=delta,
@@ -224,9 +224,9 @@ class DpPrivRec(PrivRec):
                 ]
         return tuple(asked)
 
-    def _of_uploads(self, model: Claim) -> Question:
+    def _of_uploads(self, model: Claim) -> ScopedClaim:
         """What is claimed of the models, asked against the server: no epsilon is promised there."""
-        return Question(
+        return ScopedClaim(
             claim=model,
             scope=replace(model.scope, vantage=Vantage.SERVER),
             delta=model.delta,
@@ -237,7 +237,7 @@ class DpPrivRec(PrivRec):
             ),
         )
 
-    def _of_one_round(self, training: Scope, delta: float) -> Question:
+    def _of_one_round(self, training: Scope, delta: float) -> ScopedClaim:
         """The step of the proof on which all others rest: a Gaussian of joint multiplier z."""
         from dp_accounting import get_epsilon_gaussian
 
@@ -253,7 +253,7 @@ class DpPrivRec(PrivRec):
             ),
             source=f"{PAPER}, section 2.3.4, item 3 of the proof, for the clients of one round",
         )
-        return Question(
+        return ScopedClaim(
             claim=claim,
             scope=scope,
             delta=delta,

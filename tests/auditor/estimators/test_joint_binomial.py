@@ -31,7 +31,7 @@ from fedrec_auditor.auditor.estimators.parts.decision_rule import (
 from fedrec_auditor.auditor.estimators.parts.guess_counts import GuessCounts
 from fedrec_auditor.auditor.estimators.parts.selection_split import SelectionSplit
 from fedrec_auditor.auditor.estimators.parts.statistics import Number, Outcome
-from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.sampler import Sampler
 
 Randomizer = Callable[..., Any]
 
@@ -46,7 +46,7 @@ def measured(
     seed: int = 0,
 ) -> Bound:
     return JointBinomial().bound(
-        Subject.of(randomizer).worlds([0, 1] if inputs is None else inputs),
+        Sampler.of(randomizer).worlds([0, 1] if inputs is None else inputs),
         delta=delta,
         confidence=confidence,
         samples=samples,
@@ -297,7 +297,7 @@ def test_rounding_makes_no_outcome() -> None:
 def test_thin_tails_do_not_win_by_luck() -> None:
     """Of 30 splits of Laplace noise, each selects a rule worth 0.85 of 1 at expected counts."""
     budget = SampleBudget(draws=180_000, delta=0.0, alpha=0.05)
-    worlds = Subject.of(lambda x, rng, size: x + rng.laplace(size=size)).worlds([0, 1])
+    worlds = Sampler.of(lambda x, rng, size: x + rng.laplace(size=size)).worlds([0, 1])
     for seed in range(30):
         split = SelectionSplit.drawn(worlds, 100_000, np.random.default_rng(seed))
         _, _, rule = split.choose(budget)

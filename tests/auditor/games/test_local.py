@@ -13,11 +13,11 @@ from fedrec_auditor.attacks.likelihood_ratio import LikelihoodRatio
 from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import local
-from fedrec_auditor.targets.systems.base import Challenge
+from fedrec_auditor.targets.systems.base import DistinguishingGame
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
 
 SAMPLES = 20_000
-(CHALLENGE,) = DplcfSp(epsilon=1.0).challenges()
+(CHALLENGE,) = DplcfSp(epsilon=1.0).distinguishing_games()
 
 
 @pytest.fixture(params=FAMILIES["estimators"].names())
@@ -26,7 +26,9 @@ def estimator(request: pytest.FixtureRequest) -> Estimator:
     return made
 
 
-def play(estimator: Estimator, claimed: float, challenge: Challenge = CHALLENGE) -> local.LocalGame:
+def play(
+    estimator: Estimator, claimed: float, challenge: DistinguishingGame = CHALLENGE
+) -> local.LocalGame:
     claim = Claim(epsilon=claimed, scope=challenge.scope, statement="a claim", source="a test")
     return local.play(
         challenge,

@@ -95,7 +95,7 @@ def test_promises_are_for_an_interaction_and_with_features_for_an_attribute() ->
     assert [p.unit for p in Objective().promises(("item",))] == [Unit.INTERACTION]
     both = Objective(features=True, feature_epsilon=0.5).promises(("item",))
     assert [(p.unit, p.epsilon) for p in both] == [(Unit.INTERACTION, 10.0), (Unit.ATTRIBUTE, 1.0)]
-    assert [bool(p.beyond) for p in both] == [True, False]
+    assert [bool(p.outside_model) for p in both] == [True, False]
     assert Objective().attribute() is None
     event = Objective(features=True, feature_epsilon=0.5).attribute()
     assert (event.count, event.event.epsilon) == (2, 0.5)

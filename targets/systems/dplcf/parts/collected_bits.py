@@ -27,11 +27,11 @@ from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
-    Challenge,
+    DistinguishingGame,
     Evaluation,
     Population,
-    Question,
     Reported,
+    ScopedClaim,
 )
 from fedrec_auditor.targets.systems.parts.system import System, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
@@ -69,14 +69,14 @@ class CollectedBits(System):
     def learn(self, uploads: Uploads, rng: np.random.Generator) -> Trained:
         """What the server sends out, and what scoring needs, from the uploads alone."""
 
-    def questions(self, population: Population) -> tuple[Question, ...]:
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """The claim for one interaction, and what a whole user has of it."""
-        own = Question(claim=self.claim, scope=self.claim.scope)
+        own = ScopedClaim(claim=self.claim, scope=self.claim.scope)
         if self.randomizer is None:
             return (own,)
         return (
             own,
-            Question(
+            ScopedClaim(
                 claim=self.claim,
                 scope=any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING),
                 note=(
@@ -108,7 +108,7 @@ class CollectedBits(System):
             return Identity().event()
         return self._before_server(scope, population).event()
 
-    def challenges(self) -> tuple[Challenge, ...]:
+    def distinguishing_games(self) -> tuple[DistinguishingGame, ...]:
         """Two users of a small catalogue who differ in the first item only."""
         if self.randomizer is None:
             return ()
@@ -116,7 +116,7 @@ class CollectedBits(System):
         profiles[:, 1] = 1.0
         profiles[0, 0] = 1.0
         return (
-            Challenge(
+            DistinguishingGame(
                 target=self,
                 profiles=Interactions.of(profiles, name="game"),
                 broadcast=None,

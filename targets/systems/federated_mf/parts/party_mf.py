@@ -16,7 +16,7 @@ from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_settings, positive, scale, share, whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Question, Split
+from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, ScopedClaim, Split
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Descent
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     PAPER,
@@ -205,10 +205,14 @@ def drawn_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
     return min(shares), max(shares)
 
 
-def asked(claim: Claim, *where: tuple[Scope, str], beyond: str = "") -> tuple[Question, ...]:
+def asked(
+    claim: Claim, *where: tuple[Scope, str], outside_model: str = ""
+) -> tuple[ScopedClaim, ...]:
     """A claim at its own delta, in scopes with a note each."""
     return tuple(
-        Question(claim=claim, scope=scope, delta=claim.delta, note=note, beyond=beyond)
+        ScopedClaim(
+            claim=claim, scope=scope, delta=claim.delta, note=note, outside_model=outside_model
+        )
         for scope, note in where
     )
 

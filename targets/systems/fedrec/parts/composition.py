@@ -25,7 +25,7 @@ from fedrec_auditor.targets.protections.unprotected import Unprotected
 from fedrec_auditor.targets.routes.base import Route
 from fedrec_auditor.targets.routes.direct import Direct
 from fedrec_auditor.targets.settings import check_settings, positive, share, whole
-from fedrec_auditor.targets.systems.base import Evaluation, Population, Question
+from fedrec_auditor.targets.systems.base import Evaluation, Population, ScopedClaim
 from fedrec_auditor.targets.systems.parts.system import System
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Composition(System):
             interactions = replace(interactions, ratings=capped)
         return user_features(interactions, best=self.best).values
 
-    def questions(self, population: Population) -> tuple[Question, ...]:
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Every promise in its own scope for one round, then in those it would be taken for."""
         found = []
         for promise in self.protection.promises(self.learner.groups):
@@ -105,7 +105,13 @@ class Composition(System):
             )
             own = claim.scope, 0.0, ""
             found += [
-                Question(claim=claim, scope=scope, delta=delta, note=note, beyond=promise.beyond)
+                ScopedClaim(
+                    claim=claim,
+                    scope=scope,
+                    delta=delta,
+                    note=note,
+                    outside_model=promise.outside_model,
+                )
                 for scope, delta, note in (own, *self._wider(promise, population))
             ]
         return tuple(found)

@@ -24,7 +24,7 @@ from fedrec_auditor.targets.settings import numbers
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
-    Challenge,
+    DistinguishingGame,
     Model,
     Reported,
 )
@@ -44,9 +44,9 @@ _PREPARE, _TRAIN, _PROTECT = range(3)
 class Federated(Composition):
     """The training of a composition, and what an auditor asks of it."""
 
-    def challenges(self) -> tuple[Challenge, ...]:
+    def distinguishing_games(self) -> tuple[DistinguishingGame, ...]:
         """One entry pushed to either end of the clipping, or one row that is touched or not."""
-        return games.challenges(self)
+        return games.distinguishing_games(self)
 
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute

@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.estimators.parts.guess_counts import (
     joint_binomial_epsilon,
 )
 from fedrec_auditor.auditor.estimators.parts.selection_split import split_size
-from fedrec_auditor.auditor.verification.verification import ONE_REPORT
+from fedrec_auditor.auditor.sampler import ONE_REPORT
 from fedrec_auditor.auditor.worlds import Worlds
 
 ALPHA = 0.05

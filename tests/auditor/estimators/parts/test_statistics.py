@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedrec_auditor
-from fedrec_auditor.auditor.estimators.parts.statistics import place_in_period, show_interval
+from fedrec_auditor.auditor.estimators.parts.statistics import Number, place_in_period
 
 Rng = np.random.Generator
 
@@ -107,8 +107,8 @@ def test_the_place_is_the_same_for_every_type(dtype: str) -> None:
 
 
 def test_one_number_is_not_said_as_an_empty_interval() -> None:
-    assert show_interval("output", 0.5, float(np.nextafter(0.5, 1))) == "output = 0.5"
-    assert show_interval("output", 0.5, 0.75) == "0.5 <= output < 0.75"
+    assert Number("output", np.ravel).words(0.5, float(np.nextafter(0.5, 1))) == "output = 0.5"
+    assert Number("output", np.ravel).words(0.5, 0.75) == "0.5 <= output < 0.75"
 
 
 def test_infinite_outputs_are_counted() -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.clipping import clipping
-from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import Check, Status
+from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 
 Rng = np.random.Generator
@@ -18,8 +18,8 @@ NUMBERS = (0.0, 1.0)
 VECTORS = (np.zeros(5), np.array([1.0, 0.5, 0.2, -0.5, -1.0]))
 
 
-def look(f: Any, inputs: Any = NUMBERS) -> Check:
-    return clipping(Subject.of(f), list(inputs), seed=np.random.SeedSequence(0))
+def look(f: Any, inputs: Any = NUMBERS) -> CheckResult:
+    return clipping(Sampler.of(f), list(inputs), seed=np.random.SeedSequence(0))
 
 
 def noise(x: Any, rng: Rng, size: int, scale: float = 1.0) -> Any:

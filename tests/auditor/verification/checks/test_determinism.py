@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.verification.checks.determinism import _log_chance, determinism
+from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.verification.checks.determinism import _log_probability, determinism
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
-from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import Check, Status
+from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 
 Rng = np.random.Generator
 
 
-def look(f: Any, inputs: Any = (0, 1), epsilon: float = 1.0) -> Check:
+def look(f: Any, inputs: Any = (0, 1), epsilon: float = 1.0) -> CheckResult:
     return determinism(
-        Subject.of(f),
+        Sampler.of(f),
         list(inputs),
         ClaimUnderTest(epsilon=epsilon, delta=0.0),
         draws=1024,
@@ -85,7 +85,7 @@ def test_rare_outputs_are_no_proof() -> None:
     assert look(response(20.0), epsilon=20.0).status is Status.NOT_RUN
     for seed in range(100):
         found = determinism(
-            Subject.of(response(6.0)),
+            Sampler.of(response(6.0)),
             [0, 1],
             ClaimUnderTest(epsilon=6.0, delta=0.0),
             draws=64,
@@ -104,4 +104,4 @@ def test_chance_by_counting_all_orders() -> None:
     pool = [0, 1, 1, 2] * 2
     orders = set(itertools.permutations(pool))
     equal = sum(order[:4] == order[4:] for order in orders)
-    assert math.exp(_log_chance(rows)) == pytest.approx(equal / len(orders))
+    assert math.exp(_log_probability(rows)) == pytest.approx(equal / len(orders))

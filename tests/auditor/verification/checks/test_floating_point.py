@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.floating_point import floating_point
-from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import Check, Status
+from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
@@ -23,11 +23,11 @@ PAIRS = [(0.0, 1.0), (1.0, 1.5), (0.1, 0.3)]
 
 def look(
     f: Any, inputs: Any, epsilon: float = 1.0, delta: float = 0.0, draws: int = 1 << 15
-) -> Check:
-    subject, inputs = Subject.of(f), list(inputs)
-    drawn = [subject.draw(x, np.random.default_rng(i), draws) for i, x in enumerate(inputs)]
+) -> CheckResult:
+    sampler, inputs = Sampler.of(f), list(inputs)
+    drawn = [sampler.draw(x, np.random.default_rng(i), draws) for i, x in enumerate(inputs)]
     return floating_point(
-        subject,
+        sampler,
         drawn,
         inputs,
         ClaimUnderTest(epsilon=epsilon, delta=delta),
@@ -240,10 +240,10 @@ def test_ideal_laws_are_not_accused(seed: int) -> None:
     def f(x: Any, rng: Rng, size: int) -> Any:
         return rng.normal(size=size) * (1.0 + 1e-9 * x)
 
-    subject = Subject.of(f)
-    drawn = [subject.draw(x, np.random.default_rng([seed, x]), 4096) for x in (0, 1)]
+    sampler = Sampler.of(f)
+    drawn = [sampler.draw(x, np.random.default_rng([seed, x]), 4096) for x in (0, 1)]
     found = floating_point(
-        subject,
+        sampler,
         drawn,
         [0, 1],
         ClaimUnderTest(epsilon=0.0, delta=0.0),

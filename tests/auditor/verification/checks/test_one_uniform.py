@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.one_uniform import BITS, OneUniform
-from fedrec_auditor.auditor.verification.subject import Subject
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 
 Rng = np.random.Generator
@@ -26,7 +26,7 @@ def coarse(x: float, rng: Rng, size: int) -> Any:
 
 
 def sampler(f: Any, inputs: list[Any], shape: tuple[int, ...] = ()) -> OneUniform | None:
-    return OneUniform.recognise(Subject.of(f), inputs, shape, np.random.default_rng(3))
+    return OneUniform.recognise(Sampler.of(f), inputs, shape, np.random.default_rng(3))
 
 
 def uniforms(*shape: int) -> Any:

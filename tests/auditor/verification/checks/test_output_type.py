@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.output_type import output_type
-from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import Check, Status
+from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 
 Rng = np.random.Generator
 
 
-def look(f: Any, inputs: Any = (0, 1), epsilon: float = 1.0) -> Check:
+def look(f: Any, inputs: Any = (0, 1), epsilon: float = 1.0) -> CheckResult:
     return output_type(
-        Subject.of(f),
+        Sampler.of(f),
         list(inputs),
         ClaimUnderTest(epsilon=epsilon, delta=0.0),
         seed=np.random.SeedSequence(0),

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
+from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.run import run_checks
-from fedrec_auditor.auditor.verification.subject import Subject
 from fedrec_auditor.auditor.verification.verification import Check, Status
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
@@ -19,7 +20,7 @@ NAMES = ["determinism", "shared noise", "support", "output type", "clipping", "f
 
 def look(f: Any, inputs: Any = (0, 1), epsilon: float = 1.0, **more: Any) -> tuple[Check, ...]:
     return run_checks(
-        Subject.of(f),
+        Sampler.of(f),
         list(inputs),
         epsilon=epsilon,
         delta=0.0,
@@ -49,11 +50,11 @@ def test_names_and_order_never_change(f: Any) -> None:
 def test_honest_callables_and_mechanisms_pass() -> None:
     for checks in (
         look(response),
-        look(BitFlip.symmetric(1.0), mechanism=BitFlip.symmetric(1.0)),
+        look(BitFlip.symmetric(1.0), dist=OutputDistribution.of(BitFlip.symmetric(1.0))),
         look(
             OneCoordinate(epsilon=1.0, dimension=3),
             [[1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]],
-            mechanism=OneCoordinate(epsilon=1.0, dimension=3),
+            dist=OutputDistribution.of(OneCoordinate(epsilon=1.0, dimension=3)),
         ),
     ):
         assert not [check for check in checks if check.status is Status.FAILED]

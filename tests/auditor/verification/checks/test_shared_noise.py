@@ -9,25 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.shared_noise import (
     _echelon,
     shared_in_call,
     shared_noise,
 )
-from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import Check, Status
+from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 
 Rng = np.random.Generator
 VECTORS = [[0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]
 BITS = [[0, 0, 1], [1, 0, 1], [1, 1, 1]]
 
 
-def in_call(f: Any, inputs: Any = (0, 1), seed: int = 0) -> Check | None:
-    return shared_in_call(Subject.of(f), list(inputs), seed=np.random.SeedSequence(seed))
+def in_call(f: Any, inputs: Any = (0, 1), seed: int = 0) -> CheckResult | None:
+    return shared_in_call(Sampler.of(f), list(inputs), seed=np.random.SeedSequence(seed))
 
 
-def entries(f: Any, inputs: Any, epsilon: float = 1.0) -> Check:
+def entries(f: Any, inputs: Any, epsilon: float = 1.0) -> CheckResult:
     drawn = [f(x, np.random.default_rng(i), 8192) for i, x in enumerate(inputs)]
     return shared_noise(drawn, list(inputs), ClaimUnderTest(epsilon=epsilon, delta=0.0), sized=True)
 

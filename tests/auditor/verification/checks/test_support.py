@@ -8,23 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedrec_auditor.auditor.exact.output_distribution import Density, OutputDistribution
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.support import support
-from fedrec_auditor.auditor.verification.exact.law import Density, Law
-from fedrec_auditor.auditor.verification.verification import Check, Status
+from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 
 Rng = np.random.Generator
 
 
-def look(f: Any, epsilon: float = 1.0, delta: float = 0.0, seed: int = 0) -> Check:
+def look(f: Any, epsilon: float = 1.0, delta: float = 0.0, seed: int = 0) -> CheckResult:
     drawn = [f(x, np.random.default_rng([seed, x]), 1 << 15) for x in (0, 1)]
     return support(drawn, [0, 1], ClaimUnderTest(epsilon=epsilon, delta=delta))
 
 
-def by_law(thing: Any, inputs: Any = (0, 1), delta: float = 0.0) -> Check:
-    law = Law.of(thing)
+def by_distribution(thing: Any, inputs: Any = (0, 1), delta: float = 0.0) -> CheckResult:
+    law = OutputDistribution.of(thing)
     drawn = [law.draw(x, 1000, 1) for x in inputs]
     return support(drawn, list(inputs), ClaimUnderTest(epsilon=1.0, delta=delta), law)
 
@@ -87,13 +87,13 @@ def test_delta_pays_for_what_is_impossible() -> None:
     assert look(f, delta=0.05).status is Status.PASSED
 
 
-def test_by_law() -> None:
-    assert by_law(BitFlip.symmetric(1.0)).status is Status.PASSED
-    assert by_law(Laplace(scale=1.0, low=0, high=1)).status is Status.PASSED
-    broken = by_law(BitFlip.asymmetric(1.0))
+def test_by_distribution() -> None:
+    assert by_distribution(BitFlip.symmetric(1.0)).status is Status.PASSED
+    assert by_distribution(Laplace(scale=1.0, low=0, high=1)).status is Status.PASSED
+    broken = by_distribution(BitFlip.asymmetric(1.0))
     assert broken.status is Status.FAILED
-    assert "By its law" in broken.reason
-    assert by_law(BitFlip.asymmetric(1.0), delta=1 - math.exp(-1)).status is Status.PASSED
+    assert "By its distribution" in broken.reason
+    assert by_distribution(BitFlip.asymmetric(1.0), delta=1 - math.exp(-1)).status is Status.PASSED
 
 
 def test_by_a_density_alone() -> None:
@@ -101,8 +101,8 @@ def test_by_a_density_alone() -> None:
         inside = np.abs(np.asarray(output) - value) <= 2.0
         return np.where(inside, -math.log(4.0), -np.inf)
 
-    found = by_law(
+    found = by_distribution(
         Density(sample=lambda x, rng, size: x + rng.uniform(-2, 2, size), log_prob=log_prob)
     )
     assert found.status is Status.FAILED
-    assert "the law calls impossible" in found.reason
+    assert "its distribution calls impossible" in found.reason

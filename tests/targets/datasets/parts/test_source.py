@@ -41,6 +41,17 @@ def test_files_are_found_at_the_top_in_the_folder_and_in_archives(tmp_path: Path
     assert pick(top) == pick(below) == pick(packed) == files
 
 
+def test_files_of_the_top_and_of_the_folder_are_never_mixed(tmp_path: Path) -> None:
+    (tmp_path / "set").mkdir()
+    (tmp_path / "a.data").write_bytes(b"top")
+    for name in ("a.data", "a.item"):
+        (tmp_path / "set" / name).write_bytes(b"below")
+    assert pick(tmp_path) == {"a.data": b"below", "a.item": b"below"}
+    (tmp_path / "set" / "a.item").rename(tmp_path / "a.item")
+    with pytest.raises(InputError, match="no such set of files"):
+        pick(tmp_path)
+
+
 def test_the_first_whole_layout_is_taken(tmp_path: Path) -> None:
     assert pick(archive(tmp_path / "a.zip", {"b.data": b"b", "a.data": b"a"})) == {"b.data": b"b"}
 

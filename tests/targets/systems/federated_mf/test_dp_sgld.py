@@ -41,15 +41,15 @@ def test_more_noise_than_the_moments_accountant_asks_for() -> None:
 @pytest.mark.parametrize("unit", ["rating", "user"])
 def test_even_rows_that_are_seen_to_be_drawn_owe_less_than_is_claimed(unit: str) -> None:
     target = DpSgld(unit=unit)
-    (question,) = target.questions(SOME)
-    bound = least_upper_bound(target, question.scope, SOME, 1e-5, all_accountants())
+    (scoped,) = target.scoped_claims(SOME)
+    bound = least_upper_bound(target, scoped.scope, SOME, 1e-5, all_accountants())
     assert bound is not None
-    assert question.claim.epsilon == 1.0
+    assert scoped.claim.epsilon == 1.0
     assert 0.1 < bound.epsilon < 0.5
     # drawn in every step instead of seldom, as much noise would not do
-    leaf = target.event(question.scope, SOME).event
+    leaf = target.event(scoped.scope, SOME).event
     every = SelfComposedDpEvent(leaf.event, 1000)
-    bound = Pld().bound(every, delta=1e-5, scope=question.scope)
+    bound = Pld().bound(every, delta=1e-5, scope=scoped.scope)
     assert 1.5 < bound.epsilon < 6.0
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.accounting import all_accountants, answer, exact_bounds
+from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
@@ -59,13 +59,15 @@ def test_a_turn_makes_the_distance_root_three_halves() -> None:
 def test_the_repaired_noise_does_not_save_the_promise_for_a_rating(dropout: float) -> None:
     population = Population(n_users=200, n_items=50)
     target = LflSgdmf(as_published=False, dropout=dropout)
-    questions = [q for q in target.questions(population) if q.scope == SUM]
+    scoped_claims = [q for q in target.scoped_claims(population) if q.scope == SUM]
     exact = exact_bounds(target, population)
-    found = answer(target, questions[0], population, exact=exact, accountants=all_accountants())
+    found = evaluate(
+        target, scoped_claims[0], population, exact=exact, accountants=all_accountants()
+    )
     assert found.verdict is Verdict.VIOLATED
-    one = answer(
+    one = evaluate(
         target,
-        questions[0],
+        scoped_claims[0],
         Population(n_users=200, n_items=1),
         exact=exact_bounds(target, Population(n_users=200, n_items=1)),
         accountants=all_accountants(),

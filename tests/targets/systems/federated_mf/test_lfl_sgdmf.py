@@ -13,7 +13,7 @@ from scipy import stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.accounting import all_accountants, answer, exact_bounds
+from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.targets.components import Randomized
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
@@ -37,10 +37,10 @@ def scope(vantage: Vantage, unit: Unit = Unit.USER) -> Scope:
 def verdicts(target: LflSgdmf) -> dict[tuple[Unit, Vantage], tuple[Verdict, float | None]]:
     exact = exact_bounds(target, POPULATION)
     out = {}
-    for question in target.questions(POPULATION):
-        found = answer(target, question, POPULATION, exact=exact, accountants=all_accountants())
+    for scoped in target.scoped_claims(POPULATION):
+        found = evaluate(target, scoped, POPULATION, exact=exact, accountants=all_accountants())
         epsilon = None if found.accounted is None else found.accounted.epsilon
-        out[question.scope.unit, question.scope.vantage] = (found.verdict, epsilon)
+        out[scoped.scope.unit, scoped.scope.vantage] = (found.verdict, epsilon)
     return out
 
 
@@ -90,8 +90,8 @@ def test_accomplices_and_a_lie_cost_what_they_take_from_the_noise(
         assert verdict is not Verdict.CONSISTENT
     # more than is claimed, and still no refutation: the paper knows neither accomplices nor lies
     assert found[Unit.USER, Vantage.AGGREGATE][0] is Verdict.INCOMPARABLE
-    assert target.questions(POPULATION)[0].beyond
-    note = target.questions(POPULATION)[0].note
+    assert target.scoped_claims(POPULATION)[0].outside_model
+    note = target.scoped_claims(POPULATION)[0].note
     assert ("tell the server" in note, "announces" in note) == (colluding > 0, announced > 1)
 
 

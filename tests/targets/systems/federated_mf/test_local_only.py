@@ -79,9 +79,9 @@ def test_an_upload_does_not_depend_on_who_else_uploads(target: Any) -> None:
 
 def test_the_claim_is_the_moments_accountants_over_all_parties_for_a_user() -> None:
     one = accounted(1.8, 0.01, 1000, 1e-5)
-    (rating,) = LocalOnly().questions(SOME)
-    (user,) = LocalOnly(unit="user").questions(SOME)
-    (central,) = DpSgdMf(unit="user").questions(SOME)
+    (rating,) = LocalOnly().scoped_claims(SOME)
+    (user,) = LocalOnly(unit="user").scoped_claims(SOME)
+    (central,) = DpSgdMf(unit="user").scoped_claims(SOME)
     assert rating.claim.epsilon == one == central.claim.epsilon
     assert user.claim.epsilon == pytest.approx(math.sqrt(10) * one)
     assert (rating.claim.scope.unit, user.claim.scope.unit) == (Unit.RATING, Unit.USER)

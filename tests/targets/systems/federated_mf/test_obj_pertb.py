@@ -98,7 +98,7 @@ def test_only_the_repair_owes_epsilon_and_only_for_a_value() -> None:
     assert ObjPertb(as_published=False).event(presence, SOME) == NonPrivateDpEvent()
     shared = ObjPertb(as_published=False, unit="user", trim=10).event(value, SOME)
     assert shared == PureDpEvent(0.1)
-    first, second = ObjPertb().questions(SOME)
+    first, second = ObjPertb().scoped_claims(SOME)
     assert first.scope == first.claim.scope == value
     assert second.scope == presence
 

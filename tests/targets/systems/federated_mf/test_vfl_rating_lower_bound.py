@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.accounting import all_accountants, answer, exact_bounds
+from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
@@ -98,9 +98,9 @@ def test_the_row_is_drawn_as_often_as_n_rows_have_n_prime() -> None:
 
 def test_theorem_3_falls_and_its_repair_stands() -> None:
     for target, verdict in ((system(), "V"), (system(as_published=False), "C")):
-        (question, _) = target.questions(LARGE)
+        (scoped, _) = target.scoped_claims(LARGE)
         exact = exact_bounds(target, LARGE)
-        found = answer(target, question, LARGE, exact=exact, accountants=all_accountants())
+        found = evaluate(target, scoped, LARGE, exact=exact, accountants=all_accountants())
         assert found.verdict[0] == verdict
 
 

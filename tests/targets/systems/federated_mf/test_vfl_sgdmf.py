@@ -89,10 +89,10 @@ def test_a_party_uses_no_more_than_theta_ratings_of_a_user() -> None:
 def test_the_claims_are_theorem_3_and_theorem_4() -> None:
     one = accounted(1.8, 0.01, 1100, 1e-5)
     assert one == pytest.approx(1.02, abs=0.01)
-    (rating, published) = VflSgdmf().questions(LARGE)
+    (rating, published) = VflSgdmf().scoped_claims(LARGE)
     assert rating.claim.epsilon == one
     assert published.scope.vantage is Vantage.RELEASE
-    user, other = VflSgdmf(unit="user").questions(LARGE)
+    user, other = VflSgdmf(unit="user").scoped_claims(LARGE)
     assert user.claim.epsilon == pytest.approx(math.sqrt(10) * one)
     assert (other.claim.epsilon, other.delta) == (2 * user.claim.epsilon, 2e-5)
 
@@ -144,17 +144,17 @@ def test_a_user_without_trimming_may_hold_all_of_a_partys_items() -> None:
 def test_without_noise_nothing_is_promised_or_proved() -> None:
     target = VflSgdmf(noise_multiplier=0.0)
     assert target.event(scope(Unit.RATING), LARGE) == NonPrivateDpEvent()
-    assert target.questions(LARGE)[0].claim.epsilon == math.inf
+    assert target.scoped_claims(LARGE)[0].claim.epsilon == math.inf
 
 
 def test_the_repair_is_proved_and_the_paper_is_not() -> None:
     bounds = []
     for as_published in (True, False):
         target = VflSgdmf(as_published=as_published)
-        (question, _) = target.questions(LARGE)
-        bound = least_upper_bound(target, question.scope, LARGE, 1e-5, all_accountants())
+        (scoped, _) = target.scoped_claims(LARGE)
+        bound = least_upper_bound(target, scoped.scope, LARGE, 1e-5, all_accountants())
         assert bound is not None
-        bounds.append((bound.epsilon, question.claim.epsilon))
+        bounds.append((bound.epsilon, scoped.claim.epsilon))
     assert 10 * bounds[0][1] < bounds[0][0] < 11 * bounds[0][1]
     assert bounds[1][0] < bounds[1][1]
 

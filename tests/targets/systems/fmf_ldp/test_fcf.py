@@ -115,13 +115,13 @@ def test_values_of_ratings_do_not_matter() -> None:
 
 def test_no_epsilon_is_claimed_and_none_accounted() -> None:
     system, population = Fcf(), Population(n_users=10, n_items=20)
-    (question,) = system.questions(population)
-    assert math.isinf(question.claim.epsilon)
-    assert type(system.event(question.scope, population)).__name__ == "NonPrivateDpEvent"
-    assert system.mechanism(question.scope, population) is not None
-    peers = replace(question.scope, vantage=Vantage.PEERS)
+    (scoped,) = system.scoped_claims(population)
+    assert math.isinf(scoped.claim.epsilon)
+    assert type(system.event(scoped.scope, population)).__name__ == "NonPrivateDpEvent"
+    assert system.mechanism(scoped.scope, population) is not None
+    peers = replace(scoped.scope, vantage=Vantage.PEERS)
     assert system.mechanism(peers, population) is None
-    assert system.challenges() == ()
+    assert system.distinguishing_games() == ()
 
 
 @pytest.mark.parametrize(

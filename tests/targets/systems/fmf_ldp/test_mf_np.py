@@ -95,10 +95,10 @@ def test_nothing_is_sent_and_progress_is_told_once_an_epoch() -> None:
 
 def test_no_epsilon_is_claimed_and_none_accounted() -> None:
     population = Population(n_users=10, n_items=20)
-    (question,) = MfNp().questions(population)
-    assert math.isinf(question.claim.epsilon)
-    assert question.scope.vantage is Vantage.RELEASE
-    assert type(MfNp().event(question.scope, population)).__name__ == "NonPrivateDpEvent"
+    (scoped,) = MfNp().scoped_claims(population)
+    assert math.isinf(scoped.claim.epsilon)
+    assert scoped.scope.vantage is Vantage.RELEASE
+    assert type(MfNp().event(scoped.scope, population)).__name__ == "NonPrivateDpEvent"
 
 
 @pytest.mark.parametrize(

@@ -34,13 +34,13 @@ def test_scores_depend_on_no_interaction() -> None:
 
 def test_epsilon_is_zero_for_everybody() -> None:
     population = Population(n_users=10, n_items=20)
-    (question,) = Random().questions(population)
+    (scoped,) = Random().scoped_claims(population)
     for vantage in Vantage:
-        scope = type(question.scope)(
-            unit=question.scope.unit,
-            adjacency=question.scope.adjacency,
+        scope = type(scoped.scope)(
+            unit=scoped.scope.unit,
+            adjacency=scoped.scope.adjacency,
             vantage=vantage,
-            horizon=question.scope.horizon,
+            horizon=scoped.scope.horizon,
         )
         bound = least_upper_bound(Random(), scope, population, 0.0, all_accountants())
         assert bound is not None

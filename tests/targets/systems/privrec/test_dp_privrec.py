@@ -218,9 +218,9 @@ def test_a_device_that_has_no_change_returns_none_whatever_the_bound() -> None:
 def test_the_printed_figure_is_an_overstatement() -> None:
     """Catalogue 15: at q = 30/4800, delta 1e-6, the truth at joint multiplier 1 is 1.3."""
     system, population = DpPrivRec(), Population(n_users=4800, n_items=3706)
-    question = system.questions(population)[0]
-    assert question.claim.epsilon == pytest.approx(16.6081, abs=2e-4)
-    assert question.scope == question.claim.scope == PEERS
+    scoped = system.scoped_claims(population)[0]
+    assert scoped.claim.epsilon == pytest.approx(16.6081, abs=2e-4)
+    assert scoped.scope == scoped.claim.scope == PEERS
     joint = SampledWithoutReplacementDpEvent(4800, 30, GaussianDpEvent(1.0))
     accountant = RdpAccountant(
         orders=range(2, 64), neighboring_relation=NeighboringRelation.REPLACE_ONE
@@ -230,13 +230,13 @@ def test_the_printed_figure_is_an_overstatement() -> None:
 
 
 def test_the_upload_is_asked_about_too() -> None:
-    questions = DpPrivRec().questions(Population(n_users=4800, n_items=3706))
-    server = [q for q in questions if q.scope.vantage is Vantage.SERVER]
+    scoped_claims = DpPrivRec().scoped_claims(Population(n_users=4800, n_items=3706))
+    server = [q for q in scoped_claims if q.scope.vantage is Vantage.SERVER]
     assert len(server) == 1
     assert "introduction" in server[0].note
-    assert server[0].claim == questions[0].claim  # of the models: the paper has no other
+    assert server[0].claim == scoped_claims[0].claim  # of the models: the paper has no other
     assert server[0].claim.scope == PEERS
-    assert {q.delta for q in questions} == {1e-8, 1e-6, 1e-4}
+    assert {q.delta for q in scoped_claims} == {1e-8, 1e-6, 1e-4}
 
 
 @pytest.mark.parametrize(
@@ -251,12 +251,12 @@ def test_a_step_above_one_breaks_the_multiplier_of_a_round(
         DpPrivRec(server_rate=step, as_published=as_published),
         Population(n_users=30, n_items=10),
     )
-    (question,) = [q for q in system.questions(everyone) if q.scope.horizon is Horizon.ROUND]
-    assert question.claim.epsilon == pytest.approx(4.8866, abs=1e-4)  # one Gaussian of z = 1
-    mechanism = system.mechanism(question.scope, everyone)
+    (scoped,) = [q for q in system.scoped_claims(everyone) if q.scope.horizon is Horizon.ROUND]
+    assert scoped.claim.epsilon == pytest.approx(4.8866, abs=1e-4)  # one Gaussian of z = 1
+    mechanism = system.mechanism(scoped.scope, everyone)
     assert mechanism is not None
-    bound = exact_lower_bound(mechanism, question.scope, question.delta)
-    assert (bound.epsilon > question.claim.epsilon) is violated
+    bound = exact_lower_bound(mechanism, scoped.scope, scoped.delta)
+    assert (bound.epsilon > scoped.claim.epsilon) is violated
 
 
 @pytest.mark.parametrize(

@@ -152,13 +152,13 @@ def test_without_embeddings_of_items_those_of_equal_genres_tie() -> None:
 
 def test_no_epsilon_is_claimed_and_none_accounted() -> None:
     population = Population(n_users=10, n_items=20)
-    (question,) = SMALL.questions(population)
-    assert math.isinf(question.claim.epsilon)
+    (scoped,) = SMALL.scoped_claims(population)
+    assert math.isinf(scoped.claim.epsilon)
     for vantage in Vantage:
-        scope = replace(question.scope, vantage=vantage)
+        scope = replace(scoped.scope, vantage=vantage)
         assert type(SMALL.event(scope, population)).__name__ == "NonPrivateDpEvent"
-    assert SMALL.mechanism(question.scope, population) is not None
-    assert SMALL.challenges() == ()
+    assert SMALL.mechanism(scoped.scope, population) is not None
+    assert SMALL.distinguishing_games() == ()
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,9 @@ def test_it_learns_what_privrec_learns_and_shows_the_result_only() -> None:
 
 
 def test_nothing_is_promised_and_nothing_sent() -> None:
-    (question,) = PrivRecCen().questions(Population(n_users=5, n_items=5))
-    assert math.isinf(question.claim.epsilon)
-    assert question.scope.vantage is Vantage.RELEASE
+    (scoped,) = PrivRecCen().scoped_claims(Population(n_users=5, n_items=5))
+    assert math.isinf(scoped.claim.epsilon)
+    assert scoped.scope.vantage is Vantage.RELEASE
     data = Synthetic(n_users=15, n_items=12, profile=5.0).load()
     sent = PrivRecCen().upload(data, None, np.random.default_rng(0), size=2)
     assert not sent.components

@@ -98,30 +98,32 @@ def test_the_model_follows_from_the_uploaded_bits_alone(kind: type[CentralMf]) -
 def test_uploads_claims_and_proofs_are_those_of_dplcf(kind: type[CentralMf]) -> None:
     population, data = Population(n_users=60, n_items=40), interactions()
     target, like = kind(epsilon=0.7), DplcfSp(epsilon=0.7)
-    for own, theirs in zip(target.questions(population), like.questions(population), strict=True):
+    for own, theirs in zip(
+        target.scoped_claims(population), like.scoped_claims(population), strict=True
+    ):
         assert (own.scope, own.claim.scope) == (theirs.scope, theirs.claim.scope)
         assert (own.claim.epsilon, own.delta, own.note) == (0.7, theirs.delta, theirs.note)
         # the paper promises nothing of its centralised baselines
         assert own.claim.statement.startswith(theirs.claim.statement)
         assert "not completely protected" in own.claim.statement
-    for question in target.questions(population):
-        assert target.event(question.scope, population) == like.event(question.scope, population)
-        mechanism = target.mechanism(question.scope, population)
-        assert mechanism == like.mechanism(question.scope, population)
+    for scoped in target.scoped_claims(population):
+        assert target.event(scoped.scope, population) == like.event(scoped.scope, population)
+        mechanism = target.mechanism(scoped.scope, population)
+        assert mechanism == like.mechanism(scoped.scope, population)
     ours, theirs = (
         t.upload(data, None, np.random.default_rng(1)).components["bits"].dense(np.arange(60))
         for t in (target, like)
     )
     np.testing.assert_array_equal(ours, theirs)
-    own = kind(flip="asymmetric").questions(population)[0]
+    own = kind(flip="asymmetric").scoped_claims(population)[0]
     broken = kind(flip="asymmetric").mechanism(own.scope, population)
     assert broken is not None
     bound = exact_lower_bound(broken, own.scope)
     assert bound is not None
     assert math.isinf(bound.epsilon)
-    (raw,) = kind(flip="none").questions(population)
+    (raw,) = kind(flip="none").scoped_claims(population)
     assert math.isinf(raw.claim.epsilon)
-    assert kind(flip="none").challenges() == ()
+    assert kind(flip="none").distinguishing_games() == ()
 
 
 @pytest.mark.parametrize("kind", KINDS)

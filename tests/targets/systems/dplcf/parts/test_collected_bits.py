@@ -95,11 +95,11 @@ def test_raw_bits_are_the_history_whatever_the_values() -> None:
 @pytest.mark.parametrize("kind", [DplcfSp, LcfSp])
 def test_symmetric_claim_is_tight_and_the_user_has_all_items_of_it(kind: type[DplcfSp]) -> None:
     target = kind(epsilon=0.7)
-    own, user = target.questions(POPULATION)
-    for question, epsilon in ((own, 0.7), (user, 0.7 * 40)):
-        mechanism = target.mechanism(question.scope, POPULATION)
+    own, user = target.scoped_claims(POPULATION)
+    for scoped, epsilon in ((own, 0.7), (user, 0.7 * 40)):
+        mechanism = target.mechanism(scoped.scope, POPULATION)
         assert mechanism is not None
-        bound = exact_lower_bound(mechanism, question.scope)
+        bound = exact_lower_bound(mechanism, scoped.scope)
         assert bound is not None
         assert bound.epsilon == pytest.approx(epsilon)
     assert isinstance(target.mechanism(user.scope, POPULATION), Product)
@@ -110,7 +110,7 @@ def test_symmetric_claim_is_tight_and_the_user_has_all_items_of_it(kind: type[Dp
 @pytest.mark.parametrize("kind", [DplcfAp, LcfAp])
 def test_asymmetric_claim_is_broken_by_an_uploaded_zero(kind: type[DplcfAp]) -> None:
     target = kind(epsilon=1.0)
-    own, _ = target.questions(POPULATION)
+    own, _ = target.scoped_claims(POPULATION)
     mechanism = target.mechanism(own.scope, POPULATION)
     assert mechanism is not None
     bound = exact_lower_bound(mechanism, own.scope)
@@ -140,20 +140,20 @@ def test_only_the_papers_p_is_said_to_be_1() -> None:
 
 
 def test_raw_bits_promise_nothing_and_are_charged_without_bound() -> None:
-    (question,) = LcfUb().questions(POPULATION)
-    assert math.isinf(question.claim.epsilon)
-    assert type(LcfUb().event(question.scope, POPULATION)).__name__ == "NonPrivateDpEvent"
-    mechanism = LcfUb().mechanism(question.scope, POPULATION)
+    (scoped,) = LcfUb().scoped_claims(POPULATION)
+    assert math.isinf(scoped.claim.epsilon)
+    assert type(LcfUb().event(scoped.scope, POPULATION)).__name__ == "NonPrivateDpEvent"
+    mechanism = LcfUb().mechanism(scoped.scope, POPULATION)
     assert mechanism is not None
-    bound = exact_lower_bound(mechanism, question.scope)
+    bound = exact_lower_bound(mechanism, scoped.scope)
     assert bound is not None
     assert math.isinf(bound.epsilon)
-    assert LcfUb().challenges() == ()
+    assert LcfUb().distinguishing_games() == ()
 
 
 def test_games_differ_in_one_interaction_and_are_the_servers() -> None:
     for target in (DplcfSp(), DplcfAp(), LcfSp(), LcfAp()):
-        (game,) = target.challenges()
+        (game,) = target.distinguishing_games()
         first, second = game.profiles.ratings.toarray()
         assert np.flatnonzero(first != second).tolist() == [0]
         assert (game.scope.unit, game.scope.vantage) == (Unit.INTERACTION, Vantage.SERVER)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse, stats
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.accounting import all_accountants, answer, exact_bounds
+from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
@@ -159,9 +159,9 @@ def test_verdicts_of_movielens() -> None:
         (HflSgdmf(as_published=False), "C"),
     ):
         exact = exact_bounds(target, LARGE)
-        for question, verdict in zip(target.questions(LARGE), verdicts, strict=False):
-            found = answer(target, question, LARGE, exact=exact, accountants=all_accountants())
-            assert found.verdict[0] == verdict, (target, question.claim.source)
+        for scoped, verdict in zip(target.scoped_claims(LARGE), verdicts, strict=False):
+            found = evaluate(target, scoped, LARGE, exact=exact, accountants=all_accountants())
+            assert found.verdict[0] == verdict, (target, scoped.claim.source)
 
 
 def test_the_law_is_below_what_is_charged_and_above_the_claim_at_one_rating_or_many() -> None:

@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.accounting import all_accountants, answer
+from fedrec_auditor.auditor.accounting import all_accountants, evaluate
 from fedrec_auditor.targets.components import Randomized
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, Reported
@@ -195,15 +195,15 @@ def test_what_is_owed(kind: type[NoisyHorizontal]) -> None:
 def test_only_the_repaired_claim_can_be_proved(kind: type[NoisyHorizontal], unit: str) -> None:
     for as_published, expected in ((True, Verdict.UNSUBSTANTIATED), (False, Verdict.CONSISTENT)):
         target = kind(unit=unit, as_published=as_published)
-        for question in target.questions(LARGE):
-            if question.scope != question.claim.scope:
+        for scoped in target.scoped_claims(LARGE):
+            if scoped.scope != scoped.claim.scope:
                 continue
-            found = answer(target, question, LARGE, exact=(), accountants=all_accountants())
+            found = evaluate(target, scoped, LARGE, exact=(), accountants=all_accountants())
             assert found.verdict is expected
 
 
 def test_proposition_3_accounts_for_a_hundredth_of_the_steps() -> None:
-    printed, full, *_ = (q.claim.epsilon for q in HflSgdmf().questions(LARGE))
+    printed, full, *_ = (q.claim.epsilon for q in HflSgdmf().scoped_claims(LARGE))
     assert printed == accounted(1.7, 0.01, 10, 1e-5)
     assert full == accounted(1.7, 0.01, 1000, 1e-5)
     assert printed < full / 2
@@ -237,9 +237,9 @@ def test_a_broadcast_of_the_wrong_shape_is_refused() -> None:
 
 
 def test_fmf_hfl_promises_nothing() -> None:
-    (question,) = FmfHfl().questions(LARGE)
-    assert math.isinf(question.claim.epsilon)
-    assert isinstance(FmfHfl().event(question.scope, LARGE), NonPrivateDpEvent)
-    assert FmfHfl().mechanism(question.scope, LARGE) is not None
-    assert FmfHfl().challenges() == ()
+    (scoped,) = FmfHfl().scoped_claims(LARGE)
+    assert math.isinf(scoped.claim.epsilon)
+    assert isinstance(FmfHfl().event(scoped.scope, LARGE), NonPrivateDpEvent)
+    assert FmfHfl().mechanism(scoped.scope, LARGE) is not None
+    assert FmfHfl().distinguishing_games() == ()
     assert isinstance(FmfHfl.reported[0], Reported)

@@ -11,7 +11,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.accounting import all_accountants, answer, exact_bounds
+from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.targets.components import Reports, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
@@ -64,9 +64,9 @@ def test_fmf_lfl_learns_and_its_model_is_the_mean() -> None:
     scores = FmfLfl().score(run.model, ratings, np.arange(60))
     same = np.arange(60)[:, None] % 2 == np.arange(20) % 2
     assert scores[same].mean() > scores[~same].mean() + 1.5
-    (question,) = FmfLfl().questions(POPULATION)
-    assert math.isinf(question.claim.epsilon)
-    assert FmfLfl().mechanism(question.scope, POPULATION) is not None
+    (scoped,) = FmfLfl().scoped_claims(POPULATION)
+    assert math.isinf(scoped.claim.epsilon)
+    assert FmfLfl().mechanism(scoped.scope, POPULATION) is not None
 
 
 def test_the_mean_report_is_the_mean_of_the_projected_gradients() -> None:
@@ -110,14 +110,14 @@ def test_the_server_descends_along_the_reports() -> None:
 def test_gd_drs_local_claim_is_exact_and_the_shuffle_amplifies_it() -> None:
     target = GdDr()
     local, shuffled = (
-        answer(
+        evaluate(
             target,
-            question,
+            scoped,
             POPULATION,
             exact=exact_bounds(target, POPULATION),
             accountants=all_accountants(),
         )
-        for question in target.questions(POPULATION)
+        for scoped in target.scoped_claims(POPULATION)
     )
     assert (local.scope.unit, local.scope.vantage) == (Unit.USER, Vantage.SERVER)
     assert local.verdict is Verdict.CONSISTENT
@@ -130,7 +130,7 @@ def test_gd_drs_local_claim_is_exact_and_the_shuffle_amplifies_it() -> None:
 
 def test_the_challenges_worlds_reach_both_corners() -> None:
     for bound in (0.1, 5.0, 100.0):
-        (challenge,) = GdDr(bound=bound, epsilon=200.0).challenges()
+        (challenge,) = GdDr(bound=bound, epsilon=200.0).distinguishing_games()
         sent = challenge.target.upload(
             challenge.profiles, challenge.broadcast, np.random.default_rng(0), 50
         )

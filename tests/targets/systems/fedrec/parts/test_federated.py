@@ -24,7 +24,7 @@ from fedrec_auditor.accountants.statements.scope import (
 from fedrec_auditor.attacks.likelihood_ratio import LikelihoodRatio
 from fedrec_auditor.auditor.accounting import (
     all_accountants,
-    answer,
+    evaluate,
     exact_bounds,
     least_upper_bound,
 )
@@ -48,7 +48,7 @@ from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 from fedrec_auditor.targets.protections.objective import Objective
 from fedrec_auditor.targets.routes.secure_aggregation import SecureAggregation
 from fedrec_auditor.targets.routes.shuffler import Shuffler
-from fedrec_auditor.targets.systems.base import Challenge, Population
+from fedrec_auditor.targets.systems.base import DistinguishingGame, Population
 from fedrec_auditor.targets.systems.fedrec.f_gerai import FGerai
 from fedrec_auditor.targets.systems.fedrec.fedrec import FedRec
 from fedrec_auditor.targets.systems.fedrec.fedrec_apm import FedRecApm
@@ -155,7 +155,7 @@ def test_an_uploads_entries_are_counted_with_the_features_of_table_i() -> None:
 def test_apm_is_right_for_a_parameter_and_millions_for_an_upload() -> None:
     """Entry 17: 60 an entry of the item table, of order 10^6 to 10^7 in all, per round."""
     system = FedRecApm(rounds=3)
-    asked = system.questions(ML_100K)
+    asked = system.scoped_claims(ML_100K)
     assert [(q.scope.unit, q.scope.horizon) for q in asked] == [
         (Unit.COORDINATE, Horizon.ROUND),
         (Unit.USER, Horizon.ROUND),
@@ -163,14 +163,14 @@ def test_apm_is_right_for_a_parameter_and_millions_for_an_upload() -> None:
         (Unit.ATTRIBUTE, Horizon.ROUND),
     ]
     findings = [
-        answer(
+        evaluate(
             system,
-            question,
+            scoped,
             ML_100K,
             exact=exact_bounds(system, ML_100K),
             accountants=all_accountants(),
         )
-        for question in asked
+        for scoped in asked
     ]
     assert [f.verdict for f in findings] == ["CONSISTENT"] + 3 * ["INCOMPARABLE"]
     whole = 64 * 44 * 30 + 247_680 + 64 * 1682 * 60 + (64 * 128 + 64) * 40 + 65 * 50
@@ -249,7 +249,7 @@ def test_many_small_noises_are_charged_one_by_one_and_large_ones_at_once() -> No
 
 def test_gaussian_noise_is_asked_at_a_delta() -> None:
     system = Small(protection=GaussianProtection(sigma=5.0))
-    asked = system.questions(Population(n_users=9, n_items=4))
+    asked = system.scoped_claims(Population(n_users=9, n_items=4))
     assert [q.delta for q in asked] == [0.0, 1e-5, 1e-5]
     bounds = exact_bounds(system, Population(n_users=9, n_items=4))
     by_scope = {(b.scope.unit, b.delta): b.epsilon for b in bounds}
@@ -257,7 +257,7 @@ def test_gaussian_noise_is_asked_at_a_delta() -> None:
     assert 0 < by_scope[Unit.COORDINATE, 1e-5] < by_scope[Unit.USER, 1e-5] < math.inf
 
 
-def play(challenge: Challenge, samples: int = 50_000) -> tuple[float, np.ndarray]:
+def play(challenge: DistinguishingGame, samples: int = 50_000) -> tuple[float, np.ndarray]:
     game = local.play(
         challenge,
         LikelihoodRatio(),
@@ -282,7 +282,7 @@ def test_the_game_pushes_an_entry_to_both_ends_whatever_the_learner(
     learner: type, protection: Protection
 ) -> None:
     """Small budgets, so that samples can reach the law: eps 2 is measured as nearly 2."""
-    (challenge,) = Small(learner=learner(dimension=8), protection=protection).challenges()
+    (challenge,) = Small(learner=learner(dimension=8), protection=protection).distinguishing_games()
     bound, symbols = play(challenge)
     assert 1.8 < bound <= 2.0
     np.testing.assert_allclose((symbols[0] == 3).mean(), 0.5, atol=0.08)
@@ -298,7 +298,7 @@ def test_half_the_noise_is_caught_by_the_game() -> None:
             right = super().noise(group)
             return replace(right, scale=right.scale / 2)
 
-    (challenge,) = Small(protection=Trap(epsilon=1.0)).challenges()
+    (challenge,) = Small(protection=Trap(epsilon=1.0)).distinguishing_games()
     bound, _ = play(
         replace(challenge, channel=Regions(LaplaceProtection(epsilon=1.0).noise("item")))
     )
@@ -318,7 +318,7 @@ def test_the_symbols_law_sums_to_one_and_tells_the_ends_apart(noise: object) -> 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_rows_without_noise_show_which_items_were_not_trained_on(learner: type) -> None:
     """Objective perturbation promises 10 here; 4 negatives of 11 items leave a row alone in 7."""
-    (challenge,) = Small(learner=learner(), protection=Objective()).challenges()
+    (challenge,) = Small(learner=learner(), protection=Objective()).distinguishing_games()
     assert challenge.channel == BitFlip(1.0, 4 / 11)
     bound, symbols = play(challenge)
     assert bound > 6.0
@@ -334,10 +334,10 @@ def test_an_unprinted_objective_is_not_refuted_and_features_cover_an_attribute()
     system = FGerai()
     exact = exact_bounds(system, ML_100K)
     findings = {
-        question.claim.scope.unit: answer(
-            system, question, ML_100K, exact=exact, accountants=all_accountants()
+        scoped.claim.scope.unit: evaluate(
+            system, scoped, ML_100K, exact=exact, accountants=all_accountants()
         )
-        for question in system.questions(ML_100K)
+        for scoped in system.scoped_claims(ML_100K)
     }
     objective = findings[Unit.INTERACTION]
     assert objective.verdict == "INCOMPARABLE"

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import fedrec_auditor.auditor.verification.exact.fit as fit
+import fedrec_auditor.auditor.verification.checks.fit as fit
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.verification.exact.fit import check_fit
-from fedrec_auditor.auditor.verification.exact.law import Density, Law
-from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import Check, Status
+from fedrec_auditor.auditor.exact.output_distribution import Density, OutputDistribution
+from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.verification.checks.fit import check_fit
+from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
@@ -28,9 +28,9 @@ from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
 NUMBERS = [0.0, 0.3, 1.0]
 
 
-def check(thing: Any, inputs: list[Any], samples: int = 40_000, seed: int = 0) -> Check:
-    law = Law.of(thing)
-    return check_fit(law.subject, law, inputs, samples=samples, seed=np.random.SeedSequence(seed))
+def check(thing: Any, inputs: list[Any], samples: int = 40_000, seed: int = 0) -> CheckResult:
+    law = OutputDistribution.of(thing)
+    return check_fit(law.sampler, law, inputs, samples=samples, seed=np.random.SeedSequence(seed))
 
 
 def log_laplace(z: Any) -> Any:
@@ -228,6 +228,10 @@ def test_a_sampler_that_raises_is_an_error_of_input() -> None:
 def test_a_discrete_law_on_a_grid_too_fine_to_repeat_is_no_density() -> None:
     fine = DiscreteLaplace.calibrated(1.0, low=-1, high=1, step=2.0**-20)
     found = check_fit(
-        Subject.of(fine), Law.of(fine), [-1, 1], samples=50_000, seed=np.random.SeedSequence(3)
+        Sampler.of(fine),
+        OutputDistribution.of(fine),
+        [-1, 1],
+        samples=50_000,
+        seed=np.random.SeedSequence(3),
     )
     assert found.status is Status.PASSED

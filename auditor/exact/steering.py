@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 _LARGE = 1e6
+# Fewest examples, and entries of all examples together beyond which they are fewer.
+_FEWEST, _WORK = 30, 1 << 18
 Score = Callable[[Any], float]
+
+
+def most_examples(most: int, entries: int) -> int:
+    """How many examples of so many entries are tried: at most ``most``, fewer of large ones."""
+    return max(_FEWEST, min(most, _WORK // entries))
 
 
 def worst(

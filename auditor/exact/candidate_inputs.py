@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.verification.exact.law import Law, identity
-from fedrec_auditor.auditor.verification.exact.steering import worst
-from fedrec_auditor.auditor.verification.words import in_words
+from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, identity
+from fedrec_auditor.auditor.exact.steering import worst
+from fedrec_auditor.targets.mechanisms.base import plainly
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 
 _MOST_LISTED = 4096
 _SHOWN = 16
+_MOST_PAIRS = 2016
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Space:
-    """Inputs of a law: ``strategy`` draws them, ``listed`` are all of them where that is known.
+class CandidateInputs:
+    """Inputs to pair up: ``strategy`` draws them, ``listed`` are all of them where that is known.
 
     ``shown`` are a few, to learn from what the outputs are like; ``ends`` the least and the
     greatest of a domain, where finite. ``given`` says that the user named them, ``whole`` that no
-    input of the domain is missing from ``listed``; a list is the domain of a law that has none.
+    input of the domain is missing from ``listed``; where no domain is known, a list is all of it.
     """
 
     strategy: SearchStrategy[Any]
@@ -41,43 +42,59 @@ class Space:
     whole: bool
 
     @classmethod
-    def of(cls, law: Law, inputs: Iterable[Any] | SearchStrategy[Any] | None, seed: int) -> Space:
-        """The inputs given, or those of the law's domain; InputError if there are none."""
+    def of(
+        cls,
+        dist: OutputDistribution,
+        inputs: Iterable[Any] | SearchStrategy[Any] | None,
+        seed: int,
+    ) -> CandidateInputs:
+        """The inputs given, or those of the domain of ``dist``; InputError if there are none."""
         from hypothesis import strategies as st
 
+        everything = None if dist.domain is None else _enumerated(dist.domain)
         listed: list[Any] | None = None
         ends: list[Any] = []
         if inputs is None:
-            if law.domain is None:
+            if dist.domain is None:
                 raise InputError(
-                    f"Expected inputs for {law.name}, whose domain is not known, got none. Give a "
-                    "list of inputs or a Hypothesis strategy."
+                    f"Expected inputs for {dist.sampler.name}, whose domain is not known, got "
+                    "none. Give a list of inputs or a Hypothesis strategy."
                 )
-            strategy, listed = inputs_of(law.domain), _enumerated(law.domain)
-            ends = _ends(law.domain)
+            strategy, listed, ends = inputs_of(dist.domain), everything, _ends(dist.domain)
         elif isinstance(inputs, st.SearchStrategy):
             strategy = inputs
         else:
-            listed = [law.check(value) for value in inputs]
+            listed = [dist.check(value) for value in inputs]
             if len(listed) < 2:
                 raise InputError(f"Expected at least 2 inputs, got {len(listed)}. Name a pair.")
             strategy = st.sampled_from(listed)
-        everything = listed if law.domain is None else _enumerated(law.domain)
         if listed is not None:
             count = min(_SHOWN, len(listed))
             shown = [listed[k] for k in np.linspace(0, len(listed) - 1, count).round().astype(int)]
+            spelled = set(map(_spelled, listed))
+            whole = dist.domain is None or (
+                everything is not None and spelled.issuperset(map(_spelled, everything))
+            )
         else:
-            shown = _some(law, strategy, seed, inputs is None)
+            shown, whole = _some(dist, strategy, seed, inputs is None), False
         return cls(
             strategy=strategy,
             listed=listed,
             shown=shown,
             ends=ends,
             given=inputs is not None,
-            whole=listed is not None
-            and everything is not None
-            and set(map(_spelled, everything)) <= set(map(_spelled, listed)),
+            whole=whole,
         )
+
+    @property
+    def pairs(self) -> list[tuple[Any, Any]]:
+        """All pairs of the inputs listed, if they are few enough; and the two ends of a domain."""
+        listed = self.listed or []
+        few = math.comb(len(listed), 2) <= _MOST_PAIRS
+        return [
+            *itertools.combinations(listed if few else [], 2),
+            *itertools.combinations(self.ends, 2),
+        ]
 
     @property
     def size(self) -> int:
@@ -85,21 +102,23 @@ class Space:
         return int(np.size(self.shown[0]))
 
 
-def _some(law: Law, strategy: SearchStrategy[Any], seed: int, whole: bool) -> list[Any]:
+def _some(
+    dist: OutputDistribution, strategy: SearchStrategy[Any], seed: int, whole: bool
+) -> list[Any]:
     """Different inputs of a strategy, checked; of the ``whole`` domain, worst_case ones first."""
     seen: dict[Hashable, Any] = {}
-    if whole and law.named is not None:
-        seen = {identity(value): value for value in law.named.inputs[:4]}
+    if whole and dist.named is not None:
+        seen = {identity(value): value for value in dist.named.inputs[:4]}
 
     def look(value: Any) -> float:
-        seen.setdefault(identity(law.check(value)), value)
+        seen.setdefault(identity(dist.check(value)), value)
         return 0.0
 
     worst(strategy, look, seed=seed, examples=2 * _SHOWN)
     if len(seen) < 2:
         raise InputError(
             "Expected a strategy of at least 2 different inputs, got "
-            f"{[in_words(value) for value in seen.values()]}. Widen it."
+            f"{[plainly(value) for value in seen.values()]}. Widen it."
         )
     return list(seen.values())[:_SHOWN]
 

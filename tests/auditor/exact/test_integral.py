@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedrec_auditor.auditor.verification.exact.integral import AGREEMENT, edges_around, integrate
+from fedrec_auditor.auditor.exact.integral import AGREEMENT, edges_around, integrate
 
 LAWS = {
     "normal": stats.norm(3.0, 0.01),

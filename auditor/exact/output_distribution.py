@@ -1,4 +1,4 @@
-"""What verification needs of a randomizer that says its own probabilities."""
+"""A randomizer that says its own output probabilities, and what else it says of itself."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.words import in_words
-from fedrec_auditor.targets.mechanisms.base import Domain, PrivacyCurve, WorstCase
+from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase, plainly
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -29,7 +28,7 @@ _LARGEST = 1 << 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Density:
-    """A callable that claims a law: ``sample`` draws, ``log_prob`` says how probable it was.
+    """Two callables: ``sample`` draws an output, ``log_prob`` says how probable it was.
 
     ``sample`` takes (value, rng) or (value, rng, size); ``log_prob`` takes (output, value) and
     gives the log of the probability, or of the density, of one output or of many along the first
@@ -42,64 +41,57 @@ class Density:
 
     def __call__(self, value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
         """``size`` draws along the first axis."""
-        return Subject.of(self.sample).draw(value, rng, size)
+        return Sampler.of(self.sample).draw(value, rng, size)
 
     def __str__(self) -> str:
         return str(getattr(self.sample, "__name__", type(self.sample).__name__))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Law:
-    """A sampler with the probabilities it claims, whatever else it knows of itself.
+class OutputDistribution:
+    """A sampler with the output probabilities that it claims, input by input.
 
-    ``thing`` is what it was made of. ``worst_case`` is where the largest log-ratio is said to be,
-    so far as ``density`` confirms it; ``unbounded`` that it is said to be nowhere;
-    ``privacy_curve`` the privacy curve, where known.
+    ``origin`` is what it was made of. ``worst_case`` is where the largest log-ratio is said to be,
+    so far as ``density`` confirms it; ``unbounded`` that it is said to be nowhere.
     """
 
-    thing: Any
-    name: str
-    subject: Subject
+    origin: Any
+    sampler: Sampler
     density: Callable[[Any, Any], Any]
     domain: Domain | None = None
     worst_case: WorstCase | None = None
     unbounded: bool = False
-    privacy_curve: PrivacyCurve | None = None
 
     @classmethod
-    def of(cls, thing: Any) -> Law:
-        """The law of a ``Mechanism``, a ``Density``, or anything with a sampler and ``log_prob``.
+    def of(cls, origin: Any) -> OutputDistribution:
+        """Wrap a ``Mechanism``, a ``Density``, or anything with a sampler and ``log_prob``.
 
         InputError for anything else.
         """
-        if isinstance(thing, Law):
-            return thing
-        density = getattr(thing, "log_prob", None)
-        if not callable(density) or isinstance(thing, type):
+        if isinstance(origin, OutputDistribution):
+            return origin
+        density = getattr(origin, "log_prob", None)
+        if not callable(density) or isinstance(origin, type):
             raise InputError(
-                f"Expected a sampler with log_prob(output, value), got {thing!r}. Wrap the two as "
+                f"Expected a sampler with log_prob(output, value), got {origin!r}. Wrap the two as "
                 "Density(sample=..., log_prob=...), or leave the probabilities to be measured."
             )
-        subject, domain = Subject.of(thing), getattr(thing, "domain", None)
-        law = cls(
-            thing=thing,
-            name=subject.name,
-            subject=subject,
+        domain = getattr(origin, "domain", None)
+        dist = cls(
+            origin=origin,
+            sampler=Sampler.of(origin),
             density=density,
             domain=domain if isinstance(domain, Domain) else None,
         )
-        if not callable(getattr(thing, "worst_case", None)):
-            return law
-        law = replace(law, privacy_curve=thing if isinstance(thing, PrivacyCurve) else None)
+        if not callable(getattr(origin, "worst_case", None)):
+            return dist
         try:
-            worst_case = thing.worst_case()
+            worst_case = origin.worst_case()
         except Exception:  # foreign code that cannot say where the worst is: the search looks
-            return law
-        return replace(
-            law,
-            worst_case=None if worst_case is None else _confirmed(thing, law, worst_case),
-            unbounded=worst_case is None,
-        )
+            return dist
+        if worst_case is None:
+            return replace(dist, unbounded=True)
+        return replace(dist, worst_case=_confirmed(origin, dist.domain, worst_case))
 
     def log_prob(self, outputs: NDArray[Any], value: Any) -> NDArray[np.float64]:
         """Log-probabilities (n,) of ``outputs`` (n, *output shape) that were drawn.
@@ -117,21 +109,23 @@ class Law:
         if len(wrong):
             raise InputError(
                 f"Expected log-probabilities below infinity, got {found[wrong[0]]} for the output "
-                f"{in_words(outputs[wrong[0]])} under the input {in_words(value)}. Mend log_prob."
+                f"{plainly(outputs[wrong[0]])} under the input {plainly(value)}. Mend log_prob."
             )
         return found
 
-    def guess(self, outputs: NDArray[Any], value: Any) -> NDArray[np.float64]:
-        """The same for outputs that nobody drew: NaN where it has no answer."""
-        try:
-            found = self._ask(outputs, value)
-        except Exception:  # one output that it has no answer for must not hide the others
-            found = np.array([self._answer(output, value) for output in outputs])
-        return np.where(np.isposinf(found), np.nan, found)
+    def try_log_probs(self, outputs: NDArray[Any], inputs: Iterable[Any]) -> NDArray[np.float64]:
+        """``log_prob`` under each of ``inputs`` (inputs, n), of outputs that nobody drew.
 
-    def guesses(self, outputs: NDArray[Any], inputs: Iterable[Any]) -> NDArray[np.float64]:
-        """``guess`` under each of ``inputs``: (inputs, n)."""
-        return np.stack([self.guess(outputs, value) for value in inputs])
+        NaN where it has no answer.
+        """
+        rows = []
+        for value in inputs:
+            try:
+                row = self._ask(outputs, value)
+            except Exception:  # one output that it has no answer for must not hide the others
+                row = np.array([self._answer(output, value) for output in outputs])
+            rows.append(np.where(np.isposinf(row), np.nan, row))
+        return np.stack(rows)
 
     @property
     def named(self) -> WorstCase | None:
@@ -141,11 +135,11 @@ class Law:
 
     def name_input(self, value: Any) -> str:
         """An input in the mechanism's own words, if it has any."""
-        return self.named.name_input(value) if self.named else in_words(value)
+        return self.named.name_input(value) if self.named else plainly(value)
 
     def name_output(self, output: Any) -> str:
         """An output in the mechanism's own words, if it has any."""
-        return self.named.name_output(output) if self.named else in_words(output)
+        return self.named.name_output(output) if self.named else plainly(output)
 
     def check(self, value: Any) -> Any:
         """Return ``value`` if it is one input of the domain; InputError otherwise."""
@@ -160,7 +154,7 @@ class Law:
 
     def draw(self, value: Any, size: int, seed: int) -> NDArray[Any]:
         """``size`` draws, the same ones for the same ``seed``."""
-        return self.subject.draw(value, np.random.default_rng(seed), size)
+        return self.sampler.draw(value, np.random.default_rng(seed), size)
 
     def _ask(self, outputs: NDArray[Any], value: Any) -> NDArray[np.float64]:
         with np.errstate(all="ignore"):
@@ -183,8 +177,10 @@ def identity(value: Any) -> Hashable:
     return type(value).__name__, array.dtype.str, array.shape, bits
 
 
-def _confirmed(mechanism: Mechanism, law: Law, worst_case: WorstCase) -> WorstCase | None:
-    """``worst_case`` so far as the mechanism's own law bears it out, None if it does not.
+def _confirmed(
+    mechanism: Mechanism, domain: Domain | None, worst_case: WorstCase
+) -> WorstCase | None:
+    """``worst_case`` so far as the mechanism's ``log_prob`` bears it out, None if it does not.
 
     Copies must be such: the log-probability of the whole is the sum over its parts. Outputs are
     exhaustive only if they differ and their probabilities sum to 1.
@@ -195,9 +191,9 @@ def _confirmed(mechanism: Mechanism, law: Law, worst_case: WorstCase) -> WorstCa
             table = np.asarray(part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]))
             if worst_case.part is not None and not _adds_up(mechanism, part, worst_case, table):
                 return None
-        if worst_case.part is None and law.domain is not None:
-            law.domain.check(worst_case.inputs)
-    except Exception:  # sets that the mechanism's own law cannot be asked about confirm nothing
+        if worst_case.part is None and domain is not None:
+            domain.check(worst_case.inputs)
+    except Exception:  # sets that the mechanism itself cannot be asked about confirm nothing
         return None
     if np.isnan(table).any() or np.isposinf(table).any() or in_singles(table):
         return None
@@ -209,16 +205,15 @@ def _confirmed(mechanism: Mechanism, law: Law, worst_case: WorstCase) -> WorstCa
 def _adds_up(
     mechanism: Mechanism, part: Mechanism, worst_case: WorstCase, table: NDArray[np.float64]
 ) -> bool:
-    """Whether the whole's law at ``copies`` worst-case outputs is the sum of the part's."""
-    copies, inner = worst_case.copies, part.output_shape
-    if mechanism.output_shape[len(mechanism.output_shape) - len(inner) :] != inner:
+    """Whether the whole's log-probability at ``copies`` worst outputs is the sum of the part's."""
+    copies, shape = worst_case.copies, mechanism.output_shape
+    outer = len(shape) - len(part.output_shape)
+    if shape[outer:] != part.output_shape or copies != math.prod(shape[:outer]):
         return False
-    if copies != math.prod(mechanism.output_shape[: len(mechanism.output_shape) - len(inner)]):
-        return False
-    if max(math.prod(mechanism.output_shape), math.prod(mechanism.domain.shape)) > _LARGEST:
+    if max(math.prod(shape), math.prod(mechanism.domain.shape)) > _LARGEST:
         return True
     chosen = np.random.default_rng(copies).integers(0, len(worst_case.outputs), size=(2, copies))
-    outputs = worst_case.outputs[chosen].reshape(2, *mechanism.output_shape)
+    outputs = worst_case.outputs[chosen].reshape(2, *shape)
     for value, row in zip(worst_case.inputs, table, strict=True):
         whole = mechanism.log_prob(outputs, np.broadcast_to(value, mechanism.domain.shape))
         if not np.allclose(whole, row[chosen].sum(axis=1), rtol=1e-9, atol=1e-9):
@@ -226,23 +221,23 @@ def _adds_up(
     return True
 
 
-def unlost(laws: NDArray[np.float64], claim: float) -> NDArray[np.float64]:
-    """``laws`` (inputs, outputs) without ratios that exist only since a probability underflowed.
+def without_underflow(log_probs: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
+    """``log_probs`` (inputs, outputs) without ratios that exist only by underflow.
 
-    A law computed as log(p) says log 0 where p is below the smallest double. So a log 0 (or what
-    few digits are left just above it) counts only where ``claim`` forbids so small a probability:
-    elsewhere it is raised until the claim allows it. Laws computed in logs reach below that and
-    keep all they say but log 0.
+    A log-probability computed as log(p) is log 0 where p is below the smallest double. So a log 0
+    (or what few digits are left just above it) counts only where a claim of ``epsilon`` forbids so
+    small a probability: elsewhere it is raised until the claim allows it. What was computed in logs
+    reaches below that, and keeps all it says but log 0.
     """
-    high = laws.max(axis=0)
-    doubtful = np.isneginf(laws) | ((laws > _NOTHING) & (laws < _FEW_DIGITS))
-    lost = doubtful & (high - claim < -DEEPEST)
-    return np.where(lost, np.minimum(high, -DEEPEST), laws)
+    high = log_probs.max(axis=0)
+    doubtful = np.isneginf(log_probs) | ((log_probs > _NOTHING) & (log_probs < _FEW_DIGITS))
+    lost = doubtful & (high - epsilon < -DEEPEST)
+    return np.where(lost, np.minimum(high, -DEEPEST), log_probs)
 
 
-def in_singles(laws: NDArray[np.float64]) -> bool:
+def in_singles(log_probs: NDArray[np.float64]) -> bool:
     """Whether log-probabilities were computed in single precision, by the bits that they have."""
-    finite = laws[np.isfinite(laws)]
+    finite = log_probs[np.isfinite(log_probs)]
     with np.errstate(over="ignore"):
         fit = np.array_equal(finite.astype(np.float32), finite)
     return fit and not np.array_equal(np.rint(finite * _COARSE), finite * _COARSE)

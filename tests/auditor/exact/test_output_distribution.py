@@ -12,17 +12,22 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fedrec_auditor.accountants.verdict import exceeds
+from fedrec_auditor.auditor.exact.output_distribution import (
+    DEEPEST,
+    Density,
+    OutputDistribution,
+    in_singles,
+    without_underflow,
+)
+from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.support import support
-from fedrec_auditor.auditor.verification.exact.law import DEEPEST, Density, Law, in_singles, unlost
-from fedrec_auditor.auditor.verification.exact.search import exact_search
-from fedrec_auditor.auditor.verification.verification import ONE_REPORT, Status
+from fedrec_auditor.auditor.verification.verification import Status
 
 
 def refuted(thing: Any, epsilon: float, inputs: list[Any]) -> bool:
     found = exact_search(
         thing,
-        scope=ONE_REPORT,
         epsilon=epsilon,
         delta=0.0,
         inputs=inputs,
@@ -57,8 +62,10 @@ def test_an_underflow_is_no_impossible_output(inputs: list[int]) -> None:
     law = geometric(1000)
     assert not refuted(law, 996.0, inputs)
     assert refuted(law, 590.0, inputs)
-    drawn = [Law.of(law).draw(value, 500, 1) for value in inputs]
-    found = support(drawn, inputs, ClaimUnderTest(epsilon=996.0, delta=0.0), Law.of(law))
+    drawn = [OutputDistribution.of(law).draw(value, 500, 1) for value in inputs]
+    found = support(
+        drawn, inputs, ClaimUnderTest(epsilon=996.0, delta=0.0), OutputDistribution.of(law)
+    )
     assert found.status is Status.PASSED
 
 
@@ -92,7 +99,7 @@ LOGS = st.one_of(st.just(-math.inf), st.floats(-2000.0, 0.0), st.floats(-750.0, 
 
 @given(hnp.arrays(np.float64, (3, 4), elements=LOGS), st.floats(0.0, 2000.0))
 def test_only_what_the_claim_allows_is_raised(laws: Any, claim: float) -> None:
-    raised = unlost(laws, claim)
+    raised = without_underflow(laws, claim)
     assert (raised >= laws).all()
     assert (raised.max(axis=0) == laws.max(axis=0)).all()
     changed = raised != laws
@@ -112,7 +119,6 @@ def test_little_noise_leaves_a_finite_epsilon_at_a_delta(scale: float) -> None:
     def bound(claim: float) -> float:
         return exact_search(
             law,
-            scope=ONE_REPORT,
             epsilon=claim,
             delta=1e-5,
             inputs=[0.0, 20.0],

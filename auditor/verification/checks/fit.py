@@ -1,4 +1,4 @@
-"""Whether a sampler follows the law it claims: exact tests, which an honest one hardly fails."""
+"""Whether a sampler follows the distribution it claims: exact tests of a known error."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ from scipy import special, stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.estimators.parts.statistics import step_of
-from fedrec_auditor.auditor.verification.checks.evidence import failed, not_run, passed
-from fedrec_auditor.auditor.verification.exact.integral import edges_around, integrate
-from fedrec_auditor.auditor.verification.exact.law import Law
-from fedrec_auditor.auditor.verification.subject import Subject
-from fedrec_auditor.auditor.verification.verification import Check
-from fedrec_auditor.auditor.verification.words import in_words
+from fedrec_auditor.auditor.exact.integral import edges_around, integrate
+from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
+from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.verification.verification import CheckResult
+from fedrec_auditor.targets.mechanisms.base import plainly
 
-NAME = "fit to the claimed law"
 LEVEL = 1e-6
-"""The chance that an honest sampler fails, over all inputs and all tests."""
+"""The probability that an honest sampler fails, over all inputs and all tests."""
 _CELLS, _ATOMS, _BLOCKS = 64, 256, 32
 # Numbers drawn in all, and draws of each input however large they are.
 _MOST_ENTRIES, _FEWEST = 1 << 21, 1000
@@ -53,76 +51,81 @@ class _Test:
 
 
 class _Misfit(Exception):
-    """Something that no honest law and sampler show, whatever the number of draws."""
+    """Something that no honest distribution and sampler show, whatever the number of draws."""
 
 
 def check_fit(
-    subject: Subject, law: Law, inputs: list[Any], *, samples: int, seed: np.random.SeedSequence
-) -> Check:
-    """``subject``'s outputs follow ``law.log_prob``: an honest sampler fails one time in 10^6.
+    sampler: Sampler,
+    dist: OutputDistribution,
+    inputs: list[Any],
+    *,
+    samples: int,
+    seed: np.random.SeedSequence,
+) -> CheckResult:
+    """``sampler``'s outputs follow ``dist.log_prob``: an honest sampler fails one time in 10^6.
 
     For discrete outputs and for numbers, the counts of cells and of all cells up to each (as
     Kolmogorov and Smirnov's statistic does) against the claimed masses; densities are integrated,
     and must integrate to 1. For any outputs, vectors too, the claimed log-ratio of two inputs must
     be calibrated: if a fair coin chose the input, the first one is behind an output y with
-    probability 1/(1 + e^-llr(y)). An output drawn that the law calls impossible fails outright.
+    probability 1/(1 + e^-llr(y)). An output drawn that is claimed to be impossible fails outright.
 
     All tests are exact binomial tests, for chi-square with 5 expected is wrong by a factor of
     hundreds at p-values as small as these. ``samples`` are drawn for each of ``inputs``, at most
     12 of them (fewer of large outputs); cells are chosen on one half and counted on the other.
     """
     chosen = inputs[:_MOST_INPUTS]
-    *seeds, coins = seed.spawn(len(chosen) + 1)
-    entries = len(chosen) * subject.draw(chosen[0], np.random.default_rng(coins), 1).size
+    *seeds, choosing = seed.spawn(len(chosen) + 1)
+    entries = len(chosen) * sampler.draw(chosen[0], np.random.default_rng(choosing), 1).size
     size = max(_FEWEST, min(samples, _MOST_ENTRIES // max(1, entries)))
-    drawn = subject.draws(chosen, seeds, size)
+    drawn = sampler.draws(chosen, seeds, size)
     try:
-        own = [law.log_prob(outputs, value) for outputs, value in zip(drawn, chosen, strict=True)]
+        own = [dist.log_prob(outputs, value) for outputs, value in zip(drawn, chosen, strict=True)]
         parts = [
-            _of_input(law, value, outputs, log)
+            _of_input(dist, value, outputs, log)
             for value, outputs, log in zip(chosen, drawn, own, strict=True)
         ]
-        rng = np.random.default_rng(coins)
+        rng = np.random.default_rng(choosing)
         tests = [test for part in parts for test in part]
-        tests += [_calibration(law, chosen, drawn, own, i, j, rng) for i, j in _pairs(len(chosen))]
+        tests += [_calibration(dist, chosen, drawn, own, i, j, rng) for i, j in _pairs(len(chosen))]
     except (_Misfit, InputError) as misfit:
-        return failed(NAME, str(misfit))
+        return CheckResult.failed(str(misfit))
     count = sum(len(test.count) for test in tests)
     if not count:
-        return not_run(NAME, "Expected at least 2 inputs for vectors of numbers, got one.")
+        return CheckResult.not_run("Expected at least 2 inputs for vectors of numbers, got one.")
     values = [test.p_values() for test in tests]
     worst = min(range(len(tests)), key=lambda i: values[i].min(initial=1.0))
     test, k = tests[worst], int(values[worst].argmin())
     least = float(values[worst][k])
     if least > LEVEL / count:
-        return passed(
-            NAME,
+        return CheckResult.passed(
             f"{count} exact tests on {len(chosen)} inputs, {len(drawn[0])} draws of each: the "
-            f"least p-value is {least:.2g}.",
+            f"least p-value is {least:.2g}."
         )
     expected = (test.low[k] + test.high[k]) / 2.0 * test.trials[k]
-    return failed(
-        NAME,
+    return CheckResult.failed(
         f"{test.where}, {test.words(k)} came {test.count[k]} times in {test.trials[k]} draws, "
-        f"and the claimed law expects {expected:.6g} (p = {least:.1g}). The ratio of this law "
-        "says nothing about this sampler: mend one of them.",
+        f"and the claimed distribution expects {expected:.6g} (p = {least:.1g}). The ratio of this "
+        "distribution says nothing about this sampler: mend one of them."
     )
 
 
-def _of_input(law: Law, value: Any, drawn: NDArray[Any], log: NDArray[np.float64]) -> list[_Test]:
+def _of_input(
+    dist: OutputDistribution, value: Any, drawn: NDArray[Any], log: NDArray[np.float64]
+) -> list[_Test]:
     """Tests of the draws of one input: of cells, and of all cells up to each."""
-    where = f"Under the input {in_words(value)}"
+    where = f"Under the input {plainly(value)}"
     impossible = np.flatnonzero(np.isneginf(log))
     if len(impossible):
         raise _Misfit(
-            f"{where}, the output {in_words(drawn[impossible[0]])} was drawn, which the claimed "
-            "law calls impossible. Mend log_prob or the sampler."
+            f"{where}, the output {plainly(drawn[impossible[0]])} was drawn, which the claimed "
+            "distribution calls impossible. Mend log_prob or the sampler."
         )
     half = len(drawn) // 2
     seen, first, came = np.unique(drawn[:half], axis=0, return_index=True, return_counts=True)
     repeated = np.flatnonzero(came >= max(3, half // 1000))
     rare = half - int(came[repeated].sum())
-    discrete = rare >= 2 * np.count_nonzero(came == 1) or _is_grid(law, value, drawn[:half])
+    discrete = rare >= 2 * np.count_nonzero(came == 1) or _is_grid(dist, value, drawn[:half])
     if not discrete and drawn.ndim > 1:
         return []
     atoms = repeated[np.argsort(-came[repeated], kind="stable")][:_ATOMS]
@@ -136,11 +139,11 @@ def _of_input(law: Law, value: Any, drawn: NDArray[Any], log: NDArray[np.float64
         )
     fresh = drawn[half:]
     count = _counts(seen[atoms], fresh)
-    names = [f"the output {in_words(seen[k])}" for k in atoms]
+    names = [f"the output {plainly(seen[k])}" for k in atoms]
     low = high = mass
     if not discrete:
         rest = drawn[:half][~np.isin(drawn[:half], seen[atoms])]
-        edges, low, high = _intervals(law, value, rest, where, float(mass.sum()))
+        edges, low, high = _intervals(dist, value, rest, where, float(mass.sum()))
         inside = fresh[~np.isin(fresh, seen[atoms])]
         cells = np.bincount(np.searchsorted(edges, inside, side="right"), minlength=len(edges) + 1)
         ends = [-np.inf, *edges, np.inf]
@@ -161,7 +164,7 @@ def _of_input(law: Law, value: Any, drawn: NDArray[Any], log: NDArray[np.float64
     ]
 
 
-def _is_grid(law: Law, value: Any, drawn: NDArray[Any]) -> bool:
+def _is_grid(dist: OutputDistribution, value: Any, drawn: NDArray[Any]) -> bool:
     """Whether outputs are names, whole numbers or a grid, or no double next to one is possible."""
     if drawn.dtype.kind != "f" or np.all(drawn == np.rint(drawn)):
         return True
@@ -169,7 +172,7 @@ def _is_grid(law: Law, value: Any, drawn: NDArray[Any]) -> bool:
         return False
     some = np.unique(drawn[np.isfinite(drawn)])
     beside = np.nextafter(some[:: max(1, len(some) // 256)], np.inf)
-    return step_of(some) > 0 or not np.isfinite(law.guess(beside, value)).mean() > 0.5
+    return step_of(some) > 0 or not np.isfinite(dist.try_log_probs(beside, (value,))).mean() > 0.5
 
 
 def _counts(outputs: NDArray[Any], drawn: NDArray[Any]) -> NDArray[np.int64]:
@@ -182,7 +185,7 @@ def _counts(outputs: NDArray[Any], drawn: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _intervals(
-    law: Law, value: Any, drawn: NDArray[Any], where: str, atoms: float
+    dist: OutputDistribution, value: Any, drawn: NDArray[Any], where: str, atoms: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Edges between quantiles of ``drawn``, and the least and most mass of every interval.
 
@@ -194,15 +197,15 @@ def _intervals(
     grid = np.union1d(edges_around(numbers), edges)
     inputs = [float(value)] if np.ndim(value) == 0 and np.isreal(value) else []
     grid = np.union1d(grid, inputs)
-    cells = integrate(lambda x: np.exp(law.guess(x, value))[None], grid)
+    cells = integrate(lambda x: np.exp(dist.try_log_probs(x, (value,))), grid)
     doubt = float(cells.doubt[0]) + _MASS
     total = float(cells.masses.sum()) + atoms
     if not abs(total - 1.0) <= doubt:
         if atoms:
             raise _Misfit(
                 f"{where}, some outputs repeat: with exp(log_prob) as their probabilities, "
-                f"{atoms:.6g} in all, the claimed law comes to {total:.6g}, not to 1. Outputs that "
-                "repeat follow no density: mend the sampler or log_prob."
+                f"{atoms:.6g} in all, the claimed distribution comes to {total:.6g}, not to 1. "
+                "Outputs that repeat follow no density: mend the sampler or log_prob."
             )
         raise _Misfit(
             f"{where}, the claimed density integrates to {total:.6g}, not to 1. Mend the "
@@ -214,7 +217,7 @@ def _intervals(
 
 
 def _calibration(
-    law: Law,
+    dist: OutputDistribution,
     inputs: list[Any],
     drawn: list[NDArray[Any]],
     own: list[NDArray[np.float64]],
@@ -235,8 +238,8 @@ def _calibration(
     one, other = drawn[i][:heads], drawn[j][:tails]
     ratios = np.concatenate(
         [
-            own[i][:heads] - law.log_prob(one, inputs[j]),
-            law.log_prob(other, inputs[i]) - own[j][:tails],
+            own[i][:heads] - dist.log_prob(one, inputs[j]),
+            dist.log_prob(other, inputs[i]) - own[j][:tails],
         ]
     )
     # Outputs of one ratio must stand in an order that knows nothing of the inputs behind them; and
@@ -245,15 +248,15 @@ def _calibration(
     order = rng.permutation(len(ratios))
     order = order[np.argsort(np.rint(ratios[order] / digit), kind="stable")]
     first = np.concatenate([[0], np.cumsum(order < heads)])
-    chance = np.concatenate([[0.0], np.cumsum(special.expit(ratios[order]))])
+    probability = np.concatenate([[0.0], np.cumsum(special.expit(ratios[order]))])
     total = len(order)
     blocks = np.linspace(0, total, _BLOCKS + 1).astype(np.int64)
     ranks = np.array([total >> k for k in range(1, max(2, total.bit_length() - 3))])
     starts = np.concatenate([blocks[:-1], 0 * ranks, total - ranks, [0]])
     ends = np.concatenate([blocks[1:], ranks, 0 * ranks + total, [total]])
     trials = ends - starts
-    mean = (chance[ends] - chance[starts]) / trials
-    a, b = in_words(inputs[i]), in_words(inputs[j])
+    mean = (probability[ends] - probability[starts]) / trials
+    a, b = plainly(inputs[i]), plainly(inputs[j])
 
     def words(k: int) -> str:
         low, high = ratios[order[starts[k]]], ratios[order[ends[k] - 1]]

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.verification.subject import Subject
+from fedrec_auditor.auditor.sampler import Sampler
 
 
 def drawn(call: Any, value: Any, seed: int) -> list[str]:
-    shapes = Subject.of(call).shapes()
+    shapes = Sampler.of(call).shapes()
     blocks = shapes.worlds([value]).blocks(0, 1000, np.random.default_rng(seed))
     return [word for block in blocks for word in np.unique(block).tolist()]
 
@@ -41,7 +41,7 @@ def test_a_shape_of_each_input_is_a_word(value: Any) -> None:
 def test_long_inputs_are_told_apart() -> None:
     one, other = np.zeros(5000), np.zeros(5000)
     other[2500] = 1.0
-    shapes = Subject.of(lambda x, rng, size: np.zeros((size, 1 + int(x.sum())))).shapes()
+    shapes = Sampler.of(lambda x, rng, size: np.zeros((size, 1 + int(x.sum())))).shapes()
     rng = np.random.default_rng(0)
     assert shapes.draw(one, rng, 1).tolist() == ["an output of shape (1,)"]
     assert shapes.draw(other, rng, 1).tolist() == ["an output of shape (2,)"]

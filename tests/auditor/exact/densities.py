@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.auditor.verification.exact.law import Density
-from fedrec_auditor.auditor.verification.exact.search import exact_search
-from fedrec_auditor.auditor.verification.verification import ONE_REPORT
+from fedrec_auditor.auditor.exact.output_distribution import Density
+from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.targets.mechanisms.base import Domain
 
 FEW = settings(max_examples=25, deadline=None, database=None, derandomize=True)
@@ -28,7 +27,6 @@ def search(
 ) -> Bound:
     return exact_search(
         mechanism,
-        scope=ONE_REPORT,
         epsilon=epsilon,
         delta=delta,
         inputs=inputs,

@@ -13,13 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.verification.verification import ONE_REPORT
-from fedrec_auditor.auditor.verification.words import in_words
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.worlds import Worlds, checked_outputs
+from fedrec_auditor.targets.mechanisms.base import plainly
+
+ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+"""What a bound on a sampler speaks of: one output, any pair of inputs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class Sampler:
     """A randomizer that gives independent outputs for an input, drawn from a generator.
 
     ``call`` takes (value, rng, size) if ``sized``, else (value, rng) for one output at a time.
@@ -30,7 +33,7 @@ class Subject:
     sized: bool
 
     @classmethod
-    def of(cls, randomizer: Any) -> Subject:
+    def of(cls, randomizer: Any) -> Sampler:
         """Wrap a ``Mechanism`` or a callable; InputError for anything else."""
         randomize = getattr(randomizer, "randomize", None)
         if callable(randomize) and hasattr(randomizer, "log_prob"):
@@ -77,7 +80,7 @@ class Subject:
             for value, seed in zip(inputs, seeds, strict=True)
         ]
 
-    def shapes(self) -> Subject:
+    def shapes(self) -> Sampler:
         """The same randomizer, of whose outputs only the shape is shown, as a word.
 
         InputError once the shape of an input changes: outputs of one call have one shape, so they
@@ -96,12 +99,12 @@ class Subject:
                 )
             return np.full(size, f"an output of shape {shape}")
 
-        return Subject(self.name, call, True)
+        return Sampler(self.name, call, True)
 
     def worlds(self, inputs: Sequence[Any]) -> Worlds:
         """A world for each of ``inputs``: the outputs of this randomizer for it."""
         return Worlds(
-            names=tuple(in_words(value) for value in inputs),
+            names=tuple(plainly(value) for value in inputs),
             scope=ONE_REPORT,
             draw=lambda world, size, rng: self.draw(inputs[world], rng, size),
         )

@@ -17,8 +17,8 @@ from scipy import special, stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.verification.exact.law import Density
-from fedrec_auditor.auditor.verification.verification import ONE_REPORT
+from fedrec_auditor.auditor.exact.output_distribution import Density
+from fedrec_auditor.auditor.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
@@ -29,7 +29,7 @@ from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
-from tests.auditor.verification.exact.densities import (
+from tests.auditor.exact.densities import (
     FEW,
     OnIntegers,
     additive,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.auditor.verification.exact.space import inputs_of
+from fedrec_auditor.auditor.exact.candidate_inputs import inputs_of
 from fedrec_auditor.targets.mechanisms.base import Domain
 
 SETTINGS = settings(max_examples=400, database=None, derandomize=True, deadline=None)

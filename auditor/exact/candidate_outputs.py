@@ -1,22 +1,22 @@
-"""Outputs at which a law's ratio is worth a look: drawn ones, and what may lie beyond the draws."""
+"""Outputs at which a ratio is worth a look: drawn ones, and what may lie beyond the draws."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.estimators.parts.statistics import step_of
-from fedrec_auditor.auditor.verification.exact.law import Law
+from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
+from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 _DRAWS = 256
-_SHOWN_INPUTS = 16
 _MOST = 1 << 14
 _REACH = 2.0 ** np.arange(-6, 12.5, 0.5)
 _STEPS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 256.0, 4096.0])
@@ -24,18 +24,21 @@ _STEPS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 256.0, 4096.0])
 _GRIDS = 64
 # Beyond, whole numbers leave int64.
 _FARTHEST = 2.0**62
-WHOLE = 1e-9
-"""How far probabilities may sum from 1 by rounding: outputs of so little would go unseen."""
+# How far probabilities may sum from 1 by rounding: outputs of so little would go unseen.
+_WHOLE = 1e-9
+BUT = f" but for {_WHOLE:g} of probability"
+"""What "all" outputs may leave out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outputs:
-    """What draws under some inputs show of a law's outputs.
+class CandidateOutputs:
+    """What draws under some inputs show of a randomizer's outputs.
 
     ``seen`` holds the different ones, (k, *output shape). ``step`` is how far apart the values of
     an entry are (1 for whole numbers), 0 where they lie on no grid; all are ``origin`` and steps.
     ``symbols``: they are names, bits or few numbers on no grid, so that only combinations of those
-    seen can be. ``continuous``: no output comes twice, and so these are densities.
+    seen can be. ``continuous``: no output comes twice, and so these are densities. ``every`` are
+    all that there are, (m, *output shape), if they are so few that it can be told.
     """
 
     seen: NDArray[Any]
@@ -45,12 +48,13 @@ class Outputs:
     continuous: bool
     centre: NDArray[np.float64]
     spread: NDArray[np.float64]
+    every: NDArray[Any] | None = None
 
     @classmethod
-    def of(cls, law: Law, inputs: list[Any], seed: int) -> Outputs:
-        """Draw under the first of ``inputs``, for each afresh, and look."""
+    def of(cls, dist: OutputDistribution, inputs: CandidateInputs, seed: int) -> CandidateOutputs:
+        """Draw under some of ``inputs``, for each afresh, and look."""
         drawn = np.concatenate(
-            [law.draw(value, _DRAWS, seed + k) for k, value in enumerate(inputs[:_SHOWN_INPUTS])]
+            [dist.draw(value, _DRAWS, seed + k) for k, value in enumerate(inputs.shown)]
         )
         seen, shape = np.unique(drawn, axis=0), drawn.shape[1:]
         numbers = drawn.dtype.kind in "iuf"
@@ -66,7 +70,7 @@ class Outputs:
             step[entry] = step_of(flat[:, entry])
         step = step.reshape(shape)
         few, grid = len(seen) <= len(drawn) // 4, bool(np.all(step > 0))
-        return cls(
+        found = cls(
             seen=seen,
             symbols=not numbers or (few and not grid),
             step=step,
@@ -75,31 +79,34 @@ class Outputs:
             centre=np.asarray((low + high) / 2.0),
             spread=np.asarray(np.where(high > low, high - low, 1.0)),
         )
+        return replace(found, every=found._all_of(dist, inputs.listed or inputs.shown))
+
+    def __str__(self) -> str:
+        return "drawn and far outputs" if self.every is None else f"all outputs{BUT}"
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one output."""
         return self.seen.shape[1:]
 
-    def all_of(self, law: Law, inputs: list[Any]) -> NDArray[Any] | None:
-        """Every output there is, (m, *shape), if they are so few that it can be told; else None.
+    def _all_of(self, dist: OutputDistribution, inputs: list[Any]) -> NDArray[Any] | None:
+        """Every output there is, if it can be told.
 
         Their probabilities sum to 1 under each of ``inputs``, within rounding, and no number
         next to or far from them on their grid is possible.
         """
         if self.continuous:
             return None
-        worst_case = law.named
+        worst_case = dist.named
         told = worst_case is not None and worst_case.exhaustive
         outputs = worst_case.outputs if worst_case is not None and told else self.box()
-        table = law.guesses(outputs, inputs)
+        table = dist.try_log_probs(outputs, inputs)
         if not sums_to_one(table):
             return None
-        possible = np.isfinite(table).any(axis=0)
         further = not self.symbols and not told
-        if further and np.isfinite(law.guesses(self._beyond(), inputs)).any():
+        if further and np.isfinite(dist.try_log_probs(self._beyond(), inputs)).any():
             return None
-        return outputs[possible]
+        return outputs[np.isfinite(table).any(axis=0)]
 
     def around(self, drawn_a: NDArray[Any], drawn_b: NDArray[Any], a: Any, b: Any) -> NDArray[Any]:
         """Outputs nobody drew, on the way from one input's outputs to the other's, and far beyond.
@@ -201,10 +208,10 @@ def _between(column: NDArray[Any], step: float, origin: float) -> NDArray[Any]:
     return np.asarray(origin + step * np.arange(first, last + 1))
 
 
-def sums_to_one(laws: NDArray[np.float64]) -> bool:
+def sums_to_one(log_probs: NDArray[np.float64]) -> bool:
     """Whether the probabilities of every row are 1 in all, within rounding."""
     with np.errstate(over="ignore"):
-        return bool(np.allclose(np.exp(laws).sum(axis=1), 1.0, rtol=WHOLE, atol=0.0))
+        return bool(np.allclose(np.exp(log_probs).sum(axis=1), 1.0, rtol=_WHOLE, atol=0.0))
 
 
 def by_simplicity(outputs: NDArray[Any]) -> list[Any]:

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
 from fedrec_auditor.targets.mechanisms.gaussian import (
     Gaussian,
 )
-from tests.auditor.verification.exact.densities import (
+from tests.auditor.exact.densities import (
     FEW,
     OnIntegers,
     gaussian,

@@ -1,0 +1,152 @@
+"""The largest ratio that claimed probabilities show: exhaustive, or steered by Hypothesis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.verdict import exceeds
+from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
+from fedrec_auditor.auditor.exact.candidate_outputs import BUT, CandidateOutputs
+from fedrec_auditor.auditor.exact.divergence_search import DivergenceSearch
+from fedrec_auditor.auditor.exact.lower_bound import exact_lower_bound
+from fedrec_auditor.auditor.exact.output_distribution import (
+    OutputDistribution,
+    in_singles,
+    without_underflow,
+)
+from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable
+from fedrec_auditor.auditor.exact.ratio_search import RatioSearch
+from fedrec_auditor.auditor.sampler import ONE_REPORT
+from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+# Inputs that are enumerated at a delta, where every pair is looked at by itself.
+_MOST_PAIRED = 64
+_MOST_ENTRIES = 1 << 22
+
+
+def exact_search(
+    mechanism: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    inputs: Iterable[Any] | SearchStrategy[Any] | None,
+    seed: np.random.SeedSequence,
+) -> Bound:
+    """No epsilon below this one holds at ``delta``, by the probabilities that ``mechanism`` claims.
+
+    Exhaustive and exact where inputs and outputs are finitely many. Otherwise the largest ratio
+    among worst-case inputs and outputs, so far as ``log_prob`` confirms them, and whatever
+    Hypothesis finds beyond; if that breaks the claim ``epsilon``, the witness is the simplest pair
+    that does. At delta > 0 it is the hockey-stick divergence: by the mechanism's own curve, over
+    all or many discrete outputs, or integrated from below where outputs are numbers.
+
+    ``mechanism`` is anything ``OutputDistribution.of`` takes; ``inputs`` confine the search to a
+    list or to a Hypothesis strategy. InputError for inputs outside the domain, no inputs and no
+    domain, and delta > 0 for vectors of continuous outputs without a curve.
+    """
+    dist, entropy = OutputDistribution.of(mechanism), int(seed.generate_state(1)[0])
+    candidates = CandidateInputs.of(dist, inputs, entropy)
+    outputs = CandidateOutputs.of(dist, candidates, entropy)
+    every, listed = outputs.every, candidates.listed
+    if every is not None and listed is not None:
+        few = delta == 0 or len(listed) <= _MOST_PAIRED
+        if few and len(listed) * len(every) <= _MOST_ENTRIES:
+            log_probs = np.stack([dist.log_prob(every, value) for value in listed])
+            if not in_singles(log_probs):
+                log_probs = without_underflow(log_probs, epsilon)
+                return _exhaustive(dist, candidates, every, log_probs, epsilon, delta)
+    known = None if candidates.given else _known(dist, delta)
+    shared: dict[str, Any] = {"inputs": candidates, "outputs": outputs, "seed": entropy}
+    if delta == 0:
+        return _larger(known, RatioSearch(dist=dist, epsilon=epsilon, **shared).bound())
+    if known is not None and outputs.shape and every is None:
+        return known
+    search = DivergenceSearch(dist=dist, epsilon=epsilon, delta=delta, **shared)
+    return _larger(known, search.bound())
+
+
+def _exhaustive(
+    dist: OutputDistribution,
+    inputs: CandidateInputs,
+    every: NDArray[Any],
+    log_probs: NDArray[np.float64],
+    epsilon: float,
+    delta: float,
+) -> Bound:
+    """All inputs by all outputs; the witness is the first pair that breaks the claim, if any."""
+    listed = inputs.listed or []
+
+    def bound(rows: list[int]) -> Bound:
+        return ProbabilityTable(
+            log_probs[rows],
+            lambda i: dist.name_input(listed[rows[i]]),
+            lambda j: dist.name_output(every[j]),
+        ).lower_bound(ONE_REPORT, delta)
+
+    found = bound(list(range(len(listed))))
+    which = "inputs given" if inputs.given else "inputs"
+    source = f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{BUT}"
+    witness = found.witness
+    pair = None
+    if delta == 0 and exceeds(found.epsilon, epsilon):
+        pair = _first_pair(log_probs, math.inf if math.isinf(found.epsilon) else epsilon)
+    if pair is not None and (shown := bound(pair)).witness is not None:
+        note = "" if shown.epsilon == found.epsilon else f"log-ratio {shown.epsilon:.6g}"
+        if note and witness is not None:
+            note += f"; the largest is that of {witness.input_a} against {witness.input_b}"
+        witness = replace(shown.witness, note=note or shown.witness.note)
+    return replace(found, source=source, witness=witness, tight=inputs.whole)
+
+
+def _first_pair(log_probs: NDArray[np.float64], limit: float) -> list[int] | None:
+    """The first two rows, in their order, whose ratio exceeds ``limit`` at some output."""
+    for j in range(1, len(log_probs)):
+        one, other = log_probs[:j], log_probs[j]
+        possible = ~(np.isneginf(one) & np.isneginf(other))
+        with np.errstate(invalid="ignore"):
+            ratios = np.where(possible, np.abs(one - other), 0.0).max(axis=1)
+        over = np.isposinf(ratios) if math.isinf(limit) else ratios > limit * (1 + 1e-9) + 1e-9
+        if over.any():
+            return [int(np.argmax(over)), j]
+    return None
+
+
+def _known(dist: OutputDistribution, delta: float) -> Bound | None:
+    """What the mechanism's own curve or worst-case sets say, so far as ``log_prob`` confirms."""
+    told = dist.worst_case is not None and (delta == 0 or dist.worst_case.exhaustive)
+    if delta > 0 and callable(getattr(dist.origin, "worst_case", None)):
+        told |= isinstance(dist.origin, PrivacyCurve)
+    return exact_lower_bound(dist.origin, ONE_REPORT, delta) if told else None
+
+
+def _larger(known: Bound | None, found: Bound) -> Bound:
+    """The larger of two bounds; the one found where they agree, for its witness is the simplest.
+
+    Unless its probabilities are below the smallest double, where the worst-case pair of one copy
+    says the same in numbers.
+    """
+    if known is None:
+        return found
+    if known.epsilon > found.epsilon * (1 + 1e-9) + 1e-9:
+        said = "worst-case pair" if known.delta == 0 else known.source
+        return replace(
+            known,
+            source=f"{said}; {found.source.replace('found', 'beyond', 1)}: {found.epsilon:.6g}",
+            witness=known.witness or found.witness,
+        )
+    vanished = found.witness is None or found.witness.probability_a == 0.0
+    return replace(
+        found,
+        epsilon=max(known.epsilon, found.epsilon),
+        witness=known.witness if vanished and known.witness else found.witness,
+    )
