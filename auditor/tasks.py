@@ -109,7 +109,9 @@ class Audit:
             targets = {name: make_target(name, plan) for name in plan.targets}
             games = sum(len(t.distinguishing_games()) for t in targets.values()) * len(of_games)
             if interactions is None:
-                filters = Filter(min_user=plan.min_user, min_item=plan.min_item)
+                filters = Filter(
+                    min_user=plan.min_user, min_item=plan.min_item, min_rating=plan.min_rating
+                )
                 interactions = load_data(plan.data, plan.columns, filters)
         return cls(
             plan=plan,
