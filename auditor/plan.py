@@ -54,8 +54,8 @@ class Plan(BaseModel):
     differ from the paper's: a number, a text, or for a part of it (``PARTS``) a name or a table of
     a name and settings. ``data`` is a name or a path; ``columns`` say which column of a table is
     the user, item, rating and timestamp; only ratings of ``min_rating`` and more are interactions,
-    and only users and items with at least ``min_user`` and ``min_item`` of them are audited. ``attacks`` are names, None for all; ``estimator`` turns
-    sampled scores into lower bounds. ``confidence`` is that of the audit as a whole for lower
+    and only users and items with ``min_user`` and ``min_item`` of them or more are audited.
+    ``attacks`` are names, None for all; ``estimator`` turns sampled scores into lower bounds. ``confidence`` is that of the audit as a whole for lower
     bounds (shared out among them), and of every interval by itself. ``quick`` trades samples,
     repetitions and rounds of training for time; what is claimed and proved is of all rounds.
     ``only`` "claims" plays the demonstrations on these targets, on all that have one if none is
