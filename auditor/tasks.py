@@ -107,7 +107,7 @@ class Audit:
         targets, games = {}, 0
         if plan.only is None:
             targets = {name: make_target(name, plan) for name in plan.targets}
-            games = sum(len(t.distinguishing_games()) for t in targets.values()) * len(of_games)
+            games = sum(len(t.upload_games()) for t in targets.values()) * len(of_games)
             if interactions is None:
                 filters = Filter(min_user=plan.min_user, min_item=plan.min_item)
                 interactions = load_data(plan.data, plan.columns, filters)
@@ -276,7 +276,7 @@ def _bounds(task: Task, audit: Audit, interactions: Interactions) -> TaskResult:
             row_confidence=plan.confidence,
             rng=rng,
         )
-        for challenge in target.distinguishing_games()
+        for challenge in target.upload_games()
         for name, distinguisher in audit.distinguishers.items()
     ]
     exact = accounting.exact_bounds(target, population)

@@ -57,7 +57,7 @@ class ScopedClaim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DistinguishingGame:
+class UploadGame:
     """Two neighbouring users, a broadcast, and what of their upload is looked at: the local game.
 
     ``profiles`` are two users over a small catalogue, the two worlds; ``broadcast`` what the server
@@ -177,7 +177,7 @@ class Target(Protocol):
         """What an accountant charges in ``scope``."""
         ...
 
-    def distinguishing_games(self) -> tuple[DistinguishingGame, ...]:
+    def upload_games(self) -> tuple[UploadGame, ...]:
         """Local games in which the client's own code is sampled and a bound measured."""
         ...
 

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
 from fedrec_auditor.targets.settings import check_settings, share_or_none, usual
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, DistinguishingGame, Population, ScopedClaim
+from fedrec_auditor.targets.systems.base import DEFAULT, Population, ScopedClaim, UploadGame
 from fedrec_auditor.targets.systems.fmf_ldp.parts.implicit_mf import PAPER, ImplicitMf, printed
 from fedrec_auditor.targets.systems.parts.reports import Reporting, ReportLaw
 from fedrec_auditor.targets.systems.parts.system import received
@@ -149,7 +149,7 @@ class FmfLdp(Reporting, ImplicitMf):
             ),
         )
 
-    def distinguishing_games(self) -> tuple[DistinguishingGame, ...]:
+    def upload_games(self) -> tuple[UploadGame, ...]:
         """Two users whose projected gradients are +1 and -1 throughout, in a small catalogue.
 
         InputError if lambda is so large that no broadcast to a catalogue of a few thousand items
@@ -164,7 +164,7 @@ class FmfLdp(Reporting, ImplicitMf):
                 "Give a smaller regularization."
             )
         return (
-            DistinguishingGame(
+            UploadGame(
                 target=game,
                 profiles=Interactions.of(np.repeat(np.eye(2), half, axis=1), name="game"),
                 broadcast={"items": game.opposite_rows(2 * half)},

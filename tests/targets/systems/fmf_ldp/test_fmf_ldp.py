@@ -94,7 +94,7 @@ def test_the_server_climbs_towards_what_the_reports_say() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.3, 2.5])
 def test_the_clients_code_obeys_the_public_law_in_both_worlds(epsilon: float) -> None:
-    (game,) = FmfLdp(epsilon=epsilon).distinguishing_games()
+    (game,) = FmfLdp(epsilon=epsilon).upload_games()
     assert game.channel is not None
     size = 200_000
     uploads = game.target.upload(game.profiles, game.broadcast, np.random.default_rng(2), size)
@@ -127,7 +127,7 @@ def test_the_games_two_users_reach_opposite_corners(
 
 def test_a_large_lambda_takes_more_items_to_reach_the_corners() -> None:
     assert FmfLdp().corner_items() == 1
-    (challenge,) = FmfLdp(regularization=1.0).distinguishing_games()
+    (challenge,) = FmfLdp(regularization=1.0).upload_games()
     game, half = challenge.target, challenge.profiles.n_items // 2
     assert isinstance(game, FmfLdp)
     assert half == game.corner_items() > 1
@@ -148,7 +148,7 @@ def test_half_a_catalogue_each_puts_all_entries_of_two_users_at_the_corners() ->
 
 def test_a_lambda_that_hides_the_corners_fails_loudly() -> None:
     with pytest.raises(InputError, match="smaller regularization"):
-        FmfLdp(regularization=1e4).distinguishing_games()
+        FmfLdp(regularization=1e4).upload_games()
 
 
 def test_a_malicious_broadcast_attains_k_eps_T_between_two_real_users() -> None:
