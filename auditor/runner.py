@@ -18,7 +18,7 @@ from typing import Any
 
 import threadpoolctl
 
-from fedrec_auditor.accountants.errors import AuditError, InputError
+from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor import workers
 from fedrec_auditor.auditor.checkpoints import Checkpoints, versions
@@ -149,7 +149,7 @@ def _timed(audited: AuditedTarget, task: Task, *, alone: bool) -> TaskResult:
     """
     started = time.perf_counter()
     try:
-        result = audited.run(task.step)
+        result = _told(task, audited.run(task.step))
     except InputError as error:
         if alone:
             raise
@@ -161,6 +161,15 @@ def _timed(audited: AuditedTarget, task: Task, *, alone: bool) -> TaskResult:
         result = TaskResult(errors=(f"{task}: {type(error).__name__}: {error}",))
     seconds = round(time.perf_counter() - started, 3)
     return result.model_copy(update={"seconds": seconds})
+
+
+def _told(task: Task, result: TaskResult) -> TaskResult:
+    """The result if a record can hold it: a NaN in it is an error of the task."""
+    try:
+        store.plain(result.model_dump(mode="python"))
+    except IncompleteError as error:
+        return TaskResult(errors=(f"{task}: {error}",))
+    return result
 
 
 def _record(audit: Audit, resources: Resources, results: Results, started: float) -> Record:

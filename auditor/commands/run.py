@@ -76,6 +76,7 @@ def command(
     """Audit targets: claims against proofs, exact bounds, measurements and attacks."""
     from rich.console import Console
 
+    from fedrec_auditor.auditor.checkpoints import FOLDER
     from fedrec_auditor.auditor.plan import amend, make_resources, read_plan
     from fedrec_auditor.auditor.progress import progress
     from fedrec_auditor.auditor.runner import run_plan
@@ -107,6 +108,14 @@ def command(
         raise IncompleteError(
             f"Interrupted. Finished tasks are kept in {out}; the same command resumes."
         ) from error
+    if record.errors:
+        errors.print(
+            f"Finished tasks are kept in {out / FOLDER}. The same command runs what failed again; "
+            f"remove {out / FOLDER} to start afresh.",
+            soft_wrap=True,
+            highlight=False,
+            markup=False,
+        )
     with suppress(BrokenPipeError, SystemExit):  # all is written: a reader gone changes no verdict
         console = Console()
         terminal.render(record, console)
