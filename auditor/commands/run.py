@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +12,7 @@ import typer
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import INCOMPLETE, INCONCLUSIVE, FailOn, Gate
 from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.output import spare_output, tell
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.record import Record
@@ -109,14 +109,11 @@ def command(
             f"Interrupted. Finished tasks are kept in {out}; the same command resumes."
         ) from error
     if record.errors:
-        errors.print(
+        tell(
             f"Finished tasks are kept in {out / FOLDER}. The same command runs what failed again; "
-            f"remove {out / FOLDER} to start afresh.",
-            soft_wrap=True,
-            highlight=False,
-            markup=False,
+            f"remove {out / FOLDER} to start afresh."
         )
-    with suppress(BrokenPipeError, SystemExit):  # all is written: a reader gone changes no verdict
+    with spare_output(f"Read {out / 'report.md'}."):
         console = Console()
         terminal.render(record, console)
         console.out(
