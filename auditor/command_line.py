@@ -1,8 +1,8 @@
 """The ``auditor`` command, also ``python -m fedrec_auditor``.
 
 Exit codes: 0 nothing at the --fail-on level; 1 a finding at that level; 2 wrong usage or bad
-input; 3 the audit could not be completed, or a finding is UNSOUND or INCONCLUSIVE. `run` and
-`verify` exit so whatever becomes of their output; other commands with 141, as shells say it, if its
+input; 3 the audit could not be completed, or a finding is UNSOUND or INCONCLUSIVE. `run`, `verify`
+and `report` exit so whatever becomes of their output; others with 141, as shells say it, if its
 reader went away, and with 3 if it cannot be written.
 """
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.families import FAMILIES
@@ -39,12 +40,27 @@ CORE = (
 """What is audited where no target is named: the systems the five papers are about."""
 
 
+SUREST = 1 - 1e-9
+"""Largest confidence of a plan: shared out among hundreds of bounds, 1 - confidence is still told
+from 0 in doubles, to a millionth of itself."""
+
+
 class PlanError(InputError):
     """Something in a plan is wrong; ``location`` are the keys that lead to it."""
 
     def __init__(self, message: str, *location: str) -> None:
         super().__init__(message)
         self.location = location
+
+
+def _confident(value: float) -> float:
+    if not 0.5 <= value <= SUREST:
+        raise PydanticCustomError(
+            "confidence",
+            "It lies in [0.5, 1 - 1e-9]: below, an honest target is accused more often than not; "
+            "above, its share of a bound is lost in rounding",
+        )
+    return value
 
 
 class Plan(BaseModel):
@@ -54,9 +70,11 @@ class Plan(BaseModel):
     differ from the paper's: a number, a text, or for a part of it (``PARTS``) a name or a table of
     a name and settings. ``data`` is a name or a path; ``columns`` say which column of a table is
     the user, item, rating and timestamp; only users and items with at least ``min_user`` and
-    ``min_item`` interactions are audited. ``attacks`` are names, None for all; ``estimator`` turns
-    sampled scores into lower bounds. ``confidence`` is that of the audit as a whole for lower
-    bounds (shared out among them), and of every interval by itself. ``quick`` trades samples,
+    ``min_item`` interactions are audited. ``attacks`` are names, None for all; of an empty list
+    none is run and nothing is sampled, which the record notes. ``estimator`` turns sampled scores
+    into lower bounds. ``confidence`` is that of the audit as a whole for lower bounds (shared out
+    among them), and of every interval by itself; it is at least 1/2, so that an honest target is
+    not accused more often than not, and at most ``SUREST``. ``quick`` trades samples,
     repetitions and rounds of training for time; what is claimed and proved is of all rounds.
     ``only`` "claims" plays the demonstrations on these targets, on all that have one if none is
     named, and nothing else: they bring their own settings and need no data.
@@ -76,7 +94,7 @@ class Plan(BaseModel):
     min_user: Annotated[int, Field(ge=0)] = 0
     min_item: Annotated[int, Field(ge=0)] = 0
     seed: Annotated[int, Field(ge=0)] = 0
-    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    confidence: Annotated[float, AfterValidator(_confident)] = 0.95
     quick: bool = False
     attacks: tuple[str, ...] | None = Field(default=None, strict=False)
     estimator: str = "joint-binomial"

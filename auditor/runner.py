@@ -55,6 +55,7 @@ def audit(
     data : name of a data set, or a path to one.
     settings : fields of a target that differ from its paper's, by target name.
     only : "claims" plays the demonstrations of violated claims and nothing else; no data are read.
+    attacks : names, by default all; of an empty list none is run and nothing is sampled.
     out : run directory for reports and resumable tasks; nothing is written without it.
     jobs : worker processes, default all cores; does not change the answer.
     device : where clients are simulated, as torch names it ("cuda"); default the CPU.
@@ -198,6 +199,7 @@ def _record(audit: Audit, resources: Resources, results: Results, started: float
         attacks=tuple(row for result in ordered for row in result.attacks),
         utility=tuple(row for result in ordered for row in result.utility),
         demonstrations=tuple(row for result in ordered for row in result.demonstrations),
+        notes=audit.notes,
         errors=tuple(dict.fromkeys(error for result in ordered for error in result.errors)),
     )
 

@@ -41,6 +41,10 @@ _AnyRow = TypeVar("_AnyRow", bound=Row)
 BOUNDS, UTILITY = "bounds", "utility"
 SAMPLES, QUICK_SAMPLES = 1_000_000, 50_000
 QUICK_ROUNDS = 20
+NO_ATTACK = (
+    "No attack was run and no bound sampled: the plan's list of attacks is empty. Leave it out for "
+    "all of them."
+)
 _BEYOND = "Sees more than the protocol shows anyone ({route}): somebody breaks it."
 _GAMES = {
     AttackFamily.ATTRIBUTE: attribute.play,
@@ -82,7 +86,7 @@ class Audit:
     ``interactions`` are None where only claims are demonstrated. ``confidence`` is that of each
     sampled bound, such that all of the audit's hold together at the plan's: the error is divided
     by their number (Bonferroni), so that an audit of many targets accuses an honest one no more
-    often than an audit of one.
+    often than an audit of one. ``notes`` say what is left out.
     """
 
     plan: Plan
@@ -92,6 +96,7 @@ class Audit:
     distinguishers: Mapping[str, Distinguisher]
     confidence: float
     compute: Compute = DEFAULT
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -119,6 +124,7 @@ class Audit:
             distinguishers=of_games,
             confidence=1 - (1 - plan.confidence) / max(games, 1),
             compute=compute,
+            notes=() if plan.attacks or plan.only else (NO_ATTACK,),
         )
 
     def tasks(self) -> tuple[Task, ...]:

@@ -8,6 +8,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan import (
+    SUREST,
     Plan,
     amend,
     make_plan,
@@ -41,6 +42,8 @@ def test_a_plan_file_is_read(tmp_path: Path) -> None:
         ("seed = -1\n", r"line 1: seed=-1 is refused"),
         ("data = 'synthetic'\n\nconfidence = nan\n", r"line 3: confidence=nan"),
         ("confidence = 1.5\n", r"confidence=1.5"),
+        ("confidence = 0.9999999999999999\n", r"line 1: .*is refused: .*1 - 1e-9.*rounding"),
+        ("confidence = 0.4\n", r"line 1: confidence=0.4 is refused: .*more often than not"),
         ('seed = "one"\n', r"line 1: seed='one'"),
         ("seed = \n", r"plan\.toml: expected TOML.*line 1"),
         ("[settings.fcf]\nfactors = [1]\n", r"line 2: settings\.fcf\.factors=\[1\].*a number"),
@@ -82,6 +85,12 @@ def test_an_empty_plan_and_one_with_a_byte_order_mark_are_read(tmp_path: Path) -
     assert read_plan(written(tmp_path, "")) == Plan()
     (tmp_path / "bom.toml").write_bytes(b"\xef\xbb\xbfseed = 3\n")
     assert read_plan(tmp_path / "bom.toml").seed == 3
+
+
+def test_the_surest_confidence_is_still_shared_out_among_bounds() -> None:
+    plan = make_plan({"confidence": SUREST, "targets": ("random", "fcf"), "attacks": ()})
+    tail = 1 - (1 - (1 - plan.confidence) / 500)
+    assert tail == pytest.approx(1e-9 / 500, rel=1e-4)
 
 
 def test_resolved_names_every_target_and_attack() -> None:
