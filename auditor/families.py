@@ -45,7 +45,7 @@ class Family:
         names = self.names()
         if name not in names:
             raise InputError(
-                f"Expected a name from `auditor list {self.kind}`, got {name!r}. "
+                f"Expected a name from `auditor list {self.kind}`, got {brief(name)}. "
                 f"{near_names(name, names, 'There are')}"
             )
 
@@ -107,6 +107,19 @@ def near_names(name: str, names: Sequence[str], otherwise: str, most: int = 3) -
     """
     near = difflib.get_close_matches(name, names, n=most, cutoff=0.5)
     return f"Did you mean {' or '.join(near)}?" if near else f"{otherwise}: {', '.join(names)}."
+
+
+def brief(value: object) -> str:
+    """``value`` as Python writes it, cut after some 80 characters.
+
+    >>> brief("fcf"), len(brief("x" * 1000))
+    ("'fcf'", 80)
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        text = "a number of more than 4,300 digits"
+    return text if len(text) <= 80 else f"{text[:76]}...{text[-1]}"
 
 
 def _members(package: str) -> dict[str, str]:

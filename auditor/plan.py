@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,7 +18,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import PydanticCustomError
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.families import FAMILIES, brief
+from fedrec_auditor.reports.store import read_regular
 from fedrec_auditor.targets.compute import DEFAULT, Compute, reach
 
 if TYPE_CHECKING:
@@ -40,6 +43,16 @@ CORE = (
 """What is audited where no target is named: the systems the five papers are about."""
 
 
+LARGEST = 2**18
+"""Most bytes of a plan: fifty times one that sets every setting of every target."""
+MOST_DOTS = 256
+"""Most dots of a statement in a plan: the time to parse a key grows with the square of them."""
+_TOKEN = re.compile(
+    r'''"""(?:\\.|[^\\])*?"""(?:"{0,2})|\'{3}.*?\'{3}(?:\'{0,2})|"(?:\\.|[^"\\\n])*"'''
+    r"""|'[^'\n]*'|\#[^\n]*|[][{}.\n]""",
+    re.DOTALL,
+)
+"""What decides where a statement of TOML ends: strings, comments, brackets and ends of line."""
 SUREST = 1 - 1e-9
 """Largest confidence of a plan: shared out among hundreds of bounds, 1 - confidence is still told
 from 0 in doubles, to a millionth of itself."""
@@ -91,9 +104,9 @@ class Plan(BaseModel):
     targets: tuple[str, ...] = Field(default=(), strict=False)
     data: str = "ml-100k"
     columns: dict[str, str] | None = None
-    min_user: Annotated[int, Field(ge=0)] = 0
-    min_item: Annotated[int, Field(ge=0)] = 0
-    seed: Annotated[int, Field(ge=0)] = 0
+    min_user: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    min_item: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**128)] = 0
     confidence: Annotated[float, AfterValidator(_confident)] = 0.95
     quick: bool = False
     attacks: tuple[str, ...] | None = Field(default=None, strict=False)
@@ -110,16 +123,17 @@ class Plan(BaseModel):
         _check("estimators", (self.estimator,), "estimator")
         for kind, names in (("targets", targets), ("attacks", attacks)):
             _check(kind, names, kind)
-            twice = {name for name in names if names.count(name) > 1}
+            twice = {name for name, times in Counter(names).items() if times > 1}
             if twice:
                 raise PlanError(
-                    f"Expected each of the {kind} once, got {min(twice)!r} twice. Drop one.", kind
+                    f"Expected each of the {kind} once, got {brief(min(twice))} twice. Drop one.",
+                    kind,
                 )
         for name in self.settings:
-            _check("targets", (name,), "settings", name)
             if name not in targets:
+                _check("targets", (name,), "settings", name)
                 raise PlanError(
-                    f"Expected settings of audited targets only, got settings for {name!r}. "
+                    f"Expected settings of audited targets only, got settings for {brief(name)}. "
                     "Add it to the targets or drop its settings.",
                     "settings",
                     name,
@@ -189,7 +203,7 @@ def _make(kind: str, name: str, given: Mapping[str, Setting], *location: str) ->
         where = (*location, key)
         if key not in known:
             raise PlanError(
-                f"Expected a setting of {name} ({', '.join(known)}), got {key!r}. Rename it.",
+                f"Expected a setting of {name} ({', '.join(known)}), got {brief(key)}. Rename it.",
                 *where,
             )
         if key in PARTS:
@@ -199,7 +213,7 @@ def _make(kind: str, name: str, given: Mapping[str, Setting], *location: str) ->
                 names = ", ".join(FAMILIES[PARTS[key]].names())
                 raise PlanError(
                     f"Expected the name of a {key} for {name}, or a table with its name and "
-                    f"settings, got {value!r}. Name one: {names}.",
+                    f"settings, got {brief(value)}. Name one: {names}.",
                     *where,
                 )
             rest = {k: v for k, v in part.items() if k != "name"}
@@ -228,19 +242,27 @@ def _value(name: str, key: str, value: Setting, default: object, *location: str)
             fits = value.is_integer()
             value = int(value) if fits else value
     if not fits or isinstance(value, Mapping):
-        raise PlanError(f"Expected {kind} for {name} {key}, got {value!r}. Give one.", *location)
+        raise PlanError(
+            f"Expected {kind} for {name} {key}, got {brief(value)}. Give one.", *location
+        )
     return value
 
 
 def read_plan(path: Path) -> Plan:
     """Read a plan from a TOML file; InputError names the file, the line and the remedy."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_regular(path, LARGEST, follow=True).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise InputError(
             f"Expected a readable plan file, got {str(path)!r} ({why}). Check the path."
         ) from error
+    for end, dots in _statements(text):
+        if dots > MOST_DOTS:
+            raise InputError(
+                f"Expected at most {MOST_DOTS} dots in a statement of a plan, got {dots} in that "
+                f"which ends in line {end} of {path}. Shorten its keys."
+            )
     try:
         values = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -283,9 +305,11 @@ def make_resources(jobs: int | None = None, device: str = "cpu") -> Resources:
 
 
 def _check(kind: str, names: tuple[str, ...], *location: str) -> None:
+    known = set(FAMILIES[kind].names())
     try:
         for name in names:
-            FAMILIES[kind].check(name)
+            if name not in known:
+                FAMILIES[kind].check(name)
     except InputError as error:
         raise PlanError(str(error), *location) from error
 
@@ -298,9 +322,9 @@ def _describe(error: ValidationError, text: str) -> str:
     where = f"line {_line(location, text)}: " if text else ""
     if first["type"] == "extra_forbidden":
         known = ", ".join(Plan.model_fields)
-        return f"{where}expected one of the keys {known}, got {key!r}. Remove or rename it."
+        return f"{where}expected one of the keys {known}, got {brief(key)}. Remove or rename it."
     value = first["input"]
-    shown = "nan" if isinstance(value, float) and math.isnan(value) else repr(value)
+    shown = brief(value)
     why = first["msg"]
     if setting:
         part = location[2] in PARTS
@@ -309,25 +333,37 @@ def _describe(error: ValidationError, text: str) -> str:
         )
     elif first["type"] == "tuple_type":
         why = f"It is a list, for example [{shown}]"
-    return f"{where}{key}={shown} is refused: {why}. Give another value."
+    return f"{where}{key[:80]}={shown} is refused: {why}. Give another value."
 
 
 def _line(location: tuple[int | str, ...], text: str) -> int:
     """Line where the statement begins with which the keys of ``location`` come into a TOML text.
 
-    The beginnings of the text are parsed, each a line longer: exact for dotted and quoted keys,
-    inline tables and values of several lines.
+    The beginnings of the text are parsed, up to the end of one statement and another, by bisection:
+    exact for dotted and quoted keys, inline tables and values of several lines.
     """
-    lines, begins = text.replace("\r\n", "\n").split("\n"), 1
-    for number in range(1, len(lines) + 1):
-        try:
-            value: Any = tomllib.loads("\n".join(lines[:number]))
-        except tomllib.TOMLDecodeError:
-            continue
+    text = text.replace("\r\n", "\n")
+    lines, ends = text.split("\n"), [end for end, _ in _statements(text)]
+
+    def there(statement: int) -> bool:
+        value: Any = tomllib.loads("\n".join(lines[: ends[statement]]))
         for part in location:
             if isinstance(value, dict):
                 value = value.get(part)
-        if value is not None:
-            return begins
-        begins = number + 1
-    return 1
+        return value is not None
+
+    first = bisect_left(range(len(ends) - 1), True, key=there)
+    return ends[first - 1] + 1 if first and there(first) else 1
+
+
+def _statements(text: str) -> Iterator[tuple[int, int]]:
+    """The last line of each statement of a TOML text, counted from 1, and how many dots it has."""
+    line, depth, dots = 1, 0, 0
+    for token in _TOKEN.findall(text):
+        depth += (token in ("[", "{")) - (token in ("]", "}"))
+        dots += token == "."
+        if token == "\n" and depth <= 0:
+            yield line, dots
+            dots = 0
+        line += token.count("\n")
+    yield line, dots
