@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
+from fedrec_auditor.auditor import plugins
 from fedrec_auditor.auditor.tasks import Audit, Task, TaskResult
 from fedrec_auditor.reports import store
 
@@ -96,8 +97,9 @@ class Checkpoints:
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of what the numbers depend on."""
-    return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
+    """Versions of Python and of what the numbers depend on, distributions of plug-ins included."""
+    own = {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
+    return {**plugins.versions(), **own}
 
 
 def _digest(text: bytes) -> bytes:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Number = bool | int | float | str
 Setting = Number | Mapping[str, Number]
+ALL = "all"
+"""In place of a target: all of them."""
 PARTS = {"learner": "learners", "protection": "protections", "route": "routes"}
 """Settings that are members of a family of their own."""
 CORE = (
@@ -79,18 +81,18 @@ def _confident(value: float) -> float:
 class Plan(BaseModel):
     """Everything that the answer depends on: equal plans on equal data give equal records.
 
-    ``targets`` are names, by default ``CORE``; ``settings`` gives, by target name, its fields that
-    differ from the paper's: a number, a text, or for a part of it (``PARTS``) a name or a table of
-    a name and settings. ``data`` is a name or a path; ``columns`` say which column of a table is
-    the user, item, rating and timestamp; only users and items with at least ``min_user`` and
-    ``min_item`` interactions are audited. ``attacks`` are names, None for all; of an empty list
-    none is run and nothing is sampled, which the record notes. ``estimator`` turns sampled scores
-    into lower bounds. ``confidence`` is that of the audit as a whole for lower bounds (shared out
-    among them), and of every interval by itself; it is at least 1/2, so that an honest target is
-    not accused more often than not, and at most ``SUREST``. ``quick`` trades samples,
-    repetitions and rounds of training for time; what is claimed and proved is of all rounds.
-    ``only`` "claims" plays the demonstrations on these targets, on all that have one if none is
-    named, and nothing else: they bring their own settings and need no data.
+    ``targets`` are names, "all" for every one, by default ``CORE``; ``settings`` gives, by target
+    name, its fields that differ from the paper's: a number, a text, or for a part of it (``PARTS``)
+    a name or a table of a name and settings. ``data`` is a name or a path; ``columns`` say which
+    column of a table is the user, item, rating and timestamp; only users and items with at least
+    ``min_user`` and ``min_item`` interactions are audited. ``attacks`` are names, None for all; of
+    an empty list none is run and nothing is sampled, which the record notes. ``estimator`` turns
+    sampled scores into lower bounds. ``confidence`` is that of the audit as a whole for lower
+    bounds (shared out among them), and of every interval by itself; it is at least 1/2, so that an
+    honest target is not accused more often than not, and at most ``SUREST``. ``quick`` trades
+    samples, repetitions and rounds of training for time; what is claimed and proved is of all
+    rounds. ``only`` "claims" plays the demonstrations on these targets, on all that have one if
+    none is named, and nothing else: they bring their own settings and need no data.
 
     >>> plan = Plan(targets=("fcf", "fmf-ldp"), settings={"fcf": {"rounds": 5}}, quick=True)
     >>> make_target("fcf", plan).rounds
@@ -118,8 +120,8 @@ class Plan(BaseModel):
         """The plan with all targets and attacks named; PlanError on an unknown name."""
         if self.only == "claims":
             return self._demonstrated()
-        targets = self.targets or CORE
-        attacks = FAMILIES["attacks"].names() if self.attacks is None else self.attacks
+        targets = FAMILIES["targets"].able() if ALL in self.targets else self.targets or CORE
+        attacks = FAMILIES["attacks"].able() if self.attacks is None else self.attacks
         _check("estimators", (self.estimator,), "estimator")
         for kind, names in (("targets", targets), ("attacks", attacks)):
             _check(kind, names, kind)
@@ -144,7 +146,8 @@ class Plan(BaseModel):
         """The plan with the targets that have a demonstration, among those named."""
         from fedrec_auditor.auditor.demonstrations.parts import play as claims
 
-        _check("targets", self.targets, "targets")
+        asked = () if ALL in self.targets else self.targets
+        _check("targets", asked, "targets")
         if self.settings:
             raise PlanError(
                 "Expected no settings where only claims are demonstrated, got settings for "
@@ -152,7 +155,7 @@ class Plan(BaseModel):
                 "settings",
             )
         able = tuple(dict.fromkeys(sorted(map(claims.target_of, claims.names()))))
-        chosen = tuple(name for name in able if not self.targets or name in self.targets)
+        chosen = tuple(name for name in able if not asked or name in asked)
         if not chosen:
             raise PlanError(
                 f"Expected a target with a demonstration ({', '.join(able)}), got "
@@ -225,6 +228,14 @@ def _make(kind: str, name: str, given: Mapping[str, Setting], *location: str) ->
     except InputError as error:
         named = [key for key in settings if f"got {key}=" in str(error)]
         raise PlanError(str(error), *location, *named[:1]) from error
+    except Exception as error:
+        if (plugin := FAMILIES[kind].plugin(member)) is None:
+            raise
+        raise PlanError(
+            f"Expected settings that the {plugin} takes, got {type(error).__name__}: {error}. "
+            "Give others, or leave it out.",
+            *location,
+        ) from error
 
 
 def _value(name: str, key: str, value: Setting, default: object, *location: str) -> Number:

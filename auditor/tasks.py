@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +21,7 @@ from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, local, membership, reconstruction
 from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.auditor.plan import Plan, make_target
+from fedrec_auditor.auditor.plan import ALL, Plan, make_target
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.reports.record import (
@@ -36,6 +37,8 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.filter import Filter
 from fedrec_auditor.targets.systems.base import Population, Run, Target
+
+logger = logging.getLogger(__name__)
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
 BOUNDS, UTILITY = "bounds", "utility"
@@ -106,6 +109,9 @@ class Audit:
 
         InputError for an unknown name, a wrong setting, or data that cannot be read.
         """
+        notes = _left_out(plan)
+        for note in notes:
+            logger.warning("%s", note)
         plan = plan.resolved()
         members = {name: FAMILIES["attacks"].member(name)() for name in plan.attacks or ()}
         of_games = {n: m for n, m in members.items() if m.family is AttackFamily.DISTINGUISHER}
@@ -124,7 +130,7 @@ class Audit:
             distinguishers=of_games,
             confidence=1 - (1 - plan.confidence) / max(games, 1),
             compute=compute,
-            notes=() if plan.attacks or plan.only else (NO_ATTACK,),
+            notes=notes,
         )
 
     def tasks(self) -> tuple[Task, ...]:
@@ -157,6 +163,21 @@ class Audit:
         """The generator of everything called ``name`` under the plan's seed."""
         words = np.frombuffer(hashlib.sha256(name.encode()).digest(), dtype=np.uint32)
         return np.random.default_rng(np.random.SeedSequence([self.plan.seed, *map(int, words)]))
+
+
+def _left_out(plan: Plan) -> tuple[str, ...]:
+    """What an audit goes on without: plug-ins that do not load where all are asked for."""
+    asked = {
+        "accountants": True,
+        "targets": ALL in plan.targets,
+        "attacks": plan.attacks is None and plan.only is None,
+        "datasets": plan.only is None and plan.data not in FAMILIES["datasets"].names(),
+        "demonstrations": plan.only is not None,
+    }
+    lines = [line for kind, all_of in asked.items() if all_of for line in FAMILIES[kind].left_out()]
+    if plan.attacks == () and plan.only is None:
+        lines.append(NO_ATTACK)
+    return tuple(lines)
 
 
 class AuditedTarget:

@@ -24,7 +24,7 @@ _NEVER_CACHED = ("synthetic", "table")
 
 
 def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show versions, cores, memory, the torch device and the data caches."""
+    """Show versions, cores, memory, the torch device, the data caches and broken plug-ins."""
     from fedrec_auditor.auditor.families import FAMILIES
     from fedrec_auditor.targets.cache import cache, cached
 
@@ -43,6 +43,8 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
         return
     for name, fact in facts.items():
         print(f"{name:<18}{fact}")
+    for line in (line for family in FAMILIES.values() for line in family.left_out()):
+        print(line)
 
 
 def _version(name: str) -> str:

@@ -11,7 +11,6 @@ import typer
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import INCOMPLETE, INCONCLUSIVE, FailOn, Gate
-from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.output import spare_output, tell
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def command(
     errors = Console(stderr=True)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     said = {
-        "targets": _named(targets),
+        "targets": tuple(targets) if targets else None,
         "data": data,
         "columns": _mapping(column),
         "min_user": min_user,
@@ -153,10 +152,3 @@ def _mapping(columns: list[str] | None) -> dict[str, str] | None:
                 "Give for example --column user=user_id."
             )
     return {name: column for name, _, column in pairs} or None
-
-
-def _named(targets: list[str] | None) -> tuple[str, ...] | None:
-    """Targets as given; `all` are all of them, over a plan file's choice."""
-    if "all" in (targets or ()):
-        return FAMILIES["targets"].names()
-    return tuple(targets) if targets else None
