@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import tomllib
@@ -47,6 +48,8 @@ CORE = (
 
 LARGEST = 2**18
 """Most bytes of a plan: fifty times one that sets every setting of every target."""
+LARGEST_NUMBER = 10**15
+"""Largest number that a setting may be."""
 MOST_DOTS = 256
 """Most dots of a statement in a plan: the time to parse a key grows with the square of them."""
 _TOKEN = re.compile(
@@ -174,7 +177,8 @@ class Plan(BaseModel):
 class Resources:
     """What only affects the speed: worker processes, and where and how each simulates clients.
 
-    The last bits of floating-point results may depend on the device, which the record names.
+    A training that by its settings takes more than ``memory`` bytes is refused. The last bits of
+    floating-point results may depend on the device, which the record names.
 
     >>> make_resources(2).jobs
     2
@@ -182,6 +186,7 @@ class Resources:
 
     jobs: int
     compute: Compute = DEFAULT
+    memory: float = math.inf
 
 
 def make_target(name: str, plan: Plan) -> Target:
@@ -256,6 +261,12 @@ def _value(name: str, key: str, value: Setting, default: object, *location: str)
         raise PlanError(
             f"Expected {kind} for {name} {key}, got {brief(value)}. Give one.", *location
         )
+    if not isinstance(value, str) and LARGEST_NUMBER < abs(value) < math.inf:
+        raise PlanError(
+            f"Expected a number up to {LARGEST_NUMBER:.0e} for {name} {key}, got {brief(value)}. "
+            "Give a smaller one.",
+            *location,
+        )
     return value
 
 
@@ -302,17 +313,35 @@ def amend(plan: Plan | None, values: dict[str, Any]) -> Plan:
     return make_plan({**({} if plan is None else plan.model_dump()), **values})
 
 
-def make_resources(jobs: int | None = None, device: str = "cpu") -> Resources:
+def make_resources(
+    jobs: int | None = None, device: str = "cpu", memory: float | None = None
+) -> Resources:
     """Resources with ``jobs`` workers, by default one a core, that simulate on ``device``.
 
-    InputError if jobs is not positive, or torch cannot reach the device.
+    ``memory`` is that of all together in GiB, by default this machine's; messages that exceed a
+    quarter of a worker's share, and 2 GiB, are kept on disk. InputError if jobs or memory are not
+    positive, or torch cannot reach the device.
     """
     count = (os.cpu_count() or 1) if jobs is None else jobs
     if count < 1:
         raise InputError(f"Expected jobs of at least 1, got jobs={count}. Leave it out for all.")
     if device != "cpu":
         reach(device)
-    return Resources(jobs=count, compute=Compute(device=device))
+    if memory is not None and not 0 < memory < math.inf:
+        raise InputError(
+            f"Expected a positive memory in GiB, got memory={memory!r}. Leave it out for all."
+        )
+    size = physical_memory() if memory is None else memory * 2**30
+    kept = int(min(DEFAULT.memory, size / 4 / count))
+    return Resources(jobs=count, compute=Compute(device=device, memory=kept), memory=size)
+
+
+def physical_memory() -> float:
+    """The bytes of memory of this machine; infinite where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return math.inf
 
 
 def _check(kind: str, names: tuple[str, ...], *location: str) -> None:

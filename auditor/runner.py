@@ -47,6 +47,7 @@ def audit(
     out: Path | None = None,
     jobs: int | None = None,
     device: str = "cpu",
+    memory: float | None = None,
 ) -> Record:
     """Audit ``targets`` (a name, several, or all) on ``data`` and return the record.
 
@@ -59,6 +60,7 @@ def audit(
     out : run directory for reports and resumable tasks; nothing is written without it.
     jobs : worker processes, default all cores; does not change the answer.
     device : where clients are simulated, as torch names it ("cuda"); default the CPU.
+    memory : GiB that all workers together may take, default the machine's.
 
     Raises InputError for anything wrong with the arguments or the data.
 
@@ -78,7 +80,7 @@ def audit(
         "settings": settings or {},
         "only": only,
     }
-    return run_plan(make_plan(values), make_resources(jobs, device), out=out)
+    return run_plan(make_plan(values), make_resources(jobs, device, memory), out=out)
 
 
 def run_plan(
@@ -100,12 +102,13 @@ def run_plan(
     <Verdict.NO_CLAIM: 'NO CLAIM'>
     """
     started = time.perf_counter()
-    audit = Audit.of(plan, compute=resources.compute)
+    audit = Audit.of(plan, compute=resources.compute, memory=resources.memory)
+    jobs = audit.workers(resources.jobs, resources.memory)
     if out is None:
-        return _record(audit, resources, _run(audit, resources.jobs, None, observe), started)
+        return _record(audit, resources, _run(audit, jobs, None, observe), started)
     with store.lock(out):
         checkpoints = Checkpoints.of(out, audit)
-        results = _run(audit, resources.jobs, checkpoints, observe)
+        results = _run(audit, jobs, checkpoints, observe)
         record = _record(audit, resources, results, started)
         store.write(record, out, gate)
         if not record.errors:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +25,7 @@ from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.plan import ALL, Plan, make_target
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.utility.held import Held
+from fedrec_auditor.auditor.workload import Workload, check_workload
 from fedrec_auditor.reports.record import (
     AttackRow,
     DemonstrationRow,
@@ -103,11 +105,16 @@ class Audit:
 
     @classmethod
     def of(
-        cls, plan: Plan, interactions: Interactions | None = None, compute: Compute = DEFAULT
+        cls,
+        plan: Plan,
+        interactions: Interactions | None = None,
+        compute: Compute = DEFAULT,
+        memory: float = math.inf,
     ) -> Audit:
         """Make the plan's targets, then load its data unless they are given.
 
-        InputError for an unknown name, a wrong setting, or data that cannot be read.
+        InputError for an unknown name, a wrong setting, data that cannot be read, or a training
+        that takes more than ``memory`` bytes.
         """
         notes = _left_out(plan)
         for note in notes:
@@ -118,10 +125,12 @@ class Audit:
         targets, games = {}, 0
         if plan.only is None:
             targets = {name: make_target(name, plan) for name in plan.targets}
-            games = sum(len(t.distinguishing_games()) for t in targets.values()) * len(of_games)
             if interactions is None:
                 filters = Filter(min_user=plan.min_user, min_item=plan.min_item)
                 interactions = load_data(plan.data, plan.columns, filters)
+            for target in targets.values():
+                check_workload(_trained(target, plan), interactions, compute, memory)
+            games = sum(len(t.distinguishing_games()) for t in targets.values()) * len(of_games)
         return cls(
             plan=plan,
             targets=targets,
@@ -159,10 +168,23 @@ class Audit:
         dealt = [group[hand::hands] for group in shared for hand in range(hands)]
         return [*alone, *filter(None, dealt)]
 
+    def workers(self, most: int, memory: float) -> int:
+        """How many of ``most`` workers may train at once within ``memory`` bytes together."""
+        if self.interactions is None:
+            return most
+        trained = (_trained(target, self.plan) for target in self.targets.values())
+        largest = max(Workload.of(target, self.interactions).memory for target in trained)
+        return most if largest * most <= memory else max(1, int(memory / largest))
+
     def rng(self, name: str) -> np.random.Generator:
         """The generator of everything called ``name`` under the plan's seed."""
         words = np.frombuffer(hashlib.sha256(name.encode()).digest(), dtype=np.uint32)
         return np.random.default_rng(np.random.SeedSequence([self.plan.seed, *map(int, words)]))
+
+
+def _trained(target: Target, plan: Plan) -> Target:
+    """The target as it is trained: a quick audit cuts the rounds."""
+    return target.shortened(QUICK_ROUNDS) if plan.quick else target
 
 
 def _left_out(plan: Plan) -> tuple[str, ...]:
@@ -204,10 +226,9 @@ class AuditedTarget:
     @cached_property
     def trained(self) -> tuple[Held, Run]:
         """What is held out, and the training on the rest; InputError if the data do not suffice."""
-        audit, target = self._audit, self._audit.targets[self.name]
+        audit = self._audit
+        target = _trained(audit.targets[self.name], audit.plan)
         assert audit.interactions is not None
-        if audit.plan.quick:
-            target = target.shortened(QUICK_ROUNDS)
         held = utility.hold_out(target.evaluation, audit.interactions, audit.rng("held-out items"))
         seed = audit.rng(f"{target.name} training")
         return held, target.run(held.train, seed, None, audit.compute)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -55,11 +56,10 @@ def _version(name: str) -> str:
 
 
 def _memory() -> str:
-    try:
-        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return "unknown"
-    return f"{size / 2**30:.1f} GiB"
+    from fedrec_auditor.auditor.plan import physical_memory
+
+    size = physical_memory()
+    return f"{size / 2**30:.1f} GiB" if size < math.inf else "unknown"
 
 
 def _device() -> str:

@@ -64,6 +64,10 @@ def command(
     device: Annotated[
         str, typer.Option(help="Where clients are simulated, as torch names it: cpu, cuda.")
     ] = "cpu",
+    memory: Annotated[
+        float | None,
+        typer.Option(help="GiB that all workers together may take; the machine's if left out."),
+    ] = None,
     fail_on: Annotated[
         FailOn, typer.Option(help="Exit with 1 if a finding is at this level or above.")
     ] = FailOn.VIOLATED,
@@ -98,7 +102,7 @@ def command(
         None if plan is None else read_plan(plan),
         {key: value for key, value in said.items() if value is not None},
     )
-    resources = make_resources(jobs, device)
+    resources = make_resources(jobs, device, memory)
     gate = Gate(fail_on, tuple(allow or ()))
     try:
         with progress(errors) as observe:
