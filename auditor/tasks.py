@@ -120,6 +120,7 @@ class Audit:
         for note in notes:
             logger.warning("%s", note)
         plan = plan.resolved()
+        FAMILIES["estimators"].member(plan.estimator)
         members = {name: FAMILIES["attacks"].member(name)() for name in plan.attacks or ()}
         of_games = {n: m for n, m in members.items() if m.family is AttackFamily.DISTINGUISHER}
         targets, games = {}, 0

@@ -37,7 +37,7 @@ class Workload:
 
     All are rough: of memory the process, tables of the model, the training examples of the largest
     device and one round's reports, which is at least what is needed; of time every example once an
-    epoch in every coordinate. On MovieLens 100K seven systems took .2 to 18 times the time told.
+    epoch in every coordinate. On MovieLens 100K twelve systems took .05 to 16 times the time told.
 
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
     >>> from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import FmfLdp

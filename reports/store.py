@@ -155,11 +155,13 @@ def check_writable(directory: Path) -> None:
             f"Expected a directory that can be written, got {directory} "
             f"({error.strerror or error}). Give another one with --out."
         ) from error
-    for name in FILES:
-        if (directory / name).is_dir():
+    for path in (directory / name for name in (*FILES, LOCK)):
+        odd = path.is_symlink() or (path.exists() and not path.is_file())
+        if path.is_dir() or (odd and path.name == LOCK):  # the others are replaced, not opened
+            kind = "a directory" if path.is_dir() else "a link, a FIFO or a device"
             raise InputError(
-                f"Expected a file or nothing at {directory / name}, got a directory. "
-                "Remove it or give another one with --out."
+                f"Expected a file or nothing at {path}, got {kind}. Remove it or give another "
+                "directory with --out."
             )
 
 

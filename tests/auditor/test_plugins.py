@@ -13,6 +13,7 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.plan import Plan, Resources, make_target
 from fedrec_auditor.auditor.runner import run_plan
 from fedrec_auditor.auditor.sources import load_data
+from fedrec_auditor.auditor.tasks import Audit
 from fedrec_auditor.reports import store
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -197,6 +198,16 @@ def test_all_targets_are_those_that_load_and_one_by_name_is_refused(
         assert code == 0
         if command != ("list",):
             assert "Left out: the accountant plug-in 'theirs' of their-members 1.0" in out + err
+
+
+@pytest.mark.parametrize(("field", "kind"), [("estimator", "estimators"), ("attacks", "attacks")])
+def test_what_a_plan_names_is_refused_before_any_work(
+    install: Install, field: str, kind: str
+) -> None:
+    install(f"[fedrec_auditor.{kind}]\ntheirs = theirs_raises:X\n")
+    named = "theirs" if field == "estimator" else ("theirs",)
+    with pytest.raises(InputError, match=r"plug-in 'theirs' of their-members 1\.0 .*RuntimeError"):
+        Audit.of(Plan.model_validate({"targets": ("random",), "data": "synthetic", field: named}))
 
 
 def test_a_plugin_that_fails_at_settings_or_files_is_told(install: Install, tmp_path: Path) -> None:
