@@ -24,6 +24,7 @@ MODULES = {
     "theirs_wrong": "def (\n",
     "theirs": """
 from dataclasses import dataclass
+from fedrec_auditor.targets.systems.base import Target
 KEEP = 0.75
 class Plain:
     pass
@@ -49,10 +50,7 @@ class Picky:
     def __post_init__(self):
         if self.rounds != 2:
             raise KeyError("a bug")
-    def __getattr__(self, name):
-        raise AttributeError(name)
-for _name in ("aliases name paper reported evaluation sizes shortened questions mechanism event "
-              "challenges run upload score").split():
+for _name in (name for name in vars(Target) if not name.startswith("_")):
     setattr(Picky, _name, None)
 class Small(Bad):
     def supports(self, event):
