@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 
 
 def render(record: Record, console: Console) -> None:
-    """Print the findings, then the errors; without boxes and colours if not a terminal."""
+    """Print the findings, then notes and errors; without boxes and colours if not a terminal."""
     _print(sections(record), console)
     if record.demonstrations:
         _render_demonstrations(record.demonstrations, console)
+    for note in record.notes:
+        print_line(console, f"note: {note}", style="yellow")
     for error in record.errors:
         print_line(console, f"error: {error}", style="bold red")
 
