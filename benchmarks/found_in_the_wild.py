@@ -32,6 +32,8 @@ MODULES = (
     "diffprivlib",
     "dp_accounting",
 )
+LONGEST = 100
+"""Characters of an event that is written out."""
 PAGE = Path(__file__).parents[1] / "docs" / "found-in-the-wild.md"
 
 INTRODUCTION = f"""# Found in the wild
@@ -50,14 +52,13 @@ How a row comes about:
   code, by hand or by listing every output, before anything was measured. It is the largest over
   these inputs; others may spend more.
 - **Measured** is the lower bound from samples, or exact where a known law draws. Each holds at
-  {CONFIDENCE:.2%}, so that all of them hold together at about 95%. Of n draws no bound exceeds
-  about ln n: where the exact epsilon is infinite, the bound only says so much.
+  {CONFIDENCE:.2%}, so that all of them hold together at 95%. Of n draws no bound exceeds about
+  ln n: where the exact epsilon is infinite, the bound only says so much.
 - A **failed check** is what a ratio does not show. "floating point": value plus noise is a sum of
   doubles, whose last bits tell the value; nearly every textbook sampler fails it.
 
-A finding is about one file of one release, not about the people who wrote it, nor about results
-obtained with it: in a simulation, which most of these packages serve, a broken mechanism shows too
-good an accuracy, and harms no one."""
+A finding is about one file of one release, not about the people who wrote it. Most of these
+packages serve simulations, in which nobody's data are at stake."""
 
 
 def number(epsilon: float) -> str:
@@ -84,8 +85,10 @@ def measured(finding: Finding, found: Verification) -> str:
     """The other cells."""
     draws = "exact" if found.exact else f"{found.samples:,}"
     failed = ", ".join(check.name for check in found.faults) or "none"
+    if finding.inputs is None:  # our sampler, with the noise that theirs is given
+        failed = "not run"
     source = f"`{finding.callable}`" if finding.callable else ""
-    cells = [f"{found.epsilon_lower:.4g}", str(found.verdict), draws, failed, source]
+    cells = [number(found.epsilon_lower), str(found.verdict), draws, failed, source]
     return "".join(f" | {cell}" for cell in cells) + " |"
 
 
@@ -104,17 +107,18 @@ def details(finding: Finding, found: Verification) -> str:
     """A finding in words: the claim, what is so, what was seen, and the command."""
     lines = [f"### {package(finding)}: `{finding.name}`", ""]
     if finding.setting:
-        lines.append(f"- **Setting.** {finding.setting[0].upper()}{finding.setting[1:]}.")
+        lines.append(f"- **Setting.** {finding.setting}.")
     lines += [
         f"- **Claimed.** Epsilon {claimed(finding)}: {finding.claim}.",
         f"- **In fact** {number(finding.exact)}: {finding.remark}.",
     ]
     if (seen := found.witness) is not None:
         sure = "exactly" if found.exact else f"at confidence {found.confidence}"
+        event = seen.output if len(seen.output) <= LONGEST else "outputs that tell the inputs apart"
         lines.append(
-            f"- **Event.** {seen.output}: probability {seen.probability_a:.4g} for {seen.input_a}, "
-            f"{seen.probability_b:.4g} for {seen.input_b}. Epsilon is {found.epsilon_lower:.4g} or "
-            f"more, {sure}."
+            f"- **Event.** {event}: probability {seen.probability_a:.4g} for {seen.input_a}, "
+            f"{seen.probability_b:.4g} for {seen.input_b}. Epsilon is {number(found.epsilon_lower)}"
+            f" or more, {sure}."
         )
     return "\n".join([*lines, f"- **Again.** `{finding.command}`"])
 
@@ -133,9 +137,10 @@ def page(
         *(details(finding, found) for finding, found in broken),
         f"## Not refuted ({len(honest)})",
         "Other mechanisms of these packages, tested in the same way: by its probabilities each "
-        "spends what it claims or less, and so it was measured. `auditor verify "
-        f"benchmarks.wild.CALLABLE --epsilon ... --confidence {CONFIDENCE}` tests one again. All of "
-        "diffprivlib's and OpenDP's are in "
+        "spends what it claims or less, and none was refuted, which is all that a black box can "
+        "be. `auditor verify "
+        f"benchmarks.wild.CALLABLE --epsilon ... --confidence {CONFIDENCE}` tests one again. "
+        "All of diffprivlib's and OpenDP's are in "
         "[OTHER_MECHANISMS.md](../benchmarks/OTHER_MECHANISMS.md).",
         table(honest),
     ]

@@ -86,8 +86,8 @@ def findings() -> tuple[Finding, ...]:
             claim="README: the analytic Gaussian sigma of Balle and Wang 2018; any epsilon above 0 "
             "is taken",
             remark="sqrt(2 ln(1.25 / delta)) / epsilon is the classical formula, which is proved "
-            "for epsilon below 1 only; the analytic one is another. Enough noise up to about 5, "
-            "too little beyond about 8",
+            "for epsilon below 1 only; the analytic one is another. At this delta it is enough up "
+            "to epsilon 8.4, and too little beyond",
         ),
         finding(
             composed,
@@ -98,7 +98,7 @@ def findings() -> tuple[Finding, ...]:
             exact=least_epsilon_of(((1.0, USES),), USES * EACH),
             setting=f"{USES} uses of (1, {EACH:g}), randomized response being one",
             again=f"auditor verify {__name__}:composed --epsilon {COMPOSED:.12g} "
-            f"--delta {USES * EACH:g}",
+            f"--delta {USES * EACH:g} --inputs '[0, 1]'",
             claim="`PrivacyBudget.advanced_composition`: the epsilon and delta of n uses; the "
             "README offers it for manual use",
             remark="epsilon sqrt(2 n ln(1 / delta)) is the first term of advanced composition; the "

@@ -205,10 +205,12 @@ def findings() -> tuple[Finding, ...]:
             again=f"auditor verify {__name__}:fakes_law --epsilon 1 --inputs '[[0, 0], [1, 0]]'",
             claim="docstring: `epsilon` is the privacy guarantee. Read for one attribute, the "
             "other the same: the mildest reading",
-            remark="as above, and more: a fake is a random value, encoded. With r = d (e^epsilon - "
-            "1) + 1, the report (1 at a alone; all but the bit of the other attribute's value) "
-            "leaves (r / (r + k - 1) + c) / (1 / (r + k - 1) + c) with c = (d - 1) / (1 + (k - 1) "
-            "r), above e^epsilon from 3 values on. If the whole tuple is replaced, "
+            remark="a fake is a random value, encoded. With r = d (e^epsilon - 1) + 1, the report "
+            "in which the replaced attribute shows the bit of a value alone, and the other "
+            "attribute every bit but its own value's, is (r / (r + k - 1) + c) / (1 / (r + k - 1) "
+            "+ c) times as likely under that value as under another, c = (d - 1) / (1 + (k - 1) "
+            "r): more than e^epsilon from 3 values on. The probabilities are listed from the code, "
+            "and draws of the package fit them. If the whole tuple is replaced, "
             f"{amplified(EPSILON, 2):.4f} is spent",
         ),
         finding(
@@ -225,5 +227,7 @@ def findings() -> tuple[Finding, ...]:
         finding(histogram, "HE_Client", setting=f"{K} values"),
         finding(split, "SPL_GRR_Client", setting="2 attributes", inputs=((0, 0), (1, 1))),
         finding(sampled, "SMP_GRR_Client", setting="2 attributes", inputs=((0, 0), (1, 1))),
-        finding(repeated_unary, "L_SUE_Client", setting=f"first report, 1 of 2, {K} values"),
+        finding(
+            repeated_unary, "L_SUE_Client", setting=f"first report, eps_perm 2, eps_1 1; {K} values"
+        ),
     )

@@ -68,8 +68,8 @@ def findings() -> tuple[Finding, ...]:
             remark="r is right for a second draw that is uniform on the G + 1 grid points, but the "
             "code rounds a uniform number to the grid: the two ends come up half as often as a "
             "point within, and the value 0 stands out against half the noise. "
-            "1 + (e^epsilon - 1) 2G / (G + 1), up to ln(2 e^epsilon - 1) for a fine grid. Right "
-            "for G = 1 alone",
+            "The ratio is 1 + (e^epsilon - 1) 2G / (G + 1), up to 2 e^epsilon - 1 for a fine grid, "
+            "and e^epsilon for G = 1 alone",
         ),
         finding(
             ends,

@@ -117,8 +117,9 @@ def findings() -> tuple[Finding, ...]:
             setting=places + ", arguments as by default",
             claim=metric,
             remark="`seed=42` by default: every call shifts a place by the same public amount, "
-            "which whoever knows the package subtracts. The docstring names the seed, for "
-            "reproducibility; the README's example leaves it at its default",
+            "which whoever knows the package subtracts, and the other mechanisms go on with the "
+            "generator so seeded. The docstring names the seed, for reproducibility; the README's "
+            "example leaves it at its default",
         ),
         finding(
             radius,
