@@ -46,8 +46,9 @@ def install() -> dict[str, str]:
     """Put the packages into ``FOLDER`` with pip; those that cannot be had, and why."""
     refused: dict[str, str] = {}
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    present = {path.stem.lower() for path in FOLDER.glob("*.dist-info")}
     for name, version in (HELPERS | PACKAGES).items():
-        if any(FOLDER.glob(f"{name.replace('-', '_').lower()}-{version}.dist-info")):
+        if f"{name.replace('-', '_').lower()}-{version}" in present:
             continue
         done = subprocess.run(
             [*pip, "--no-deps", "--target", str(FOLDER), f"{name}=={version}"],
