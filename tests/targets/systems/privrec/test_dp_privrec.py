@@ -213,7 +213,9 @@ def test_the_law_where_all_take_part_is_that_of_its_event() -> None:
 def test_a_sampled_training_has_a_lower_bound(step: float, violated: bool) -> None:
     """30 of 4,800 in 1,000 rounds: that of ``fixed_size_below``, near the library's from above."""
     system, population = DpPrivRec(server_rate=step), Population(n_users=4800, n_items=3706)
-    (question,) = [q for q in system.questions(population) if q.delta == 1e-6 and q.scope == PEERS]
+    (question,) = [
+        q for q in system.scoped_claims(population) if q.delta == 1e-6 and q.scope == PEERS
+    ]
     mechanism = system.mechanism(PEERS, population)
     assert mechanism is not None
     bound = exact_lower_bound(mechanism, PEERS, 1e-6).epsilon
