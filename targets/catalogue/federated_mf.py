@@ -112,9 +112,9 @@ ENTRIES = (
         claimed="T Gaussians of multiplier z",
         provable="T Gaussians of multiplier z/sqrt(2), even repaired",
         reason=(
-            "Devices take the server's word for the number that their second noise depends on; the "
-            "paper has servers that follow the protocol. Theorem 5 names no unit; it is read here "
-            "for a user."
+            "Devices take the server's word for the number that their second noise depends on, "
+            "and by section 1.1 they need not trust it. (The authors may answer that secure "
+            "aggregation is an oracle there, section 6.1; the number is not part of it.)"
         ),
         scope=_SUM,
         ours=True,
@@ -130,8 +130,9 @@ ENTRIES = (
         claimed="T Gaussians of multiplier z",
         provable="T Gaussians of multiplier z sqrt(share of honest users), even repaired",
         reason=(
-            "Every colluding user takes its share of the noise away; the paper has none. Theorem 5 "
-            "names no unit; it is read here for a user."
+            "Every colluding user takes its share of the noise away, and by section 1.1 no party "
+            "has to trust another. Noise that is shared cannot keep that promise at the price of "
+            "Theorem 5: it has to be larger by the share that may collude."
         ),
         scope=_SUM,
         ours=True,

@@ -168,6 +168,16 @@ def test_each_paper_has_one_threat_model_and_explains_the_symbols_it_uses() -> N
             assert re.search(rf"(?<![\w'.]){re.escape(symbol)}(?![\w'])", said), (title, symbol)
 
 
+def test_no_entry_of_a_paper_asks_beyond_its_threat_model() -> None:
+    """What a paper defends against is judged; whom it trusts is kept to the protocol."""
+    beyond = {
+        row.number: row.finding.outside_model
+        for row in judge(entries())
+        if row.finding is not None and row.finding.outside_model
+    }
+    assert set(beyond) == {"20c", "20d", "20e"}  # laws and budgets that are not printed
+
+
 def test_a_heading_gives_all_its_parts() -> None:
     assert [entry.number for entry in find("2")] == ["2", "2b", "2c", "2d", "2e"]
     assert [entry.number for entry in find("2C")] == ["2c"]
