@@ -87,6 +87,7 @@ def derivation(row: CatalogueRow) -> Iterable[tuple[str, str]]:
     yield "Claimed", claimed_words(row)
     yield "Holds", holds_words(row)
     if row.finding is not None:
+        yield "As judged", row.finding.claim.statement
         accounted, measured = row.finding.accounted, row.finding.measured
         if accounted is not None:
             yield "Upper bound", f"{number(accounted.epsilon)}, by {accounted.source}"

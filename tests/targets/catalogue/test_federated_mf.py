@@ -47,6 +47,7 @@ JUDGED = {
     "26": (V, WRONG, None),
     "26b": (C, None, None),
     "26c": (None, WRONG, None),
+    "26d": (None, Arithmetic.LOOSE, None),
     "27": (U, WRONG, None),
     "27b": (None, WRONG, None),
     "27c": (U, None, C),
@@ -167,7 +168,10 @@ def test_sampling_and_composition_by_the_figures_of_the_derivation() -> None:
     (rows,) = of("23")
     assert rows.claimed == pytest.approx(1.0, abs=0.002)
     assert rows.right == pytest.approx(14.45, abs=0.01)
-    parties, pure = of("25")
+    parties, package, theorem, pure = of("25")
+    assert (package.claimed, package.right) == pytest.approx((4.689, 4.844), abs=1e-3)
+    assert (package.word, theorem.word) == (WRONG, Arithmetic.LOOSE)
+    assert theorem.claimed == pytest.approx(math.sqrt(18) * 1.355, abs=2e-3)
     assert (parties.claimed, parties.right) == pytest.approx((3.162, 3.468), abs=0.01)
     assert pure.right == pytest.approx(10.0, abs=0.001)
     (counted,) = of("26")
@@ -196,7 +200,24 @@ def test_tags_hide_single_outputs_and_no_set_of_them() -> None:
 
 def test_constants_differ_by_what_they_are_to_hold_over() -> None:
     (number,) = of("26c")
-    assert number.right > 5 * number.claimed
+    assert (number.claimed, number.right) == pytest.approx((1.64, 12.65), abs=0.005)
+
+
+def test_the_package_is_tighter_than_the_theorem_and_not_exact() -> None:
+    """The conversions by hand, of the sampled Gaussian's moments at integer orders."""
+    package, theorem = of("26d")
+    assert (package.word, theorem.word) == (Arithmetic.LOOSE, Arithmetic.LOOSE)
+    assert package.right == pytest.approx(1.0, abs=1e-3)
+    z, q, steps, delta = numbers.EXACT, 0.01, 1000, 1e-5
+    tight, plain = [], []
+    for order in range(2, 64):
+        k = np.arange(order + 1)
+        terms = stats.binom.logpmf(k, order, q) + k * (k - 1) / (2 * z**2)
+        moment = steps * special.logsumexp(terms)  # (order - 1) times the divergence
+        plain.append((moment - math.log(delta)) / (order - 1))
+        tight.append(plain[-1] + math.log1p(-1 / order) - math.log(order) / (order - 1))
+    assert package.claimed == pytest.approx(min(tight), rel=1e-3)
+    assert theorem.claimed == pytest.approx(min(plain), rel=1e-3)
 
 
 def test_the_projection_is_to_the_nearest_point() -> None:
