@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.catalogue import entries, find, judge, judge_entry
@@ -176,6 +177,16 @@ def test_no_entry_of_a_paper_asks_beyond_its_threat_model() -> None:
         if row.finding is not None and row.finding.outside_model
     }
     assert set(beyond) == {"20c", "20d", "20e"}  # laws and budgets that are not printed
+
+
+def test_what_no_paper_prints_is_told_apart() -> None:
+    """A step size of 4 and a second reading of Theorem 5 are no headlines; no z is printed."""
+    derived = {entry.number for entry in entries() if entry.basis is Basis.DERIVED}
+    assert {"12", "24b", "22b", "22c"} <= derived
+    judged = [entry for entry in entries() if entry.scope is not None]
+    assert all(entry.ours for entry in judged if "Federated MF" in entry.paper.title)
+    assert {e.number for e in judged if e.ours and "PrivRec" in e.paper.title} == {"12", "16"}
+    assert not any(e.ours for e in judged if "LDP" in e.paper.title or "DPLCF" in e.paper.title)
 
 
 def test_a_heading_gives_all_its_parts() -> None:
