@@ -45,8 +45,8 @@ class ScopedClaim:
     """A claim and the scope in which it is to be judged, at which delta.
 
     ``note`` says in a sentence why a reader would ask it. ``outside_model`` names what is asked
-    that the paper does not speak of in any scope, such as users who collude: such a claim
-    refutes no claim.
+    that the paper does not speak of in any scope, such as a budget that it does not print: such a
+    claim refutes no claim.
     """
 
     claim: Claim

@@ -116,18 +116,14 @@ class FmfLdp(Reporting, ImplicitMf):
                 note="The charitable reading: the budget of one round of Algorithm 2.",
             ),
             ScopedClaim(
-                claim=user,
-                scope=training,
-                note=(
-                    f"Algorithm 2 sends {k} fresh reports in each of {self.rounds} rounds, and "
-                    "the paper does not say that each round spends the budget again: a training "
-                    f"costs {total} x {self.epsilon:g} = {total * self.epsilon:g}."
-                ),
-            ),
-            ScopedClaim(
                 claim=system,
                 scope=training,
-                note="The other reading: what is said of the system is said of its training.",
+                note=(
+                    "What is said of the system is said of its training. Algorithm 2 sends "
+                    f"{k} fresh reports in each of {self.rounds} rounds, and the paper does not "
+                    "say that each round spends the budget again: a training costs "
+                    f"{total} x {self.epsilon:g} = {total * self.epsilon:g}."
+                ),
             ),
             *(
                 ScopedClaim(

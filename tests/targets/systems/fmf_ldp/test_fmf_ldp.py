@@ -183,25 +183,17 @@ def test_each_horizon_costs_its_number_of_reports_exactly() -> None:
 
 def test_questions_ask_for_a_round_a_training_and_the_shuffle() -> None:
     asked = FmfLdp().scoped_claims(Population(n_users=943, n_items=1682))
-    assert [q.claim.epsilon for q in asked] == [2.5, 250.0, 250.0, 250.0, 250.0, 250.0]
+    assert [q.claim.epsilon for q in asked] == [2.5, 250.0, 250.0, 250.0, 250.0]
     assert [(q.scope.vantage, q.scope.horizon) for q in asked] == [
         (Vantage.SERVER, Horizon.REPORT),
         (Vantage.SERVER, Horizon.ROUND),
         (Vantage.SERVER, Horizon.TRAINING),
-        (Vantage.SERVER, Horizon.TRAINING),
         (Vantage.SHUFFLED, Horizon.ROUND),
         (Vantage.SHUFFLED, Horizon.TRAINING),
     ]
-    assert [q.claim.scope.covers(q.scope) for q in asked] == [
-        True,
-        True,
-        False,
-        True,
-        True,
-        False,
-    ]
+    assert [q.claim.scope.covers(q.scope) for q in asked] == [True, True, True, True, False]
     assert "5000" in asked[2].note
-    assert [q.delta for q in asked] == [0.0, 0.0, 0.0, 0.0, 1e-6, 1e-6]
+    assert [q.delta for q in asked] == [0.0, 0.0, 0.0, 1e-6, 1e-6]
 
 
 @pytest.mark.parametrize(("colluding", "left"), [(0.0, 1000), (0.25, 750), (0.5, 500), (0.999, 1)])
