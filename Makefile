@@ -26,6 +26,7 @@ lint: $(VENV)/.ready
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.tightness
+	$(BIN)/python -m benchmarks.found_in_the_wild
 
 calibrate: $(VENV)/.ready
 	$(BIN)/pytest -n auto --dist worksteal -q -rP -m calibration tests/calibration

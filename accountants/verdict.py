@@ -289,7 +289,7 @@ def _conclude(
         )
     if unproved or accounted is None:
         return Verdict.UNSUBSTANTIATED, unproved
-    found = "nothing was measured"
+    found = "no lower bound is known"
     if measured is not None:
         found = f"the largest lower bound found is {_at(measured)} ({measured.source})"
     return Verdict.CONSISTENT, f"Proved at {_at(accounted)} ({accounted.source}); {found}."
@@ -332,8 +332,14 @@ def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> s
         if sizes is None:
             return ""
         return f"What it becomes there takes the number of {unknown.size}, which is not known here."
-    except InputError as error:
-        return f"Nothing follows from it there: {error}"
+    except InputError:
+        if "vantage" in claim.scope.uncovered(scope):
+            return (
+                "Nothing follows from it there: what is seen from the vantage of the "
+                f"{scope.vantage} is not made of what is seen from that of the "
+                f"{claim.scope.vantage}."
+            )
+        return "Nothing follows from it there."
     how = found.source.removesuffix("; from: the claim")
     return f"Taken at its word, it becomes {_at(found)} there ({how})."
 

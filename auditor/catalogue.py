@@ -19,10 +19,11 @@ from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_b
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.plan import Plan, make_target
 from fedrec_auditor.auditor.workers import results
-from fedrec_auditor.reports.catalogue import CatalogueRow, Figure, TableRow
+from fedrec_auditor.reports.catalogue import CatalogueRow, Figure, PaperRow, TableRow
 from fedrec_auditor.reports.record import Finding
 from fedrec_auditor.targets import catalogue
 from fedrec_auditor.targets.catalogue.entry import Entry
+from fedrec_auditor.targets.catalogue.paper import Paper
 from fedrec_auditor.targets.catalogue.parts.privrec_tables import (
     PRINTED,
     PrintedEpsilon,
@@ -41,7 +42,7 @@ def entries() -> tuple[Entry, ...]:
     """All entries of the catalogue, by heading and part; InputError if two have one number."""
     found: dict[str, Entry] = {}
     for module in pkgutil.iter_modules(catalogue.__path__):
-        if module.name in ("entry", "parts"):
+        if module.name in ("entry", "paper", "parts"):
             continue
         for entry in importlib.import_module(f"{catalogue.__name__}.{module.name}").ENTRIES:
             if entry.number in found:
@@ -111,6 +112,9 @@ def _judge(entry: Entry) -> CatalogueRow:
     return CatalogueRow(
         number=entry.number,
         heading=entry.heading,
+        paper=_paper(entry.paper),
+        kind=entry.kind,
+        basis=entry.basis,
         target=entry.target,
         settings=settings,
         n_users=population.n_users,
@@ -121,6 +125,7 @@ def _judge(entry: Entry) -> CatalogueRow:
         delta=None if finding is None else finding.delta,
         claimed=entry.claimed,
         claimed_epsilon=None if finding is None else finding.claim.epsilon,
+        ours=entry.ours,
         provable=entry.provable,
         proved_epsilon=None if accounted is None else accounted.epsilon,
         proof="" if accounted is None else accounted.source,
@@ -136,6 +141,16 @@ def _judge(entry: Entry) -> CatalogueRow:
         repaired=repaired,
         demonstration=entry.demonstration,
         demonstration_target=_shown_on(entry),
+    )
+
+
+def _paper(paper: Paper) -> PaperRow:
+    return PaperRow(
+        title=paper.title,
+        place=paper.threat.place,
+        adversary=paper.threat.adversary,
+        trusted=paper.threat.trusted,
+        symbols=dict(paper.symbols),
     )
 
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import platform
+import shutil
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from fedrec_auditor.accountants.errors import IncompleteError, InputError
+from fedrec_auditor.auditor import plugins
 from fedrec_auditor.auditor.tasks import Audit, Task, TaskResult
 from fedrec_auditor.reports import store
 
+logger = logging.getLogger(__name__)
+
 FOLDER = ".tasks"
+LARGEST = 2**26
+"""Most bytes of a finished task that are read; the largest we wrote have some 100,000."""
 _PACKAGES = (
     "fedrec-auditor",
     "dp-accounting",
@@ -27,37 +35,75 @@ _PACKAGES = (
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Results of one plan on one data set under one version of the code, a file a task."""
+    """Results of one plan on one data set under one version of the code, a file a task.
+
+    A file holds the SHA-256 of the rest in its first line, and the result as JSON in the second.
+    """
 
     folder: Path
     key: str
 
     @classmethod
     def of(cls, out: Path, audit: Audit) -> Checkpoints:
-        """Those of ``audit`` in the run directory ``out``."""
+        """Those of ``audit`` in the run directory ``out``.
+
+        InputError if what is there in place of their folder is a link or no folder.
+        """
+        folder = out / FOLDER
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            kind = "a link" if folder.is_symlink() else "something else"
+            raise InputError(
+                f"Expected a folder of finished tasks or nothing at {folder}, got {kind}. Remove "
+                "it, or give another directory with --out."
+            )
         data = "" if audit.interactions is None else audit.interactions.digest()
         text = "\n".join([audit.plan.digest(), data, _source_digest(), str(versions())])
-        return cls(out / FOLDER, hashlib.sha256(text.encode()).hexdigest()[:16])
+        return cls(folder, hashlib.sha256(text.encode()).hexdigest()[:16])
 
     def get(self, task: Task) -> TaskResult | None:
-        """The finished task, or None if it is not there or cannot be read."""
+        """The finished task; None if there is none, or none to be trusted, which is logged."""
         try:
-            return TaskResult.model_validate_json(self._path(task).read_bytes())
-        except (OSError, ValidationError):
+            content = store.read_regular(self._path(task), LARGEST)
+            digest, _, text = content.partition(b"\n")
+            if digest != _digest(text):
+                raise ValueError("a file whose SHA-256 is not the one it names")
+            result = TaskResult.model_validate_json(text)
+            store.plain(result.model_dump(mode="python"))
+            if result.errors:
+                raise ValueError("a task that failed")
+        except FileNotFoundError:
             return None
+        except ValidationError:
+            why = "a result of another form"
+        except (OSError, ValueError, IncompleteError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+        else:
+            return result
+        logger.warning(
+            "Expected a finished task in %s, got %s. It is run again.", self._path(task), why
+        )
+        return None
 
     def put(self, task: Task, result: TaskResult) -> None:
         """Keep a finished task."""
+        path, text = self._path(task), result.model_dump_json().encode()
         self.folder.mkdir(exist_ok=True)
-        store.write_atomically(self._path(task), result.model_dump_json().encode())
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        store.write_atomically(path, _digest(text) + b"\n" + text)
 
     def _path(self, task: Task) -> Path:
         return self.folder / f"{self.key}-{str(task).replace(' ', '-')}.json"
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of what the numbers depend on."""
-    return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
+    """Versions of Python and of what the numbers depend on, distributions of plug-ins included."""
+    own = {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
+    return {**plugins.versions(), **own}
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest().encode()
 
 
 def _source_digest() -> str:

@@ -1,8 +1,9 @@
 """The ``auditor`` command, also ``python -m fedrec_auditor``.
 
 Exit codes: 0 nothing at the --fail-on level; 1 a finding at that level; 2 wrong usage or bad
-input; 3 the audit could not be completed, or a finding is UNSOUND or INCONCLUSIVE. 141, as shells
-say it, if the reader of the output went away.
+input; 3 the audit could not be completed, or a finding is UNSOUND or INCONCLUSIVE. `run`, `verify`
+and `report` exit so whatever becomes of their output; others with 141, as shells say it, if its
+reader went away, and with 3 if it cannot be written.
 """
 
 from __future__ import annotations
@@ -10,18 +11,17 @@ from __future__ import annotations
 import codecs
 import io
 import itertools
-import os
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 
 import typer
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.auditor.commands import account, doctor, listing, report, run, verify
+from fedrec_auditor.auditor.output import discard_output, open_closed, tell
 
 BAD_INPUT = 2
 INCOMPLETE = 3
@@ -57,6 +57,7 @@ def main() -> None:
     for ending in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(ending) == signal.SIG_DFL:  # leave nohup's choice alone
             signal.signal(ending, signal.default_int_handler)
+    open_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=_SPELLED)
@@ -72,7 +73,7 @@ def _run() -> int:
     except (typer.Abort, KeyboardInterrupt):
         return _refuse("Interrupted.", INCOMPLETE)
     except (SystemExit, BrokenPipeError):  # the first is how rich and typer end on the second
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        discard_output()
         return CLOSED_PIPE
     except OSError as error:
         return _refuse(f"Expected to read and write, got: {error}. Mend that.", INCOMPLETE)
@@ -87,8 +88,7 @@ def _run() -> int:
 
 
 def _refuse(message: str, code: int) -> int:
-    with suppress(OSError):
-        print("auditor:", " ".join(message.split()), file=sys.stderr, flush=True)
+    tell(message)
     return code
 
 

@@ -4,7 +4,8 @@ A family is a package with a ``base.py``; every other module in it holds one mem
 name (underscores as hyphens) is the member's name. Its class is called like the file, or like the
 file and the family's noun (``LaplaceProtection`` in ``laplace.py``). Members that belong together
 may have a room, a package of their own inside it; what members share is in a package called
-``parts``. Third parties add members through entry points of the group ``fedrec_auditor.<family>``.
+``parts``. Third parties add members through entry points of the group ``fedrec_auditor.<family>``;
+one that does not load is left out, with a line that names its distribution.
 """
 
 from __future__ import annotations
@@ -16,16 +17,19 @@ import importlib.util
 import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor import plugins
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
     """A kind of plug-in: its name on the command line and the package its members live in.
+
+    ``protocols`` are the classes of its ``base`` of which a member has all that one names.
+    ``settable`` says that fields of a member are its settings, ``alone`` that it is made without.
 
     >>> FAMILIES["accountants"].names()
     ('optimal', 'pld', 'pure', 'rdp', 'shuffle')
@@ -35,17 +39,44 @@ class Family:
 
     kind: str
     package: str
+    protocols: tuple[str, ...]
+    settable: bool = False
+    alone: bool = True
 
     def names(self) -> tuple[str, ...]:
         """Names of all members, sorted, without importing one."""
         return tuple(sorted({*self._modules(), *self._plugins()}))
+
+    def able(self) -> tuple[str, ...]:
+        """Names of all members, sorted, but of plug-ins that do not load."""
+        plugins = self._plugins()
+        return tuple(n for n in self.names() if n not in plugins or self._loads(plugins[n]))
+
+    def left_out(self) -> tuple[str, ...]:
+        """A line for each plug-in that does not load, or whose name is taken."""
+        own, first = self._modules(), self._plugins()
+        lines = []
+        for plugin in plugins.plugins(self.kind):
+            loaded = self._load(plugin)
+            taken = plugin.name in own or first.get(plugin.name, plugin) != plugin
+            if taken:
+                loaded = "a name that is taken"
+            if isinstance(loaded, str):
+                lines.append(f"Left out: the {self.noun} {plugin}. {_expected(loaded)}")
+        return tuple(lines)
+
+    def plugin(self, member: type[Any]) -> plugins.Plugin | None:
+        """The plug-in whose class ``member`` is; None for a member of ours."""
+        if member.__module__.startswith(f"{__package__.partition('.')[0]}."):
+            return None
+        return next((p for p in self._plugins().values() if self._load(p) is member), None)
 
     def check(self, name: str) -> None:
         """InputError with near names unless there is a member called ``name``."""
         names = self.names()
         if name not in names:
             raise InputError(
-                f"Expected a name from `auditor list {self.kind}`, got {name!r}. "
+                f"Expected a name from `auditor list {self.kind}`, got {brief(name)}. "
                 f"{near_names(name, names, 'There are')}"
             )
 
@@ -66,20 +97,18 @@ class Family:
                 f"Expected a class named after its file in {modules[name]}, found none. "
                 f"Rename the class so that it reads {own!r} in lower case."
             )
-        loaded = self._plugins()[name].load()
-        if not isinstance(loaded, type):
-            raise InputError(
-                f"Expected a class behind the entry point {name!r} of {self._group}, "
-                f"got {loaded!r}. Point it at the class."
-            )
+        plugin = self._plugins()[name]
+        loaded = self._load(plugin)
+        if isinstance(loaded, str):
+            raise InputError(f"In the {self.noun} {plugin}: {_expected(loaded)}")
         return loaded
 
     def summary(self, name: str) -> str:
         """What the member says of itself in its first docstring line, read without importing it."""
         modules = self._modules()
         if name not in modules:
-            point = self._plugins()[name]
-            return f"plug-in {point.value}"
+            plugin = self._plugins()[name]
+            return f"plug-in {plugin.value} of {plugin.distribution} {plugin.version}"
         spec = importlib.util.find_spec(modules[name])
         if spec is None or spec.origin is None:
             return ""
@@ -87,14 +116,38 @@ class Family:
         return (document or "").partition("\n")[0]
 
     @property
-    def _group(self) -> str:
-        return f"fedrec_auditor.{self.kind}"
+    def noun(self) -> str:
+        """What one member is called."""
+        return self.kind.removesuffix("s")
 
     def _modules(self) -> dict[str, str]:
         return _members(self.package)
 
-    def _plugins(self) -> dict[str, EntryPoint]:
-        return {point.name: point for point in entry_points(group=self._group)}
+    def _plugins(self) -> dict[str, plugins.Plugin]:
+        """Those that can be tried by their names, the first of a name."""
+        tried = [p for p in plugins.plugins(self.kind) if p.name != plugins.UNREAD]
+        return {plugin.name: plugin for plugin in reversed(tried)}
+
+    def _loads(self, plugin: plugins.Plugin) -> bool:
+        return not isinstance(self._load(plugin), str)
+
+    def _load(self, plugin: plugins.Plugin) -> type[Any] | str:
+        """The class of a plug-in, or why there is none."""
+        base = importlib.import_module(f"{self.package}.base")
+        named = [_names_of(getattr(base, protocol)) for protocol in self.protocols]
+        return plugins.load(plugin, tuple(named), self.settable, self.alone)
+
+
+def _expected(got: str) -> str:
+    what = " ".join(got.split())
+    return f"Expected a class of this family that loads, got {what}. Mend or uninstall it."
+
+
+def _names_of(protocol: type[Any]) -> frozenset[str]:
+    """What a protocol, and those that it extends, name."""
+    kinds = [kind for kind in protocol.__mro__ if getattr(kind, "_is_protocol", False)]
+    names = {name for kind in kinds for name in (*vars(kind), *kind.__annotations__)}
+    return frozenset(name for name in names if not name.startswith("_"))
 
 
 def near_names(name: str, names: Sequence[str], otherwise: str, most: int = 3) -> str:
@@ -107,6 +160,19 @@ def near_names(name: str, names: Sequence[str], otherwise: str, most: int = 3) -
     """
     near = difflib.get_close_matches(name, names, n=most, cutoff=0.5)
     return f"Did you mean {' or '.join(near)}?" if near else f"{otherwise}: {', '.join(names)}."
+
+
+def brief(value: object) -> str:
+    """``value`` as Python writes it, cut after some 80 characters.
+
+    >>> brief("fcf"), len(brief("x" * 1000))
+    ("'fcf'", 80)
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        text = "a number of more than 4,300 digits"
+    return text if len(text) <= 80 else f"{text[:76]}...{text[-1]}"
 
 
 def _members(package: str) -> dict[str, str]:
@@ -126,15 +192,21 @@ def _members(package: str) -> dict[str, str]:
 FAMILIES = {
     family.kind: family
     for family in (
-        Family("targets", "fedrec_auditor.targets.systems"),
-        Family("attacks", "fedrec_auditor.attacks"),
-        Family("estimators", "fedrec_auditor.auditor.estimators"),
-        Family("accountants", "fedrec_auditor.accountants.methods"),
-        Family("mechanisms", "fedrec_auditor.targets.mechanisms"),
-        Family("datasets", "fedrec_auditor.targets.datasets"),
-        Family("learners", "fedrec_auditor.targets.learners"),
-        Family("protections", "fedrec_auditor.targets.protections"),
-        Family("routes", "fedrec_auditor.targets.routes"),
-        Family("demonstrations", "fedrec_auditor.auditor.demonstrations"),
+        Family("targets", "fedrec_auditor.targets.systems", ("Target",), settable=True),
+        Family("attacks", "fedrec_auditor.attacks", ("Attack", "Distinguisher")),
+        Family("estimators", "fedrec_auditor.auditor.estimators", ("Estimator",)),
+        Family("accountants", "fedrec_auditor.accountants.methods", ("Accountant",)),
+        Family(
+            "mechanisms",
+            "fedrec_auditor.targets.mechanisms",
+            ("Mechanism",),
+            settable=True,
+            alone=False,
+        ),
+        Family("datasets", "fedrec_auditor.targets.datasets", ("Dataset",)),
+        Family("learners", "fedrec_auditor.targets.learners", ("Learner",), settable=True),
+        Family("protections", "fedrec_auditor.targets.protections", ("Protection",), settable=True),
+        Family("routes", "fedrec_auditor.targets.routes", ("Route",), settable=True),
+        Family("demonstrations", "fedrec_auditor.auditor.demonstrations", ("Demonstration",)),
     )
 }

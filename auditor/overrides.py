@@ -10,11 +10,10 @@ from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.families import FAMILIES, near_names
-from fedrec_auditor.auditor.plan import PARTS, Plan, Setting, make_target
+from fedrec_auditor.auditor.plan import LARGEST_NUMBER, PARTS, Plan, Setting, make_target
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Target
 
-_LARGEST = 10**15
 # What papers call a setting, and the fields that it may be here.
 _USUAL = {
     "T": ("rounds", "iterations"),
@@ -107,8 +106,8 @@ def _value(text: str) -> Setting:
     with suppress(ValueError):
         value = float(text)
         value = int(text)
-    if not isinstance(value, str) and _LARGEST < abs(value) < math.inf:
+    if not isinstance(value, str) and LARGEST_NUMBER < abs(value) < math.inf:
         raise InputError(
-            f"Expected a number up to {_LARGEST:.0e}, got {text!r}. Give a smaller one."
+            f"Expected a number up to {LARGEST_NUMBER:.0e}, got {text!r}. Give a smaller one."
         )
     return value

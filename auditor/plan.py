@@ -6,16 +6,21 @@ import hashlib
 import json
 import math
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.families import FAMILIES, brief
+from fedrec_auditor.reports.store import read_regular
 from fedrec_auditor.targets.compute import DEFAULT, Compute, reach
 
 if TYPE_CHECKING:
@@ -23,6 +28,8 @@ if TYPE_CHECKING:
 
 Number = bool | int | float | str
 Setting = Number | Mapping[str, Number]
+ALL = "all"
+"""In place of a target: all of them."""
 PARTS = {"learner": "learners", "protection": "protections", "route": "routes"}
 """Settings that are members of a family of their own."""
 CORE = (
@@ -39,6 +46,23 @@ CORE = (
 """What is audited where no target is named: the systems the five papers are about."""
 
 
+LARGEST = 2**18
+"""Most bytes of a plan: fifty times one that sets every setting of every target."""
+LARGEST_NUMBER = 10**15
+"""Largest number that a setting may be."""
+MOST_DOTS = 256
+"""Most dots of a statement in a plan: the time to parse a key grows with the square of them."""
+_TOKEN = re.compile(
+    r'''"""(?:\\.|[^\\])*?"""(?:"{0,2})|\'{3}.*?\'{3}(?:\'{0,2})|"(?:\\.|[^"\\\n])*"'''
+    r"""|'[^'\n]*'|\#[^\n]*|[][{}.\n]""",
+    re.DOTALL,
+)
+"""What decides where a statement of TOML ends: strings, comments, brackets and ends of line."""
+SUREST = 1 - 1e-9
+"""Largest confidence of a plan: shared out among hundreds of bounds, 1 - confidence is still told
+from 0 in doubles, to a millionth of itself."""
+
+
 class PlanError(InputError):
     """Something in a plan is wrong; ``location`` are the keys that lead to it."""
 
@@ -47,19 +71,32 @@ class PlanError(InputError):
         self.location = location
 
 
+def _confident(value: float) -> float:
+    if not 0.5 <= value <= SUREST:
+        raise PydanticCustomError(
+            "confidence",
+            "It lies in [0.5, 1 - 1e-9]: below, an honest target is accused more often than not; "
+            "above, its share of a bound is lost in rounding",
+        )
+    return value
+
+
 class Plan(BaseModel):
     """Everything that the answer depends on: equal plans on equal data give equal records.
 
-    ``targets`` are names, by default ``CORE``; ``settings`` gives, by target name, its fields that
-    differ from the paper's: a number, a text, or for a part of it (``PARTS``) a name or a table of
-    a name and settings. ``data`` is a name or a path; ``columns`` say which column of a table is
-    the user, item, rating and timestamp; only ratings of ``min_rating`` and more are interactions,
-    and only users and items with ``min_user`` and ``min_item`` of them or more are audited.
-    ``attacks`` are names, None for all; ``estimator`` turns sampled scores into lower bounds. ``confidence`` is that of the audit as a whole for lower
-    bounds (shared out among them), and of every interval by itself. ``quick`` trades samples,
-    repetitions and rounds of training for time; what is claimed and proved is of all rounds.
-    ``only`` "claims" plays the demonstrations on these targets, on all that have one if none is
-    named, and nothing else: they bring their own settings and need no data.
+    ``targets`` are names, "all" for every one, by default ``CORE``; ``settings`` gives, by target
+    name, its fields that differ from the paper's: a number, a text, or for a part of it (``PARTS``)
+    a name or a table of a name and settings. ``data`` is a name or a path; ``columns`` say which
+    column of a table is the user, item, rating and timestamp; only ratings of ``min_rating`` and
+    more are interactions, and only users and items with at least ``min_user`` and ``min_item`` of
+    them are audited. ``attacks`` are names, None for all; of
+    an empty list none is run and nothing is sampled, which the record notes. ``estimator`` turns
+    sampled scores into lower bounds. ``confidence`` is that of the audit as a whole for lower
+    bounds (shared out among them), and of every interval by itself; it is at least 1/2, so that an
+    honest target is not accused more often than not, and at most ``SUREST``. ``quick`` trades
+    samples, repetitions and rounds of training for time; what is claimed and proved is of all
+    rounds. ``only`` "claims" plays the demonstrations on these targets, on all that have one if
+    none is named, and nothing else: they bring their own settings and need no data.
 
     >>> plan = Plan(targets=("fcf", "fmf-ldp"), settings={"fcf": {"rounds": 5}}, quick=True)
     >>> make_target("fcf", plan).rounds
@@ -73,11 +110,11 @@ class Plan(BaseModel):
     targets: tuple[str, ...] = Field(default=(), strict=False)
     data: str = "ml-100k"
     columns: dict[str, str] | None = None
-    min_user: Annotated[int, Field(ge=0)] = 0
-    min_item: Annotated[int, Field(ge=0)] = 0
+    min_user: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    min_item: Annotated[int, Field(ge=0, lt=2**63)] = 0
     min_rating: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    seed: Annotated[int, Field(ge=0)] = 0
-    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    seed: Annotated[int, Field(ge=0, lt=2**128)] = 0
+    confidence: Annotated[float, AfterValidator(_confident)] = 0.95
     quick: bool = False
     attacks: tuple[str, ...] | None = Field(default=None, strict=False)
     estimator: str = "joint-binomial"
@@ -88,21 +125,22 @@ class Plan(BaseModel):
         """The plan with all targets and attacks named; PlanError on an unknown name."""
         if self.only == "claims":
             return self._demonstrated()
-        targets = self.targets or CORE
-        attacks = FAMILIES["attacks"].names() if self.attacks is None else self.attacks
+        targets = FAMILIES["targets"].able() if ALL in self.targets else self.targets or CORE
+        attacks = FAMILIES["attacks"].able() if self.attacks is None else self.attacks
         _check("estimators", (self.estimator,), "estimator")
         for kind, names in (("targets", targets), ("attacks", attacks)):
             _check(kind, names, kind)
-            twice = {name for name in names if names.count(name) > 1}
+            twice = {name for name, times in Counter(names).items() if times > 1}
             if twice:
                 raise PlanError(
-                    f"Expected each of the {kind} once, got {min(twice)!r} twice. Drop one.", kind
+                    f"Expected each of the {kind} once, got {brief(min(twice))} twice. Drop one.",
+                    kind,
                 )
         for name in self.settings:
-            _check("targets", (name,), "settings", name)
             if name not in targets:
+                _check("targets", (name,), "settings", name)
                 raise PlanError(
-                    f"Expected settings of audited targets only, got settings for {name!r}. "
+                    f"Expected settings of audited targets only, got settings for {brief(name)}. "
                     "Add it to the targets or drop its settings.",
                     "settings",
                     name,
@@ -113,7 +151,8 @@ class Plan(BaseModel):
         """The plan with the targets that have a demonstration, among those named."""
         from fedrec_auditor.auditor.demonstrations.parts import play as claims
 
-        _check("targets", self.targets, "targets")
+        asked = () if ALL in self.targets else self.targets
+        _check("targets", asked, "targets")
         if self.settings:
             raise PlanError(
                 "Expected no settings where only claims are demonstrated, got settings for "
@@ -121,7 +160,7 @@ class Plan(BaseModel):
                 "settings",
             )
         able = tuple(dict.fromkeys(sorted(map(claims.target_of, claims.names()))))
-        chosen = tuple(name for name in able if not self.targets or name in self.targets)
+        chosen = tuple(name for name in able if not asked or name in asked)
         if not chosen:
             raise PlanError(
                 f"Expected a target with a demonstration ({', '.join(able)}), got "
@@ -140,7 +179,8 @@ class Plan(BaseModel):
 class Resources:
     """What only affects the speed: worker processes, and where and how each simulates clients.
 
-    The last bits of floating-point results may depend on the device, which the record names.
+    A training that by its settings takes more than ``memory`` bytes is refused. The last bits of
+    floating-point results may depend on the device, which the record names.
 
     >>> make_resources(2).jobs
     2
@@ -148,6 +188,7 @@ class Resources:
 
     jobs: int
     compute: Compute = DEFAULT
+    memory: float = math.inf
 
 
 def make_target(name: str, plan: Plan) -> Target:
@@ -172,7 +213,7 @@ def _make(kind: str, name: str, given: Mapping[str, Setting], *location: str) ->
         where = (*location, key)
         if key not in known:
             raise PlanError(
-                f"Expected a setting of {name} ({', '.join(known)}), got {key!r}. Rename it.",
+                f"Expected a setting of {name} ({', '.join(known)}), got {brief(key)}. Rename it.",
                 *where,
             )
         if key in PARTS:
@@ -182,7 +223,7 @@ def _make(kind: str, name: str, given: Mapping[str, Setting], *location: str) ->
                 names = ", ".join(FAMILIES[PARTS[key]].names())
                 raise PlanError(
                     f"Expected the name of a {key} for {name}, or a table with its name and "
-                    f"settings, got {value!r}. Name one: {names}.",
+                    f"settings, got {brief(value)}. Name one: {names}.",
                     *where,
                 )
             rest = {k: v for k, v in part.items() if k != "name"}
@@ -194,6 +235,14 @@ def _make(kind: str, name: str, given: Mapping[str, Setting], *location: str) ->
     except InputError as error:
         named = [key for key in settings if f"got {key}=" in str(error)]
         raise PlanError(str(error), *location, *named[:1]) from error
+    except Exception as error:
+        if (plugin := FAMILIES[kind].plugin(member)) is None:
+            raise
+        raise PlanError(
+            f"Expected settings that the {plugin} takes, got {type(error).__name__}: {error}. "
+            "Give others, or leave it out.",
+            *location,
+        ) from error
 
 
 def _value(name: str, key: str, value: Setting, default: object, *location: str) -> Number:
@@ -211,19 +260,33 @@ def _value(name: str, key: str, value: Setting, default: object, *location: str)
             fits = value.is_integer()
             value = int(value) if fits else value
     if not fits or isinstance(value, Mapping):
-        raise PlanError(f"Expected {kind} for {name} {key}, got {value!r}. Give one.", *location)
+        raise PlanError(
+            f"Expected {kind} for {name} {key}, got {brief(value)}. Give one.", *location
+        )
+    if not isinstance(value, str) and LARGEST_NUMBER < abs(value) < math.inf:
+        raise PlanError(
+            f"Expected a number up to {LARGEST_NUMBER:.0e} for {name} {key}, got {brief(value)}. "
+            "Give a smaller one.",
+            *location,
+        )
     return value
 
 
 def read_plan(path: Path) -> Plan:
     """Read a plan from a TOML file; InputError names the file, the line and the remedy."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_regular(path, LARGEST, follow=True).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise InputError(
             f"Expected a readable plan file, got {str(path)!r} ({why}). Check the path."
         ) from error
+    for end, dots in _statements(text):
+        if dots > MOST_DOTS:
+            raise InputError(
+                f"Expected at most {MOST_DOTS} dots in a statement of a plan, got {dots} in that "
+                f"which ends in line {end} of {path}. Shorten its keys."
+            )
     try:
         values = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -252,23 +315,43 @@ def amend(plan: Plan | None, values: dict[str, Any]) -> Plan:
     return make_plan({**({} if plan is None else plan.model_dump()), **values})
 
 
-def make_resources(jobs: int | None = None, device: str = "cpu") -> Resources:
+def make_resources(
+    jobs: int | None = None, device: str = "cpu", memory: float | None = None
+) -> Resources:
     """Resources with ``jobs`` workers, by default one a core, that simulate on ``device``.
 
-    InputError if jobs is not positive, or torch cannot reach the device.
+    ``memory`` is that of all together in GiB, by default this machine's; messages that exceed a
+    quarter of a worker's share, and 2 GiB, are kept on disk. InputError if jobs or memory are not
+    positive, or torch cannot reach the device.
     """
     count = (os.cpu_count() or 1) if jobs is None else jobs
     if count < 1:
         raise InputError(f"Expected jobs of at least 1, got jobs={count}. Leave it out for all.")
     if device != "cpu":
         reach(device)
-    return Resources(jobs=count, compute=Compute(device=device))
+    if memory is not None and not 0 < memory < math.inf:
+        raise InputError(
+            f"Expected a positive memory in GiB, got memory={memory!r}. Leave it out for all."
+        )
+    size = physical_memory() if memory is None else memory * 2**30
+    kept = int(min(DEFAULT.memory, size / 4 / count))
+    return Resources(jobs=count, compute=Compute(device=device, memory=kept), memory=size)
+
+
+def physical_memory() -> float:
+    """The bytes of memory of this machine; infinite where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return math.inf
 
 
 def _check(kind: str, names: tuple[str, ...], *location: str) -> None:
+    known = set(FAMILIES[kind].names())
     try:
         for name in names:
-            FAMILIES[kind].check(name)
+            if name not in known:
+                FAMILIES[kind].check(name)
     except InputError as error:
         raise PlanError(str(error), *location) from error
 
@@ -281,9 +364,9 @@ def _describe(error: ValidationError, text: str) -> str:
     where = f"line {_line(location, text)}: " if text else ""
     if first["type"] == "extra_forbidden":
         known = ", ".join(Plan.model_fields)
-        return f"{where}expected one of the keys {known}, got {key!r}. Remove or rename it."
+        return f"{where}expected one of the keys {known}, got {brief(key)}. Remove or rename it."
     value = first["input"]
-    shown = "nan" if isinstance(value, float) and math.isnan(value) else repr(value)
+    shown = brief(value)
     why = first["msg"]
     if setting:
         part = location[2] in PARTS
@@ -292,25 +375,37 @@ def _describe(error: ValidationError, text: str) -> str:
         )
     elif first["type"] == "tuple_type":
         why = f"It is a list, for example [{shown}]"
-    return f"{where}{key}={shown} is refused: {why}. Give another value."
+    return f"{where}{key[:80]}={shown} is refused: {why}. Give another value."
 
 
 def _line(location: tuple[int | str, ...], text: str) -> int:
     """Line where the statement begins with which the keys of ``location`` come into a TOML text.
 
-    The beginnings of the text are parsed, each a line longer: exact for dotted and quoted keys,
-    inline tables and values of several lines.
+    The beginnings of the text are parsed, up to the end of one statement and another, by bisection:
+    exact for dotted and quoted keys, inline tables and values of several lines.
     """
-    lines, begins = text.replace("\r\n", "\n").split("\n"), 1
-    for number in range(1, len(lines) + 1):
-        try:
-            value: Any = tomllib.loads("\n".join(lines[:number]))
-        except tomllib.TOMLDecodeError:
-            continue
+    text = text.replace("\r\n", "\n")
+    lines, ends = text.split("\n"), [end for end, _ in _statements(text)]
+
+    def there(statement: int) -> bool:
+        value: Any = tomllib.loads("\n".join(lines[: ends[statement]]))
         for part in location:
             if isinstance(value, dict):
                 value = value.get(part)
-        if value is not None:
-            return begins
-        begins = number + 1
-    return 1
+        return value is not None
+
+    first = bisect_left(range(len(ends) - 1), True, key=there)
+    return ends[first - 1] + 1 if first and there(first) else 1
+
+
+def _statements(text: str) -> Iterator[tuple[int, int]]:
+    """The last line of each statement of a TOML text, counted from 1, and how many dots it has."""
+    line, depth, dots = 1, 0, 0
+    for token in _TOKEN.findall(text):
+        depth += (token in ("[", "{")) - (token in ("]", "}"))
+        dots += token == "."
+        if token == "\n" and depth <= 0:
+            yield line, dots
+            dots = 0
+        line += token.count("\n")
+    yield line, dots

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -24,7 +24,9 @@ def progress(console: Console) -> Iterator[Observer]:
     if not console.is_terminal:
 
         def line(done: int, total: int, what: str) -> None:
-            console.print(f"[{done}/{total}] {what}; {left(done, total)}", markup=False)
+            said = f"[{done}/{total}] {what}; {left(done, total)}"
+            with suppress(OSError):  # whether anybody reads it changes no audit
+                print(said, file=console.file, flush=True)
 
         yield line
         return

@@ -18,7 +18,7 @@ from typing import Any
 
 import threadpoolctl
 
-from fedrec_auditor.accountants.errors import AuditError, InputError
+from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor import workers
 from fedrec_auditor.auditor.checkpoints import Checkpoints, versions
@@ -47,6 +47,7 @@ def audit(
     out: Path | None = None,
     jobs: int | None = None,
     device: str = "cpu",
+    memory: float | None = None,
 ) -> Record:
     """Audit ``targets`` (a name, several, or all) on ``data`` and return the record.
 
@@ -55,9 +56,11 @@ def audit(
     data : name of a data set, or a path to one.
     settings : fields of a target that differ from its paper's, by target name.
     only : "claims" plays the demonstrations of violated claims and nothing else; no data are read.
+    attacks : names, by default all; of an empty list none is run and nothing is sampled.
     out : run directory for reports and resumable tasks; nothing is written without it.
     jobs : worker processes, default all cores; does not change the answer.
     device : where clients are simulated, as torch names it ("cuda"); default the CPU.
+    memory : GiB that all workers together may take, default the machine's.
 
     Raises InputError for anything wrong with the arguments or the data.
 
@@ -77,7 +80,7 @@ def audit(
         "settings": settings or {},
         "only": only,
     }
-    return run_plan(make_plan(values), make_resources(jobs, device), out=out)
+    return run_plan(make_plan(values), make_resources(jobs, device, memory), out=out)
 
 
 def run_plan(
@@ -99,12 +102,13 @@ def run_plan(
     <Verdict.NO_CLAIM: 'NO CLAIM'>
     """
     started = time.perf_counter()
-    audit = Audit.of(plan, compute=resources.compute)
+    audit = Audit.of(plan, compute=resources.compute, memory=resources.memory)
+    jobs = audit.workers(resources.jobs, resources.memory)
     if out is None:
-        return _record(audit, resources, _run(audit, resources.jobs, None, observe), started)
+        return _record(audit, resources, _run(audit, jobs, None, observe), started)
     with store.lock(out):
         checkpoints = Checkpoints.of(out, audit)
-        results = _run(audit, resources.jobs, checkpoints, observe)
+        results = _run(audit, jobs, checkpoints, observe)
         record = _record(audit, resources, results, started)
         store.write(record, out, gate)
         if not record.errors:
@@ -149,7 +153,7 @@ def _timed(audited: AuditedTarget, task: Task, *, alone: bool) -> TaskResult:
     """
     started = time.perf_counter()
     try:
-        result = audited.run(task.step)
+        result = _told(task, audited.run(task.step))
     except InputError as error:
         if alone:
             raise
@@ -161,6 +165,15 @@ def _timed(audited: AuditedTarget, task: Task, *, alone: bool) -> TaskResult:
         result = TaskResult(errors=(f"{task}: {type(error).__name__}: {error}",))
     seconds = round(time.perf_counter() - started, 3)
     return result.model_copy(update={"seconds": seconds})
+
+
+def _told(task: Task, result: TaskResult) -> TaskResult:
+    """The result if a record can hold it: a NaN in it is an error of the task."""
+    try:
+        store.plain(result.model_dump(mode="python"))
+    except IncompleteError as error:
+        return TaskResult(errors=(f"{task}: {error}",))
+    return result
 
 
 def _record(audit: Audit, resources: Resources, results: Results, started: float) -> Record:
@@ -189,6 +202,7 @@ def _record(audit: Audit, resources: Resources, results: Results, started: float
         attacks=tuple(row for result in ordered for row in result.attacks),
         utility=tuple(row for result in ordered for row in result.utility),
         demonstrations=tuple(row for result in ordered for row in result.demonstrations),
+        notes=audit.notes,
         errors=tuple(dict.fromkeys(error for result in ordered for error in result.errors)),
     )
 

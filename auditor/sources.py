@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,8 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.families import FAMILIES, near_names
 from fedrec_auditor.targets.datasets.base import Dataset, Interactions
 from fedrec_auditor.targets.filter import Filter
+
+logger = logging.getLogger(__name__)
 
 TABLES = (".csv", ".tsv", ".parquet")
 
@@ -32,6 +35,11 @@ def _load(data: str, columns: Mapping[str, str] | None) -> Interactions:
     named = data in family.names()
     there = os.path.exists(path)  # unlike Path.exists: no error for a name too long
     dataset: Dataset
+    if not named and there and not (path.is_file() or path.is_dir()):
+        raise InputError(
+            f"Expected a file or a directory, got {data!r}, which is a device, a FIFO or a socket. "
+            "Copy what it gives into a file."
+        )
     if not named and there and path.suffix.lower() in TABLES and not path.is_dir():
         dataset = family.member("table")(columns=columns)
         return dataset.load(path)
@@ -46,12 +54,23 @@ def _load(data: str, columns: Mapping[str, str] | None) -> Interactions:
     if not there:
         hint = near_names(data, family.names(), "Data sets", most=1)
         raise InputError(f"Expected a data set or a path, got {data!r}: not there. {hint}")
-    for name in family.names():
+    for name in family.able():
         dataset = family.member(name)()
-        if dataset.recognises(path):
+        if _recognises(dataset, path):
             return dataset.load(path)
     raise InputError(
         f"Expected a table ({', '.join(TABLES)}), or a directory or archive of a data set, got "
         f"{data!r}, which has the files of none. Name the folder that holds u.data, ratings.dat, "
         f"ratings.csv or frappe.csv. Data sets: {', '.join(family.names())}."
     )
+
+
+def _recognises(dataset: Dataset, path: Path) -> bool:
+    """Whether the files are of this data set; a plug-in that fails at that knows none."""
+    try:
+        return dataset.recognises(path)
+    except Exception as error:
+        if (plugin := FAMILIES["datasets"].plugin(type(dataset))) is None:
+            raise
+        logger.warning("Left out: the dataset %s, %s: %s", plugin, type(error).__name__, error)
+        return False

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,9 +22,10 @@ from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, local, membership, reconstruction
 from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.auditor.plan import Plan, make_target
+from fedrec_auditor.auditor.plan import ALL, Plan, make_target
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.utility.held import Held
+from fedrec_auditor.auditor.workload import Workload, check_workload
 from fedrec_auditor.reports.record import (
     AttackRow,
     DemonstrationRow,
@@ -37,10 +40,16 @@ from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.filter import Filter
 from fedrec_auditor.targets.systems.base import Population, Run, Target
 
+logger = logging.getLogger(__name__)
+
 _AnyRow = TypeVar("_AnyRow", bound=Row)
 BOUNDS, UTILITY = "bounds", "utility"
 SAMPLES, QUICK_SAMPLES = 1_000_000, 50_000
 QUICK_ROUNDS = 20
+NO_ATTACK = (
+    "No attack was run and no bound sampled: the plan's list of attacks is empty. Leave it out for "
+    "all of them."
+)
 _BEYOND = "Sees more than the protocol shows anyone ({route}): somebody breaks it."
 _GAMES = {
     AttackFamily.ATTRIBUTE: attribute.play,
@@ -82,7 +91,7 @@ class Audit:
     ``interactions`` are None where only claims are demonstrated. ``confidence`` is that of each
     sampled bound, such that all of the audit's hold together at the plan's: the error is divided
     by their number (Bonferroni), so that an audit of many targets accuses an honest one no more
-    often than an audit of one.
+    often than an audit of one. ``notes`` say what is left out.
     """
 
     plan: Plan
@@ -92,27 +101,39 @@ class Audit:
     distinguishers: Mapping[str, Distinguisher]
     confidence: float
     compute: Compute = DEFAULT
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
-        cls, plan: Plan, interactions: Interactions | None = None, compute: Compute = DEFAULT
+        cls,
+        plan: Plan,
+        interactions: Interactions | None = None,
+        compute: Compute = DEFAULT,
+        memory: float = math.inf,
     ) -> Audit:
         """Make the plan's targets, then load its data unless they are given.
 
-        InputError for an unknown name, a wrong setting, or data that cannot be read.
+        InputError for an unknown name, a wrong setting, data that cannot be read, or a training
+        that takes more than ``memory`` bytes.
         """
+        notes = _left_out(plan)
+        for note in notes:
+            logger.warning("%s", note)
         plan = plan.resolved()
+        FAMILIES["estimators"].member(plan.estimator)
         members = {name: FAMILIES["attacks"].member(name)() for name in plan.attacks or ()}
         of_games = {n: m for n, m in members.items() if m.family is AttackFamily.DISTINGUISHER}
         targets, games = {}, 0
         if plan.only is None:
             targets = {name: make_target(name, plan) for name in plan.targets}
-            games = sum(len(t.distinguishing_games()) for t in targets.values()) * len(of_games)
             if interactions is None:
                 filters = Filter(
                     min_user=plan.min_user, min_item=plan.min_item, min_rating=plan.min_rating
                 )
                 interactions = load_data(plan.data, plan.columns, filters)
+            for target in targets.values():
+                check_workload(_trained(target, plan), interactions, compute, memory)
+            games = sum(len(t.upload_games()) for t in targets.values()) * len(of_games)
         return cls(
             plan=plan,
             targets=targets,
@@ -121,6 +142,7 @@ class Audit:
             distinguishers=of_games,
             confidence=1 - (1 - plan.confidence) / max(games, 1),
             compute=compute,
+            notes=notes,
         )
 
     def tasks(self) -> tuple[Task, ...]:
@@ -149,10 +171,38 @@ class Audit:
         dealt = [group[hand::hands] for group in shared for hand in range(hands)]
         return [*alone, *filter(None, dealt)]
 
+    def workers(self, most: int, memory: float) -> int:
+        """How many of ``most`` workers may train at once within ``memory`` bytes together."""
+        if self.interactions is None:
+            return most
+        trained = (_trained(target, self.plan) for target in self.targets.values())
+        largest = max(Workload.of(target, self.interactions).memory for target in trained)
+        return most if largest * most <= memory else max(1, int(memory / largest))
+
     def rng(self, name: str) -> np.random.Generator:
         """The generator of everything called ``name`` under the plan's seed."""
         words = np.frombuffer(hashlib.sha256(name.encode()).digest(), dtype=np.uint32)
         return np.random.default_rng(np.random.SeedSequence([self.plan.seed, *map(int, words)]))
+
+
+def _trained(target: Target, plan: Plan) -> Target:
+    """The target as it is trained: a quick audit cuts the rounds."""
+    return target.shortened(QUICK_ROUNDS) if plan.quick else target
+
+
+def _left_out(plan: Plan) -> tuple[str, ...]:
+    """What an audit goes on without: plug-ins that do not load where all are asked for."""
+    asked = {
+        "accountants": True,
+        "targets": ALL in plan.targets,
+        "attacks": plan.attacks is None and plan.only is None,
+        "datasets": plan.only is None and plan.data not in FAMILIES["datasets"].names(),
+        "demonstrations": plan.only is not None,
+    }
+    lines = [line for kind, all_of in asked.items() if all_of for line in FAMILIES[kind].left_out()]
+    if plan.attacks == () and plan.only is None:
+        lines.append(NO_ATTACK)
+    return tuple(lines)
 
 
 class AuditedTarget:
@@ -179,10 +229,9 @@ class AuditedTarget:
     @cached_property
     def trained(self) -> tuple[Held, Run]:
         """What is held out, and the training on the rest; InputError if the data do not suffice."""
-        audit, target = self._audit, self._audit.targets[self.name]
+        audit = self._audit
+        target = _trained(audit.targets[self.name], audit.plan)
         assert audit.interactions is not None
-        if audit.plan.quick:
-            target = target.shortened(QUICK_ROUNDS)
         held = utility.hold_out(target.evaluation, audit.interactions, audit.rng("held-out items"))
         seed = audit.rng(f"{target.name} training")
         return held, target.run(held.train, seed, None, audit.compute)
@@ -278,7 +327,7 @@ def _bounds(task: Task, audit: Audit, interactions: Interactions) -> TaskResult:
             row_confidence=plan.confidence,
             rng=rng,
         )
-        for challenge in target.distinguishing_games()
+        for challenge in target.upload_games()
         for name, distinguisher in audit.distinguishers.items()
     ]
     exact = accounting.exact_bounds(target, population)

@@ -1,8 +1,8 @@
 """Side-by-side timings: what a user would write against what the project does, in the same run.
 
 Each module with ``measure() -> tuple[Row, ...]`` is one: ``python -m benchmarks [MODULE ...]`` runs
-them and writes RESULTS.md. ``python -m benchmarks.other_mechanisms`` and ``benchmarks.tightness``
-write tables of their own.
+them and writes RESULTS.md. ``python -m benchmarks.other_mechanisms``, ``benchmarks.tightness`` and
+``benchmarks.found_in_the_wild`` write tables of their own.
 """
 
 from __future__ import annotations

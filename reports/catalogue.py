@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import re
+
+from fedrec_auditor.accountants.statements.kind import Basis, Kind
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.reports.record import Finding, Row
 
+_MOST = 6  # numbers of one entry that a report lists
 Setting = bool | int | float | str
 
 
@@ -26,19 +30,37 @@ class Figure(Row):
     how: str
 
 
+class PaperRow(Row):
+    """What all entries of one paper share: who is assumed to do what, and what symbols mean.
+
+    ``place`` is where the paper says whom it defends against (``adversary``) and whom it relies on
+    (``trusted``).
+    """
+
+    title: str
+    place: str
+    adversary: str
+    trusted: str
+    symbols: dict[str, str]
+
+
 class CatalogueRow(Row):
     """One judged entry of the catalogue.
 
-    ``claimed`` and ``provable`` are formulas; ``finding`` has the numbers of a statement about
-    epsilon, and ``figures`` those of any other. ``repaired`` is the same claim evaluated on the
-    target with ``repaired_settings`` over its own. ``target``, ``settings``, ``n_users`` and
-    ``n_items`` are what was judged: `auditor account TARGET --set ... --users ... --items ...` asks
-    it again. ``demonstration_target`` is the system that ``demonstration`` runs on, if it is
-    another one.
+    ``source`` is the place in ``paper``. ``claimed`` and ``provable`` are formulas; ``finding`` has
+    the numbers of a statement about epsilon, and ``figures`` those of any other. ``ours`` says that
+    the claimed epsilon is the paper's formula at our settings. ``repaired`` is the same claim
+    evaluated on the target with ``repaired_settings`` over its own. ``target``, ``settings``,
+    ``n_users`` and ``n_items`` are what was judged: `auditor account TARGET --set ... --users ...
+    --items ...` asks it again. ``demonstration_target`` is the system that ``demonstration`` runs
+    on, if it is another one.
     """
 
     number: str
     heading: int
+    paper: PaperRow
+    kind: Kind
+    basis: Basis
     target: str
     settings: dict[str, Setting | dict[str, Setting]]
     n_users: int
@@ -49,6 +71,7 @@ class CatalogueRow(Row):
     delta: float | None
     claimed: str
     claimed_epsilon: float | None
+    ours: bool
     provable: str
     proved_epsilon: float | None
     proof: str
@@ -69,6 +92,16 @@ class CatalogueRow(Row):
         return f"auditor run {self.demonstration_target or self.target} --only claims"
 
     @property
+    def symbols(self) -> dict[str, str]:
+        """The paper's symbols that the entry uses, with what they mean."""
+        said = " ".join((self.statement, self.claimed, self.provable, self.reason))
+        return {
+            symbol: meaning
+            for symbol, meaning in self.paper.symbols.items()
+            if re.search(rf"(?<![\w'.]){re.escape(symbol)}(?![\w'])", said)
+        }
+
+    @property
     def judgement(self) -> str:
         """The verdict, and whether the numbers come out, where there are any."""
         return ", ".join(word for word in (self.verdict, self.arithmetic) if word is not None)
@@ -77,6 +110,13 @@ class CatalogueRow(Row):
     def poor_figures(self) -> tuple[Figure, ...]:
         """The numbers that are LOOSE or WRONG."""
         return tuple(figure for figure in self.figures if figure.word is not Arithmetic.RIGHT)
+
+    @property
+    def listed_figures(self) -> tuple[Figure, ...]:
+        """The numbers that a report lists: all if they are few, else first those that are poor."""
+        if len(self.figures) <= _MOST:
+            return self.figures
+        return (self.poor_figures or self.figures)[:_MOST]
 
 
 class TableRow(Row):

@@ -6,15 +6,21 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.reports.catalogue import CatalogueRow, TableRow
+from fedrec_auditor.reports.catalogue_words import (
+    assumed_words,
+    claimed_words,
+    command_words,
+    holds_words,
+    plain_words,
+    rest_words,
+)
 from fedrec_auditor.reports.terminal import new_table, print_line
 from fedrec_auditor.reports.words import (
     STYLES,
-    claimed_words,
-    command_words,
     found_words,
-    holds_words,
     number,
     printable,
     scope_words,
@@ -53,8 +59,9 @@ def render_catalogue(rows: Sequence[CatalogueRow], console: Console) -> None:
 
 
 def render_entry(row: CatalogueRow, console: Console) -> None:
-    """Print one entry in full: where it stands, what was claimed, what holds and why."""
+    """Print one entry in full: the verdict first, then what was claimed, what holds and why."""
     print_line(console, f"{row.number}  {row.target}  {row.judgement}", style="bold")
+    print_line(console, f"  {plain_words(row)}")
     for name, text in derivation(row):
         print_line(console, f"  {name}: {text}")
 
@@ -73,25 +80,31 @@ def render_tables(rows: Sequence[TableRow], console: Console) -> None:
 def derivation(row: CatalogueRow) -> Iterable[tuple[str, str]]:
     """An entry's parts by name, in the order in which a reader asks for them."""
     yield "Claim", row.statement
-    yield "Source", row.source
+    yield "Source", f"{row.paper.title}, {row.source} ({row.kind}, {row.basis})"
     if row.scope is not None:
         yield "Scope", scope_words(row.scope)
+    yield "Assumed", assumed_words(row)
     yield "Claimed", claimed_words(row)
     yield "Holds", holds_words(row)
     if row.finding is not None:
+        yield "As judged", row.finding.claim.statement
         accounted, measured = row.finding.accounted, row.finding.measured
         if accounted is not None:
             yield "Upper bound", f"{number(accounted.epsilon)}, by {accounted.source}"
         if measured is not None:
             yield "Lower bound", f"{number(measured.epsilon)}, by {measured.source}"
-    for figure in row.figures:
+    for figure in row.listed_figures:
         sign = "below " if figure.below else ""
         yield (
             "Number",
             f"{figure.what}: paper {sign}{number(figure.claimed)}, "
             f"here {number(figure.right)} ({_AGREES[figure.word]}; {figure.how})",
         )
+    if rest := rest_words(row):
+        yield "Number", rest.strip()
     yield "Why", row.reason
+    if row.symbols:
+        yield "Symbols", "; ".join(f"{name}: {meaning}" for name, meaning in row.symbols.items())
     if row.verdict is not None and row.finding is not None:
         yield "Verdict", f"{row.verdict}. {row.finding.reason}"
     if row.arithmetic is not None:
@@ -109,8 +122,12 @@ def derivation(row: CatalogueRow) -> Iterable[tuple[str, str]]:
 
 
 def counts(rows: Sequence[CatalogueRow]) -> str:
-    """How many entries have which verdict."""
-    words = Counter(word for row in rows for word in row.judgement.split(", "))
+    """How many entries have which verdict: of what is printed first, then of what is derived."""
     order: list[Word] = [*Verdict, *Arithmetic]
-    said = ", ".join(f"{words[word]} {word}" for word in order if word in words)
-    return f"{len(rows)} entries: {said}."
+    said = []
+    for basis in Basis:
+        words = Counter(w for row in rows if row.basis is basis for w in row.judgement.split(", "))
+        if words:
+            counted = ", ".join(f"{words[word]} {word}" for word in order if word in words)
+            said.append(f"{sum(row.basis is basis for row in rows)} {basis}: {counted}.")
+    return " ".join(said)

@@ -222,7 +222,7 @@ class Provenance(Row):
 
 
 class Record(Row):
-    """A whole audit.
+    """A whole audit; ``notes`` say what it left out, ``errors`` what kept it from completion.
 
     >>> from fedrec_auditor import audit
     >>> record = audit("fcf", data="synthetic", settings={"fcf": {"rounds": 1}}, attacks=(), jobs=1)
@@ -240,4 +240,5 @@ class Record(Row):
     attacks: tuple[AttackRow, ...]
     utility: tuple[UtilityRow, ...]
     demonstrations: tuple[DemonstrationRow, ...] = ()
+    notes: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()

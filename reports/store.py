@@ -5,10 +5,12 @@ Equal records give equal bytes. Every file appears whole or not at all, and repo
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import secrets
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,6 +27,14 @@ from fedrec_auditor.reports.record import SCHEMA_VERSION, Record
 RECORD = "report.json"
 LOCK = ".lock"
 FILES = ("report.html", "report.md", "junit.xml", RECORD)
+LARGEST = 2**28
+"""Most bytes of a record that are read: a hundred times one of all targets."""
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFLNK: "a link",
+    stat.S_IFSOCK: "a socket",
+}
 
 
 def encode(record: Record) -> bytes:
@@ -77,11 +87,28 @@ def _replace(contents: Mapping[Path, bytes]) -> None:
             draft.unlink(missing_ok=True)
 
 
+def read_regular(path: Path, most: int, *, follow: bool = False) -> bytes:
+    """The content of a regular file of at most ``most`` bytes, which cannot block or never end.
+
+    OSError, with what is there in ``strerror``, for anything else: a directory, a FIFO, a device, a
+    larger file, and a link unless ``follow``.
+    """
+    mode = os.stat(path, follow_symlinks=follow).st_mode
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, _KINDS.get(stat.S_IFMT(mode), "a device"), str(path))
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"more than {most:,} bytes", str(path))
+    return content
+
+
 def read(directory: Path) -> Record:
     """The record of a run directory; InputError if it is missing, broken, edited or too new."""
     path = directory / RECORD
     try:
-        content = path.read_bytes()
+        content = read_regular(path, LARGEST, follow=True)
     except OSError as error:
         raise InputError(
             f"Expected a run directory with {RECORD}, got {directory} "
@@ -128,11 +155,13 @@ def check_writable(directory: Path) -> None:
             f"Expected a directory that can be written, got {directory} "
             f"({error.strerror or error}). Give another one with --out."
         ) from error
-    for name in FILES:
-        if (directory / name).is_dir():
+    for path in (directory / name for name in (*FILES, LOCK)):
+        odd = path.is_symlink() or (path.exists() and not path.is_file())
+        if path.is_dir() or (odd and path.name == LOCK):  # the others are replaced, not opened
+            kind = "a directory" if path.is_dir() else "a link, a FIFO or a device"
             raise InputError(
-                f"Expected a file or nothing at {directory / name}, got a directory. "
-                "Remove it or give another one with --out."
+                f"Expected a file or nothing at {path}, got {kind}. Remove it or give another "
+                "directory with --out."
             )
 
 

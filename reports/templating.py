@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
-from fedrec_auditor.reports import demonstrations, words
+from fedrec_auditor.reports import catalogue_words, demonstrations, words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -46,7 +46,12 @@ def _environment(escape: Callable[[str], str] | None) -> Environment:
         keep_trailing_newline=escape is not None,
     )
     environment.globals.update(
-        {name: getattr(words, name) for name in dir(words) if name.endswith("_words")},
+        {
+            name: value
+            for module in (words, catalogue_words)
+            for name, value in vars(module).items()
+            if name.endswith("_words")
+        },
         demonstrations=demonstrations,
         signs=words.SIGNS,
         verdicts=tuple(Verdict),

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 
 
 def render(record: Record, console: Console) -> None:
-    """Print the findings, then the errors; without boxes and colours if not a terminal."""
+    """Print the findings, then notes and errors; without boxes and colours if not a terminal."""
     _print(sections(record), console)
     if record.demonstrations:
         _render_demonstrations(record.demonstrations, console)
+    for note in record.notes:
+        print_line(console, f"note: {note}", style="yellow")
     for error in record.errors:
         print_line(console, f"error: {error}", style="bold red")
 
@@ -66,7 +68,7 @@ def _print(cut: Sequence[Section], console: Console) -> None:
         console.print(_table(cut))
         return
     for section in cut:
-        for line in _lines(section):
+        for line in _lines(section, _lower_name(cut)):
             print_line(console, line)
 
 
@@ -76,7 +78,8 @@ def _table(cut: Sequence[Section]) -> Table:
     attacked = any(section.attacks for section in cut)
     table = new_table("Privacy audit")
     table.add_column("Target", overflow="fold", max_width=16)
-    for head in ("Claim", "Accounted", "Measured", *(("Worst attack",) if attacked else ())):
+    heads = ("Claim", "Accounted", _lower_name(cut).capitalize())
+    for head in (*heads, *(("Worst attack",) if attacked else ())):
         table.add_column(head, overflow="fold")
     table.add_column("Verdict", no_wrap=True)
     for section in cut:
@@ -93,6 +96,13 @@ def _table(cut: Sequence[Section]) -> Table:
                 del texts[4]
             table.add_row(*texts, end_section=True)
     return table
+
+
+def _lower_name(cut: Sequence[Section]) -> str:
+    """What lower bounds are called: measured, or computed where none of them has a sample."""
+    bounds = [finding.measured for section in cut for finding in section.findings]
+    sampled = any(bound is not None and bound.samples is not None for bound in bounds)
+    return "measured" if sampled else "computed"
 
 
 def _cells(section: Section, finding: Finding) -> tuple[str, ...]:
@@ -129,8 +139,8 @@ def _attack(attack: AttackRow | None) -> str:
     return printable(text + base)
 
 
-def _lines(section: Section) -> list[str]:
-    names = ("claim", "accounted", "measured", "worst attack", "verdict")
+def _lines(section: Section, lower: str) -> list[str]:
+    names = ("claim", "accounted", lower, "worst attack", "verdict")
     lines = []
     for finding in section.findings:
         head, *rest = (cell.replace("\n", ", ") for cell in _cells(section, finding))

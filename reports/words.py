@@ -15,7 +15,6 @@ from fedrec_auditor.accountants.statements.bound import Bound, Witness, guess_pr
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
-from fedrec_auditor.reports.catalogue import CatalogueRow, Figure
 from fedrec_auditor.reports.record import AttackRow, Finding, UtilityRow
 
 UNITS = {
@@ -283,24 +282,6 @@ def found_words(finding: Finding) -> str:
     return between(None if finding.measured is None else finding.measured.epsilon, upper)
 
 
-def claimed_words(row: CatalogueRow) -> str:
-    """The claimed formula with its value; without, where several numbers stand for it."""
-    if row.claimed_epsilon is None:
-        figure = _chosen(row)
-        value = f"< {short(figure.claimed)}" if figure.below else short(figure.claimed)
-    else:
-        value = "no epsilon" if math.isinf(row.claimed_epsilon) else short(row.claimed_epsilon)
-        if row.delta:
-            value += f", {delta_words(row.delta)}"
-    return _with(row, row.claimed, value)
-
-
-def holds_words(row: CatalogueRow) -> str:
-    """The formula of what holds with its value; without, where several numbers stand for it."""
-    value = short(_chosen(row).right) if row.finding is None else found_words(row.finding)
-    return _with(row, row.provable, value)
-
-
 def settings_words(settings: Mapping[str, object]) -> str:
     """Settings as `auditor account` takes them."""
     flat: dict[str, object] = {}
@@ -315,23 +296,5 @@ def settings_words(settings: Mapping[str, object]) -> str:
     return " ".join(words)
 
 
-def command_words(row: CatalogueRow) -> str:
-    """The command that evaluates the entry's claims again."""
-    parts = ["auditor account", row.target, settings_words(row.settings)]
-    if (row.n_users, row.n_items) != (943, 1682):
-        parts.append(f"--users {row.n_users} --items {row.n_items}")
-    return " ".join(part for part in parts if part)
-
-
-def _with(row: CatalogueRow, formula: str, value: str) -> str:
-    several = row.finding is None and len(row.figures) > 1
-    return formula if several or formula == value else f"{formula} ({value})"
-
-
 def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _chosen(row: CatalogueRow) -> Figure:
-    """The figure that stands for an entry in one line: the first that is wrong, if one is."""
-    return (*row.poor_figures, *row.figures)[0]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.output import tell
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.record import Finding, Row
@@ -128,7 +129,10 @@ def _account(
 def _findings(system: Target, population: Population) -> tuple[Finding, ...]:
     """Every scoped claim of a target, evaluated."""
     from fedrec_auditor.auditor import accounting
+    from fedrec_auditor.auditor.families import FAMILIES
 
+    for line in FAMILIES["accountants"].left_out():
+        tell(line)
     exact = accounting.exact_bounds(system, population)
     accountants = accounting.all_accountants()
     return tuple(

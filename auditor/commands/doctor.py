@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -24,7 +25,7 @@ _NEVER_CACHED = ("synthetic", "table")
 
 
 def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show versions, cores, memory, the torch device and the data caches."""
+    """Show versions, cores, memory, the torch device, the data caches and broken plug-ins."""
     from fedrec_auditor.auditor.families import FAMILIES
     from fedrec_auditor.targets.cache import cache, cached
 
@@ -43,6 +44,8 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
         return
     for name, fact in facts.items():
         print(f"{name:<18}{fact}")
+    for line in (line for family in FAMILIES.values() for line in family.left_out()):
+        print(line)
 
 
 def _version(name: str) -> str:
@@ -53,11 +56,10 @@ def _version(name: str) -> str:
 
 
 def _memory() -> str:
-    try:
-        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return "unknown"
-    return f"{size / 2**30:.1f} GiB"
+    from fedrec_auditor.auditor.plan import physical_memory
+
+    size = physical_memory()
+    return f"{size / 2**30:.1f} GiB" if size < math.inf else "unknown"
 
 
 def _device() -> str:

@@ -9,6 +9,7 @@ import typer
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate
 from fedrec_auditor.auditor.commands.run import Allowed
+from fedrec_auditor.auditor.output import spare_output
 
 
 def command(
@@ -26,4 +27,5 @@ def command(
 
     record = store.read(directory)
     store.write(record, directory, Gate(fail_on, tuple(allow or ())))
-    print(f"Rendered {directory}/report.html, report.md and junit.xml from report.json.")
+    with spare_output("The reports are written."):
+        print(f"Rendered {directory}/report.html, report.md and junit.xml from report.json.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ import typer
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import INCOMPLETE, INCONCLUSIVE, FailOn, Gate
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.output import spare_output, tell
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.record import Record
@@ -68,6 +67,10 @@ def command(
     device: Annotated[
         str, typer.Option(help="Where clients are simulated, as torch names it: cpu, cuda.")
     ] = "cpu",
+    memory: Annotated[
+        float | None,
+        typer.Option(help="GiB that all workers together may take; the machine's if left out."),
+    ] = None,
     fail_on: Annotated[
         FailOn, typer.Option(help="Exit with 1 if a finding is at this level or above.")
     ] = FailOn.VIOLATED,
@@ -79,6 +82,7 @@ def command(
     """Audit targets: claims against proofs, exact bounds, measurements and attacks."""
     from rich.console import Console
 
+    from fedrec_auditor.auditor.checkpoints import FOLDER
     from fedrec_auditor.auditor.plan import amend, make_resources, read_plan
     from fedrec_auditor.auditor.progress import progress
     from fedrec_auditor.auditor.runner import run_plan
@@ -87,7 +91,7 @@ def command(
     errors = Console(stderr=True)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     said = {
-        "targets": _named(targets),
+        "targets": tuple(targets) if targets else None,
         "data": data,
         "columns": _mapping(column),
         "min_user": min_user,
@@ -102,7 +106,7 @@ def command(
         None if plan is None else read_plan(plan),
         {key: value for key, value in said.items() if value is not None},
     )
-    resources = make_resources(jobs, device)
+    resources = make_resources(jobs, device, memory)
     gate = Gate(fail_on, tuple(allow or ()))
     try:
         with progress(errors) as observe:
@@ -111,7 +115,12 @@ def command(
         raise IncompleteError(
             f"Interrupted. Finished tasks are kept in {out}; the same command resumes."
         ) from error
-    with suppress(BrokenPipeError, SystemExit):  # all is written: a reader gone changes no verdict
+    if record.errors:
+        tell(
+            f"Finished tasks are kept in {out / FOLDER}. The same command runs what failed again; "
+            f"remove {out / FOLDER} to start afresh."
+        )
+    with spare_output(f"Read {out / 'report.md'}."):
         console = Console()
         terminal.render(record, console)
         console.out(
@@ -152,10 +161,3 @@ def _mapping(columns: list[str] | None) -> dict[str, str] | None:
                 "Give for example --column user=user_id."
             )
     return {name: column for name, _, column in pairs} or None
-
-
-def _named(targets: list[str] | None) -> tuple[str, ...] | None:
-    """Targets as given; `all` are all of them, over a plan file's choice."""
-    if "all" in (targets or ()):
-        return FAMILIES["targets"].names()
-    return tuple(targets) if targets else None

@@ -17,6 +17,7 @@ import typer
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import FOUND, FailOn, Gate
+from fedrec_auditor.auditor.output import spare_output
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.verification import Verification
@@ -104,10 +105,11 @@ def command(
         return code or (FOUND if faults else 0), text
 
     code, text = answer_within(timeout, work)
-    if as_json or not sys.stdout.isatty():
-        print(text)
-    else:
-        _show(text)
+    with spare_output("The exit code is that of the verdict."):
+        if as_json or not sys.stdout.isatty():
+            print(text)
+        else:
+            _show(text)
     raise typer.Exit(code)
 
 

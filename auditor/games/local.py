@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
 from fedrec_auditor.auditor.measure import Measured, measure
 from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.reports.record import AttackRow
-from fedrec_auditor.targets.systems.base import DistinguishingGame
+from fedrec_auditor.targets.systems.base import UploadGame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class LocalGame:
 
 
 def play(
-    challenge: DistinguishingGame,
+    challenge: UploadGame,
     distinguisher: Distinguisher,
     estimator: Estimator,
     *,
@@ -70,7 +70,7 @@ class _Scored:
     the others. A score of 0 is half a right guess.
     """
 
-    challenge: DistinguishingGame
+    challenge: UploadGame
     distinguisher: Distinguisher
     most: int
     guesses: int = field(default=0, init=False)

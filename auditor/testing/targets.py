@@ -321,10 +321,10 @@ def check_sampled_uploads_agree_with_the_stated_law(case: TargetCase) -> None:
     uploads a world it must reach at least 0.8 of it (or 6.0 where it is larger): else the code does
     not do what it says.
     """
-    distinguishing_games = case.target.distinguishing_games()
-    if not distinguishing_games:
+    upload_games = case.target.upload_games()
+    if not upload_games:
         raise SkipTest("it offers no local game")
-    for challenge in distinguishing_games:
+    for challenge in upload_games:
         game = local.play(
             challenge,
             LikelihoodRatio(),

@@ -2,95 +2,46 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fedrec_auditor.accountants.statements.kind import Basis, Kind
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.targets.catalogue.entry import Computed, Entry
-from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
-from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
+from fedrec_auditor.targets.catalogue.entry import Entry
+from fedrec_auditor.targets.catalogue.paper import Paper, ThreatModel
+from fedrec_auditor.targets.catalogue.parts import dplcf_numbers as numbers
 from fedrec_auditor.targets.systems.dplcf.parts.collected_bits import PAPER
-from fedrec_auditor.targets.systems.dplcf.parts.jaccard import inverse_transition, transition
 
+_PAPER = Paper(
+    title=PAPER,
+    threat=ThreatModel(
+        place="sections 1, 2.1, 2.2 and 5.1",
+        adversary="the recommendation service, which gets every uploaded bit and may know anything "
+        "beforehand",
+        trusted="a user's own device, which uploads once",
+    ),
+    symbols={
+        "eps": "epsilon of one interaction",
+        "p": "rate at which a true 1 is uploaded as a 1",
+        "q": "rate at which a true 0 is uploaded as a 1",
+        "N": "items",
+        "A": "law of a pair of uploaded bits",
+        "B": "law of one uploaded bit",
+        "x": "Kronecker product",
+        "r": "uploads of the same history",
+    },
+)
+_entry = partial(Entry, paper=_PAPER)
 _BIT = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
 _USER = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 
 
-def _printed(
-    equation: int,
-    rates: tuple[float, float],
-    entries: tuple[tuple[float, ...], ...],
-    right: NDArray[np.float64],
-) -> Iterator[Computed]:
-    """Every entry of a 4 x 4 matrix as printed, at one p and q, beside the right one."""
-    at = "p = {:.4g}, q = {:.4g}".format(*rates)
-    for (i, j), value in np.ndenumerate(right):
-        yield Computed(
-            what=f"equation {equation}, entry ({i + 1},{j + 1}), at {at}",
-            claimed=entries[i][j],
-            right=float(value),
-            how="the flips of two bits are independent: the Kronecker square of one bit's law",
-        )
-
-
-def _equation_6() -> Iterator[Computed]:
-    flip = DplcfSp().randomizer
-    assert flip is not None
-    p, q = flip.p, flip.q
-    a, b = 1 - p, 1 - q
-    printed = (
-        (b * b, a * b, a * b, a * a),
-        (b * p, b * p, a * q, a * p),
-        (b * p, a * q, b * p, a * p),
-        (q * q, p * q, q * p, p * p),
-    )
-    return _printed(6, (p, q), printed, transition(p, q))
-
-
-def _equation_11() -> Iterator[Computed]:
-    flip = DplcfAp().randomizer
-    p, q = flip.p, flip.q
-    c = 1 / (1 - q)
-    printed = (
-        (c * c, 0.0, 0.0, 0.0),
-        (0.0, c, 0.0, 0.0),
-        (0.0, 0.0, c, 0.0),
-        (-c * c * q * q, 0.0, -c * q, 1.0),
-    )
-    return _printed(11, (p, q), printed, inverse_transition(p, q))
-
-
-def _disclosed() -> Iterator[Computed]:
-    """The hockey-stick divergence of one bit, over its outputs and both orders of its inputs."""
-    flip, epsilon = DplcfAp().randomizer, DplcfAp().epsilon
-    laws = np.exp(flip.log_prob([[0, 1], [0, 1]], [[0, 0], [1, 1]]))
-    delta = max(
-        float(np.maximum(laws[i] - math.exp(epsilon) * laws[1 - i], 0.0).sum()) for i in (0, 1)
-    )
-    yield Computed(
-        what="least delta at which the claimed eps = 1 holds for one bit",
-        claimed=0.0,
-        right=delta,
-        how="the exact divergence of the two laws of an uploaded bit",
-    )
-    yield Computed(
-        what="share of the items a user has not met that the upload proves at eps = 1",
-        claimed=0.0,
-        right=float(laws[0, 0]) if laws[1, 0] == 0.0 else 0.0,
-        how="the rate of an uploaded 0, which a true 1 never gives",
-    )
-
-
 ENTRIES = (
-    Entry(
+    _entry(
         number="6",
         target="dplcf-ap",
         settings={"keep": 0.9},
         statement="Flips with p/q <= e^eps keep one interaction eps-private; any p will do (0.9).",
-        source=f"{PAPER}, section 3.2.1, below equation 3, and section 3.2.2",
+        source="section 3.2.1, below equation 3, and section 3.2.2",
         claimed="ln(p/q) = eps",
         provable="max(ln(p/q), ln((1-q)/(1-p)))",
         reason=(
@@ -101,69 +52,165 @@ ENTRIES = (
         repaired={"keep": 0.731},
         demonstration="dplcf-sufficient",
     ),
-    Entry(
+    _entry(
         number="7",
         target="dplcf-ap",
         statement="Asymmetric flips (p = 1, q = e^-eps) keep one interaction eps-private.",
-        source=f"{PAPER}, section 3.2.2, before equation 11",
+        source="section 3.2.2, before equation 11",
         claimed="eps",
         provable="infinite; (eps, delta) with delta = 1 - e^-eps",
-        reason="A 1 is never sent as a 0, so an uploaded 0 proves that there is no interaction.",
+        reason=(
+            "A 1 is never sent as a 0, so an uploaded 0 proves that there is no interaction. An "
+            "uploaded 1 does keep the ratio p/q = e^eps (7c): the promise is kept on one side."
+        ),
         scope=_BIT,
         repaired={"keep": 0.731},
         demonstration="dplcf-ap-zeros",
     ),
-    Entry(
+    _entry(
         number="7b",
         target="dplcf-ap",
         statement="Under asymmetric flips no item is ever disclosed with certainty (delta is 0).",
-        source=f"{PAPER}, section 3.2.1, equation 2",
+        source="section 3.2.1, equation 2",
         claimed="delta = 0",
         provable="delta = 1 - e^-eps",
         reason="That share of all items that a user has not met is uploaded as a 0, and so proved.",
-        computed=_disclosed,
+        computed=numbers.disclosed,
     ),
-    Entry(
+    _entry(
+        number="7c",
+        target="dplcf-ap",
+        statement="Whether an uploaded interaction is real or fake is hidden by eps.",
+        source="section 3.1.1",
+        claimed="ln(p/q) = eps",
+        provable="ln(p/q) = eps, of an uploaded 1",
+        reason=(
+            "Right of what is uploaded as a 1, under asymmetric flips, too. It is one-sided: of "
+            "an uploaded 0 nothing is hidden (7)."
+        ),
+        computed=numbers.real_or_fake,
+    ),
+    _entry(
+        number="7d",
+        target="dplcf-ap",
+        statement="A user's true history is stored on the device only (Rule 1).",
+        source="section 2.1, Rule 1, with section 3.2.2 (p = 1)",
+        claimed="nothing of it is at the server",
+        provable="all of it, among fakes",
+        reason=(
+            "With p = 1 every true interaction is uploaded as it is; what protects it are the "
+            "fakes around it, a share q of all other items."
+        ),
+        computed=numbers.kept_local,
+    ),
+    _entry(
+        number="7e",
+        target="dplcf-ap",
+        kind=Kind.UTILITY,
+        statement="DPLCF-AP recommends best on AppUsage at epsilon 1.",
+        source="section 4.2, Tables 2 and 3",
+        claimed="eps = 1, as of all other rows",
+        provable="infinite",
+        reason="Its rows keep every true interaction, and no epsilon; those of SP keep epsilon 1.",
+        computed=numbers.compared_at,
+    ),
+    _entry(
         number="8",
         target="dplcf-sp",
         statement="Symmetric flips keep one interaction eps-private.",
-        source=f"{PAPER}, section 3.2.2 (p = 1 - q)",
+        source="section 3.2.2 (p = 1 - q)",
         claimed="eps",
         provable="eps",
         reason="With p = 1 - q both ratios are e^eps: right, and attained.",
         scope=_BIT,
     ),
-    Entry(
+    _entry(
         number="8b",
         target="dplcf-sp",
+        basis=Basis.DERIVED,
         statement="The same promise, read as one for all of a user's interactions.",
-        source=f"{PAPER}, section 3.2.1, for one interaction (section 5 claims no user's privacy)",
+        source="section 3.2.1, for one interaction (section 5 claims no user's privacy)",
         claimed="eps, of one interaction",
         provable="N eps for N items",
         reason="Two users may differ in all N bits, and the flips of all are seen.",
         scope=_USER,
     ),
-    Entry(
+    _entry(
+        number="8c",
+        target="dplcf-sp",
+        basis=Basis.DERIVED,
+        statement="The same promise, where a history is uploaded again with fresh flips.",
+        source="section 3.2.1; section 3.2.4 has one upload, and no word on later ones",
+        claimed="eps",
+        provable="r eps after r uploads",
+        reason=(
+            "Fresh flips of the same bit average out. A device must send the same flips again, or "
+            "spend epsilon anew."
+        ),
+        computed=numbers.repeated,
+    ),
+    _entry(
+        number="8d",
+        target="dplcf-sp",
+        statement="DPLCF is differentially private, and not locally so.",
+        source="section 5.2, last paragraph",
+        claimed="DP of an interaction, not LDP",
+        provable="LDP of an interaction, at the same eps",
+        reason=(
+            "Devices flip before anybody sees a bit, so the promise holds against the server "
+            "itself: that is the local model. What the paper gives up is another unit, the user; "
+            "who is trusted and what is hidden are two questions."
+        ),
+        computed=numbers.local_model,
+    ),
+    _entry(
+        number="8e",
+        target="dplcf-sp",
+        statement="The server's estimation of similarities adds no privacy risk.",
+        source="abstract and section 3.1.2",
+        claimed="0",
+        provable="0",
+        reason="Post-processing of uploads. That it needs no users' data is said, too: it needs "
+        "their flipped bits.",
+        computed=numbers.after_the_server,
+    ),
+    _entry(
         number="9",
         target="dplcf-sp",
+        kind=Kind.ESTIMATOR,
         statement="Equation 6 is the law of two flipped bits.",
-        source=f"{PAPER}, section 3.2.2, equation 6",
+        source="section 3.2.2, equation 6",
         claimed="(2,1) = (3,1) = (1-q) p",
         provable="(2,1) = (3,1) = (1-q) q: A = B x B, B = [[1-q, 1-p], [q, p]]",
         reason="Two true zeros become 01 if one of them is flipped, at rate q, not p.",
-        computed=_equation_6,
+        computed=numbers.equation_6,
     ),
-    Entry(
+    _entry(
         number="9b",
         target="dplcf-ap",
+        kind=Kind.ESTIMATOR,
         statement="Equation 11 is the inverse of that law at p = 1.",
-        source=f"{PAPER}, section 3.2.2, equation 11",
+        source="section 3.2.2, equation 11",
         claimed="(2,1) = (3,1) = (4,2) = 0, (4,1) = -q^2/(1-q)^2",
         provable="A^-1 = B^-1 x B^-1, B^-1 = [[p, -(1-p)], [-q, 1-q]]/(p-q)",
         reason=(
             "Four entries are wrong, so that counts of pairs are misjudged: (2,1) = (3,1) = "
             "-q/(1-q)^2, (4,2) = -q/(1-q), and (4,1) is positive."
         ),
-        computed=_equation_11,
+        computed=numbers.equation_11,
+    ),
+    _entry(
+        number="9c",
+        target="dplcf-sp",
+        kind=Kind.ESTIMATOR,
+        statement="Equation 7 gives unbiased estimates of the counts of pairs.",
+        source="section 3.2.2, equation 7",
+        claimed="E = the true counts",
+        provable="so with A mended; far off with equations 6 and 11 as printed",
+        reason=(
+            "The inverse is unbiased of the law that it inverts, and the printed matrices are not "
+            "that law. (Their ratio, the similarity, is not unbiased either way.)"
+        ),
+        computed=numbers.unbiased,
     ),
 )

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from string import ascii_lowercase, digits
 from typing import Any
 
+from fedrec_auditor.accountants.statements.kind import Basis, Kind
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.verdict import Arithmetic, judge_number
+from fedrec_auditor.targets.catalogue.paper import Paper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,19 +49,24 @@ class Entry:
 
     ``number`` is a heading, 1 to 28, and a part of it from the second on: "7", "22b". ``settings``
     are the target's where they differ from its defaults: the least that shows what the claim is
-    worth. ``n_users`` and ``n_items`` among them are the population, by default MovieLens 100K's. A
-    statement about epsilon has a ``scope`` and is judged like any scoped claim: ``place`` is a
-    piece of the ``source`` of the target's claim that it is, where several claims share the scope.
-    Any other statement has ``computed``, numbers that are held against those computed here; an
-    entry may have both.
+    worth. ``n_users`` and ``n_items`` among them are the population, by default MovieLens 100K's.
+    ``source`` is where it stands in ``paper``. A statement about epsilon has a ``scope`` and is
+    judged like any scoped claim: ``place`` is a piece of the ``source`` of the target's claim that
+    it is, where several claims share the scope. Any other statement has ``computed``, numbers that
+    are held against those computed here; an entry may have both.
 
     ``claimed`` and ``provable`` are formulas in plain text, ``reason`` one sentence on why they
-    differ or agree. ``repaired`` are the settings with which the finding goes away, None where
-    nothing has to be or can be repaired by a switch. ``demonstration`` is a member of that family.
+    differ or agree. ``ours`` says that the claimed epsilon stands nowhere in the paper: it is what
+    the paper's formula gives at our settings. ``repaired`` are the settings with which the finding
+    goes away, None where nothing has to be or can be repaired by a switch. ``demonstration`` is a
+    member of that family.
     """
 
     number: str
+    paper: Paper
     target: str
+    kind: Kind = Kind.PRIVACY
+    basis: Basis = Basis.PRINTED
     settings: Mapping[str, Any] = field(default_factory=dict)
     statement: str
     source: str
@@ -69,6 +76,7 @@ class Entry:
     scope: Scope | None = None
     delta: float | None = None
     place: str = ""
+    ours: bool = False
     computed: Callable[[], Iterable[Computed]] | None = None
     repaired: Mapping[str, Any] | None = None
     demonstration: str | None = None

@@ -45,8 +45,8 @@ class ScopedClaim:
     """A claim and the scope in which it is to be judged, at which delta.
 
     ``note`` says in a sentence why a reader would ask it. ``outside_model`` names what is asked
-    that the paper does not speak of in any scope, such as users who collude: such a claim
-    refutes no claim.
+    that the paper does not speak of in any scope, such as a budget that it does not print: such a
+    claim refutes no claim.
     """
 
     claim: Claim
@@ -57,7 +57,7 @@ class ScopedClaim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DistinguishingGame:
+class UploadGame:
     """Two neighbouring users, a broadcast, and what of their upload is looked at: the local game.
 
     ``profiles`` are two users over a small catalogue, the two worlds; ``broadcast`` what the server
@@ -177,7 +177,7 @@ class Target(Protocol):
         """What an accountant charges in ``scope``."""
         ...
 
-    def distinguishing_games(self) -> tuple[DistinguishingGame, ...]:
+    def upload_games(self) -> tuple[UploadGame, ...]:
         """Local games in which the client's own code is sampled and a bound measured."""
         ...
 

@@ -361,3 +361,46 @@ def test_output_that_cannot_be_written_is_one_line() -> None:
         assert (done.returncode, done.stderr.count(b"\n")) == (3, 1)
         assert b"No space" in done.stderr
         assert subprocess.run([*ACCOUNT, "x"], stderr=full, check=False).returncode == 2
+
+
+RUN = [sys.executable, "-m", "fedrec_auditor", "run", "--jobs", "1"]
+LOST = {
+    "closed output": ("exec 1>&-", ""),
+    "closed output and errors": ("exec 0<&- 1>&- 2>&-", ""),
+    "full output": ("exec 1>/dev/full", "No space left on device. Read "),
+    "full errors": ("exec 2>/dev/full", ""),
+    "no reader of either": ("exec 1> >(:) 2>&1; wait $!; sleep 0.1", ""),
+}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize(("redirect", "said"), LOST.values(), ids=LOST)
+def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
+    tmp_path: Path, redirect: str, said: str
+) -> None:
+    plan, out = tmp_path / "plan.toml", tmp_path / "out"
+    plan.write_text('targets = ["dplcf-ap"]\nattacks = []\ndata = "synthetic"\nquick = true\n')
+    words = [*RUN, "--plan", str(plan), "--out", str(out)]
+    done = subprocess.run(
+        ["bash", "-c", f'{redirect}; exec "$@"', "bash", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert (out / "report.json").exists()
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+    assert said in done.stderr
+    assert sorted(path.name for path in out.iterdir()) == sorted(store.FILES)
+
+
+def test_a_verdict_that_cannot_be_printed_is_the_exit_code(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "fedrec_auditor", "verify", "laplace", "--epsilon", "0.5"]
+    words += ["--set", "scale=1", "--set", "low=0", "--set", "high=1", "--samples", "20000"]
+    for redirect, lines in (("1>&-", 0), ("1>/dev/full", 1), ("1> >(:)", 0)):
+        script = f'exec {redirect}; sleep 0.1; exec "$@"'
+        done = subprocess.run(
+            ["bash", "-c", script, "bash", *words], stderr=subprocess.PIPE, text=True, check=False
+        )
+        assert (done.returncode, done.stderr.count("\n")) == (1, lines), done.stderr

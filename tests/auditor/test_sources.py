@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 import zipfile
 from pathlib import Path
 
+import pyarrow
 import pytest
+from pyarrow import csv, parquet
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.sources import load_data
@@ -27,14 +30,6 @@ def test_a_path_that_is_not_there(tmp_path: Path) -> None:
         load_data(str(tmp_path / "nowhere"))
     with pytest.raises(InputError, match="not there"):
         load_data("a" * 5000)
-
-
-def test_what_is_neither_a_file_nor_a_directory_is_refused_unread(tmp_path: Path) -> None:
-    """Reading a pipe nobody writes to, or a device without an end, would never return."""
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", Path("/dev/zero")):
-        with pytest.raises(InputError, match="not a whole zip"):
-            load_data(str(path))
 
 
 def test_an_archive_with_a_damaged_directory(tmp_path: Path) -> None:
@@ -100,3 +95,48 @@ def test_filters_go_over_what_was_loaded() -> None:
     assert 0 < data.n_users < load_data("synthetic").n_users
     with pytest.raises(InputError, match="Lower the filter"):
         load_data("synthetic", filters=Filter(min_item=10_000))
+
+
+@pytest.mark.parametrize(
+    "name", ["fifo", "fifo.csv", "fifo.parquet", "zero", "zero.csv", "zero.zip"]
+)
+def test_what_may_never_end_is_refused_unread(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if "fifo" in name:
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(InputError, match=r"a device, a FIFO or a socket\. Copy"):
+        load_data(str(path))
+
+
+@pytest.mark.parametrize("name", ["u.data", "ratings.dat", "ratings.csv", "frappe.csv"])
+@pytest.mark.parametrize("kind", ["fifo", "zero"])
+def test_a_folder_with_files_that_may_never_end_is_refused(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    for other in ("u.user", "u.item", "users.dat", "movies.dat", "movies.csv"):
+        (tmp_path / other).write_text("movieId,title,genres\n1,a,b\n")
+    if kind == "fifo":
+        os.mkfifo(tmp_path / name)
+    else:
+        (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(InputError):
+        load_data(str(tmp_path))
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_identifiers_a_thousand_times_longer_than_the_rest_take_seconds(
+    tmp_path: Path, ending: str
+) -> None:
+    """One long text costs its own length, not a column as wide as it."""
+    users = [f"u{i % 999}" if i % 100 else "L" * 1000 + f"{i:08d}" for i in range(200_000)]
+    items = [f"i{i % 501}" if i else "L" * 1024 for i in range(200_000)]
+    path = tmp_path / f"long{ending}"
+    table = pyarrow.table({"user": users, "item": items})
+    (csv.write_csv if ending == ".csv" else parquet.write_table)(table, path)
+    before = time.process_time()
+    data = load_data(str(path))
+    assert time.process_time() - before < 10
+    assert data.n_users == len(set(users))
+    assert data.titles[0] == "L" * 1024

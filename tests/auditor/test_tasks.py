@@ -15,7 +15,14 @@ from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, 
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.plan import Plan
-from fedrec_auditor.auditor.tasks import BOUNDS, QUICK_ROUNDS, Audit, AuditedTarget, draws_needed
+from fedrec_auditor.auditor.tasks import (
+    BOUNDS,
+    NO_ATTACK,
+    QUICK_ROUNDS,
+    Audit,
+    AuditedTarget,
+    draws_needed,
+)
 from fedrec_auditor.reports.record import Finding
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Run
@@ -58,6 +65,12 @@ def test_jobs_hold_every_task_once_and_one_target_each(workers: int, jobs: int) 
     assert Counter(task for job in dealt for task in job) == Counter(audit.tasks())
     assert all(len({task.target for task in job}) == 1 for job in dealt)
     assert len(dealt) == jobs
+
+
+def test_an_audit_without_attacks_says_so() -> None:
+    data = Synthetic(n_users=12, n_items=10, profile=4).load()
+    for attacks, notes in (((), (NO_ATTACK,)), (None, ()), (("bit-decoding",), ())):
+        assert Audit.of(Plan(targets=("random",), attacks=attacks), data).notes == notes
 
 
 def test_a_quick_training_is_shorter() -> None:

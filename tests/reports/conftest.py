@@ -336,6 +336,7 @@ def records(draw: Callable[..., Any]) -> Record:
         attacks=tuple(draw(st.lists(attacks, max_size=2))),
         utility=tuple(draw(st.lists(rows, max_size=2))),
         demonstrations=tuple(draw(st.lists(demonstrations(targets), max_size=2))),
+        notes=tuple(draw(st.lists(TEXTS, max_size=2))),
         errors=tuple(draw(st.lists(TEXTS, max_size=2))),
     )  # fmt: skip
 

@@ -137,6 +137,11 @@ def test_nothing_is_praised(page: Page) -> None:
     )
 
 
+def test_what_was_left_out_is_shown(record: Record) -> None:
+    noted = record.model_copy(update={"notes": ("Left out: <b>theirs</b>.",)})
+    assert "Left out: &lt;b&gt;theirs&lt;/b&gt;." in html.render(noted)
+
+
 def test_errors_are_shown_first(record: Record) -> None:
     broken = record.model_copy(update={"errors": ("fcf membership: out of memory",)})
     said = Page(html.render(broken)).said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,34 @@ def test_infinity_is_a_word_and_keys_are_sorted(record: Record) -> None:
     assert text.endswith("}\n")
     assert list(raw) == sorted(raw)
     assert text == json.dumps(raw, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (os.mkfifo, "a FIFO"),
+        (lambda path: path.symlink_to("/dev/zero"), "a device"),
+        (lambda path: path.mkdir(), "a directory"),
+        (
+            lambda path: path.touch() or os.truncate(path, store.LARGEST + 1),
+            "more than 268,435,456",
+        ),
+    ],
+)
+def test_a_record_that_never_ends_is_not_read(
+    tmp_path: Path, make: Callable[[Path], None], said: str
+) -> None:
+    make(tmp_path / store.RECORD)
+    with pytest.raises(InputError, match=rf"run directory with report\.json.*\({said}"):
+        store.read(tmp_path)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("elsewhere")])
+def test_a_lock_that_is_no_file_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / store.LOCK)
+    with pytest.raises(InputError, match=r"nothing at .*\.lock, got a "), store.lock(tmp_path):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == [store.LOCK]
 
 
 def test_nan_is_refused_with_its_place(record: Record) -> None:

@@ -32,7 +32,7 @@ class Shown:
 def names(targets: Sequence[str] = ()) -> tuple[str, ...]:
     """The demonstrations on these targets, on all if none is named, in order of name."""
     family = FAMILIES["demonstrations"]
-    return tuple(n for n in family.names() if not targets or target_of(n) in targets)
+    return tuple(n for n in family.able() if not targets or target_of(n) in targets)
 
 
 def target_of(name: str) -> str:

@@ -14,7 +14,7 @@ from scipy import sparse
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.mechanisms.embedding_gaussian import clip_embedding
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import gradients
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import project
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import item_gradients, project
 from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import turned_users
 
 _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7), 6
@@ -45,6 +45,26 @@ def largest(bound: float, *, ratings: int, joint: bool) -> float:
 
     users, items = rows(u_length, u_angle), np.repeat(rows(v_length, v_angle), ratings, axis=0)
     return float(_lengths(np.repeat(rating, ratings), users, items, ratings, joint).max())
+
+
+def furthest(bound: float, *, same: bool) -> float:
+    """Longest difference in V of the gradients of one rating and of another that takes its place.
+
+    Both users, their ratings (0 stands for one as low as one likes) and the item, or two items if
+    not the ``same``, are tried on a grid of angles; all embeddings have norm sqrt(bound).
+    """
+    angles = np.linspace(0.0, np.pi / 2.0, 181)
+    turn = math.sqrt(bound) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    item = math.sqrt(bound) * np.array([[1.0, 0.0]])
+    items, ratings = np.repeat(item, len(turn), axis=0), np.full(len(turn), bound)
+    rows = np.concatenate(
+        [item_gradients(turn, items, rating) for rating in (ratings, 0.0 * ratings)]
+    ).astype(np.float64)
+    squares = np.square(rows).sum(axis=1)
+    if not same:
+        return math.sqrt(2.0 * squares.max())
+    apart = squares[:, None] + squares - 2.0 * rows @ rows.T
+    return math.sqrt(float(apart.max()))
 
 
 def unclipped(bound: float, *, length: float) -> float:

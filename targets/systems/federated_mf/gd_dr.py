@@ -16,7 +16,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.settings import check_settings, positive, whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DistinguishingGame, Population, ScopedClaim
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim, UploadGame
 from fedrec_auditor.targets.systems.federated_mf.parts.local_mf import LocalMf
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, project, rate_at
 from fedrec_auditor.targets.systems.parts.reports import Reporting, ReportLaw
@@ -91,14 +91,14 @@ class GdDr(Reporting, LocalMf):
             ),
         )
 
-    def distinguishing_games(self) -> tuple[DistinguishingGame, ...]:
+    def upload_games(self) -> tuple[UploadGame, ...]:
         """Two users with one rating each, of items that Phi counts with opposite signs."""
         game = replace(self, factors=1, rows=1, rounds=1, epsilon=self.each)
         profiles = Interactions.of(np.eye(2) * self.bound, name="game")
         # Gradients are 2 R u: the weights take them beyond 1 whatever R is.
         weight = max(1.0, 2.0 / (self.bound * math.sqrt(self.bound / 2.0)))
         return (
-            DistinguishingGame(
+            UploadGame(
                 target=game,
                 profiles=profiles,
                 broadcast={

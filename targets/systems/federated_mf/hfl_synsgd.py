@@ -20,6 +20,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import TRIM, Par
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     PAPER,
     accounted,
+    counting,
     explicit,
     item_gradients,
     project,
@@ -74,7 +75,8 @@ class HflSynsgd(NoisyHorizontal):
             statement=(
                 f"{what}, present or not, is hidden in all gradients that its party sends with "
                 f"epsilon {epsilon:.4g}, as HFL-SGDMF is over as many steps at z = "
-                f"{self.noise_multiplier:g} (the paper prints no z)."
+                f"{self.noise_multiplier:g} (the paper prints no z), "
+                f"{counting(self.noise_multiplier, self.rate, self.steps, self.delta)}."
             ),
             source=f"{PAPER}, section 5.3 (HFL-synSGD), by the accounting of section 5.2",
         )

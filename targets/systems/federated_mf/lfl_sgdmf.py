@@ -68,9 +68,9 @@ class LflSgdmf(LocalMf):
     share in each of the two rounds; a dropped device is in the sum or not at all. ``colluding`` is
     the share of users who tell the server their noise (they stay in both rounds), ``overstated``
     what a lying server says |U1| is, in units of the truth: devices believe it and add as much less
-    noise. The paper has neither. ``as_published`` is the paper. Repaired, xi is made of two
-    independent parts and the device sends back one of them: the same messages and final noise, and
-    nothing more to learn from an honest server's number.
+    noise. By section 1.1 a party has to trust neither. ``as_published`` is the paper. Repaired, xi
+    is made of two independent parts and the device sends back one of them: the same messages and
+    final noise, and nothing more to learn from an honest server's number.
 
     The paper forgets the projection of V, without which no gradient is bounded: the server
     projects, and so does each device what it receives. A user without ratings sends noise.
@@ -157,13 +157,12 @@ class LflSgdmf(LocalMf):
         models = f"{self._trust()}What the broadcast models alone give away: the result."
         unmasked = "Without secure aggregation: a device adds a small share of the noise only."
         return (
-            *asked(user, (user.scope, seen), outside_model=self._beyond),
-            *asked(rating, (rating.scope, moved), outside_model=self._beyond),
+            *asked(user, (user.scope, seen)),
+            *asked(rating, (rating.scope, moved)),
             *asked(
                 user,
                 (scope_of(Unit.USER, Vantage.PEERS), models),
                 (scope_of(Unit.USER, Vantage.SERVER), unmasked),
-                outside_model=self._beyond,
             ),
         )
 
@@ -331,21 +330,13 @@ class LflSgdmf(LocalMf):
         """How many users collude, rounded up; the one asked about does not."""
         return min(n_users - 1, math.ceil(self.colluding * n_users - 1e-9))
 
-    @property
-    def _beyond(self) -> str:
-        """Whom the paper does not speak of: it has devices that keep to the protocol."""
-        parts = ["users who tell the server what they sent"] if self.colluding else []
-        if self.overstated > 1.0:
-            parts.append("a server that lies about the survivors")
-        return " and ".join(parts)
-
     def _trust(self) -> str:
         """What is assumed of the server and of other users, for a note."""
         parts = []
         if self.colluding:
             parts.append(
-                f"{self.colluding:.3g} of the users tell the server their noise, of which the "
-                "paper says nothing: its share is gone."
+                f"{self.colluding:.3g} of the users tell the server their noise, whose share is "
+                "gone: by section 1.1 no party has to trust another."
             )
         if self.overstated > 1.0:
             parts.append(

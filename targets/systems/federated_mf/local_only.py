@@ -11,7 +11,7 @@ from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping
 from fedrec_auditor.targets.systems.federated_mf.parts.lone_parties import LoneParties
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import asked, scope_of
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, accounted
+from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, accounted, counting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +55,9 @@ class LocalOnly(LoneParties):
             scope=scope_of(self.unit),
             statement=(
                 f"What the parties publish hides one {self.unit}, present or not, with epsilon "
-                f"{epsilon:.4g} by the moments accountant at z = {self.noise_multiplier:g} (the "
-                "paper prints no z)."
+                f"{epsilon:.4g} at z = {self.noise_multiplier:g} (the paper prints no z), a "
+                "party's epsilon "
+                f"{counting(self.noise_multiplier, self.rate, self.steps, self.delta)}."
             ),
             source=f"{PAPER}, section 4.3 (baselines), after Abadi et al. 2016, Theorem 1",
         )

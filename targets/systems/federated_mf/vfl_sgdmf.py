@@ -22,6 +22,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     PAPER,
     accounted,
     batch_size,
+    counting,
 )
 from fedrec_auditor.targets.systems.federated_mf.parts.vertical_mf import VerticalMf
 
@@ -38,7 +39,7 @@ class VflSgdmf(NoisyItems, VerticalMf):
     Embeddings are clipped (equation 6), every step's gradients are noisy in all entries at z times
     2 sqrt(2) R^(3/2) per rating, theta times that per user of theta ratings a party, and in the
     last kappa steps, on items alone, 2 R^(3/2) (section 4.2). ``tuning`` = 100 is assumed: the
-    paper names no kappa. So is ``delta``. ``noise_multiplier`` z = 1.8 makes epsilon_k about 1.
+    paper names no kappa. So is ``delta``. ``noise_multiplier`` z = 1.8 makes epsilon_k about 0.8.
     """
 
     learning_rate: float = 0.02
@@ -143,7 +144,8 @@ class VflSgdmf(NoisyItems, VerticalMf):
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Theorem 3 for a rating, or Theorem 4 and its replacement for a user."""
-        one = accounted(self.noise_multiplier, self.rate, sum(self.lengths), self.delta)
+        spent = (self.noise_multiplier, self.rate, sum(self.lengths), self.delta)
+        one, how = accounted(*spent), counting(*spent)
         if self.unit == "rating":
             claim = Claim(
                 epsilon=one,
@@ -152,7 +154,7 @@ class VflSgdmf(NoisyItems, VerticalMf):
                 statement=(
                     f"One rating, present or not, is hidden with epsilon {one:.4g} in all that "
                     "parties send and publish, since it is with one party only; at z = "
-                    f"{self.noise_multiplier:g} (the paper prints no z)."
+                    f"{self.noise_multiplier:g} (the paper prints no z), {how}."
                 ),
                 source=f"{PAPER}, section 4.2, Proposition 2 and Theorem 3",
             )
@@ -166,9 +168,9 @@ class VflSgdmf(NoisyItems, VerticalMf):
             delta=self.delta,
             scope=scope_of("user"),
             statement=(
-                f"A user's ratings with {self.parties} parties of epsilon {one:.4g} each are "
-                f"hidden with the root of the sum of squares, {whole:.4g}, at one party's delta; "
-                f"at z = {self.noise_multiplier:g} (the paper prints no z)."
+                f"A user's ratings with {self.parties} parties of epsilon {one:.4g} each, {how}, "
+                f"are hidden with the root of the sum of squares, {whole:.4g}, at one party's "
+                f"delta; at z = {self.noise_multiplier:g} (the paper prints no z)."
             ),
             source=f"{PAPER}, section 4.2, Theorem 4",
         )

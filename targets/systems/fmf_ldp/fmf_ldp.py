@@ -22,7 +22,7 @@ from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
 from fedrec_auditor.targets.settings import check_settings, share_or_none, usual
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, DistinguishingGame, Population, ScopedClaim
+from fedrec_auditor.targets.systems.base import DEFAULT, Population, ScopedClaim, UploadGame
 from fedrec_auditor.targets.systems.fmf_ldp.parts.implicit_mf import PAPER, ImplicitMf, printed
 from fedrec_auditor.targets.systems.parts.reports import Reporting, ReportLaw
 from fedrec_auditor.targets.systems.parts.system import received
@@ -116,18 +116,14 @@ class FmfLdp(Reporting, ImplicitMf):
                 note="The charitable reading: the budget of one round of Algorithm 2.",
             ),
             ScopedClaim(
-                claim=user,
-                scope=training,
-                note=(
-                    f"Algorithm 2 sends {k} fresh reports in each of {self.rounds} rounds, and "
-                    "the paper does not say that each round spends the budget again: a training "
-                    f"costs {total} x {self.epsilon:g} = {total * self.epsilon:g}."
-                ),
-            ),
-            ScopedClaim(
                 claim=system,
                 scope=training,
-                note="The other reading: what is said of the system is said of its training.",
+                note=(
+                    "What is said of the system is said of its training. Algorithm 2 sends "
+                    f"{k} fresh reports in each of {self.rounds} rounds, and the paper does not "
+                    "say that each round spends the budget again: a training costs "
+                    f"{total} x {self.epsilon:g} = {total * self.epsilon:g}."
+                ),
             ),
             *(
                 ScopedClaim(
@@ -149,7 +145,7 @@ class FmfLdp(Reporting, ImplicitMf):
             ),
         )
 
-    def distinguishing_games(self) -> tuple[DistinguishingGame, ...]:
+    def upload_games(self) -> tuple[UploadGame, ...]:
         """Two users whose projected gradients are +1 and -1 throughout, in a small catalogue.
 
         InputError if lambda is so large that no broadcast to a catalogue of a few thousand items
@@ -164,7 +160,7 @@ class FmfLdp(Reporting, ImplicitMf):
                 "Give a smaller regularization."
             )
         return (
-            DistinguishingGame(
+            UploadGame(
                 target=game,
                 profiles=Interactions.of(np.repeat(np.eye(2), half, axis=1), name="game"),
                 broadcast={"items": game.opposite_rows(2 * half)},

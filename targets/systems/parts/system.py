@@ -25,7 +25,6 @@ from fedrec_auditor.targets.settings import numbers
 from fedrec_auditor.targets.spill import Spill
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
-    DistinguishingGame,
     Evaluation,
     Model,
     Population,
@@ -33,6 +32,7 @@ from fedrec_auditor.targets.systems.base import (
     Reported,
     Run,
     ScopedClaim,
+    UploadGame,
 )
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
 
@@ -113,7 +113,7 @@ class System(ABC):
         """Non-private from every vantage: nothing is bounded and noisy."""
         return Identity().event()
 
-    def distinguishing_games(self) -> tuple[DistinguishingGame, ...]:
+    def upload_games(self) -> tuple[UploadGame, ...]:
         """None: no client's own randomizer promises a pure epsilon."""
         return ()
 

@@ -19,6 +19,7 @@ from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
 from fedrec_auditor.targets.settings import check_settings, proper_share
 from fedrec_auditor.targets.systems.base import DEFAULT, Population, ScopedClaim
 from fedrec_auditor.targets.systems.privrec.parts.claims import printed_epsilon
@@ -141,10 +142,12 @@ class DpPrivRec(PrivRec):
         )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None at all before the server. Beyond it, the noisy averages if all clients take part.
+        """None at all before the server. Beyond it, the noisy averages of all rounds.
 
-        None beyond the server where clients are sampled: no mechanism states the mixture; nor for
-        a user who comes or goes, who moves the averages by less than one who is replaced.
+        Where M of N clients are drawn: those of a training in which all other clients' changes lie
+        at one end of the ball, and the one who is replaced goes from that end to the other, so that
+        a round is N(0, z^2), or at rate M/N N(1, z^2) (``theorems.fixed_size``). None for a user
+        who comes or goes, who moves the averages of all clients by less than one who is replaced.
         """
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return super().mechanism(scope, population)
@@ -152,9 +155,14 @@ class DpPrivRec(PrivRec):
             return None
         if scope.adjacency is Adjacency.ADD_REMOVE:
             return None
-        if self.drawn(population.n_users) < population.n_users:
-            return None
-        return Repeated(self.round_mechanism(population), self.uses(scope.horizon))
+        one, uses = self.round_mechanism(population), self.uses(scope.horizon)
+        if (m := self.drawn(population.n_users)) == population.n_users:
+            return Repeated(one, uses)
+        return SampledGaussian(
+            noise_multiplier=1.0 / one.mu,
+            sampling_probability=m / population.n_users,
+            rounds=uses,
+        )
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Normal noise of the round, under sampling without replacement, once a round.

@@ -39,7 +39,29 @@ def test_a_heading_is_told_with_all_its_parts_as_json(cli: Cli) -> None:
     assert [(row["number"], row["arithmetic"]) for row in json.loads(out)] == [
         ("9", "WRONG"),
         ("9b", "WRONG"),
+        ("9c", "WRONG"),
     ]
+
+
+def test_an_entry_says_the_verdict_first_and_lists_what_is_wrong(cli: Cli) -> None:
+    """Equation 6: two wrong entries and one line for the 14 that agree; no error text anywhere."""
+    code, out, _ = cli("account", "9")
+    assert code == 0
+    first = out.split("9b dplcf-ap")[0].splitlines()
+    assert first[1].startswith("  As printed, the server computes something else")
+    assert [line for line in first if "agree" in line] == ["  Number: 14 more agree."]
+    code, out, _ = cli("account", "16")
+    assert "Expected" not in out
+    assert "Assumed: against clients who take part" in out
+
+
+def test_nothing_is_called_measured_where_nothing_was(cli: Cli) -> None:
+    code, out, _ = cli("account", "fmf-ldp")
+    assert code == 0
+    assert "measured" not in out
+    scopes = [line.split(";")[0] for line in out.splitlines() if line.startswith("fmf-ldp: ")]
+    assert "; computed ≥ 5,000, delta 0, exact; " in out
+    assert len(set(scopes)) == len(scopes) == 5
 
 
 def no_constant(name: str) -> float:

@@ -13,11 +13,11 @@ from fedrec_auditor.attacks.likelihood_ratio import LikelihoodRatio
 from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import local
-from fedrec_auditor.targets.systems.base import DistinguishingGame
+from fedrec_auditor.targets.systems.base import UploadGame
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
 
 SAMPLES = 20_000
-(CHALLENGE,) = DplcfSp(epsilon=1.0).distinguishing_games()
+(CHALLENGE,) = DplcfSp(epsilon=1.0).upload_games()
 
 
 @pytest.fixture(params=FAMILIES["estimators"].names())
@@ -27,7 +27,7 @@ def estimator(request: pytest.FixtureRequest) -> Estimator:
 
 
 def play(
-    estimator: Estimator, claimed: float, challenge: DistinguishingGame = CHALLENGE
+    estimator: Estimator, claimed: float, challenge: UploadGame = CHALLENGE
 ) -> local.LocalGame:
     claim = Claim(epsilon=claimed, scope=challenge.scope, statement="a claim", source="a test")
     return local.play(

@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
 
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.catalogue import judge
@@ -21,14 +23,19 @@ JUDGED = {
     "17c": (N, None),
     "17d": (C, None),
     "17e": (C, None),
+    "17f": (None, WRONG),
     "18": (None, RIGHT),
+    "18b": (None, WRONG),
     "19": (None, WRONG),
     "19b": (None, WRONG),
+    "19c": (None, WRONG),
     "20": (N, None),
     "20b": (Verdict.NO_CLAIM, None),
     "20c": (N, None),
     "20d": (N, None),
     "20e": (N, None),
+    "20f": (None, WRONG),
+    "20g": (None, WRONG),
 }
 EPSILONS = {  # claimed, and exactly so much
     "17": (60.0, 60.0),
@@ -74,20 +81,63 @@ def test_our_reading_of_an_unprinted_law_refutes_nobody() -> None:
         assert row.demonstration is None
 
 
-def test_two_epochs_tell_less_than_one() -> None:
-    """The largest log-ratio of the sent density on a grid, with the first noise integrated out."""
+@given(
+    st.floats(-0.5, 0.5),
+    st.floats(-0.5, 0.5),
+    st.floats(0, 1),
+    st.floats(0, 1),
+)
+@settings(max_examples=100, deadline=None)
+def test_two_epochs_cost_no_more_than_one(
+    one: float, other: float, stay: float, leave: float
+) -> None:
+    """The densities of what is sent, the first noise and clipping integrated out.
+
+    The second epoch moves what the first left a share of the way to an end that the data choose.
+    """
     (number,) = of("18")
-    scale, x = 1 / 30, np.linspace(-2.5, 2.5, 2001)
+    scale, x, z = 1 / 30, np.linspace(-1, 1, 81), np.linspace(-1.5, 1.5, 3001)
     densities = []
-    for end in (0.5, -0.5):
-        z = np.linspace(0, 5, 2_000_001)
-        up = float(integrate.simpson(stats.laplace.pdf(z, end, scale), x=z))
-        sent = up * stats.laplace.pdf(x, 0.5, scale) + (1 - up) * stats.laplace.pdf(x, -0.5, scale)
-        densities.append(sent)
+    for start, end, share in ((one, 0.5, stay), (other, -0.5, leave)):
+        left = np.clip(z, -0.5, 0.5)
+        weights = stats.laplace.pdf(z, start, scale)
+        moved = np.clip(left + share * (end - left), -0.5, 0.5)
+        sent = (stats.laplace.pdf(x[:, None], moved, scale) * weights).sum(axis=1)
+        densities.append(sent / weights.sum())
     ratio = float(np.abs(np.log(densities[0] / densities[1])).max())
-    assert number.right == pytest.approx(ratio, rel=1e-4)
-    assert number.right < 30
-    assert number.word is Arithmetic.RIGHT
+    assert ratio <= number.right * (1 + 1e-9)
+    if stay == leave == 1.0:
+        assert ratio == pytest.approx(number.right)
+    assert number.right == pytest.approx(30.0)
+    assert number.word is RIGHT
+
+
+def test_the_second_epoch_reaches_the_whole_range() -> None:
+    """Trained on the user's data again: entry 18 is 30, and no less."""
+    test_two_epochs_cost_no_more_than_one.hypothesis.inner_test(0.5, -0.5, 1.0, 1.0)
+
+
+def test_slips_of_the_text() -> None:
+    (numerator,) = of("17f")
+    assert (numerator.claimed, numerator.right) == (math.inf, pytest.approx(2 * 0.5))
+    (summed,) = of("18b")
+    assert summed.right == 472  # half of 943, rounded up
+    assert [number.right for number in of("19c")] == [3, 100_000, 6040, 3706]
+    ages = np.arange(10, 80)
+    groups = (ages < 45).astype(int) + (ages > 35) + ((ages >= 35) & (ages <= 45))
+    assert groups.max() == 3
+    assert (groups[(ages > 35) & (ages < 45)] == 3).all()
+
+
+def test_who_protects_better_hangs_on_a_budget_that_is_not_printed() -> None:
+    """By hand, of ML-100K's 127,041 entries, as in ``test_an_upload_spends_millions``."""
+    entries = 64 * 1682 + 64 * 44 + 2 * 64 * 64 + 64 + 64 * 128 + 64 + 64 + 1
+    least, most = of("20f")
+    assert least.right == pytest.approx(7_124_530 / (40 * entries))
+    assert most.right == pytest.approx(7_124_530 / (60 * entries))
+    assert (least.word, most.word) == (WRONG, RIGHT)
+    (depth,) = of("20g")
+    assert math.isinf(depth.right)
 
 
 def test_equation_11_and_section_5_7_agree_on_the_user_component_alone() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,9 @@ from fedrec_auditor.targets.catalogue.parts.privrec_tables import (
     upper,
 )
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.privrec.dp_privrec import DpPrivRec
+from fedrec_auditor.targets.systems.privrec.privrec import PrivRec
 
 
 def of(number: str) -> tuple[Computed, ...]:
@@ -76,3 +80,62 @@ def test_a_device_sends_the_same_whatever_its_coins() -> None:
         messages = part.dense(np.arange(20)).reshape(20, -1)
         np.testing.assert_allclose(messages - messages[0], 0.0, atol=1e-6, err_msg=name)
     assert np.abs(sent.components["item"].dense(np.arange(1))).max() > 0.01
+
+
+def test_both_queries_together() -> None:
+    (joint,) = of("10c")
+    assert joint.claimed == pytest.approx(2 * math.sqrt(1601) / 30)
+    assert joint.right == pytest.approx(math.sqrt(4 * 1600 + 1) / 30)
+    assert joint.word is Arithmetic.LOOSE
+
+
+def test_the_bound_cancels() -> None:
+    (adapted,) = of("11b")
+    assert adapted.right == pytest.approx(1 / math.sqrt(0.3 + 0.7 / 4))
+    assert adapted.word is Arithmetic.RIGHT
+
+
+def test_z_is_no_variance() -> None:
+    (number,) = of("13b")
+    assert (number.claimed, number.right) == pytest.approx((math.sqrt(2), 2.0))
+
+
+def test_nearly_all_are_drawn_in_a_simulation_too() -> None:
+    (share,) = of("14b")
+    assert share.claimed == pytest.approx(1 - 30 / 4800)
+    rng, drawn = np.random.default_rng(8), np.zeros(4800, dtype=bool)
+    for _ in range(1000):
+        drawn[rng.choice(4800, 30, replace=False)] = True
+    assert 1 - drawn.mean() == pytest.approx(share.right, abs=6 * math.sqrt(share.right / 4800))
+
+
+def test_counts_of_rounds_and_users() -> None:
+    for number in of("15c"):
+        assert number.claimed < number.right
+        assert number.word is Arithmetic.WRONG
+    assert [(n.claimed, n.right) for n in of("15d")] == [(4800, 4832), (760, 766)]
+    for clients, printed, right in ((30, 4800, 4832), (15, 760, 766)):
+        less, more = (upper(clients=clients, n_users=n, delta=1e-6) for n in (right, printed))
+        assert 0.985 < less / more < 1.0
+    assert all(math.isinf(number.right) for number in of("15e"))
+
+
+def test_an_epsilon_of_fifty_identifies() -> None:
+    """By Definition 2: the best test of two values is right (e^eps + delta)/(1 + e^eps) at most."""
+    printed, proved = of("15f")
+    assert printed.right == pytest.approx(1.0)
+    assert proved.right == pytest.approx(math.exp(6.286) / (1 + math.exp(6.286)), abs=1e-5)
+
+
+def test_the_rows_that_move_are_the_users_features() -> None:
+    """What a device really sends: of each table of attributes the row of its own value alone."""
+    (number,) = of("16b")
+    assert number.word is Arithmetic.WRONG
+    data = Synthetic(n_users=12, n_items=20, profile=6.0, tastes=3, seed=0).load()
+    system = PrivRec(embedding=16, width=64, local_epochs=1)
+    model = system.first(data, np.random.default_rng(0))
+    sent = system.upload(data, model, np.random.default_rng(1))
+    for name, attribute in data.attributes.items():
+        change = sent.components[f"user.{name}"].dense(np.arange(12))
+        moved = [np.flatnonzero(rows.any(axis=1)).tolist() for rows in change]
+        assert moved == [[code] for code in attribute.codes]

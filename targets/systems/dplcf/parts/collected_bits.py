@@ -27,11 +27,11 @@ from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
-    DistinguishingGame,
     Evaluation,
     Population,
     Reported,
     ScopedClaim,
+    UploadGame,
 )
 from fedrec_auditor.targets.systems.parts.system import System, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
@@ -108,7 +108,7 @@ class CollectedBits(System):
             return Identity().event()
         return self._before_server(scope, population).event()
 
-    def distinguishing_games(self) -> tuple[DistinguishingGame, ...]:
+    def upload_games(self) -> tuple[UploadGame, ...]:
         """Two users of a small catalogue who differ in the first item only."""
         if self.randomizer is None:
             return ()
@@ -116,7 +116,7 @@ class CollectedBits(System):
         profiles[:, 1] = 1.0
         profiles[0, 0] = 1.0
         return (
-            DistinguishingGame(
+            UploadGame(
                 target=self,
                 profiles=Interactions.of(profiles, name="game"),
                 broadcast=None,

@@ -24,7 +24,7 @@ from fedrec_auditor.targets.protections.base import Promise, Protection
 from fedrec_auditor.targets.protections.unprotected import Unprotected
 from fedrec_auditor.targets.routes.base import Route
 from fedrec_auditor.targets.routes.direct import Direct
-from fedrec_auditor.targets.settings import check_choice, check_settings, positive, fraction, whole
+from fedrec_auditor.targets.settings import check_choice, check_settings, fraction, positive, whole
 from fedrec_auditor.targets.systems.base import Evaluation, Population, ScopedClaim
 from fedrec_auditor.targets.systems.parts.system import System
 

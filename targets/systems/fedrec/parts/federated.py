@@ -24,9 +24,9 @@ from fedrec_auditor.targets.settings import numbers
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
-    DistinguishingGame,
     Model,
     Reported,
+    UploadGame,
 )
 from fedrec_auditor.targets.systems.fedrec.parts import games
 from fedrec_auditor.targets.systems.fedrec.parts.composition import Composition
@@ -44,9 +44,9 @@ _PREPARE, _TRAIN, _PROTECT = range(3)
 class Federated(Composition):
     """The training of a composition, and what an auditor asks of it."""
 
-    def distinguishing_games(self) -> tuple[DistinguishingGame, ...]:
+    def upload_games(self) -> tuple[UploadGame, ...]:
         """One entry pushed to either end of the clipping, or one row that is touched or not."""
-        return games.distinguishing_games(self)
+        return games.upload_games(self)
 
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute

@@ -14,7 +14,7 @@ from fedrec_auditor.targets.learners.base import Catalogue
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise, Noisy
 from fedrec_auditor.targets.routes.direct import Direct
-from fedrec_auditor.targets.systems.base import DistinguishingGame, Population
+from fedrec_auditor.targets.systems.base import Population, UploadGame
 from fedrec_auditor.targets.systems.fedrec.parts.composition import Composition
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
@@ -66,7 +66,7 @@ class RowSymbol:
         return np.asarray((item != self.row).any(axis=1), dtype=np.int64)
 
 
-def distinguishing_games(system: Composition) -> tuple[DistinguishingGame, ...]:
+def upload_games(system: Composition) -> tuple[UploadGame, ...]:
     """The game that its protection and learner allow; none where nothing is promised.
 
     The learner must have a ``dimension`` and the components of the paper's: an MLP or a product.
@@ -89,14 +89,14 @@ def distinguishing_games(system: Composition) -> tuple[DistinguishingGame, ...]:
     return _row(small)
 
 
-def _entry(small: Composition, noise: ClippedNoise) -> DistinguishingGame:
+def _entry(small: Composition, noise: ClippedNoise) -> UploadGame:
     """Two users of two items, of which each holds one: the first row is pushed up, or down.
 
     The malicious broadcast scores every item 0 with an enormous slope in its row, so the one step
     of training moves the row of the item held far up and that of the negative far down.
     """
     profiles = Interactions.of(np.eye(2), name="game")
-    return DistinguishingGame(
+    return UploadGame(
         target=small,
         profiles=profiles,
         broadcast=_pushing(small, profiles, _FAR * noise.clip / (0.5 * small.learning_rate)),
@@ -128,7 +128,7 @@ def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadc
     return model
 
 
-def _row(small: Composition) -> tuple[DistinguishingGame, ...]:
+def _row(small: Composition) -> tuple[UploadGame, ...]:
     """Two users who differ in whether they hold item 0; both hold item 1.
 
     The one who holds it trains its row; the other one only if it is drawn as a negative. One who
@@ -147,7 +147,7 @@ def _row(small: Composition) -> tuple[DistinguishingGame, ...]:
     )
     row = 0.0  # where a float32 resolves any step
     return (
-        DistinguishingGame(
+        UploadGame(
             target=small,
             profiles=profiles,
             broadcast={name: np.full(shape, row, np.float32) for name, shape in shapes.items()},

@@ -88,9 +88,9 @@ def test_accomplices_and_a_lie_cost_what_they_take_from_the_noise(
         multiplier = 12.0 * math.sqrt(variance / target.rounds)
         assert epsilon == pytest.approx(get_epsilon_gaussian(multiplier, 1e-5), rel=1e-6)
         assert verdict is not Verdict.CONSISTENT
-    # more than is claimed, and still no refutation: the paper knows neither accomplices nor lies
-    assert found[Unit.USER, Vantage.AGGREGATE][0] is Verdict.INCOMPARABLE
-    assert target.scoped_claims(POPULATION)[0].outside_model
+    # section 1.1: no party has to trust another, nor the server
+    assert found[Unit.USER, Vantage.AGGREGATE][0] is Verdict.VIOLATED
+    assert not target.scoped_claims(POPULATION)[0].outside_model
     note = target.scoped_claims(POPULATION)[0].note
     assert ("tell the server" in note, "announces" in note) == (colluding > 0, announced > 1)
 

@@ -88,7 +88,7 @@ def test_a_party_uses_no_more_than_theta_ratings_of_a_user() -> None:
 
 def test_the_claims_are_theorem_3_and_theorem_4() -> None:
     one = accounted(1.8, 0.01, 1100, 1e-5)
-    assert one == pytest.approx(1.02, abs=0.01)
+    assert one == pytest.approx(0.827, abs=0.001)
     (rating, published) = VflSgdmf().scoped_claims(LARGE)
     assert rating.claim.epsilon == one
     assert published.scope.vantage is Vantage.RELEASE
@@ -155,7 +155,7 @@ def test_the_repair_is_proved_and_the_paper_is_not() -> None:
         bound = least_upper_bound(target, scoped.scope, LARGE, 1e-5, all_accountants())
         assert bound is not None
         bounds.append((bound.epsilon, scoped.claim.epsilon))
-    assert 10 * bounds[0][1] < bounds[0][0] < 11 * bounds[0][1]
+    assert bounds[0][0] > 13 * bounds[0][1]
     assert bounds[1][0] < bounds[1][1]
 
 

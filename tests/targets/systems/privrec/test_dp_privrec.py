@@ -17,11 +17,13 @@ from dp_accounting import (
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
+from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 from dp_accounting.rdp import RdpAccountant
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_below
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -202,10 +204,34 @@ def test_the_law_where_all_take_part_is_that_of_its_event() -> None:
     assert mechanism.delta(1.3) == pytest.approx(  # type: ignore[attr-defined]
         gaussian_divergence(mu, 1.3)
     )
-    assert system.mechanism(PEERS, Population(n_users=7, n_items=20)) is None
     assert system.mechanism(replace(PEERS, vantage=Vantage.SERVER), everyone) is not None
     gone = replace(PEERS, adjacency=Adjacency.ADD_REMOVE)
     assert system.mechanism(gone, everyone) is None  # 2S/M is between two users
+
+
+@pytest.mark.parametrize(("step", "violated"), [(5.0, True), (1.0, False)])
+def test_a_sampled_training_has_a_lower_bound(step: float, violated: bool) -> None:
+    """30 of 4,800 in 1,000 rounds: that of ``fixed_size_below``, near the library's from above."""
+    system, population = DpPrivRec(server_rate=step), Population(n_users=4800, n_items=3706)
+    (question,) = [
+        q for q in system.scoped_claims(population) if q.delta == 1e-6 and q.scope == PEERS
+    ]
+    mechanism = system.mechanism(PEERS, population)
+    assert mechanism is not None
+    bound = exact_lower_bound(mechanism, PEERS, 1e-6).epsilon
+    multiplier = 1 / (step * math.sqrt(0.3))
+    assert bound == pytest.approx(
+        fixed_size_below(n_users=4800, sample=30, rounds=1000, multiplier=multiplier, delta=1e-6),
+        rel=1e-3,
+    )
+    library = from_gaussian_mechanism(
+        multiplier,
+        value_discretization_interval=1e-4 * step,
+        sampling_prob=30 / 4800,
+        neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
+    ).self_compose(1000)
+    assert 0.995 < bound / library.get_epsilon_for_delta(1e-6) < 1.0005
+    assert (bound > question.claim.epsilon) is violated
 
 
 def test_a_device_that_has_no_change_returns_none_whatever_the_bound() -> None:

@@ -158,7 +158,7 @@ def test_no_epsilon_is_claimed_and_none_accounted() -> None:
         scope = replace(scoped.scope, vantage=vantage)
         assert type(SMALL.event(scope, population)).__name__ == "NonPrivateDpEvent"
     assert SMALL.mechanism(scoped.scope, population) is not None
-    assert SMALL.distinguishing_games() == ()
+    assert SMALL.upload_games() == ()
 
 
 @pytest.mark.parametrize(

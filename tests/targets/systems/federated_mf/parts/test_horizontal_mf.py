@@ -241,5 +241,5 @@ def test_fmf_hfl_promises_nothing() -> None:
     assert math.isinf(scoped.claim.epsilon)
     assert isinstance(FmfHfl().event(scoped.scope, LARGE), NonPrivateDpEvent)
     assert FmfHfl().mechanism(scoped.scope, LARGE) is not None
-    assert FmfHfl().distinguishing_games() == ()
+    assert FmfHfl().upload_games() == ()
     assert isinstance(FmfHfl.reported[0], Reported)

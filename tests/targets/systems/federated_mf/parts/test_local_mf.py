@@ -130,7 +130,7 @@ def test_gd_drs_local_claim_is_exact_and_the_shuffle_amplifies_it() -> None:
 
 def test_the_challenges_worlds_reach_both_corners() -> None:
     for bound in (0.1, 5.0, 100.0):
-        (challenge,) = GdDr(bound=bound, epsilon=200.0).distinguishing_games()
+        (challenge,) = GdDr(bound=bound, epsilon=200.0).upload_games()
         sent = challenge.target.upload(
             challenge.profiles, challenge.broadcast, np.random.default_rng(0), 50
         )

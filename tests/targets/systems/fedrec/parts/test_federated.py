@@ -48,7 +48,7 @@ from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 from fedrec_auditor.targets.protections.objective import Objective
 from fedrec_auditor.targets.routes.secure_aggregation import SecureAggregation
 from fedrec_auditor.targets.routes.shuffler import Shuffler
-from fedrec_auditor.targets.systems.base import DistinguishingGame, Population
+from fedrec_auditor.targets.systems.base import Population, UploadGame
 from fedrec_auditor.targets.systems.fedrec.f_gerai import FGerai
 from fedrec_auditor.targets.systems.fedrec.fedrec import FedRec
 from fedrec_auditor.targets.systems.fedrec.fedrec_apm import FedRecApm
@@ -257,7 +257,7 @@ def test_gaussian_noise_is_asked_at_a_delta() -> None:
     assert 0 < by_scope[Unit.COORDINATE, 1e-5] < by_scope[Unit.USER, 1e-5] < math.inf
 
 
-def play(challenge: DistinguishingGame, samples: int = 50_000) -> tuple[float, np.ndarray]:
+def play(challenge: UploadGame, samples: int = 50_000) -> tuple[float, np.ndarray]:
     game = local.play(
         challenge,
         LikelihoodRatio(),
@@ -282,7 +282,7 @@ def test_the_game_pushes_an_entry_to_both_ends_whatever_the_learner(
     learner: type, protection: Protection
 ) -> None:
     """Small budgets, so that samples can reach the law: eps 2 is measured as nearly 2."""
-    (challenge,) = Small(learner=learner(dimension=8), protection=protection).distinguishing_games()
+    (challenge,) = Small(learner=learner(dimension=8), protection=protection).upload_games()
     bound, symbols = play(challenge)
     assert 1.8 < bound <= 2.0
     np.testing.assert_allclose((symbols[0] == 3).mean(), 0.5, atol=0.08)
@@ -298,7 +298,7 @@ def test_half_the_noise_is_caught_by_the_game() -> None:
             right = super().noise(group)
             return replace(right, scale=right.scale / 2)
 
-    (challenge,) = Small(protection=Trap(epsilon=1.0)).distinguishing_games()
+    (challenge,) = Small(protection=Trap(epsilon=1.0)).upload_games()
     bound, _ = play(
         replace(challenge, channel=Regions(LaplaceProtection(epsilon=1.0).noise("item")))
     )
@@ -318,7 +318,7 @@ def test_the_symbols_law_sums_to_one_and_tells_the_ends_apart(noise: object) -> 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_rows_without_noise_show_which_items_were_not_trained_on(learner: type) -> None:
     """Objective perturbation promises 10 here; 4 negatives of 11 items leave a row alone in 7."""
-    (challenge,) = Small(learner=learner(), protection=Objective()).distinguishing_games()
+    (challenge,) = Small(learner=learner(), protection=Objective()).upload_games()
     assert challenge.channel == BitFlip(1.0, 4 / 11)
     bound, symbols = play(challenge)
     assert bound > 6.0

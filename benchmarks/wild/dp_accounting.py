@@ -1,0 +1,53 @@
+"""dp-accounting 0.6.0: what it says of a randomized response that is repeated."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import dp_accounting
+import numpy as np
+from dp_accounting import pld
+
+from benchmarks.wild.finding import Finding
+from fedrec_auditor.accountants.losses.responses import least_epsilon_of
+
+USES, EPSILON, DELTA = 20, 0.5, 1e-3
+KEPT = math.exp(EPSILON) / (1.0 + math.exp(EPSILON))
+
+
+@cache
+def accounted(*, one_by_one: bool) -> float:
+    """Its epsilon of ``USES`` responses, composed one by one or by count."""
+    event = dp_accounting.dp_event.RandomizedResponseDpEvent(2.0 * (1.0 - KEPT), 2)
+    accountant = pld.PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE)
+    for count in [1] * USES if one_by_one else [USES]:
+        accountant.compose(event, count)
+    return float(accountant.get_epsilon(DELTA))
+
+
+def responses(x: int, rng: np.random.Generator, size: int) -> Any:
+    """How many of ``USES`` responses of ``EPSILON`` say 1."""
+    return rng.binomial(USES, KEPT if x else 1.0 - KEPT, size)
+
+
+def findings() -> tuple[Finding, ...]:
+    return (
+        Finding(
+            library="dp-accounting",
+            name="PLDAccountant",
+            call=responses,
+            epsilon=accounted(one_by_one=False),
+            delta=DELTA,
+            inputs=(0, 1),
+            exact=least_epsilon_of(((EPSILON, USES),), DELTA),
+            samples=1_000_000,
+            setting=f"{USES} randomized responses of epsilon {EPSILON}",
+            claim="`PrivacyAccountant.compose(event, count)` composes an event `count` times, and "
+            "`get_epsilon` tells the epsilon of all that was composed",
+            remark="for `RandomizedResponseDpEvent`, `count` is not looked at, neither in "
+            "`compose` nor within a `SelfComposedDpEvent`: one response is charged. Composed one "
+            "by one, the epsilon is right, and `RdpAccountant` counts right",
+        ),
+    )

@@ -1,0 +1,71 @@
+"""Exact epsilons of small mechanisms: every output is listed with its probability."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any
+
+Distribution = Mapping[Hashable, float]
+
+
+def epsilon(distributions: Iterable[Distribution]) -> float:
+    """The largest log-ratio over all outputs and all ordered pairs; infinite for one seen once."""
+    worst = 0.0
+    for p, q in itertools.permutations(distributions, 2):
+        for output, mass in p.items():
+            if mass > 0.0:
+                other = q.get(output, 0.0)
+                worst = max(worst, math.log(mass / other) if other > 0.0 else math.inf)
+    return worst
+
+
+def mixture(parts: Iterable[tuple[float, Distribution]]) -> Distribution:
+    """One of several distributions, each with its probability."""
+    mixed: Counter[Hashable] = Counter()
+    for weight, part in parts:
+        for output, mass in part.items():
+            mixed[output] += weight * mass
+    return mixed
+
+
+def product(parts: Iterable[Distribution]) -> Distribution:
+    """Independent draws of all, as a tuple."""
+    joint: dict[Hashable, float] = {}
+    for drawn in itertools.product(*(part.items() for part in parts)):
+        joint[tuple(output for output, _ in drawn)] = math.prod(mass for _, mass in drawn)
+    return joint
+
+
+def uniform(outputs: Iterable[Hashable]) -> Distribution:
+    listed = list(outputs)
+    return dict.fromkeys(listed, 1.0 / len(listed))
+
+
+def bit(one: float) -> Distribution:
+    return {1: one, 0: 1.0 - one}
+
+
+def response(x: Hashable, outputs: Iterable[Hashable], epsilon: float) -> Distribution:
+    """k-ary randomized response: the truth is e^epsilon times as likely as any other output."""
+    weights = {y: math.exp(epsilon) if y == x else 1.0 for y in outputs}
+    return {y: weight / sum(weights.values()) for y, weight in weights.items()}
+
+
+def unary(x: int | None, k: int, p: float, q: float) -> Distribution:
+    """Bits of a one-hot vector: 1 with probability p at ``x``, with q elsewhere."""
+    return product(bit(p if i == x else q) for i in range(k))
+
+
+def sampled_with_fakes(
+    x: tuple[Any, ...],
+    report: Callable[[Any], Distribution],
+    fake: Distribution,
+) -> Distribution:
+    """One attribute is reported, the others are replaced by fakes, and which one is not said."""
+    d = len(x)
+    return mixture(
+        (1.0 / d, product(report(x[i]) if i == j else fake for i in range(d))) for j in range(d)
+    )

@@ -1,0 +1,159 @@
+"""trasgoDP 2.1.0: columns of data frames."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.wild import at_once, load, one_by_one
+from benchmarks.wild.finding import Finding
+
+EPSILON = 1.0
+PLACE, APART = (43.46, -3.81), 1000.0
+"""A latitude and longitude, and how many metres further north the other place is."""
+METRES = 6_371_000 * math.pi / 180.0
+"""In one degree of latitude, as the package has it."""
+PER_METRE = EPSILON / APART
+
+
+@cache
+def _categorical() -> Any:
+    return load("trasgodp.categorical")
+
+
+@cache
+def _numerical() -> Any:
+    return load("trasgodp.numerical")
+
+
+def _moved(x: int, metres: NDArray[np.float64], **seed: int) -> NDArray[np.float64]:
+    """What ``metric_privacy`` returns for users so many metres north of place 0 or 1.
+
+    Latitude, longitude and radius, (users, 3).
+    """
+    import pandas as pd
+
+    metric_privacy = load("trasgodp.geoindis", "folium").metric_privacy
+    north = PLACE[0] + (x * APART + metres) / METRES
+    frame = pd.DataFrame({"lat": north, "lon": PLACE[1]})
+    returned = metric_privacy(frame, "lat", "lon", PER_METRE, **seed)
+    return np.asarray(returned[["lat", "lon", "radius_m"]].to_numpy(float))
+
+
+def location(x: int, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    """All users at one place, which moves them together."""
+    return _moved(x, np.zeros(size))[:, :2]
+
+
+def radius(x: int, rng: np.random.Generator, size: int) -> NDArray[np.bool_]:
+    """With a fresh seed: whether the radius is how far the point returned is from place 0.
+
+    The users stand a micrometre apart: each is moved alone.
+    """
+    lat, lon, metres = _moved(x, 1e-6 * np.arange(size), seed=int(rng.integers(2**32))).T
+    north = (lat - PLACE[0]) * METRES
+    east = (lon - PLACE[1]) * METRES * math.cos(math.radians(PLACE[0]))
+    return np.asarray(np.abs(np.hypot(north, east) - metres) < 1.0)
+
+
+@one_by_one()
+def categories(x: int) -> str:
+    """What the first of two records becomes; the second is "a"."""
+    data = np.array(["ab"[int(x)], "a"])
+    return str(_categorical().dp_exponential_array(data, EPSILON)[0])
+
+
+@at_once()
+def exponential(x: int, size: int) -> NDArray[Any]:
+    data = np.append(np.full(size, "abc"[int(x)]), list("abc"))
+    return np.asarray(_categorical().dp_exponential_array(data, EPSILON))[:-3]
+
+
+@at_once()
+def response(x: int, size: int) -> NDArray[Any]:
+    data = np.append(np.full(size, "abc"[int(x)]), list("abc"))
+    return np.asarray(_categorical().dp_randomized_response_kary_array(data, EPSILON))[:-3]
+
+
+@at_once()
+def binary(x: int, size: int) -> NDArray[Any]:
+    data = np.append(np.full(size, "ab"[int(x)]), list("ab"))
+    return np.asarray(_categorical().dp_randomized_response_binary_array(data, EPSILON))[:-2]
+
+
+@at_once()
+def laplace(x: int, size: int) -> NDArray[np.int64]:
+    """Of whole numbers, which are rounded and clipped."""
+    data = np.full(size, int(x))
+    return np.asarray(_numerical().dp_clip_laplace_array(data, EPSILON, 0, 4))
+
+
+def findings() -> tuple[Finding, ...]:
+    local = "README: mechanisms for a local approach; docstring: `epsilon` is the privacy budget; "
+    given: dict[str, Any] = {
+        "epsilon": EPSILON,
+        "inputs": (0, 1),
+        "exact": EPSILON,
+        "claim": local + "one record replaced",
+    }
+
+    def finding(call: Any, name: str, **fields: Any) -> Finding:
+        return Finding(library="trasgoDP", name=name, call=call, **(given | fields))
+
+    places = f"two places {APART:g} m apart, epsilon {PER_METRE:g} a metre"
+    metric = (
+        "README: metric privacy of locations; docstring: `epsilon` is the privacy budget. Read as "
+        "geo-indistinguishability, epsilon times the distance"
+    )
+    return (
+        finding(
+            location,
+            "metric_privacy",
+            exact=math.inf,
+            setting=places + ", arguments as by default",
+            claim=metric,
+            remark="`seed=42` by default: every call shifts a place by the same public amount, "
+            "which whoever knows the package subtracts, and the other mechanisms go on with the "
+            "generator so seeded. The docstring names the seed, for reproducibility; the README's "
+            "example leaves it at its default",
+        ),
+        finding(
+            radius,
+            "metric_privacy",
+            exact=math.inf,
+            setting=places + ", a fresh seed for every call",
+            claim=metric + ", for the data frame that is returned, without the original columns",
+            remark="the frame returned has a column `radius_m`, how far the point was moved: the "
+            "true place is on a circle. The docstring says that it is there; that it must not be "
+            "released is said nowhere",
+        ),
+        finding(
+            categories,
+            "dp_exponential_array",
+            exact=math.inf,
+            setting='records x and "a"; x alone may be "b"',
+            claim=local + "the column is returned, one record replaced",
+            remark="the categories are those that occur in the data: one that a single user has "
+            "comes up only if that user has it. Where the categories are public and all occur, "
+            "epsilon / 2 is spent (see below). Its randomized responses look them up likewise",
+        ),
+        finding(
+            exponential,
+            "dp_exponential_array",
+            exact=EPSILON / 2.0,
+            setting="3 categories, all of which occur",
+        ),
+        finding(response, "dp_randomized_response_kary_array", setting="3 categories, all occur"),
+        finding(binary, "dp_randomized_response_binary_array", setting="both categories occur"),
+        finding(
+            laplace,
+            "dp_clip_laplace_array",
+            inputs=(0, 4),
+            setting="whole numbers in [0, 4]",
+            exact=math.log((1.0 - math.exp(-1.0 / 8.0) / 2.0) / (math.exp(-7.0 / 8.0) / 2.0)),
+        ),
+    )

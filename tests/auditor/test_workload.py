@@ -1,0 +1,161 @@
+"""Trainings beyond the machine are refused with a figure, long ones announced, usual ones run."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan import Plan, make_resources, make_target
+from fedrec_auditor.auditor.tasks import Audit
+from fedrec_auditor.auditor.workload import HOUR, Workload, check_workload, settings
+from fedrec_auditor.targets.components import Reports
+from fedrec_auditor.targets.compute import DEFAULT
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import FmfLdp
+
+Cli = Callable[..., tuple[int, str, str]]
+MEMORY = 16.0 * 2**30
+HUGE = {
+    "fmf-ldp": ("factors", "rounds", "reports"),
+    "dp-privrec": ("rounds", "local_epochs", "negatives", "embedding", "width"),
+    "fedrec": ("rounds", "epochs", "negatives", "dimension"),
+    "bpr-mf": ("factors", "epochs", "negatives"),
+    "hfl-sgdmf": ("factors", "rounds", "local_steps", "parties"),
+    "gd-dr": ("rows",),
+    "lfl-sgdmf": ("factors", "rounds", "fitting"),
+    "fmf-vfl": ("factors", "rounds", "parties"),
+}
+
+
+def of_size(n_users: int, n_items: int, each: int) -> Interactions:
+    """Users with ``each`` interactions, at the places that a fixed step leads to."""
+    columns = (np.arange(n_users)[:, None] * 31 + np.arange(each) * 7) % n_items
+    rows = np.repeat(np.arange(n_users), each)
+    table = sparse.coo_array((np.ones(rows.size), (rows, columns.ravel())), (n_users, n_items))
+    return Interactions.of(table)
+
+
+@pytest.fixture(scope="module")
+def ml_100k() -> Interactions:
+    return of_size(943, 1682, 106)
+
+
+@pytest.mark.parametrize("value", [10**9, 10**12])
+@pytest.mark.parametrize("name", HUGE)
+def test_a_training_beyond_the_machine_is_refused_within_seconds(
+    ml_100k: Interactions, name: str, value: int
+) -> None:
+    """The figure, the setting and the remedy are told, before a challenge is made of it."""
+    for key in HUGE[name]:
+        given = {key: value}
+        if key == "dimension":
+            given = {"learner": {"name": "gcn", "dimension": value}}  # type: ignore[dict-item]
+        plan = Plan(targets=(name,), attacks=(), settings={name: given})
+        before = time.process_time()
+        with pytest.raises(InputError) as caught:
+            Audit.of(plan, ml_100k, memory=MEMORY)
+        assert time.process_time() - before < 5
+        assert f"{key}={value:,}" in str(caught.value) or f"{key}={value}" in str(caught.value)
+        assert "Lower" in str(caught.value) or "Expected" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", FAMILIES["targets"].names())
+def test_what_the_papers_set_is_neither_refused_nor_announced(
+    ml_100k: Interactions, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    check_workload(make_target(name, Plan()), ml_100k, DEFAULT, 2.0**31)
+    assert caplog.messages == []
+
+
+def test_reports_take_what_is_told() -> None:
+    """Memory of one round's reports, against the bytes of the arrays that hold them."""
+    data = Synthetic(n_users=40, n_items=30, profile=8).load()
+    target = FmfLdp(reports=5_000, rounds=1)
+    sent = target.run(data, np.random.default_rng(0)).transcript.rounds[0].uploads
+    reports = sent.components["reports"]
+    assert isinstance(reports, Reports)
+    held = reports.index.nbytes + reports.positive.nbytes
+    none = Workload.of(FmfLdp(reports=1, rounds=1), data)
+    told = Workload.of(target, data)
+    assert told.memory - none.memory == pytest.approx(held, rel=1e-3)
+    assert told.kept == pytest.approx(held, rel=1e-3)
+
+
+def test_time_grows_with_rounds_and_memory_with_users() -> None:
+    small, large = of_size(100, 50, 10), of_size(1000, 50, 10)
+    one, ten = (Workload.of(make_target("fedrec", _rounds(n)), small) for n in (1, 10))
+    assert ten.seconds == pytest.approx(10 * one.seconds)
+    assert ten.memory == one.memory
+    more = Workload.of(make_target("fedrec", _rounds(1)), large)
+    assert more.seconds == pytest.approx(10 * one.seconds, rel=1e-2)
+    assert more.memory > one.memory
+
+
+def _rounds(count: int) -> Plan:
+    return Plan(settings={"fedrec": {"rounds": count}})
+
+
+def test_more_than_an_hour_is_announced_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:
+    data = of_size(943, 1682, 106)
+    target = make_target("bpr-mf", Plan(settings={"bpr-mf": {"epochs": 10**6}}))
+    assert Workload.of(target, data).seconds > HOUR
+    check_workload(target, data, DEFAULT, math.inf)
+    (message,) = caplog.messages
+    assert "bpr-mf takes about" in message
+    assert "hours by its settings. Lower epochs=1,000,000" in message
+
+
+def test_a_quick_audit_is_judged_by_the_rounds_that_it_trains(ml_100k: Interactions) -> None:
+    values = {"targets": ("fedrec",), "attacks": (), "settings": {"fedrec": {"rounds": 10**9}}}
+    with pytest.raises(InputError, match=r"rounds=1,000,000,000"):
+        Audit.of(Plan.model_validate(values), ml_100k, memory=MEMORY)
+    assert Audit.of(Plan.model_validate({**values, "quick": True}), ml_100k, memory=MEMORY)
+
+
+def test_as_many_workers_train_as_fit_the_memory(ml_100k: Interactions) -> None:
+    audit = Audit.of(Plan(targets=("random", "fmf-ldp"), attacks=()), ml_100k)
+    each = Workload.of(audit.targets["fmf-ldp"], ml_100k).memory
+    assert [audit.workers(8, each * share) for share in (0.5, 1, 3.5, 8, 100)] == [1, 1, 3, 8, 8]
+
+
+def test_settings_are_those_of_the_parts_too() -> None:
+    found = {name: value for name, value, _ in settings(make_target("fedrec", Plan()))}
+    assert (found["dimension"], found["negatives"]) == (64, 4)
+
+
+def test_memory_in_gib_bounds_what_is_held_and_what_is_kept() -> None:
+    made = make_resources(2, memory=1.0)
+    assert (made.memory, made.compute.memory) == (2**30, 2**27)
+    assert make_resources(1, memory=1000.0).compute.memory == DEFAULT.memory
+    for memory in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(InputError, match="memory="):
+            make_resources(1, memory=memory)
+
+
+def test_the_command_refuses_with_the_figure_and_writes_nothing(cli: Cli, tmp_path: Path) -> None:
+    plan, out = tmp_path / "plan.toml", tmp_path / "out"
+    plan.write_text("targets = ['fmf-ldp']\n[settings.fmf-ldp]\nreports = 1_000_000_000_000\n")
+    words = ("run", "--plan", plan, "--data", "synthetic", "--out", out, "--memory", "4")
+    code, _, err = cli(*words)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "fmf-ldp within 4 GiB of memory, got about 2.79e+06 GiB by its settings" in err
+    assert "Lower reports=1,000,000,000,000, or give more with --memory." in err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("given", ["rounds=1000000000000", "reports=1000000000000"])
+def test_what_is_proved_of_a_trillion_uses_takes_seconds(cli: Cli, given: str) -> None:
+    before = time.process_time()
+    code, out, _ = cli("account", "fmf-ldp", "--set", given)
+    assert code == 0
+    assert "VIOLATED" in out or "INCOMPARABLE" in out
+    assert time.process_time() - before < 20
