@@ -101,8 +101,8 @@ class Attack(Adversary, Protocol):
 
     >>> from fedrec_auditor.attacks.bit_decoding import BitDecoding
     >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-    >>> from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, Wire
-    >>> bits = Uploads(np.arange(2), {"bits": Wire.of(np.array([[0, 1, 1], [1, 0, 0]]))})
+    >>> from fedrec_auditor.targets.transcript import Kind, Public, Round, Transcript, Uploads, Wire
+    >>> bits = Uploads(np.arange(2), {"bits": Wire.of(np.array([[0, 1, 1], [1, 0, 0]]), Kind.BITS)})
     >>> public = Public(algorithm="bits", n_users=2, n_items=3, channel=BitFlip(1.0, 0.0))
     >>> view = Transcript(public=public, rounds=(Round(None, bits),)).view(Vantage.SERVER)
     >>> BitDecoding().applies(view)

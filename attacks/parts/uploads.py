@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts.rank_one import decide, fit
-from fedrec_auditor.targets.transcript import Component, RoundView, Uploads, View, Wire
+from fedrec_auditor.targets.transcript import Component, Kind, RoundView, Uploads, View, Wire
 
 # Numbers of one block of dense messages: 64 MiB in float64.
 _BLOCK = 2**23
@@ -115,7 +115,9 @@ def summary(view: View) -> View:
         _standardise(part, np.searchsorted(users, sent))
         parts.append(part)
     values = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-    uploads = Uploads(users=users, components=MappingProxyType({_SUMMARY: Wire.of(values)}))
+    uploads = Uploads(
+        users=users, components=MappingProxyType({_SUMMARY: Wire.of(values, Kind.CHANGE)})
+    )
     return replace(view, rounds=(RoundView(broadcast=view.rounds[-1].broadcast, uploads=uploads),))
 
 

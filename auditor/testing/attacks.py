@@ -186,9 +186,16 @@ def _plain(component: Component) -> Component:
     everyone = np.arange(len(component))
     values, sent = component.dense(everyone), component.sent(everyone)
     if sent.all():
-        return Dense(values)
+        return Dense(values, component.kind, component.rate)
     indptr = np.concatenate([[0], np.cumsum(sent.sum(axis=1))])
-    return Rows(indptr, np.nonzero(sent)[1], values[sent], component.shape[0])
+    return Rows(
+        indptr,
+        np.nonzero(sent)[1],
+        values[sent],
+        component.shape[0],
+        component.kind,
+        component.rate,
+    )
 
 
 def check_statement(case: AttackCase) -> None:
@@ -267,7 +274,9 @@ def emptied(view: View, rng: np.random.Generator) -> View:
             name: Dense(
                 rng.integers(2, size=(len(part), *part.shape), dtype=np.int8)
                 if coins
-                else part.dense(np.arange(len(part)))
+                else part.dense(np.arange(len(part))),
+                part.kind,
+                part.rate,
             )
             for name, part in one.uploads.components.items()
         }

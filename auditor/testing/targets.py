@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.games import local
 from fedrec_auditor.auditor.testing.parts.checks import run_checks
-from fedrec_auditor.targets.components import Component
+from fedrec_auditor.targets.components import Component, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -171,10 +171,19 @@ def check_senders_and_progress(case: TargetCase) -> None:
                 assert last < (public.parties or USERS), f"a sender {last} who does not exist"
 
 
+_OF_THE_MODEL = (Kind.GRADIENT, Kind.CHANGE, Kind.MODEL)
+
+
 def check_components(case: TargetCase) -> None:
-    """Shapes, sums and parts of every component agree with what the wire carries."""
+    """Shapes, sums and parts of every component agree with what the wire carries.
+
+    What says that it is a model, a change or a gradient of the broadcast has the shape of a part.
+    """
     for one in case.rounds:
+        shapes = [np.shape(part) for part in (one.broadcast or {}).values()]
         for name, component in one.uploads.components.items():
+            if component.kind in _OF_THE_MODEL and one.broadcast is not None:
+                assert component.shape in shapes, f"{name} is a {component.kind} of no part"
             whole = component.dense(np.arange(len(component)))
             assert whole.shape == (len(component), *component.shape), name
             total = whole.sum(axis=0, dtype=np.float64)
@@ -184,6 +193,8 @@ def check_components(case: TargetCase) -> None:
             np.testing.assert_array_equal(component.dense(some), whole[some])
             taken: Component = component.take(some)
             np.testing.assert_array_equal(taken.dense(np.arange(len(taken))), whole[some])
+            meant = (component.kind, component.rate)
+            assert (taken.kind, taken.rate) == meant, f"a part of {name} says another thing"
 
 
 def check_scores(case: TargetCase) -> None:

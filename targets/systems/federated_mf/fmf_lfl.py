@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fedrec_auditor.targets.components import Component, Floats, Rows
+from fedrec_auditor.targets.components import Component, Floats, Kind, Rows
 from fedrec_auditor.targets.settings import check_settings, whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.federated_mf.parts.local_mf import LocalMf
@@ -64,6 +64,7 @@ class FmfLfl(Unperturbed, LocalMf):
             ids=ratings.indices,
             values=own,
             count=len(items),
+            kind=Kind.MODEL,
             rest=items,
         )
         return {"items": part}, users

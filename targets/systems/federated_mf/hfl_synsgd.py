@@ -11,7 +11,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.targets.components import Component, Floats, Randomized, Rows
+from fedrec_auditor.targets.components import Component, Floats, Kind, Randomized, Rows
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population, Question
 from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_mf import Party
@@ -111,6 +111,8 @@ class HflSynsgd(NoisyHorizontal):
             ids=np.concatenate(ids),
             values=np.concatenate(values).astype(np.float32),
             count=len(items),
+            kind=Kind.GRADIENT,
+            rate=-1.0,
         )
         return self._noisy(clean, Streams(np.array(seeds, np.uint64)))
 
@@ -136,6 +138,8 @@ class HflSynsgd(NoisyHorizontal):
             ids=batch.ratings.indices,
             values=(2.0 * error[:, None] * users[rows]).astype(np.float32),
             count=len(items),
+            kind=Kind.GRADIENT,
+            rate=-1.0,
         )
         return self._noisy(clean, streams)
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
-from fedrec_auditor.targets.components import Component, Floats, Randomized, Rows
+from fedrec_auditor.targets.components import Component, Floats, Kind, Randomized, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
@@ -254,12 +254,16 @@ class LflSgdmf(LocalMf):
             ids=j,
             values=(2.0 * error[:, None] * u).astype(np.float32),
             count=len(items),
+            kind=Kind.GRADIENT,
+            rate=-1.0,
         )
         nothing = Rows(
             indptr=np.zeros(len(counts) + 1, np.int64),
             ids=j[:0],
             values=gradient.values[:0],
             count=len(items),
+            kind=Kind.GRADIENT,
+            rate=-1.0,
         )
         shares = self.shares(int(model["users"]), int(model["survivors"]))
         before, after = (self.sigma * math.sqrt(share) for share in shares)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.statements.sizes import Sizes
-from fedrec_auditor.targets.components import Component, Dense, Floats, Ints
+from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Kind
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_settings, positive, whole_or_none
@@ -142,7 +142,7 @@ class HorizontalMf(PartyMf):
                 first=number * self.local_steps,
                 count=self.local_steps,
             )
-        return Dense(out)
+        return Dense(out, Kind.MODEL)
 
     def merge(self, items: Floats, sent: Component, parties: list[Party], number: int) -> Floats:
         """The next V: the weighted mean of all V^(k)."""
@@ -246,7 +246,7 @@ class HorizontalMf(PartyMf):
                 step_scale=np.broadcast_to(self.step_scale(1, m, counts), len(counts)),
                 count=self.local_steps,
             )
-        return Dense(out)
+        return Dense(out, Kind.MODEL)
 
     def received(
         self, broadcast: Broadcast | None, profiles: Interactions

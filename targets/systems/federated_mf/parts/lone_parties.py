@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Component, Dense, Rows
+from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
@@ -58,8 +58,8 @@ class LoneParties(NoisyParties):
             count=self.steps,
         )
         versions = stacked.reshape(parties.count, n, self.factors)
-        rows = Rows(indptr=parties.owned, ids=parties.order, values=own, count=m)
-        parts: dict[str, Component] = {"users": Dense(versions), "items": rows}
+        rows = Rows(indptr=parties.owned, ids=parties.order, values=own, count=m, kind=Kind.MODEL)
+        parts: dict[str, Component] = {"users": Dense(versions, Kind.MODEL), "items": rows}
         yield Round(broadcast=None, uploads=Uploads(np.arange(parties.count), parts))
         items, owner = np.empty((m, self.factors), dtype=np.float32), np.empty(m, dtype=np.int64)
         items[parties.order] = own
@@ -90,5 +90,6 @@ class LoneParties(NoisyParties):
             ids=np.tile(np.arange(m), n),
             values=items.reshape(-1, self.factors),
             count=m,
+            kind=Kind.MODEL,
         )
-        return Uploads(owners, {"users": Dense(users[:, None, :]), "items": rows})
+        return Uploads(owners, {"users": Dense(users[:, None, :], Kind.MODEL), "items": rows})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedrec_auditor.targets.components import Dense, Floats
+from fedrec_auditor.targets.components import Dense, Floats, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_settings, whole_or_none
@@ -61,7 +61,7 @@ class VerticalMf(RatingParties):
         for number in range(self.rounds):
             versions, own = steps(number * self.local_steps, self.local_steps, True)
             sent = versions.reshape(parties.count, n, self.factors)
-            uploads = Uploads(np.arange(parties.count), {"users": Dense(sent)})
+            uploads = Uploads(np.arange(parties.count), {"users": Dense(sent, Kind.MODEL)})
             yield Round(broadcast={"users": users}, uploads=uploads)
             users = np.tensordot(parties.weights, sent, 1).astype(np.float32)
         _, own = steps(self.steps, self.tuning, False)
@@ -89,4 +89,4 @@ class VerticalMf(RatingParties):
         users = self.descent(1).clipping.project(users)
         streams = Streams.spawn(rng, len(owners))
         sent, _ = self.alone(profiles.take(owners), users, streams, self.local_steps)
-        return Uploads(owners, {"users": Dense(sent[:, None, :])})
+        return Uploads(owners, {"users": Dense(sent[:, None, :], Kind.MODEL)})
