@@ -166,14 +166,16 @@ class RoundView:
 
     ``broadcast`` is the model sent down. ``uploads`` are the messages sent up, linked to their
     senders, ``clear`` those that even secure aggregation leaves linked. ``shuffled`` is the same
-    batch of messages in a random order, by component; ``aggregate`` their sums. All messages are
-    wires, however those that are given are stored.
+    batch of messages in a random order, by component; ``aggregate`` their sums, over ``senders``
+    (n,): who takes part in a sum is known to the server. All messages are wires, however those that
+    are given are stored.
     """
 
     broadcast: Broadcast | None
     uploads: Uploads | None = None
     shuffled: Mapping[str, Component] | None = None
     aggregate: Mapping[str, NDArray[Any]] | None = None
+    senders: Ints | None = None
     clear: Uploads | None = None
 
     def __post_init__(self) -> None:
@@ -282,6 +284,7 @@ class Transcript:
                     aggregate=MappingProxyType(
                         {name: c.total() for name, c in r.uploads.components.items()}
                     ),
+                    senders=r.uploads.users,
                     clear=r.clear,
                 )
                 for r in self.rounds

@@ -117,6 +117,8 @@ def seen(one: RoundView) -> Iterator[tuple[str, np.ndarray]]:
         yield f"shuffled {name}", component.dense(np.arange(len(component)))
     for name, total in (one.aggregate or {}).items():
         yield f"sum {name}", total
+    if one.senders is not None:
+        yield "senders of the sum", one.senders
     for name, values in messages(one.clear):
         yield f"clear {name}", values
 
@@ -433,6 +435,7 @@ def check_views_hold_what_their_vantage_sees_and_no_more(case: TargetCase) -> No
             assert one.shuffled is None or shuffled, f"a shuffled batch at {vantage}"
             assert one.aggregate is None or summed, f"a sum of messages at {vantage}"
             assert one.clear is None or linked or summed, f"clear messages at {vantage}"
+            assert (one.senders is not None) == summed, f"who took part in a sum, at {vantage}"
         if vantage is Vantage.RELEASE:
             models = [one.broadcast for one in shown.rounds]
             assert models == [transcript.release], "the release shows more than its model"

@@ -156,3 +156,16 @@ def test_bad_uploads_and_a_shuffle_without_a_generator_are_refused() -> None:
         Uploads(np.arange(4), components())
     with pytest.raises(InputError, match="rng"):
         transcript("fcf").view(Vantage.SHUFFLED)
+
+
+def test_the_aggregate_shows_who_took_part_and_no_message() -> None:
+    view = Transcript(
+        public=Public(algorithm="any", n_users=6, n_items=5),
+        rounds=(Round(None, Uploads(EVERY[::2], {"sent": Wire.of(np.eye(3), Kind.CHANGE)})),),
+    ).view(Vantage.AGGREGATE)
+    (one,) = view.rounds
+    assert one.senders is not None
+    assert one.aggregate is not None
+    np.testing.assert_array_equal(one.senders, [0, 2, 4])
+    np.testing.assert_array_equal(one.aggregate["sent"], np.ones(3))
+    assert one.uploads is one.shuffled is one.clear is None
