@@ -13,7 +13,8 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.attribute_mlp import AttributeMlp
 from fedrec_auditor.attacks.attribute_tree import AttributeTree
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.uploads import blocks, features, summary
+from fedrec_auditor.attacks.parts.features import features, summary
+from fedrec_auditor.attacks.parts.uploads import blocks
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 
@@ -116,7 +117,8 @@ def test_blocks_cover_all_clients_and_stay_small() -> None:
 def test_features_take_no_more_than_themselves_and_their_summary(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads._BLOCK", 2**18)
+    for module in ("features", "uploads"):
+        monkeypatch.setattr(f"fedrec_auditor.attacks.parts.{module}.BLOCK", 2**18)
     values = np.random.default_rng(0).random((400, 20_000), dtype=np.float32)
     uploads = Uploads(np.arange(400), {"update": Dense(values, Kind.MODEL)})
     view = Transcript(

@@ -36,9 +36,10 @@ class Scripted:
     vantage: Vantage = Vantage.SERVER
     reference: str = "scripted"
     able: bool = True
+    needs_known: bool = True
 
-    def applies(self, view: View) -> bool:
-        return self.able
+    def refusal(self, view: View) -> str:
+        return "" if self.able else "It reads nothing."
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Inference:
         guess: Inference = self.script(view, background, rng)
