@@ -12,6 +12,7 @@ from fedrec_auditor.targets.transcript import Component, Kind, RoundView, Upload
 
 # Numbers of one block of dense messages: 64 MiB in float64.
 BLOCK = 2**23
+_TOLD = 4  # messages named in a refusal
 # Fresh randomizations of the same data in every round: together they say more than the last one.
 _ADDITIVE = (Kind.REPORTS, Kind.BITS, Kind.RATINGS)
 
@@ -75,4 +76,5 @@ def unread(view: View, wanted: str) -> str:
         found.append(f"{name} ({component.kind}, {size})")
     if not found:
         return f"Reads {wanted}; the view links no message to a user."
-    return f"Reads {wanted}; the messages are {', '.join(found)}."
+    more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
+    return f"Reads {wanted}; the messages are {', '.join(found[:_TOLD])}{more}."

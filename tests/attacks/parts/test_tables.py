@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -69,3 +71,14 @@ def test_ratings_are_read_as_they_are() -> None:
         view_of(ratings), Background(candidates=pairs), np.random.default_rng(0)
     )
     np.testing.assert_array_equal(found.values, [5, 0, 3])
+
+
+def test_messages_that_move_nothing_score_nothing() -> None:
+    still = view_of(Wire.of(np.zeros((3, 5, 2)), Kind.CHANGE))
+    pairs = np.array([[0, 1], [2, 0]])
+    for negatives in (0, 1, 4):
+        public = replace(still.public, settings={"negatives": negatives})
+        found = InteractionMembership().infer(
+            replace(still, public=public), Background(candidates=pairs), np.random.default_rng(0)
+        )
+        np.testing.assert_array_equal(found.values, [0, 0])
