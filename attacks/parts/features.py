@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.attacks.parts.model_messages import item_name, model_messages
 from fedrec_auditor.attacks.parts.moves import moves
 from fedrec_auditor.attacks.parts.rank_one import carries_gradients, decide, fits
-from fedrec_auditor.attacks.parts.tables import item_name, tables
 from fedrec_auditor.attacks.parts.uploads import BLOCK, blocks, kept, names, senders
 from fedrec_auditor.targets.transcript import Kind, RoundView, Uploads, View, Wire
 
@@ -69,7 +69,7 @@ def _parts(view: View) -> Iterator[_Part]:
 
 def _mean(view: View, name: str) -> _Part:
     """The mean of each sender's messages, of models less the broadcast: (n, size)."""
-    rounds, changes = kept(view, name), tables(view).get(name, ())
+    rounds, changes = kept(view, name), model_messages(view).get(name, ())
     users = np.unique(np.concatenate([uploads.users for _, uploads, _ in rounds]))
     total = np.zeros((len(users), int(np.prod(rounds[0][2].shape))), dtype=np.float32)
     count = np.zeros((len(users), 1), dtype=np.float32)

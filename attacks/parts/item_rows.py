@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.meta_gradient import own_probability
-from fedrec_auditor.attacks.parts.tables import Table, item_tables
+from fedrec_auditor.attacks.parts.model_messages import ModelMessages, item_messages
 from fedrec_auditor.targets.transcript import Kind, View
 
 _REWEIGHTINGS = 10
@@ -41,7 +41,7 @@ _FAR = 30.0  # typical distances from the line
 
 def carries_item_rows(view: View) -> bool:
     """Whether messages that move an item table are linked to users."""
-    return bool(item_tables(view))
+    return bool(item_messages(view))
 
 
 def scores(view: View) -> NDArray[np.float32]:
@@ -52,7 +52,7 @@ def scores(view: View) -> NDArray[np.float32]:
     """
     out = np.zeros((view.public.n_users, view.public.n_items), dtype=np.float32)
     negatives = view.public.settings.get("negatives", 0)
-    for table in item_tables(view):
+    for table in item_messages(view):
         counts = _counts(table) if negatives == 1 else None
         for rows, change, moved in table.changes():
             touched = np.asarray(moved.any(axis=2))
@@ -73,7 +73,7 @@ def scores(view: View) -> NDArray[np.float32]:
     return out
 
 
-def _counts(table: Table) -> NDArray[np.float64]:
+def _counts(table: ModelMessages) -> NDArray[np.float64]:
     """How many senders moved each row, (M,)."""
     counts = np.zeros(table.component.shape[0])
     for _, _, moved in table.changes():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.tables import Table, item_name, tables
+from fedrec_auditor.attacks.parts.model_messages import ModelMessages, item_name, model_messages
 from fedrec_auditor.targets.transcript import View
 
 
@@ -37,13 +37,13 @@ def moves(view: View) -> dict[str, Moves]:
     apart = item_name(view)
     found = {
         name: _union(each)
-        for name, each in tables(view).items()
+        for name, each in model_messages(view).items()
         if name != apart and len(each[0].component.shape) == 2
     }
     return {name: one for name, one in found.items() if not one.moved.all()}
 
 
-def _union(rounds: tuple[Table, ...]) -> Moves:
+def _union(rounds: tuple[ModelMessages, ...]) -> Moves:
     users = np.unique(np.concatenate([one.users for one in rounds]))
     first, second = rounds[0].component.shape
     moved = np.zeros((len(users), first + second), dtype=np.bool_)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks.parts.tables import item_tables
+from fedrec_auditor.attacks.parts.model_messages import item_messages
 from fedrec_auditor.attacks.parts.uploads import blocks
 from fedrec_auditor.targets.transcript import Kind, View
 
@@ -49,7 +49,7 @@ def carries_gradients(view: View) -> bool:
 
     A loss with sampled negatives is none.
     """
-    seen = item_tables(view, (Kind.GRADIENT,))
+    seen = item_messages(view, (Kind.GRADIENT,))
     drawn = view.public.settings.get("negatives")
     return bool(seen) and seen[-1].base is not None and not drawn
 
@@ -64,7 +64,7 @@ def fits(view: View) -> Iterator[tuple[NDArray[np.integer[Any]], RankOneFit, NDA
             "Expected a view with linked gradients of an item table and its broadcast, got none. "
             "Ask `refusal` first."
         )
-    last = item_tables(view, (Kind.GRADIENT,))[-1]
+    last = item_messages(view, (Kind.GRADIENT,))[-1]
     assert last.base is not None
     for rows, gradients in blocks(last.component):
         yield last.users[rows], fit(gradients, last.base), last.base

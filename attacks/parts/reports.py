@@ -26,7 +26,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.tables import Table, item_tables
+from fedrec_auditor.attacks.parts.model_messages import ModelMessages, item_messages
 from fedrec_auditor.attacks.parts.uploads import blocks
 from fedrec_auditor.targets.transcript import Kind, View
 
@@ -36,7 +36,7 @@ _LENGTHS = np.geomspace(0.05, 20.0, 40)
 def carries_reports(view: View) -> bool:
     """Whether reports of an item gradient of a known law, linked to users, are seen."""
     known = {"epsilon", "reports"} <= set(view.public.settings)
-    return known and bool(item_tables(view, (Kind.REPORTS,)))
+    return known and bool(item_messages(view, (Kind.REPORTS,)))
 
 
 def posterior_odds(view: View) -> NDArray[np.float64]:
@@ -44,7 +44,7 @@ def posterior_odds(view: View) -> NDArray[np.float64]:
     settings = view.public.settings
     kappa = float(np.tanh(settings["epsilon"] / 2))
     alpha = float(settings.get("alpha", 1.0))
-    rounds = item_tables(view, (Kind.REPORTS,))
+    rounds = item_messages(view, (Kind.REPORTS,))
     items = np.mean([np.asarray(one.base, dtype=np.float64) for one in rounds], axis=0)
     if kappa == 0:
         return np.zeros((view.public.n_users, view.public.n_items))
@@ -66,7 +66,9 @@ def posterior_odds(view: View) -> NDArray[np.float64]:
     return odds
 
 
-def _signs(table: Table, unit: float) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+def _signs(
+    table: ModelMessages, unit: float
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
     """Net number of plus signs that each user reported of each coordinate, block by block."""
     for rows, estimates in blocks(table.component):
         yield np.asarray(table.users[rows], dtype=np.int64), np.rint(estimates / unit)

@@ -10,7 +10,7 @@ import pytest
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.interaction_membership import InteractionMembership
-from fedrec_auditor.attacks.parts.tables import item_tables, tables
+from fedrec_auditor.attacks.parts.model_messages import item_messages, model_messages
 from fedrec_auditor.attacks.parts.uploads import kept
 from fedrec_auditor.targets.transcript import Kind, Public, Round, Transcript, Uploads, View, Wire
 
@@ -39,7 +39,7 @@ def view_of(*messages: Wire, base: str = "V", n_users: int = 3) -> View:
     ],
 )
 def test_every_kind_says_how_the_model_would_move(wire: Wire, sign: int) -> None:
-    (table,) = item_tables(view_of(wire))
+    (table,) = item_messages(view_of(wire))
     ((_, change, moved),) = table.changes()
     np.testing.assert_array_equal(change, sign * STEP)
     np.testing.assert_array_equal(moved, STEP != 0)
@@ -47,7 +47,7 @@ def test_every_kind_says_how_the_model_would_move(wire: Wire, sign: int) -> None
 
 def test_a_model_of_no_known_part_is_not_read() -> None:
     view = view_of(Wire.of(np.zeros((3, 5, 3)), Kind.MODEL))
-    assert not tables(view)
+    assert not model_messages(view)
     assert "sent (model, 5 x 3)" in InteractionMembership().refusal(view)
 
 

@@ -2,7 +2,7 @@
 
 The protocol is public, so that an adversary knows of each message what kind it is (``Kind``) and
 which part of the broadcast it speaks of: the one of the same name, or else the only one of the
-same shape. Nothing here depends on what a system calls its messages.
+same shape. Names do nothing else than tell parts of one shape apart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OF_THE_MODEL = (Kind.GRADIENT, Kind.CHANGE, Kind.MODEL)
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ModelMessages:
     """One round's messages (n, *shape) of one part of the model, and that part as broadcast.
 
     ``base`` is None where the message does not say which of several parts it is of.
@@ -46,19 +46,21 @@ class Table:
                 yield rows, (-sent if uphill else sent).astype(np.float32), sent != 0
 
 
-def tables(view: View, kinds: Collection[Kind] = OF_THE_MODEL) -> Mapping[str, tuple[Table, ...]]:
+def model_messages(
+    view: View, kinds: Collection[Kind] = OF_THE_MODEL
+) -> Mapping[str, tuple[ModelMessages, ...]]:
     """By name, the messages that speak of a part of the model, in the rounds that are read.
 
     A message without a broadcast to hold it against is left out, unless it says what changes.
     """
-    found: dict[str, tuple[Table, ...]] = {}
+    found: dict[str, tuple[ModelMessages, ...]] = {}
     for name in names(view):
         each = []
         for one, uploads, component in kept(view, name):
             base = _part(name, component.shape, one.broadcast)
             blind = base is None and component.kind in (Kind.MODEL, Kind.REPORTS)
             if component.kind in kinds and not blind:
-                each.append(Table(uploads.users, component, base))
+                each.append(ModelMessages(uploads.users, component, base))
         if each:
             found[name] = tuple(each)
     return found
@@ -71,16 +73,16 @@ def item_name(view: View, kinds: Collection[Kind] = OF_THE_MODEL) -> str | None:
     """
     found = [
         name
-        for name, each in tables(view, kinds).items()
+        for name, each in model_messages(view, kinds).items()
         if len(shape := each[0].component.shape) == 2 and shape[0] == view.public.n_items
     ]
     return max(found, key=lambda name: name.startswith("item"), default=None)
 
 
-def item_tables(view: View, kinds: Collection[Kind] = OF_THE_MODEL) -> tuple[Table, ...]:
+def item_messages(view: View, kinds: Collection[Kind] = OF_THE_MODEL) -> tuple[ModelMessages, ...]:
     """The messages called so, by rounds; empty if there are none."""
     name = item_name(view, kinds)
-    return () if name is None else tables(view, kinds)[name]
+    return () if name is None else model_messages(view, kinds)[name]
 
 
 def _part(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> NDArray[Any] | None:
