@@ -47,7 +47,10 @@ class Background:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """A guessed class for every user that was not known: (m,) positions and (m,) class codes."""
+    """A guessed class for users who were not known: (m,) positions and (m,) class codes.
+
+    For all of them, or for none where the attack cannot tell.
+    """
 
     users: NDArray[np.int64]
     codes: NDArray[np.int64]
@@ -101,19 +104,28 @@ class Attack(Adversary, Protocol):
 
     >>> from fedrec_auditor.attacks.bit_decoding import BitDecoding
     >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-    >>> from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, Wire
-    >>> bits = Uploads(np.arange(2), {"bits": Wire.of(np.array([[0, 1, 1], [1, 0, 0]]))})
+    >>> from fedrec_auditor.targets.transcript import Kind, Public, Round, Transcript, Uploads, Wire
+    >>> bits = Uploads(np.arange(2), {"bits": Wire.of(np.array([[0, 1, 1], [1, 0, 0]]), Kind.BITS)})
     >>> public = Public(algorithm="bits", n_users=2, n_items=3, channel=BitFlip(1.0, 0.0))
     >>> view = Transcript(public=public, rounds=(Round(None, bits),)).view(Vantage.SERVER)
-    >>> BitDecoding().applies(view)
-    True
+    >>> BitDecoding().refusal(view), BitDecoding().refusal(view.without_uploads())
+    ('', 'Reads bits of all items and their law; the view links no message to a user.')
     >>> BitDecoding().infer(view, Background(), np.random.default_rng(0)).items
     array([[False,  True,  True],
            [ True, False, False]])
     """
 
-    def applies(self, view: View) -> bool:
-        """Whether this view carries what the attack reads; audits skip it where it does not."""
+    @property
+    def needs_known(self) -> bool:
+        """Whether it learns from users whose attribute is known to it."""
+        ...
+
+    def refusal(self, view: View) -> str:
+        """Why the attack does not run on this view, a sentence; empty where it does.
+
+        It runs where it knows how to read the messages, never to guess at chance level because of
+        a kind of message that it does not know.
+        """
         ...
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Inference:

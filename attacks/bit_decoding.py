@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, Reconstruction
 from fedrec_auditor.attacks.parts.bits import carries_bits, evidence
+from fedrec_auditor.attacks.parts.uploads import unread
 from fedrec_auditor.targets.transcript import View
 
 # Numbers of one block of posteriors: 8 MiB in float64.
@@ -30,11 +31,12 @@ class BitDecoding:
 
     family: ClassVar[AttackFamily] = AttackFamily.RECONSTRUCTION
     vantage: ClassVar[Vantage] = Vantage.SERVER
+    needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = "Bayes' rule on the channel of Gao et al., SIGIR 2020, section 3"
 
-    def applies(self, view: View) -> bool:
-        """Whether flipped bits of a known channel are linked to users."""
-        return carries_bits(view)
+    def refusal(self, view: View) -> str:
+        """What is there instead of flipped bits of a known channel, linked to users."""
+        return "" if carries_bits(view) else unread(view, "bits of all items and their law")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
         """Guess every user's interaction set."""

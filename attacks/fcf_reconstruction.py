@@ -9,8 +9,8 @@ import numpy as np
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, Reconstruction
-from fedrec_auditor.attacks.parts.rank_one import decide, fit
-from fedrec_auditor.attacks.parts.uploads import blocks, last, seen
+from fedrec_auditor.attacks.parts.rank_one import carries_gradients, decide, fits
+from fedrec_auditor.attacks.parts.uploads import unread
 from fedrec_auditor.targets.transcript import View
 
 
@@ -26,24 +26,24 @@ class FcfReconstruction:
 
     family: ClassVar[AttackFamily] = AttackFamily.RECONSTRUCTION
     vantage: ClassVar[Vantage] = Vantage.SERVER
+    needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
         "rank-one closed form, derived in attacks/parts/rank_one.py from Minto et al. 2021, "
         "eq. 4 and 5"
     )
 
-    def applies(self, view: View) -> bool:
-        """Whether item gradients, linked to users, and the model they were made from are seen."""
-        return seen(view, "gradient")
+    def refusal(self, view: View) -> str:
+        """What is there instead of gradients of all items, linked to users, and their broadcast."""
+        return "" if carries_gradients(view) else unread(view, "gradients of a loss over all items")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
         """Guess every user's interaction set and vector from the last round seen."""
-        uploads, items = last(view, "gradient")
         alpha = float(view.public.settings.get("alpha", 1.0))
         touched = np.zeros((view.public.n_users, view.public.n_items), dtype=np.bool_)
-        vectors = np.zeros((view.public.n_users, items.shape[1]))
-        for rows, gradients in blocks(uploads.components["gradient"]):
-            users = uploads.users[rows]
-            found = fit(gradients, items)
+        vectors = np.zeros((view.public.n_users, 0))
+        for users, found, items in fits(view):
+            if not vectors.size:
+                vectors = np.zeros((view.public.n_users, items.shape[1]))
             vectors[users] = found.vectors
             touched[users] = decide(found, items, alpha)
         return Reconstruction(items=touched, vectors=vectors)

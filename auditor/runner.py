@@ -200,6 +200,7 @@ def _record(audit: Audit, resources: Resources, results: Results, started: float
         findings=tuple(row for result in ordered for row in result.findings),
         measurements=tuple(row for result in ordered for row in result.measurements),
         attacks=tuple(row for result in ordered for row in result.attacks),
+        skipped=tuple(row for result in ordered for row in result.skipped),
         utility=tuple(row for result in ordered for row in result.utility),
         demonstrations=tuple(row for result in ordered for row in result.demonstrations),
         notes=audit.notes,

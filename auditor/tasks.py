@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 from pydantic import Field
 
+from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.attacks.base import Attack, AttackFamily, Distinguisher
 from fedrec_auditor.auditor import accounting, utility
@@ -32,6 +33,7 @@ from fedrec_auditor.reports.record import (
     Finding,
     Measurement,
     Row,
+    SkippedRow,
     UtilityRow,
 )
 from fedrec_auditor.targets.compute import DEFAULT, Compute
@@ -51,6 +53,12 @@ NO_ATTACK = (
     "all of them."
 )
 _BEYOND = "Sees more than the protocol shows anyone ({route}): somebody breaks it."
+_BREACHES = {
+    Vantage.SHUFFLED: "the proxy that should unlink and shuffle tells the server who sent what.",
+    Vantage.AGGREGATE: "the masks of secure aggregation are lifted, and single uploads seen.",
+    Vantage.PEERS: "the server, which is trusted with all uploads, hands them on.",
+    Vantage.RELEASE: "the curator, who is trusted with the data, hands them on.",
+}
 _GAMES = {
     AttackFamily.ATTRIBUTE: attribute.play,
     AttackFamily.MEMBERSHIP: membership.play,
@@ -78,6 +86,7 @@ class TaskResult(Row):
     findings: tuple[Finding, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     attacks: tuple[AttackRow, ...] = ()
+    skipped: tuple[SkippedRow, ...] = ()
     utility: tuple[UtilityRow, ...] = ()
     demonstrations: tuple[DemonstrationRow, ...] = ()
     errors: tuple[str, ...] = ()
@@ -224,7 +233,7 @@ class AuditedTarget:
             target, rng = audit.targets[self.name], audit.rng(str(task))
             figures = held.evaluate(target, run.model, confidence=audit.plan.confidence, rng=rng)
             return TaskResult(utility=tuple(_noted(r, "paper_note", self._cut) for r in figures))
-        return TaskResult(attacks=_attacked(task, audit, held, run, self._cut))
+        return _attacked(task, audit, held, run, self._cut)
 
     @cached_property
     def trained(self) -> tuple[Held, Run]:
@@ -245,13 +254,15 @@ class AuditedTarget:
         return f"Quick: trained for {QUICK_ROUNDS} of {rounds} rounds."
 
 
-def _attacked(task: Task, audit: Audit, held: Held, run: Run, cut: str) -> tuple[AttackRow, ...]:
-    """What an attack infers from the view of a training that its vantage has."""
+def _attacked(task: Task, audit: Audit, held: Held, run: Run, cut: str) -> TaskResult:
+    """What an attack infers from the view of a training that its vantage has, or why nothing."""
     attack, rng = audit.attacks[task.step], audit.rng(str(task))
     view = run.transcript.view(attack.vantage, rng)
-    # games speak of users; where parties send, their messages are not any one user's
+    refusal = attack.refusal(view)
     if view.public.parties is not None:
-        return ()
+        refusal = "Messages come from parties, and none is any one user's, of whom games speak."
+    if refusal:
+        return _skipped(task, refusal)
     game = Game(
         target=task.target,
         name=task.step,
@@ -264,9 +275,16 @@ def _attacked(task: Task, audit: Audit, held: Held, run: Run, cut: str) -> tuple
         rng=rng,
     )
     rows = _GAMES[attack.family](game)
+    if not rows:
+        return _skipped(task, "Nothing that it is after can be told from these data and messages.")
     route = view.public.route
-    beyond = "" if route.shows(attack.vantage) else _BEYOND.format(route=route)
-    return tuple(_noted(row, "note", cut, beyond) for row in rows)
+    shown = route.shows(attack.vantage)
+    beyond = "" if shown else f"Somebody breaks the protocol: {_BREACHES[route]}"
+    return TaskResult(attacks=tuple(_noted(row, "note", cut, beyond) for row in rows))
+
+
+def _skipped(task: Task, reason: str) -> TaskResult:
+    return TaskResult(skipped=(SkippedRow(target=task.target, attack=task.step, reason=reason),))
 
 
 def _demonstrated(task: Task, audit: Audit) -> TaskResult:

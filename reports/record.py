@@ -141,6 +141,14 @@ class AttackRow(Row):
     note: str = ""
 
 
+class SkippedRow(Row):
+    """An attack that did not run on a target, and why."""
+
+    target: str
+    attack: str
+    reason: str
+
+
 class UtilityRow(Row):
     """How well the target recommends, as its paper measures it, with the paper's figure beside."""
 
@@ -238,6 +246,7 @@ class Record(Row):
     findings: tuple[Finding, ...]
     measurements: tuple[Measurement, ...]
     attacks: tuple[AttackRow, ...]
+    skipped: tuple[SkippedRow, ...] = ()
     utility: tuple[UtilityRow, ...]
     demonstrations: tuple[DemonstrationRow, ...] = ()
     notes: tuple[str, ...] = ()

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from fedrec_auditor.accountants.statements.bound import guess_probability
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports.record import AttackRow, Finding, Measurement, Record, UtilityRow
+from fedrec_auditor.reports.record import (
+    AttackRow,
+    Finding,
+    Measurement,
+    Record,
+    SkippedRow,
+    UtilityRow,
+)
 from fedrec_auditor.reports.words import (
     ADJACENCIES,
     asked_words,
@@ -41,6 +48,7 @@ class Section:
     target: str
     findings: tuple[Finding, ...]
     attacks: tuple[AttackRow, ...] = ()
+    skipped: tuple[SkippedRow, ...] = ()
     utility: tuple[UtilityRow, ...] = ()
     others: tuple[Measurement, ...] = ()
 
@@ -117,7 +125,13 @@ def sections(record: Record) -> tuple[Section, ...]:
     """One section a target, in the order in which the record first names them."""
     names = dict.fromkeys(
         row.target
-        for rows in (record.findings, record.attacks, record.utility, record.measurements)
+        for rows in (
+            record.findings,
+            record.attacks,
+            record.skipped,
+            record.utility,
+            record.measurements,
+        )
         for row in rows
     )
     quoted = [(f.target, f.measured) for f in record.findings]
@@ -126,6 +140,7 @@ def sections(record: Record) -> tuple[Section, ...]:
             target=name,
             findings=tuple(f for f in record.findings if f.target == name),
             attacks=tuple(a for a in record.attacks if a.target == name),
+            skipped=tuple(a for a in record.skipped if a.target == name),
             utility=tuple(u for u in record.utility if u.target == name),
             others=tuple(
                 m for m in record.measurements if m.target == name and (name, m.bound) not in quoted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 def render(record: Record, console: Console) -> None:
     """Print the findings, then notes and errors; without boxes and colours if not a terminal."""
     _print(sections(record), console)
+    if record.skipped:
+        names = Counter(row.target for row in record.skipped)
+        told = ", ".join(f"{count} on {printable(name)}" for name, count in names.items())
+        print_line(console, f"Attacks that did not run: {told}; the report says why of each.")
     if record.demonstrations:
         _render_demonstrations(record.demonstrations, console)
     for note in record.notes:

@@ -7,7 +7,8 @@ changed, noise as its seeds. The protocol sends what ``Component`` shows, and at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,10 +21,36 @@ Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.floating[Any]]
 
 
+class Kind(StrEnum):
+    """What a message says. The protocol is public, and so is the kind of each of its messages."""
+
+    GRADIENT = "gradient"  # of the sender's loss, by the model that was broadcast
+    CHANGE = "change"  # the model as the sender trained it, less the broadcast
+    MODEL = "model"  # the model as the sender trained it
+    REPORTS = "reports"  # single coordinates of a gradient, randomized
+    BITS = "bits"  # yes or no, randomized or not
+    RATINGS = "ratings"  # a rating each
+
+
 class Component(Protocol):
     """One named part of a round's messages, for all clients at once."""
 
     __slots__ = ()
+
+    @property
+    def kind(self) -> Kind:
+        """What the messages say."""
+        ...
+
+    @property
+    def rate(self) -> float | None:
+        """Public learning rate: a message moves the broadcast by -rate times the sender's gradient.
+
+        A model moves it by what it is less the broadcast, along the path of all local steps. The
+        rate is negative where the gradient itself is sent, uphill. None where there is no such
+        rate, or where it is not public.
+        """
+        ...
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -56,6 +83,8 @@ class Dense(Component):
     """Messages stored as they are: ``values`` has shape (n, *shape)."""
 
     values: NDArray[Any]
+    kind: Kind = field()  # of no default, where the protocol has a property
+    rate: float | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -75,7 +104,7 @@ class Dense(Component):
 
     def take(self, clients: Ints) -> Dense:
         """The messages of these clients."""
-        return Dense(self.values[clients])
+        return Dense(self.values[clients], self.kind, self.rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +112,23 @@ class RankOne(Component):
     """Item gradients G_u = (s_u - V x_u) x_u^T, each M x F, stored as their factors.
 
     ``vectors`` is (n, F), ``items`` the broadcast V (M, F), ``corrections`` the sparse s (n, M).
-    Memory is n F + nnz(s) numbers instead of n M F.
+    Memory is n F + nnz(s) numbers instead of n M F. G is minus half the gradient of the squared
+    loss sum_i c_i (p_i - x.v_i)^2.
     """
 
     vectors: Floats
     items: Floats
     corrections: sparse.csr_array
+
+    @property
+    def kind(self) -> Kind:
+        """Gradients."""
+        return Kind.GRADIENT
+
+    @property
+    def rate(self) -> float:
+        """One half."""
+        return 0.5
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -131,6 +171,8 @@ class Rows:
     ids: Ints
     values: NDArray[Any]
     count: int
+    kind: Kind = field()  # of no default, where the protocol has a property
+    rate: float | None = None
     rest: NDArray[Any] | None = None
 
     @property
@@ -180,6 +222,8 @@ class Rows:
             ids=self.ids[entries],
             values=self.values[entries],
             count=self.count,
+            kind=self.kind,
+            rate=self.rate,
             rest=self.rest,
         )
 
@@ -212,6 +256,16 @@ class Randomized(Component):
     streams: Streams
 
     _BLOCK = 1 << 23  # numbers
+
+    @property
+    def kind(self) -> Kind:
+        """What the messages say without the noise, and as well with it."""
+        return self.clean.kind
+
+    @property
+    def rate(self) -> float | None:
+        """That of the messages without the noise."""
+        return self.clean.rate
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -251,6 +305,16 @@ class Reports(Component):
     positive: NDArray[np.bool_]
     magnitude: float
     matrix: tuple[int, int]
+
+    @property
+    def kind(self) -> Kind:
+        """Reports."""
+        return Kind.REPORTS
+
+    @property
+    def rate(self) -> None:
+        """None: it is a sign that is sent."""
+        return None
 
     @property
     def shape(self) -> tuple[int, ...]:

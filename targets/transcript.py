@@ -18,6 +18,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.components import Component as Component
 from fedrec_auditor.targets.components import Dense, Ints, Reports
+from fedrec_auditor.targets.components import Kind as Kind
 
 Broadcast = Mapping[str, NDArray[Any]]
 """A model as it is sent to all clients: its named parts."""
@@ -32,7 +33,7 @@ class Uploads:
     with the same word before a dot: "user.W1", "user.b", "item". Raises InputError if a component
     has another number of messages than there are senders.
 
-    >>> uploads = Uploads(np.array([4, 7]), {"item": Wire.of(np.zeros((2, 100, 8)))})
+    >>> uploads = Uploads(np.array([4, 7]), {"item": Wire.of(np.zeros((2, 100, 8)), Kind.MODEL)})
     >>> uploads.components["item"].shape
     (100, 8)
     """
@@ -95,9 +96,10 @@ class Wire(Component):
     reach: of the stored component a wire keeps functions only.
     """
 
-    __slots__ = ("_count", "_dense", "_sent", "_shape", "_take", "_total")
+    __slots__ = ("_count", "_dense", "_kind", "_rate", "_sent", "_shape", "_take", "_total")
 
     def __init__(self, stored: Component) -> None:
+        self._kind, self._rate = stored.kind, stored.rate
         self._shape, self._count = stored.shape, len(stored)
         self._dense: Callable[[Ints], NDArray[Any]] = lambda clients: stored.dense(clients)
         self._sent: Callable[[Ints], NDArray[np.bool_]] = lambda clients: stored.sent(clients)
@@ -105,16 +107,26 @@ class Wire(Component):
         self._total: Callable[[], NDArray[Any]] = lambda: stored.total()
 
     @classmethod
-    def of(cls, values: NDArray[Any]) -> Wire:
+    def of(cls, values: NDArray[Any], kind: Kind, rate: float | None = None) -> Wire:
         """Messages that are an array, (n, *shape): one client's part in each row.
 
-        >>> wire = Wire.of(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+        >>> wire = Wire.of(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), Kind.GRADIENT)
         >>> len(wire), wire.shape
         (3, (2,))
         >>> wire.take(np.array([2, 0])).dense(np.array([0]))
         array([[5., 6.]])
         """
-        return cls(Dense(values))
+        return cls(Dense(values, kind, rate))
+
+    @property
+    def kind(self) -> Kind:
+        """What the messages say."""
+        return self._kind
+
+    @property
+    def rate(self) -> float | None:
+        """The public learning rate behind them, see ``Component``; None where there is none."""
+        return self._rate
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -154,14 +166,16 @@ class RoundView:
 
     ``broadcast`` is the model sent down. ``uploads`` are the messages sent up, linked to their
     senders, ``clear`` those that even secure aggregation leaves linked. ``shuffled`` is the same
-    batch of messages in a random order, by component; ``aggregate`` their sums. All messages are
-    wires, however those that are given are stored.
+    batch of messages in a random order, by component; ``aggregate`` their sums, over ``senders``
+    (n,): who takes part in a sum is known to the server. All messages are wires, however those that
+    are given are stored.
     """
 
     broadcast: Broadcast | None
     uploads: Uploads | None = None
     shuffled: Mapping[str, Component] | None = None
     aggregate: Mapping[str, NDArray[Any]] | None = None
+    senders: Ints | None = None
     clear: Uploads | None = None
 
     def __post_init__(self) -> None:
@@ -178,7 +192,7 @@ class View:
     """What one vantage may see of a run, with the public knowledge. All that an attack is given.
 
     >>> public = Public(algorithm="bits", n_users=2, n_items=3)
-    >>> bits = Uploads(np.arange(2), {"bits": Wire.of(np.array([[0, 1, 1], [1, 0, 0]]))})
+    >>> bits = Uploads(np.arange(2), {"bits": Wire.of(np.array([[0, 1, 1], [1, 0, 0]]), Kind.BITS)})
     >>> view = Transcript(public=public, rounds=(Round(None, bits),)).view(Vantage.SERVER)
     >>> [(uploads, sent)] = view.component("bits")
     >>> uploads.users, sent.dense(np.array([0]))
@@ -270,6 +284,7 @@ class Transcript:
                     aggregate=MappingProxyType(
                         {name: c.total() for name, c in r.uploads.components.items()}
                     ),
+                    senders=r.uploads.users,
                     clear=r.clear,
                 )
                 for r in self.rounds

@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks.parts.uploads import blocks
-from fedrec_auditor.targets.transcript import View
-
-BITS = "bits"
+from fedrec_auditor.attacks.parts.uploads import blocks, kept, of_kind
+from fedrec_auditor.targets.transcript import Kind, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,20 +41,20 @@ class Evidence:
 
 def carries_bits(view: View) -> bool:
     """Whether the view links flipped bits of a known channel to users."""
-    return view.public.channel is not None and bool(view.component(BITS))
+    return view.public.channel is not None and of_kind(view, Kind.BITS) is not None
 
 
 def evidence(view: View) -> Evidence:
     """Read all rounds' bits. Memory: three arrays (n_users, n_items)."""
-    channel = view.public.channel
-    if channel is None or not carries_bits(view):
+    channel, name = view.public.channel, of_kind(view, Kind.BITS)
+    if channel is None or name is None:
         raise InputError(
-            "Expected a view with the component 'bits' and its channel, got neither. "
-            "Ask `applies` first."
+            "Expected a view with bits of all items and their channel, got neither. "
+            "Ask `refusal` first."
         )
     shape = (view.public.n_users, view.public.n_items)
     ones, reports = np.zeros(shape, dtype=np.int32), np.zeros(shape[0], dtype=np.int32)
-    for uploads, component in view.component(BITS):
+    for _, uploads, component in kept(view, name):
         for rows, bits in blocks(component):
             ones[uploads.users[rows]] += bits != 0
         reports[uploads.users] += 1

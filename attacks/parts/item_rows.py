@@ -1,17 +1,23 @@
-"""Interactions read from an item table after local training (FedRec, FedMF, FedNCF, FedLightGCN).
+"""Interactions read from an item table of which a device moves some rows.
 
-A device that descends on a logistic loss moves the row of item i by
+Three protocols are told apart by what is public of them:
+
+1. Only own items move (no negatives are drawn): a row is the likelier an own item the farther it
+   moved.
+2. A device descends on a logistic loss over own items and q negatives for each, in steps that move
+   the row of item i by
 
     dv_i = rate * (r_i - sigma_i) * dz_i/dv_i,
 
-where sigma is its prediction and z its score: along dz/dv for its own items (r = 1), against it for
-the q negatives that it sampled for each (r = 0), and not at all for every other item. The direction
-dz/dv hardly differs between the items of one device: it is the user's vector (dot product) or the
-first layer of the MLP as far as it is active. So the negatives' changes lie near a line through the
-origin, and so do the own items', unless they move off it because they are neighbours as well (graph
-convolutions). The line is fitted to all changed rows by least absolute distances. A row's score is
-its place on the line, negatives below zero, plus its distance from it where that is not what is
-typical of the user's rows; rows that did not change have zero.
+   where sigma is its prediction and z its score: along dz/dv for its own items (r = 1), against it
+   for the negatives (r = 0), and not at all for every other item. The direction dz/dv hardly
+   differs between the items of one device: it is the user's vector (dot product) or the first layer
+   of the MLP as far as it is active. So the negatives' changes lie near a line through the origin,
+   and so do the own items', unless they move off it because they are neighbours as well (graph
+   convolutions). The line is fitted to all changed rows by least absolute distances. A row's score
+   is its place on the line, negatives below zero, plus its distance from it where that is not what
+   is typical of the user's rows; rows that did not change have zero.
+3. What is sent is a gradient, with negatives: see ``meta_gradient``.
 
 Which end is up: there are more negatives than own items where q > 1. Where q = 1, popularity tells:
 negatives are drawn evenly, own items are not, so a row is the likelier an own item the more devices
@@ -21,49 +27,80 @@ Source: derived here; sign tests on gradients of a cross entropy go back to Zhao
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.uploads import blocks, latest
-from fedrec_auditor.targets.transcript import Component, Uploads, View
+from fedrec_auditor.attacks.parts.meta_gradient import own_probability
+from fedrec_auditor.attacks.parts.model_messages import ModelMessages, item_messages
+from fedrec_auditor.targets.transcript import Kind, View
 
-ITEM = "item"
 _REWEIGHTINGS = 10
 _NARROW = 0.01  # sine
 _FAR = 30.0  # typical distances from the line
 
 
 def carries_item_rows(view: View) -> bool:
-    """Whether item tables, linked to users, and the table they were made from are seen."""
-    return _last(view) is not None
+    """Whether messages that move an item table are linked to users."""
+    return bool(item_messages(view))
 
 
 def scores(view: View) -> NDArray[np.float32]:
     """A score of every user's every item, (n_users, n_items); 0 for who sent nothing.
 
-    From the last round. Cost: some 10 M d^2 a user; memory: n_users x n_items, float32.
+    Each message gives scores in [-1, 1], and those of a user's messages are added. Cost: some
+    10 d^2 a moved row; memory: n_users x n_items, float32.
     """
     out = np.zeros((view.public.n_users, view.public.n_items), dtype=np.float32)
-    found = _last(view)
-    if found is None:
-        return out
-    uploads, component, base = found
-    counts = np.zeros(view.public.n_items)
-    for _, tables in blocks(component):
-        counts += (tables != base).any(axis=2).sum(axis=0)
-    crowded = view.public.settings.get("negatives", 1) > 1
-    for rows, tables in blocks(component):
-        touched = (tables != base).any(axis=2)
-        change = (tables - base).astype(np.float32)
-        along, apart = _line(change)
-        up = _majority(along, touched) if crowded else _popular(along, touched, counts)
-        place = along * up[:, None] / _typical(np.abs(along), touched)
-        if crowded:  # else the line may be the own items'
-            place += np.maximum(apart / _typical(apart, touched) - _FAR, 0)
-        out[uploads.users[rows]] = place
+    negatives = view.public.settings.get("negatives", 0)
+    for table in item_messages(view):
+        counts = _counts(table) if negatives == 1 else None
+        for rows, change, moved in table.changes():
+            touched = np.asarray(moved.any(axis=2))
+            # the moved rows of each sender first: the others cost nothing and have zero
+            width = max(1, int(touched.sum(axis=1).max(initial=0)))
+            first = np.argsort(~touched, axis=1, kind="stable")[:, :width]
+            change = np.take_along_axis(change, first[:, :, None], axis=1)
+            touched = np.take_along_axis(touched, first, axis=1)
+            if negatives > 1 and table.component.kind is Kind.GRADIENT:
+                found = own_probability(change).astype(np.float32)
+            else:
+                common = None if counts is None else counts[first]
+                found = _places(change, touched, common, drawn=negatives > 0)
+                found /= 1 + np.abs(found)
+            whole = np.zeros((len(found), out.shape[1]), dtype=np.float32)
+            np.put_along_axis(whole, first, found * touched, axis=1)
+            out[table.users[rows]] += whole
     return out
+
+
+def _counts(table: ModelMessages) -> NDArray[np.float64]:
+    """How many senders moved each row, (M,)."""
+    counts = np.zeros(table.component.shape[0])
+    for _, _, moved in table.changes():
+        counts += moved.any(axis=2).sum(axis=0)
+    return counts
+
+
+def _places(
+    change: NDArray[np.float32],
+    touched: NDArray[np.bool_],
+    counts: NDArray[np.float64] | None,
+    *,
+    drawn: bool,
+) -> NDArray[np.float32]:
+    """How far each row moved the way own items move, in typical steps: (n, M, d) -> (n, M).
+
+    ``drawn`` says that negatives move as well, ``counts`` (n, M) are there where they are as many.
+    """
+    if not drawn:
+        sizes = np.linalg.norm(change, axis=2)
+        return np.asarray(sizes / _typical(sizes, touched))
+    along, apart = _line(change)
+    up = _majority(along, touched) if counts is None else _popular(along, touched, counts)
+    place = along * up[:, None] / _typical(np.abs(along), touched)
+    if counts is None:  # else the line may be the own items'
+        place += np.maximum(apart / _typical(apart, touched) - _FAR, 0)
+    return np.asarray(place)
 
 
 def _typical(sizes: NDArray[np.float32], touched: NDArray[np.bool_]) -> NDArray[np.float32]:
@@ -102,14 +139,7 @@ def _popular(
 ) -> NDArray[np.float32]:
     """+1 where the places of changed rows grow with the rows' popularity, -1 where they fall."""
     share = touched.sum(axis=1, keepdims=True)
-    mean = np.divide(touched @ counts[:, None], share, out=np.zeros(share.shape), where=share > 0)
+    total = (touched * counts).sum(axis=1, keepdims=True)
+    mean = np.divide(total, share, out=np.zeros(share.shape), where=share > 0)
     slope = np.einsum("nm,nm->n", along, touched * (counts - mean))
     return np.where(slope < 0, -1, 1).astype(np.float32)
-
-
-def _last(view: View) -> tuple[Uploads, Component, NDArray[Any]] | None:
-    found = latest(view, ITEM, ITEM)
-    if found is None or found[0].components[ITEM].shape != found[1].shape:
-        return None
-    uploads, table = found
-    return uploads, uploads.components[ITEM], table

@@ -18,11 +18,17 @@ the items are untouched, or noise exceeds the signal.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.attacks.parts.model_messages import item_messages
+from fedrec_auditor.attacks.parts.uploads import blocks
+from fedrec_auditor.targets.transcript import Kind, View
 
 _WINDOW = 0.1
 _REFINEMENTS = 6
@@ -36,6 +42,32 @@ class RankOneFit:
     vectors: NDArray[np.float64]
     residuals: NDArray[np.float64]
     noise: NDArray[np.float64]
+
+
+def carries_gradients(view: View) -> bool:
+    """Whether gradients of a loss over all items, linked to users, and their broadcast are seen.
+
+    A loss with sampled negatives is none.
+    """
+    seen = item_messages(view, (Kind.GRADIENT,))
+    drawn = view.public.settings.get("negatives")
+    return bool(seen) and seen[-1].base is not None and not drawn
+
+
+def fits(view: View) -> Iterator[tuple[NDArray[np.integer[Any]], RankOneFit, NDArray[Any]]]:
+    """Block by block of the last round's senders: who, what was found of them, and the broadcast.
+
+    InputError if nothing is seen.
+    """
+    if not carries_gradients(view):
+        raise InputError(
+            "Expected a view with linked gradients of an item table and its broadcast, got none. "
+            "Ask `refusal` first."
+        )
+    last = item_messages(view, (Kind.GRADIENT,))[-1]
+    assert last.base is not None
+    for rows, gradients in blocks(last.component):
+        yield last.users[rows], fit(gradients, last.base), last.base
 
 
 def directions(gradients: NDArray[Any]) -> NDArray[np.float64]:

@@ -26,11 +26,17 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.attacks.parts.model_messages import ModelMessages, item_messages
 from fedrec_auditor.attacks.parts.uploads import blocks
-from fedrec_auditor.targets.transcript import Component, Uploads, View
+from fedrec_auditor.targets.transcript import Kind, View
 
-REPORTS = "reports"
 _LENGTHS = np.geomspace(0.05, 20.0, 40)
+
+
+def carries_reports(view: View) -> bool:
+    """Whether reports of an item gradient of a known law, linked to users, are seen."""
+    known = {"epsilon", "reports"} <= set(view.public.settings)
+    return known and bool(item_messages(view, (Kind.REPORTS,)))
 
 
 def posterior_odds(view: View) -> NDArray[np.float64]:
@@ -38,19 +44,12 @@ def posterior_odds(view: View) -> NDArray[np.float64]:
     settings = view.public.settings
     kappa = float(np.tanh(settings["epsilon"] / 2))
     alpha = float(settings.get("alpha", 1.0))
-    rounds = view.component(REPORTS)
-    items = np.mean(
-        [
-            np.asarray(g.broadcast["items"], dtype=np.float64)
-            for g in view.rounds
-            if g.broadcast is not None and g.uploads is not None
-        ],
-        axis=0,
-    )
+    rounds = item_messages(view, (Kind.REPORTS,))
+    items = np.mean([np.asarray(one.base, dtype=np.float64) for one in rounds], axis=0)
     if kappa == 0:
         return np.zeros((view.public.n_users, view.public.n_items))
-    senders = sum(len(uploads.users) for uploads, _ in rounds)
-    mean = sum(component.total() for _, component in rounds) / senders
+    senders = sum(len(one.users) for one in rounds)
+    mean = sum(one.component.total() for one in rounds) / senders
     unit = items.size / kappa / settings["reports"]
     noise = 1.0 / (kappa**2 * senders * settings["reports"] / items.size)
     found = _typical(np.asarray(mean), items, alpha, noise)
@@ -60,19 +59,19 @@ def posterior_odds(view: View) -> NDArray[np.float64]:
     plus = np.log1p(kappa * touched) - np.log1p(kappa * untouched)
     minus = np.log1p(-kappa * touched) - np.log1p(-kappa * untouched)
     odds = np.tile(np.log(share) - np.log1p(-share), (view.public.n_users, 1))
-    for uploads, component in rounds:
-        for users, signs in _signs(uploads, component, unit):
+    for one in rounds:
+        for users, signs in _signs(one, unit):
             odds[users] += np.einsum("nmf,mf->nm", signs, (plus - minus) / 2)
             odds[users] += np.einsum("nmf,mf->nm", np.abs(signs), (plus + minus) / 2)
     return odds
 
 
 def _signs(
-    uploads: Uploads, component: Component, unit: float
+    table: ModelMessages, unit: float
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
     """Net number of plus signs that each user reported of each coordinate, block by block."""
-    for rows, estimates in blocks(component):
-        yield np.asarray(uploads.users[rows], dtype=np.int64), np.rint(estimates / unit)
+    for rows, estimates in blocks(table.component):
+        yield np.asarray(table.users[rows], dtype=np.int64), np.rint(estimates / unit)
 
 
 def _gradients(

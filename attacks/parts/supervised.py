@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
-from fedrec_auditor.attacks.parts.uploads import features, summary
+from fedrec_auditor.attacks.parts.features import features, summary
+from fedrec_auditor.attacks.parts.uploads import unread
 from fedrec_auditor.targets.transcript import View
 
 _BLOCK = 256  # users
@@ -43,14 +44,16 @@ class SupervisedAttack(ABC):
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
     vantage: ClassVar[Vantage] = Vantage.SERVER
     reference: ClassVar[str]
+    needs_known: ClassVar[bool] = True
 
     @abstractmethod
     def classifier(self, seed: int) -> Classifier:
         """The classifier, not yet fitted; equal seeds give equal predictions."""
 
-    def applies(self, view: View) -> bool:
-        """Whether any upload is linked to its user in this view."""
-        return any(one.uploads is not None for one in view.rounds)
+    def refusal(self, view: View) -> str:
+        """That no message is linked to its user in this view."""
+        linked = any(one.uploads is not None for one in view.rounds)
+        return "" if linked else unread(view, "messages of any kind")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
         """Fit on the known users' uploads and guess the attribute of all other subjects.

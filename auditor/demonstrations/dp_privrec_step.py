@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame, PairedGames
-from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.privrec.dp_privrec import BIT, CLIP, DpPrivRec
@@ -62,7 +62,9 @@ def following(
         name: part if name == CLIP else np.broadcast_to(part, (runs, *np.shape(part)))
         for name, part in model.items()
     }
-    uploads = Uploads(np.arange(clients), {name: Dense(part) for name, part in messages.items()})
+    uploads = Uploads(
+        np.arange(clients), {name: Dense(part, Kind.CHANGE) for name, part in messages.items()}
+    )
     stepped = system.step(copies, uploads, rng)
     return {name: part for name, part in stepped.items() if name != CLIP}
 

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import Background, Labels
-from fedrec_auditor.attacks.parts.uploads import senders, summary
+from fedrec_auditor.attacks.parts.features import summary
+from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor import metrics
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.reports.record import AttackRow
@@ -14,6 +15,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import View
 
 ATTRIBUTES = ("gender", "age_group")
+MORE_ATTRIBUTES = (*ATTRIBUTES, "occupation")  # where nothing has to be learnt
 SHARES, QUICK_SHARES = (0.1, 0.3), (0.3,)
 REPETITIONS, QUICK_REPETITIONS = 4, 2
 
@@ -22,26 +24,32 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     """A row for each attribute and share of known users: macro F1 over the users not known.
 
     Played among the users whose messages are read: where a part of them is drawn for each round,
-    those of the last one. Where uploads have several groups of components, each is attacked by
-    itself as well, at the largest share, so that the leak can be traced to its component.
+    those of the last rounds. An attack that learns is played at several shares of known users. And
+    where uploads have several groups of components, each is attacked by itself as well, at the
+    largest share, so that the leak can be traced to its component. An attack that does not learn is
+    played once, with nobody known; an attribute of which it can tell nothing has no row.
 
     The paper does not say how it averages F1 over classes; the macro average is used, because the
     others are near the majority class's share for an adversary who has learned nothing. Each
     repetition draws the known users anew. Baselines: the class most frequent among the known users
     (``majority``), guessing classes at random in their known proportions (``random``, the expected
-    value, exact), and the same attack on the view without uploads (``no upload``), from the other
-    attributes, which the attack on the uploads is given as well.
+    value, exact), and, of an attack that learns, itself on the view without uploads (``no
+    upload``), from the other attributes, which the attack on the uploads is given as well. With
+    nobody known, classes are as frequent as among all.
     """
-    if not game.attack.applies(game.view):
+    if game.attack.refusal(game.view):
         return ()
     interactions, subjects = game.interactions, senders(game.view).astype(np.int64)
     played = [
         key
-        for key in ATTRIBUTES
+        for key in (ATTRIBUTES if game.attack.needs_known else MORE_ATTRIBUTES)
         if key in interactions.attributes
         and len(subjects) > 1
         and np.ptp(interactions.attributes[key].codes[subjects]) > 0
     ]
+    if not game.attack.needs_known:
+        found = [_unlearned(game, subjects, key) for key in played]
+        return tuple(row for row in found if row is not None)
     shares = QUICK_SHARES if game.quick else SHARES
     groups = game.view.groups if len(game.view.groups) > 1 else ()
     rows = []
@@ -53,6 +61,33 @@ def play(game: Game) -> tuple[AttackRow, ...]:
             for share in (shares if not group else shares[-1:])
         ]
     return tuple(rows)
+
+
+def _unlearned(game: Game, subjects: NDArray[np.int64], key: str) -> AttackRow | None:
+    """Guess attribute ``key`` of all ``subjects`` (n,), none of whom is known."""
+    attribute = game.interactions.attributes[key]
+    codes, classes = attribute.codes, len(attribute.categories)
+    nobody = np.zeros(0, dtype=np.int64)
+    background = Background(known=nobody, labels=nobody, n_classes=classes, subjects=subjects)
+    guess = game.guess(Labels, background, game.view)
+    if not len(guess.users):
+        return None
+    counts = np.zeros((1, len(subjects), classes, classes))
+    counts[0, np.searchsorted(subjects, guess.users)] = metrics.confusions(
+        codes[guess.users], guess.codes, classes
+    )
+    frequencies = np.bincount(codes[guess.users], minlength=classes)
+    majority = np.zeros((classes, classes))
+    majority[:, frequencies.argmax()] = frequencies
+    return game.row(
+        f"{key} macro F1 (nobody known)",
+        metrics.macro_f1(counts, confidence=game.confidence, rng=game.rng),
+        {
+            "majority": float(metrics.f1_of(majority)),
+            "random": metrics.stratified_guess_f1(frequencies, frequencies / len(guess.users)),
+        },
+        f"Knows the {key} of no user, and the order of its categories in the model.",
+    )
 
 
 def _row(

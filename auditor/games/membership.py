@@ -26,7 +26,7 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     guessed without the upload: the baseline ``popularity`` scores a pair by the number of other
     users who have the item.
     """
-    if not game.attack.applies(game.view):
+    if game.attack.refusal(game.view):
         return ()
     interactions = game.interactions
     most = QUICK_USERS if game.quick else USERS

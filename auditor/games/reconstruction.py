@@ -22,7 +22,7 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     All are means over users. Baselines: guessing every item for everybody (``all items``), and for
     everybody the popular items, as many as serve the mean F1 best (``popular items``).
     """
-    if not game.attack.applies(game.view):
+    if game.attack.refusal(game.view):
         return ()
     guess = game.guess(Reconstruction, Background(), game.view)
     held = game.interactions.ratings.toarray() != 0

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, 
 from fedrec_auditor.auditor.accounting import all_accountants
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
-from fedrec_auditor.targets.components import Component, Dense, Rows
+from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.protections.base import Protection
@@ -43,16 +43,17 @@ def _model(count: int = CLIENTS, seed: int = 1) -> tuple[dict[str, Component], A
     table = rng.normal(size=(ITEMS, 2)).astype(np.float32)
     ids = np.concatenate([np.sort(rng.permutation(ITEMS)[:2]) for _ in range(count)])
     upload: dict[str, Component] = {
-        "user.E": Dense(rng.normal(size=(count, 3, 4)).astype(np.float32)),
+        "user.E": Dense(rng.normal(size=(count, 3, 4)).astype(np.float32), Kind.MODEL),
         "item": Rows(
             indptr=2 * np.arange(count + 1),
             ids=ids,
             values=rng.normal(size=(2 * count, 2)).astype(np.float32),
             count=ITEMS,
+            kind=Kind.MODEL,
             rest=table,
         ),
-        "mlp1.weight": Dense(rng.normal(size=(count, 1, 2)).astype(np.float32)),
-        "mlp2.bias": Dense(rng.normal(size=(count, 1)).astype(np.float32)),
+        "mlp1.weight": Dense(rng.normal(size=(count, 1, 2)).astype(np.float32), Kind.MODEL),
+        "mlp2.bias": Dense(rng.normal(size=(count, 1)).astype(np.float32), Kind.MODEL),
     }
     broadcast = {
         name: table if name == "item" else np.zeros(component.shape, np.float32)
@@ -163,7 +164,7 @@ def check_sampled_law(protection: Protection) -> None:
         if mechanism is None:
             continue
         compared += 1
-        upload: dict[str, Component] = {name: Dense(np.full((count, 2), 0.1))}
+        upload: dict[str, Component] = {name: Dense(np.full((count, 2), 0.1), Kind.MODEL)}
         sent = protection.protect(upload, {}, _clients(count=count))[name].dense(np.arange(count))
         drawn = mechanism.randomize(np.full(count, 0.1), np.random.default_rng(5))
         assert stats.ks_2samp(sent[:, 0], drawn).pvalue > 1e-9, f"{name} has another distribution"

@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.games import local
 from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
-from fedrec_auditor.targets.components import Component
+from fedrec_auditor.targets.components import Component, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -112,6 +112,8 @@ def seen(one: RoundView) -> Iterator[tuple[str, np.ndarray]]:
         yield f"shuffled {name}", component.dense(np.arange(len(component)))
     for name, total in (one.aggregate or {}).items():
         yield f"sum {name}", total
+    if one.senders is not None:
+        yield "senders of the sum", one.senders
     for name, values in messages(one.clear):
         yield f"clear {name}", values
 
@@ -166,10 +168,19 @@ def check_senders_and_progress(case: TargetCase) -> None:
                 assert last < (public.parties or USERS), f"a sender {last} who does not exist"
 
 
+_OF_THE_MODEL = (Kind.GRADIENT, Kind.CHANGE, Kind.MODEL)
+
+
 def check_components(case: TargetCase) -> None:
-    """Shapes, sums and parts of every component agree with what the wire carries."""
+    """Shapes, sums and parts of every component agree with what the wire carries.
+
+    What says that it is a model, a change or a gradient of the broadcast has the shape of a part.
+    """
     for one in case.rounds:
+        shapes = [np.shape(part) for part in (one.broadcast or {}).values()]
         for name, component in one.uploads.components.items():
+            if component.kind in _OF_THE_MODEL and one.broadcast is not None:
+                assert component.shape in shapes, f"{name} is a {component.kind} of no part"
             whole = component.dense(np.arange(len(component)))
             assert whole.shape == (len(component), *component.shape), name
             total = whole.sum(axis=0, dtype=np.float64)
@@ -179,6 +190,8 @@ def check_components(case: TargetCase) -> None:
             np.testing.assert_array_equal(component.dense(some), whole[some])
             taken: Component = component.take(some)
             np.testing.assert_array_equal(taken.dense(np.arange(len(taken))), whole[some])
+            meant = (component.kind, component.rate)
+            assert (taken.kind, taken.rate) == meant, f"a part of {name} says another thing"
 
 
 def check_scores(case: TargetCase) -> None:
@@ -191,7 +204,7 @@ def check_scores(case: TargetCase) -> None:
     np.testing.assert_allclose(alone, every[some], rtol=1e-4, atol=1e-5)
 
 
-def check_questions(case: TargetCase) -> None:
+def check_scoped_claims(case: TargetCase) -> None:
     """The first scoped claim of every claim stands in the claim's own scope; others say why."""
     scoped_claims = case.target.scoped_claims(POPULATION)
     assert scoped_claims, "no claim is stated"
@@ -409,6 +422,7 @@ def check_views_hold_what_their_vantage_sees_and_no_more(case: TargetCase) -> No
             assert one.shuffled is None or shuffled, f"a shuffled batch at {vantage}"
             assert one.aggregate is None or summed, f"a sum of messages at {vantage}"
             assert one.clear is None or linked or summed, f"clear messages at {vantage}"
+            assert (one.senders is not None) == summed, f"who took part in a sum, at {vantage}"
         if vantage is Vantage.RELEASE:
             models = [one.broadcast for one in shown.rounds]
             assert models == [transcript.release], "the release shows more than its model"

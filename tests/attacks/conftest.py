@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.targets.components import Dense, RankOne, Reports
+from fedrec_auditor.targets.components import Dense, Kind, RankOne, Reports
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 
 
@@ -67,7 +67,7 @@ def fcf() -> Callable[..., tuple[View, np.ndarray]]:
         if noise:
             clean = sent.dense(np.arange(len(truth)))
             scale = noise * clean.std(axis=(1, 2), keepdims=True)
-            component = Dense(clean + scale * rng.normal(size=clean.shape))
+            component = Dense(clean + scale * rng.normal(size=clean.shape), Kind.GRADIENT, 0.5)
         return seen(
             Transcript(
                 public=Public(
@@ -109,7 +109,8 @@ def flipped() -> Callable[..., View]:
                 ),
                 rounds=tuple(
                     Round(
-                        broadcast=None, uploads=Uploads(np.arange(len(truth)), {"bits": Dense(m)})
+                        broadcast=None,
+                        uploads=Uploads(np.arange(len(truth)), {"bits": Dense(m, Kind.BITS)}),
                     )
                     for m in messages
                 ),

@@ -13,8 +13,9 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.attribute_mlp import AttributeMlp
 from fedrec_auditor.attacks.attribute_tree import AttributeTree
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.uploads import blocks, features, summary
-from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.attacks.parts.features import features, summary
+from fedrec_auditor.attacks.parts.uploads import blocks
+from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 
 Maker = Callable[..., Any]
@@ -29,7 +30,7 @@ def planted(signal: float) -> tuple[View, np.ndarray]:
     bits = (rng.random((200, 60)) < chance).astype(np.int8)
     transcript = Transcript(
         public=Public(algorithm="bits", n_users=200, n_items=60),
-        rounds=(Round(None, Uploads(np.arange(200), {"bits": Dense(bits)})),),
+        rounds=(Round(None, Uploads(np.arange(200), {"bits": Dense(bits, Kind.BITS)})),),
     )
     return transcript.view(Vantage.SERVER), codes
 
@@ -94,7 +95,9 @@ def test_summary_sums_fresh_noise_and_takes_the_last_gradient(
 
 def test_absent_users_have_the_mean(skewed: np.ndarray) -> None:
     rng = np.random.default_rng(0)
-    uploads = Uploads(np.arange(0, 100, 2), {"bits": Dense(rng.integers(2, size=(50, 7)))})
+    uploads = Uploads(
+        np.arange(0, 100, 2), {"bits": Dense(rng.integers(2, size=(50, 7)), Kind.BITS)}
+    )
     view = Transcript(
         public=Public(algorithm="bits", n_users=100, n_items=7), rounds=(Round(None, uploads),)
     ).view(Vantage.SERVER)
@@ -105,7 +108,7 @@ def test_absent_users_have_the_mean(skewed: np.ndarray) -> None:
 
 
 def test_blocks_cover_all_clients_and_stay_small() -> None:
-    component = Dense(np.arange(5 * 3_000_000).reshape(5, -1))
+    component = Dense(np.arange(5 * 3_000_000).reshape(5, -1), Kind.MODEL)
     rows, messages = zip(*blocks(component), strict=True)
     assert [r.stop - r.start for r in rows] == [2, 2, 1]
     np.testing.assert_array_equal(np.concatenate(messages), component.values)
@@ -114,9 +117,10 @@ def test_blocks_cover_all_clients_and_stay_small() -> None:
 def test_features_take_no_more_than_themselves_and_their_summary(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads._BLOCK", 2**18)
+    for module in ("features", "uploads"):
+        monkeypatch.setattr(f"fedrec_auditor.attacks.parts.{module}.BLOCK", 2**18)
     values = np.random.default_rng(0).random((400, 20_000), dtype=np.float32)
-    uploads = Uploads(np.arange(400), {"update": Dense(values)})
+    uploads = Uploads(np.arange(400), {"update": Dense(values, Kind.MODEL)})
     view = Transcript(
         public=Public(algorithm="any", n_users=400, n_items=7), rounds=(Round(None, uploads),)
     ).view(Vantage.SERVER)

@@ -84,6 +84,6 @@ def test_directions_are_singular_vectors() -> None:
 
 def test_nothing_to_read_is_refused(fcf: Maker, skewed: np.ndarray) -> None:
     view, _ = fcf(skewed, np.random.default_rng(0))
-    assert not FcfReconstruction().applies(view.without_uploads())
+    assert "no message" in FcfReconstruction().refusal(view.without_uploads())
     with pytest.raises(InputError, match="gradient"):
         infer(view.without_uploads())

@@ -129,3 +129,39 @@ def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> 
     assert note.endswith("this audit made 8,000. An audit without --quick makes them.")
     proved = finding.model_copy(update={"verdict": Verdict.CONSISTENT})
     assert draws_needed(proved, estimator, samples) == ""
+
+
+@pytest.mark.parametrize(
+    ("target", "who"), [("fmf-ldp", "proxy"), ("lfl-sgdmf", "secure aggregation"), ("fcf", "")]
+)
+def test_a_linked_attack_names_who_breaks_the_protocol_where_it_hides_the_link(
+    target: str, who: str
+) -> None:
+    data = Synthetic(n_users=40, n_items=30, profile=8).load()
+    plan = Plan(targets=(target,), attacks=("interaction-membership",), quick=True)
+    found = AuditedTarget(Audit.of(plan, data), target).run("interaction-membership")
+    assert found.attacks
+    for row in found.attacks:
+        assert ("Somebody breaks the protocol" in row.note) == bool(who)
+        assert who in row.note
+
+
+@pytest.mark.parametrize(
+    ("target", "attack", "why"),
+    [
+        ("gd-dr", "interaction-membership", "signs (reports, 50 x 20)"),
+        ("fcf", "bit-decoding", "gradient (gradient, 30 x 5)"),
+        ("hfl-sgdmf", "interaction-membership", "parties"),
+        ("mf-np", "interaction-membership", "links no message"),
+        ("fofl-self", "attribute-rows", "can be told"),
+    ],
+)
+def test_an_attack_that_does_not_run_says_why(target: str, attack: str, why: str) -> None:
+    data = Synthetic(n_users=40, n_items=30, profile=8).load()
+    settings = {} if target == "mf-np" else {target: {"rounds": 1}}
+    plan = Plan(targets=(target,), attacks=(attack,), quick=True, settings=settings)
+    found = AuditedTarget(Audit.of(plan, data), target).run(attack)
+    assert not found.attacks
+    (row,) = found.skipped
+    assert (row.target, row.attack) == (target, attack)
+    assert why in row.reason

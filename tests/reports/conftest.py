@@ -20,6 +20,7 @@ from fedrec_auditor.reports.record import (
     Measurement,
     Provenance,
     Record,
+    SkippedRow,
     TrialRow,
     UtilityRow,
 )
@@ -217,6 +218,9 @@ def sample() -> Record:
         findings=(*fcf(), *fmf(), *dplcf("dplcf-sp"), *dplcf("dplcf-ap")),
         measurements=(Measurement(target="dplcf-sp", bound=other),),
         attacks=tuple(attacks),
+        skipped=(
+            SkippedRow(target="dplcf-ap", attack="bit-decoding", reason="No bits are uploaded."),
+        ),
         utility=(utility("fcf", 0.62, 0.66), utility("fmf-ldp", 0.31, 0.45),
                  utility("dplcf-sp", 0.41, None), utility("dplcf-ap", 0.55, None)),
     )  # fmt: skip
@@ -334,6 +338,10 @@ def records(draw: Callable[..., Any]) -> Record:
         findings=tuple(draw(st.lists(findings(targets), max_size=3))),
         measurements=(),
         attacks=tuple(draw(st.lists(attacks, max_size=2))),
+        skipped=tuple(draw(st.lists(
+            st.builds(SkippedRow, target=targets, attack=TEXTS, reason=TEXTS),
+            max_size=2,
+        ))),
         utility=tuple(draw(st.lists(rows, max_size=2))),
         demonstrations=tuple(draw(st.lists(demonstrations(targets), max_size=2))),
         notes=tuple(draw(st.lists(TEXTS, max_size=2))),

@@ -12,7 +12,7 @@ import pytest
 
 from fedrec_auditor import reports
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports import html, plots, words
+from fedrec_auditor.reports import html, markdown, plots, words
 from fedrec_auditor.reports.record import Record
 
 VOID = {"meta", "br", "img", "input", "hr", "link"}
@@ -135,6 +135,12 @@ def test_nothing_is_praised(page: Page) -> None:
     assert not re.search(
         r"\b(safe|is private|are private)\b|secure(?! aggregation)", page.said.lower()
     )
+
+
+def test_an_attack_that_did_not_run_says_why_in_every_report(record: Record) -> None:
+    for text in (html.render(record), markdown.render(record)):
+        assert "Attacks that did not run" in text
+        assert "No bits are uploaded." in text
 
 
 def test_what_was_left_out_is_shown(record: Record) -> None:

@@ -157,7 +157,8 @@ def test_the_table_fits_and_keeps_verdicts_whole(record: Record, width: int) -> 
 def test_a_log_gets_one_plain_line_a_finding(record: Record) -> None:
     broken = record.model_copy(update={"errors": ("no memory",)})
     lines = shown(broken, 80, fancy=False).splitlines()
-    assert len(lines) == len(record.findings) + 1
+    assert len(lines) == len(record.findings) + 2
+    assert lines[-2].startswith("Attacks that did not run: 1 on dplcf-ap;")
     assert lines[-1] == "error: no memory"
     for line, finding in zip(lines, record.findings, strict=False):
         assert line.startswith(f"{finding.target}: ")

@@ -21,8 +21,10 @@ class Sizes:
     vantage: ClassVar[Vantage] = Vantage.SERVER
     reference: ClassVar[str] = "a specimen of the contract"
 
-    def applies(self, view: View) -> bool:
-        return any(one.uploads is not None for one in view.rounds)
+    needs_known: ClassVar[bool] = False
+
+    def refusal(self, view: View) -> str:
+        return "" if any(one.uploads is not None for one in view.rounds) else "Nothing is sent."
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Scores:
         pairs = background.candidates
@@ -103,15 +105,15 @@ class KnowsTheAnswers(Sizes):
 class NeedsNothing(Sizes):
     """Applies to a view without uploads."""
 
-    def applies(self, view: View) -> bool:
-        return True
+    def refusal(self, view: View) -> str:
+        return ""
 
 
 class ReadsNothing(Sizes):
     """Applies to nothing."""
 
-    def applies(self, view: View) -> bool:
-        return False
+    def refusal(self, view: View) -> str:
+        return "It reads nothing."
 
 
 class AsksForTheTruth(Sizes):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
-from fedrec_auditor.targets.components import Dense, Floats
+from fedrec_auditor.targets.components import Dense, Floats, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
@@ -60,7 +60,9 @@ class NoisyInBulk(Short):
     ) -> Uploads:
         sent = super().upload(profiles, broadcast, rng, size)
         values = sent.components["gradient"].dense(np.arange(len(sent.users)))
-        return Uploads(sent.users, {"gradient": Dense(np.sort(rng.normal(values), axis=0))})
+        return Uploads(
+            sent.users, {"gradient": Dense(np.sort(rng.normal(values), axis=0), Kind.GRADIENT)}
+        )
 
 
 class SharesSecrets(Short):
@@ -76,7 +78,23 @@ class SharesSecrets(Short):
     ) -> Uploads:
         sent = super().upload(profiles, broadcast, rng, size)
         mean = np.tile(profiles.ratings.mean(axis=0), (len(sent.users), 1))
-        return Uploads(sent.users, {**sent.components, "mean": Dense(mean)})
+        return Uploads(sent.users, {**sent.components, "mean": Dense(mean, Kind.RATINGS)})
+
+
+class Mislabels(Short):
+    """Says of a number that it is a gradient, of which no part of the model is."""
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        sent = super().upload(profiles, broadcast, rng, size)
+        count = np.diff(profiles.ratings.indptr)[sent.users].astype(np.float64)
+        return Uploads(sent.users, {**sent.components, "count": Dense(count, Kind.GRADIENT)})
 
 
 class MarksItsInput(Short):
@@ -174,6 +192,7 @@ BROKEN_TARGETS = (
     WantsTheClock(),
     NoisyInBulk(),
     SharesSecrets(),
+    Mislabels(),
     MarksItsInput(),
     SendsItsName(),
     UnsortedSenders(),

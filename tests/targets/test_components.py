@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrec_auditor.targets.components import Dense, Randomized, Rows
+from fedrec_auditor.targets.components import Dense, Kind, Randomized, Rows
 from fedrec_auditor.targets.streams import Streams
 
 
@@ -22,7 +22,7 @@ def rows(seed: int, whole: bool, clients: int = 4, count: int = 6) -> tuple[Rows
     values = rng.normal(size=(int(touched.sum()), 2))
     dense[touched] = values
     indptr = np.concatenate([[0], np.cumsum(touched.sum(axis=1))])
-    return Rows(indptr, np.nonzero(touched)[1], values, count, rest), dense
+    return Rows(indptr, np.nonzero(touched)[1], values, count, Kind.MODEL, 0.1, rest), dense
 
 
 @given(st.integers(0, 2**32), st.booleans())
@@ -70,7 +70,9 @@ def test_noise_is_redrawn_the_same(seed: int) -> None:
 
 def test_noise_is_fresh_in_every_entry() -> None:
     noisy = Randomized(
-        Dense(np.zeros((50, 8, 5))), Noise(1.0), Streams.spawn(np.random.default_rng(0), 50)
+        Dense(np.zeros((50, 8, 5)), Kind.MODEL),
+        Noise(1.0),
+        Streams.spawn(np.random.default_rng(0), 50),
     )
     values = noisy.dense(np.arange(50)).ravel()
     assert len(np.unique(values)) == len(values)

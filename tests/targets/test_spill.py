@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Dense, RankOne, Rows
+from fedrec_auditor.targets.components import Dense, Kind, RankOne, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.spill import Spill
 from fedrec_auditor.targets.transcript import Round, Uploads
@@ -24,10 +24,16 @@ def one_round(items: np.ndarray) -> Round:
     uploads = Uploads(
         np.arange(4),
         {
-            "dense": Dense(rng.normal(size=(4, BIG // 4))),
+            "dense": Dense(rng.normal(size=(4, BIG // 4)), Kind.MODEL),
             "gradient": RankOne(rng.normal(size=(4, items.shape[1])), items, corrections),
             "item": Rows(
-                np.array([0, 1, 1, 1, 1]), np.array([3]), np.ones((1, 2)), len(items), items
+                np.array([0, 1, 1, 1, 1]),
+                np.array([3]),
+                np.ones((1, 2)),
+                len(items),
+                Kind.MODEL,
+                None,
+                items,
             ),
         },
     )

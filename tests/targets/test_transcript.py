@@ -16,6 +16,7 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.targets.components import (
     Component,
     Dense,
+    Kind,
     Randomized,
     RankOne,
     Reports,
@@ -101,11 +102,11 @@ def components() -> dict[str, Component]:
     indptr = np.array([0, 2, 2, 3, 5, 6, 7])
     ids, values = np.array([0, 3, 1, 2, 4, 0, 4]), rng.normal(size=(7, 2))
     return {
-        "dense": Dense(rng.normal(size=(6, 5, 2))),
-        "scalar": Dense(rng.normal(size=6)),
+        "dense": Dense(rng.normal(size=(6, 5, 2)), Kind.CHANGE, 0.5),
+        "scalar": Dense(rng.normal(size=6), Kind.BITS),
         "gradient": RankOne(rng.normal(size=(6, 2)), rng.normal(size=(5, 2)), left),
-        "rows": Rows(indptr, ids, values, 5),
-        "table": Rows(indptr, ids, values, 5, rng.normal(size=(5, 2))),
+        "rows": Rows(indptr, ids, values, 5, Kind.CHANGE, 0.5),
+        "table": Rows(indptr, ids, values, 5, Kind.MODEL, None, rng.normal(size=(5, 2))),
         "reports": Reports(rng.integers(10, size=(6, 3)), rng.random((6, 3)) < 0.5, 2.0, (5, 2)),
     }
 
@@ -116,6 +117,7 @@ def test_a_wire_shows_what_was_sent(name: str) -> None:
     wire = Wire(component)
     some = np.array([4, 1])
     assert (len(wire), wire.shape) == (6, component.shape)
+    assert (wire.kind, wire.rate) == (component.kind, component.rate)
     np.testing.assert_array_equal(wire.dense(EVERY), component.dense(EVERY))
     np.testing.assert_array_equal(wire.total(), component.total())
     np.testing.assert_array_equal(wire.sent(EVERY), component.sent(EVERY))
@@ -125,7 +127,7 @@ def test_a_wire_shows_what_was_sent(name: str) -> None:
 
 def test_what_a_view_gives_away_is_a_copy() -> None:
     values = np.zeros((6, 3))
-    wire = Wire.of(values)
+    wire = Wire.of(values, Kind.MODEL)
     wire.dense(EVERY)[:] = 1.0
     wire.take(EVERY).dense(EVERY)[:] = 1.0
     assert not values.any()
@@ -153,3 +155,16 @@ def test_bad_uploads_and_a_shuffle_without_a_generator_are_refused() -> None:
         Uploads(np.arange(4), components())
     with pytest.raises(InputError, match="rng"):
         transcript("fcf").view(Vantage.SHUFFLED)
+
+
+def test_the_aggregate_shows_who_took_part_and_no_message() -> None:
+    view = Transcript(
+        public=Public(algorithm="any", n_users=6, n_items=5),
+        rounds=(Round(None, Uploads(EVERY[::2], {"sent": Wire.of(np.eye(3), Kind.CHANGE)})),),
+    ).view(Vantage.AGGREGATE)
+    (one,) = view.rounds
+    assert one.senders is not None
+    assert one.aggregate is not None
+    np.testing.assert_array_equal(one.senders, [0, 2, 4])
+    np.testing.assert_array_equal(one.aggregate["sent"], np.ones(3))
+    assert one.uploads is one.shuffled is one.clear is None

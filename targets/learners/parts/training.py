@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Component, Dense, Rows
+from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.learners.parts.minibatches import (
@@ -72,13 +72,16 @@ def train(
 
         train_batched(work, compute)
     out: dict[str, Component] = {
-        name: Dense(values) for name, values in named(work.theta, shapes).items()
+        name: Dense(values, Kind.MODEL, local.learning_rate)
+        for name, values in named(work.theta, shapes).items()
     }
     out["item"] = Rows(
         indptr=examples.indptr,
         ids=examples.ids,
         values=work.rows,
         count=len(model["item"]),
+        kind=Kind.MODEL,
+        rate=local.learning_rate,
         rest=model["item"],
     )
     return {name: out[name] for name in model}

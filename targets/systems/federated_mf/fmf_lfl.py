@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fedrec_auditor.targets.components import Component, Floats, Rows
+from fedrec_auditor.targets.components import Component, Floats, Kind, Rows
 from fedrec_auditor.targets.settings import check_settings, whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, Descent
@@ -74,7 +74,12 @@ class FmfLfl(Unperturbed, LocalMf):
                 count=self.local_steps,
             )
         table = Rows(
-            indptr=ratings.indptr, ids=ratings.indices, values=own, count=len(items), rest=items
+            indptr=ratings.indptr,
+            ids=ratings.indices,
+            values=own,
+            count=len(items),
+            kind=Kind.MODEL,
+            rest=items,
         )
         return {"items": table}, moved
 

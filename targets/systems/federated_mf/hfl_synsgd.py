@@ -9,7 +9,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.targets.components import Component, Floats, Ints, Randomized, Rows
+from fedrec_auditor.targets.components import Component, Floats, Ints, Kind, Randomized, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
@@ -109,6 +109,8 @@ class HflSynsgd(NoisyHorizontal):
             ids=np.concatenate(ids),
             values=np.concatenate(values),
             count=len(shared),
+            kind=Kind.GRADIENT,
+            rate=-1.0,
         )
         return self._noisy(clean, Streams(np.array(seeds, np.uint64)))
 
@@ -136,6 +138,8 @@ class HflSynsgd(NoisyHorizontal):
             ids=columns,
             values=item_gradients(users[drawn.rows], items[columns], ratings.data[drawn.places]),
             count=len(items),
+            kind=Kind.GRADIENT,
+            rate=-1.0,
         )
         return {self.component: self._noisy(clean, streams)}
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
-from fedrec_auditor.targets.components import Component, Floats, Randomized, Rows
+from fedrec_auditor.targets.components import Component, Floats, Kind, Randomized, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
@@ -245,6 +245,8 @@ class LflSgdmf(LocalMf):
             ids=j,
             values=item_gradients(users[rated], items[j], ratings.data[place]),
             count=len(items),
+            kind=Kind.GRADIENT,
+            rate=-1.0,
         )
         nothing = replace(
             gradient, indptr=0 * gradient.indptr, ids=j[:0], values=gradient.values[:0]

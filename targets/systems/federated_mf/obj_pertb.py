@@ -12,7 +12,7 @@ from scipy import sparse
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.targets.components import Dense, Floats
+from fedrec_auditor.targets.components import Dense, Floats, Kind
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
@@ -146,7 +146,9 @@ class ObjPertb(System):
         if self.unit == "user":
             ratings = trim(ratings, self.trim, Streams.spawn(rng, interactions.n_users))
         users, items = self._publish(ratings, streams)
-        yield Round(broadcast=None, uploads=Uploads(np.arange(1), {"items": Dense(items[None])}))
+        yield Round(
+            broadcast=None, uploads=Uploads(np.arange(1), {"items": Dense(items[None], Kind.MODEL)})
+        )
         return Trained({"items": items}, {"users": users, "items": items})
 
     def public(self, interactions: Interactions) -> Public:
@@ -177,7 +179,7 @@ class ObjPertb(System):
             )
             _, items = self._publish(wide, streams.take(block))
             sent[block] = items.reshape(len(block), m, self.factors)
-        return Uploads(owners, {"items": Dense(sent)})
+        return Uploads(owners, {"items": Dense(sent, Kind.MODEL)})
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]

@@ -26,7 +26,7 @@ from fedrec_auditor.targets.systems.base import DEFAULT, Population, ScopedClaim
 from fedrec_auditor.targets.systems.fmf_ldp.parts.implicit_mf import PAPER, ImplicitMf, printed
 from fedrec_auditor.targets.systems.parts.reports import Reporting, ReportLaw
 from fedrec_auditor.targets.systems.parts.system import received
-from fedrec_auditor.targets.transcript import Broadcast, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, Public, Uploads
 
 _SHUFFLED_DELTA = 1e-6
 _LARGEST_GAME = 2000
@@ -82,6 +82,10 @@ class FmfLdp(Reporting, ImplicitMf):
     def channel(self) -> ReportLaw:
         """The distribution of one report's bit given the projected entry."""
         return ReportLaw(self.epsilon)
+
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows: a proxy strips and shuffles the reports (section 3.1.2)."""
+        return replace(super().public(interactions), route=Vantage.SHUFFLED)
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Theorem 3 for a report; the user's claim for a round, a training, and shuffled."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.targets.components import Component, Dense
+from fedrec_auditor.targets.components import Component, Dense, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -105,7 +105,7 @@ class DpPrivRec(PrivRec):
         # After clipping the norm is min(norm, |S|), which is at most S unless S is negative. Said
         # without computing that norm, whose rounding would make b say something.
         fits = np.full(len(lengths), bound >= 0) if self.as_published else ~over
-        parts[BIT] = Dense(fits.astype(np.float32))
+        parts[BIT] = Dense(fits.astype(np.float32), Kind.BITS)
         return Uploads(sent.users, parts)
 
     def step(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.systems.privrec.parts.meta_learned import MetaLearned, reported
 from fedrec_auditor.targets.systems.privrec.parts.network import Network
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
@@ -34,6 +35,13 @@ class NnSelf(MetaLearned):
     item_ids: bool = True
 
     reported = reported((0.109, 0.148, 0.190, 0.235), (0.098, 0.124, 0.162, 0.201))
+
+    kind = Kind.GRADIENT
+
+    @property
+    def step_size(self) -> float:
+        """One: minus the gradient is sent, on no scale of its own."""
+        return 1.0
 
     @property
     def network(self) -> Network:

@@ -71,4 +71,4 @@ def test_the_attack_scores_candidates_by_it() -> None:
         view, Background(candidates=pairs), np.random.default_rng(0)
     )
     np.testing.assert_array_equal(found.values, scores(view)[pairs[:, 0], pairs[:, 1]])
-    assert not InteractionMembership().applies(view.only("user"))
+    assert "user" in InteractionMembership().refusal(view.only("user"))

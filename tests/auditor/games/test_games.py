@@ -19,7 +19,7 @@ from fedrec_auditor.attacks.base import (
 )
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
 from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
@@ -36,9 +36,10 @@ class Scripted:
     vantage: Vantage = Vantage.SERVER
     reference: str = "scripted"
     able: bool = True
+    needs_known: bool = True
 
-    def applies(self, view: View) -> bool:
-        return self.able
+    def refusal(self, view: View) -> str:
+        return "" if self.able else "It reads nothing."
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Inference:
         guess: Inference = self.script(view, background, rng)
@@ -47,7 +48,7 @@ class Scripted:
 
 def view_of(interactions: Interactions) -> View:
     bits = (interactions.ratings.toarray() != 0).astype(np.int8)
-    uploads = Uploads(np.arange(interactions.n_users), {"bits": Dense(bits)})
+    uploads = Uploads(np.arange(interactions.n_users), {"bits": Dense(bits, Kind.BITS)})
     public = Public(algorithm="raw", n_users=interactions.n_users, n_items=interactions.n_items)
     return Transcript(public=public, rounds=(Round(None, uploads),)).view(Vantage.SERVER)
 

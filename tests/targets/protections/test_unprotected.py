@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Clients
 from fedrec_auditor.targets.protections.unprotected import Unprotected
@@ -19,7 +19,7 @@ def test_what_is_trained_is_sent() -> None:
         features=np.zeros((2, 1)),
         streams=Streams.spawn(np.random.default_rng(0), 2),
     )
-    model = {"item": Dense(np.arange(8.0).reshape(2, 2, 2))}
+    model = {"item": Dense(np.arange(8.0).reshape(2, 2, 2), Kind.MODEL)}
     assert Unprotected().protect(model, {}, clients) == model
     assert Unprotected().prepare(clients) is clients
 

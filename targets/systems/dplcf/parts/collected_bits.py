@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
-from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -169,7 +169,7 @@ class CollectedBits(System):
                 sent[block] = bits
             else:
                 sent[block] = flip.by_streams(bits, Streams(streams.seeds[block]))
-        return Uploads(users, {"bits": Dense(sent)})
+        return Uploads(users, {"bits": Dense(sent, Kind.BITS)})
 
     def _before_server(self, scope: Scope, population: Population) -> Mechanism:
         if self.randomizer is None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedrec_auditor.targets.components import Component, Dense, Floats
+from fedrec_auditor.targets.components import Component, Dense, Floats, Kind
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import Party, PartyMf
@@ -63,7 +63,7 @@ class Averaging(PartyMf):
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
             out[k], party.own = self.local(party, shared, number)
-        return Dense(out)
+        return Dense(out, Kind.MODEL)
 
     def merge(self, shared: Floats, sent: Component, parties: list[Party], number: int) -> Floats:
         """The next shared embeddings: the weighted mean of all versions."""

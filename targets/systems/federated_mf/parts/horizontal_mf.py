@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.statements.sizes import Sizes
-from fedrec_auditor.targets.components import Component, Dense, Floats, Ints
+from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Kind
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_settings, positive, whole_or_none
@@ -176,7 +176,7 @@ class HorizontalMf(Averaging):
 
         one = profiles.take(owners)
         _, moved = self.alone(one, streams, self.local_steps, begin, self.joint)
-        return {self.component: Dense(moved)}
+        return {self.component: Dense(moved, Kind.MODEL)}
 
     def received(
         self, broadcast: Broadcast | None, profiles: Interactions

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Component, Dense, Ints, Rows
+from fedrec_auditor.targets.components import Component, Dense, Ints, Kind, Rows
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
@@ -64,8 +64,9 @@ class LoneParties(NoisyItems):
             ids=order,
             values=items[order],
             count=m,
+            kind=Kind.MODEL,
         )
-        parts: dict[str, Component] = {"users": Dense(versions), "items": rows}
+        parts: dict[str, Component] = {"users": Dense(versions, Kind.MODEL), "items": rows}
         yield Round(broadcast=None, uploads=Uploads(np.arange(len(parties)), parts))
         arrays: dict[str, NDArray[Any]] = {"users": versions, "items": items, "owner": owner}
         return Trained(arrays, arrays)
@@ -85,4 +86,4 @@ class LoneParties(NoisyItems):
             self.steps,
             lambda _, part, own: self.drawn_items(*part.shape, own),
         )
-        return {"users": Dense(users[:, None, :]), "items": Dense(items)}
+        return {"users": Dense(users[:, None, :], Kind.MODEL), "items": Dense(items, Kind.MODEL)}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedrec_auditor.targets.components import Component, Dense, Floats, Ints
+from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_settings, whole_or_none
 from fedrec_auditor.targets.streams import Streams
@@ -87,4 +87,4 @@ class VerticalMf(RatingParties, Averaging):
             self.local_steps,
             lambda block, part, own: (users[block], self.drawn_items(*part.shape, own)[1]),
         )
-        return {"users": Dense(sent[:, None, :])}
+        return {"users": Dense(sent[:, None, :], Kind.MODEL)}

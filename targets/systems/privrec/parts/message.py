@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.components import Component, Dense, Rows
+from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.privrec.parts.examples import DeviceExamples
 from fedrec_auditor.targets.systems.privrec.parts.network import ITEM, USER
@@ -21,8 +21,10 @@ def messages(
     examples: DeviceExamples,
     held: Interactions,
     model: Broadcast,
+    kind: Kind,
+    rate: float,
 ) -> dict[str, Component]:
-    """Component by component of ``model`` what n devices send.
+    """Component by component of ``model`` what n devices send, of this kind and learning rate.
 
     ``change`` is theirs as ``Devices`` store weights: "user" (n, du) side by side, "item" (n,
     width, d) by example, the others as broadcast. Rows of no change are left out.
@@ -40,7 +42,7 @@ def messages(
             rows = change["user"][:, at : at + part.shape[1]]
             at += part.shape[1]
         else:
-            found[name] = Dense(change[name])
+            found[name] = Dense(change[name], kind, rate)
             continue
         moved = rows.any(axis=1)
         device, ids, rows = device[moved], ids[moved], rows[moved]
@@ -51,14 +53,18 @@ def messages(
             ids=ids[order],
             values=rows[order],
             count=len(part),
+            kind=kind,
+            rate=rate,
         )
     return found
 
 
-def joined(blocks: Sequence[Mapping[str, Component]], model: Broadcast) -> dict[str, Component]:
+def joined(
+    blocks: Sequence[Mapping[str, Component]], model: Broadcast, kind: Kind, rate: float
+) -> dict[str, Component]:
     """The messages of several blocks of devices as one; of none, messages of nobody."""
     return {
-        name: _joined([block[name] for block in blocks], name, np.shape(part))
+        name: _joined([block[name] for block in blocks], name, np.shape(part), kind, rate)
         for name, part in model.items()
     }
 
@@ -78,18 +84,22 @@ def norms(components: Mapping[str, Component]) -> NDArray[np.float64]:
 
 
 def scaled(part: Component, factor: NDArray[np.float64]) -> Component:
-    """Every client's part times its factor (n,), in float32."""
+    """Every client's part times its factor (n,), in float32; a factor of its own hides the rate."""
     if isinstance(part, Rows):
         each = np.repeat(factor, np.diff(part.indptr))
-        return replace(part, values=(part.values * each[:, None]).astype(np.float32))
+        return replace(part, values=(part.values * each[:, None]).astype(np.float32), rate=None)
     values = part.dense(np.arange(len(part)))
-    return Dense((values * factor.reshape(-1, *[1] * (values.ndim - 1))).astype(np.float32))
+    factors = factor.reshape(-1, *[1] * (values.ndim - 1))
+    return Dense((values * factors).astype(np.float32), part.kind)
 
 
-def _joined(parts: list[Component], name: str, shape: tuple[int, ...]) -> Component:
+def _joined(
+    parts: list[Component], name: str, shape: tuple[int, ...], kind: Kind, rate: float
+) -> Component:
     if name != ITEM and not name.startswith(USER):
         dense = [part.values for part in parts if isinstance(part, Dense)]
-        return Dense(np.concatenate([np.zeros((0, *shape), dtype=np.float32), *dense]))
+        values = np.concatenate([np.zeros((0, *shape), dtype=np.float32), *dense])
+        return Dense(values, kind, rate)
     tables = [part for part in parts if isinstance(part, Rows)]
     sizes = np.concatenate([np.zeros(1, dtype=np.int64), *(np.diff(t.indptr) for t in tables)])
     none = np.zeros((0, shape[1]), dtype=np.float32)
@@ -98,4 +108,6 @@ def _joined(parts: list[Component], name: str, shape: tuple[int, ...]) -> Compon
         ids=np.concatenate([np.zeros(0, dtype=np.int64), *(t.ids for t in tables)]),
         values=np.concatenate([none, *(t.values for t in tables)]),
         count=shape[0],
+        kind=kind,
+        rate=rate,
     )

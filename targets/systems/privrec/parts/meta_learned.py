@@ -16,14 +16,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope, Unit
-from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.components import Floats, Kind
 from fedrec_auditor.targets.compute import Compute, torch_threads
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_settings, not_negative, usual
@@ -83,6 +83,7 @@ class MetaLearned(Unperturbed):
     width: int = 64
 
     paper = PAPER
+    kind: ClassVar[Kind] = Kind.CHANGE
     place = "section 2.2 (Algorithm 1) and section 2.3"
     offer = "; what is offered is that a user's data stay put."
     evaluation = Evaluation(split=Split.HELD_OUT_USERS, cutoffs=CUTOFFS)
@@ -102,6 +103,11 @@ class MetaLearned(Unperturbed):
                 f"Expected batch to be a multiple of {LANES}, got batch={self.batch!r}. "
                 "The default is 64."
             )
+
+    @property
+    def step_size(self) -> float:
+        """The learning rate behind what a device sends."""
+        return self.local_rate
 
     @property
     @abstractmethod
@@ -187,8 +193,9 @@ class MetaLearned(Unperturbed):
                 back = np.argsort(chosen)
                 change = {k: v.cpu().numpy()[back] for k, v in self.learn(devices).items()}
                 held = profiles.take(users[np.sort(chosen)])
-                blocks.append(messages(change, devices.examples.take(back), held, model))
-        return Uploads(users, joined(blocks, model))
+                examples = devices.examples.take(back)
+                blocks.append(messages(change, examples, held, model, self.kind, self.step_size))
+        return Uploads(users, joined(blocks, model, self.kind, self.step_size))
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]

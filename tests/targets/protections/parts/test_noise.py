@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Dense, Randomized, Rows
+from fedrec_auditor.targets.components import Dense, Kind, Randomized, Rows
 from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 from fedrec_auditor.targets.protections.parts import noise as _noise
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
@@ -78,7 +78,12 @@ def test_rows_that_nothing_touched_carry_noise_too() -> None:
     """Else an untouched row would come back as it was broadcast."""
     rest = np.linspace(-0.4, 0.4, 10).reshape(5, 2)
     rows = Rows(
-        indptr=np.array([0, 1]), ids=np.array([2]), values=np.ones((1, 2)), count=5, rest=rest
+        indptr=np.array([0, 1]),
+        ids=np.array([2]),
+        values=np.ones((1, 2)),
+        count=5,
+        kind=Kind.MODEL,
+        rest=rest,
     )
     streams = Streams.spawn(np.random.default_rng(0), 1)
     sent = Randomized(rows, LaplaceProtection().noise("item"), streams).dense(np.array([0]))[0]
@@ -95,7 +100,7 @@ def test_components_of_one_message_have_noise_of_their_own() -> None:
         features=np.zeros((3, 1)),
         streams=Streams.spawn(np.random.default_rng(0), 3),
     )
-    zeros = Dense(np.zeros((3, 4)))
+    zeros = Dense(np.zeros((3, 4)), Kind.MODEL)
     sent = LaplaceProtection().protect({"user.E": zeros, "item": zeros}, {}, clients)
     draws = np.stack([c.dense(np.arange(3)) for c in sent.values()])
     assert len(np.unique(draws)) == 24

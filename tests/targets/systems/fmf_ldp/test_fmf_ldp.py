@@ -288,3 +288,8 @@ def test_figure_5_is_reported_for_every_cutoff() -> None:
         ("HR@10", 0.5131),
     ]
     assert "0.1160" in FmfLdp().reported[2].note
+
+
+def test_a_proxy_stands_before_the_server() -> None:
+    """Section 3.1.2: whoever keeps to the protocol sees reports unlinked."""
+    assert FmfLdp().public(Interactions.of(np.eye(3), name="any")).route is Vantage.SHUFFLED

@@ -25,7 +25,7 @@ from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_below
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Population
@@ -130,8 +130,8 @@ def steps(system: DpPrivRec, norm: float, rounds: int) -> list[float]:
         (lambda s: s >= 0) if system.as_published else (lambda s: norm <= s)
     )
     for _ in range(rounds):
-        bits = Dense(np.full(6, float(fits(float(model[CLIP])))))
-        sent = Uploads(np.arange(6), {"output.bias": Dense(np.zeros(6)), BIT: bits})
+        bits = Dense(np.full(6, float(fits(float(model[CLIP])))), Kind.BITS)
+        sent = Uploads(np.arange(6), {"output.bias": Dense(np.zeros(6), Kind.CHANGE), BIT: bits})
         model = system.step(model, sent, Fixed(0.0))  # type: ignore[arg-type, assignment]
         bounds.append(float(model[CLIP]))
     return bounds

@@ -13,7 +13,7 @@ from scipy import stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.dplcf.bpr_mf import BprMf
@@ -41,7 +41,7 @@ def test_every_1_is_visited_once_an_epoch_with_0s_of_its_user(
     bits = rng.random((users, items)) < rng.random((users, 1)) * 1.5
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_central_mf, "_BITS", 2 * items)
-        chunks = list(visit(Dense(bits), 2, negatives, rng))
+        chunks = list(visit(Dense(bits, Kind.BITS), 2, negatives, rng))
     expected = [(u, i) for u, i in zip(*np.nonzero(bits), strict=True) if not bits[u].all()]
     seen = [pair for u, i, _ in chunks for pair in zip(u.tolist(), i.tolist(), strict=True)]
     assert sorted(seen) == sorted(2 * expected)
@@ -55,7 +55,7 @@ def test_negatives_are_uniform_over_the_users_0s() -> None:
     drawn = np.concatenate(
         [
             np.stack([np.repeat(u, 4), n.ravel()])
-            for u, _, n in visit(Dense(bits), 20_000, 4, np.random.default_rng(0))
+            for u, _, n in visit(Dense(bits, Kind.BITS), 20_000, 4, np.random.default_rng(0))
         ],
         axis=1,
     )

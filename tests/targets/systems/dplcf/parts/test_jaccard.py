@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
 from fedrec_auditor.targets.systems.dplcf.parts import jaccard as _jaccard
 from fedrec_auditor.targets.systems.dplcf.parts.jaccard import (
@@ -24,7 +24,7 @@ flips = st.tuples(st.floats(0.51, 1.0), st.floats(0.01, 0.49))
 
 
 def counts(bits: np.ndarray) -> np.ndarray:
-    return pair_counts(Dense(bits))
+    return pair_counts(Dense(bits, Kind.BITS))
 
 
 def pair_law(p: float, q: float) -> np.ndarray:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from fedrec_auditor.targets.components import Dense, Randomized
+from fedrec_auditor.targets.components import Dense, Kind, Randomized
 from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.federated_mf.parts.noise_rounds import (
@@ -77,8 +77,8 @@ def test_the_result_is_the_sum_of_all_messages(repaired: bool) -> None:
     masked = np.array([0, 1, 2, 4, 5, 6, 8, 9, 11])
     replaced = np.array([0, 2, 4, 5, 9, 11])
     values = np.random.default_rng(4).normal(size=(12, 4, 3)).astype(np.float32)
-    update = Randomized(Dense(values), Masked(BEFORE), streams).take(masked)
+    update = Randomized(Dense(values, Kind.GRADIENT), Masked(BEFORE), streams).take(masked)
     reply = Replacement(BEFORE, AFTER, repaired)
-    clear = Randomized(Dense(np.zeros_like(values)), reply, streams).take(replaced)
+    clear = Randomized(Dense(np.zeros_like(values), Kind.GRADIENT), reply, streams).take(replaced)
     total = result(update, masked, clear, replaced)
     np.testing.assert_allclose(total, update.total() + clear.total(), rtol=1e-5, atol=1e-5)

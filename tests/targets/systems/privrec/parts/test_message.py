@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrec_auditor.targets.components import Component, Dense, Rows
+from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.privrec.parts.examples import DeviceExamples
@@ -49,13 +49,13 @@ def block(seed: int, users: int) -> tuple[dict[str, Component], dict[str, np.nda
         for place in range(examples.sizes[user]):
             whole["item"][user, examples.items[user, place]] = change["item"][user, place]
     whole |= {name: change[name] for name in ("mlp1.weight", "output.bias")}
-    return messages(change, examples, data, MODEL), whole
+    return messages(change, examples, data, MODEL, Kind.CHANGE, 0.5), whole
 
 
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 4), max_size=3))
 def test_messages_are_whole_tables_by_their_rows(seed: int, sizes: list[int]) -> None:
     blocks = [block(seed + number, size) for number, size in enumerate(sizes)]
-    sent = joined([one for one, _ in blocks], MODEL)
+    sent = joined([one for one, _ in blocks], MODEL, Kind.CHANGE, 0.5)
     n = np.arange(sum(sizes))
     assert list(sent) == list(MODEL)
     squares, factor = np.zeros(len(n)), np.linspace(-1.0, 2.0, len(n))

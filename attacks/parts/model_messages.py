@@ -1,0 +1,92 @@
+"""Messages as what they say of the model: which part of it they move, and how.
+
+The protocol is public, so that an adversary knows of each message what kind it is (``Kind``) and
+which part of the broadcast it speaks of: the one of the same name, or else the only one of the
+same shape. Names do nothing else than tell parts of one shape apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.attacks.parts.uploads import blocks, kept, names
+from fedrec_auditor.targets.transcript import Broadcast, Component, Kind, View
+
+OF_THE_MODEL = (Kind.GRADIENT, Kind.CHANGE, Kind.MODEL)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMessages:
+    """One round's messages (n, *shape) of one part of the model, and that part as broadcast.
+
+    ``base`` is None where the message does not say which of several parts it is of.
+    """
+
+    users: NDArray[np.integer[Any]]
+    component: Component
+    base: NDArray[Any] | None
+
+    def changes(self) -> Iterator[tuple[slice, NDArray[np.float32], NDArray[np.bool_]]]:
+        """Block by block of senders: how each would move the part, and which entries it moved.
+
+        Both are (block, *shape). A change is read as it is, a gradient downhill, and of a model
+        the broadcast is subtracted.
+        """
+        uphill = self.component.rate is not None and self.component.rate < 0
+        for rows, sent in blocks(self.component):
+            if self.component.kind is Kind.MODEL:
+                assert self.base is not None
+                yield rows, (sent - self.base).astype(np.float32), sent != self.base
+            else:
+                yield rows, (-sent if uphill else sent).astype(np.float32), sent != 0
+
+
+def model_messages(
+    view: View, kinds: Collection[Kind] = OF_THE_MODEL
+) -> Mapping[str, tuple[ModelMessages, ...]]:
+    """By name, the messages that speak of a part of the model, in the rounds that are read.
+
+    A message without a broadcast to hold it against is left out, unless it says what changes.
+    """
+    found: dict[str, tuple[ModelMessages, ...]] = {}
+    for name in names(view):
+        each = []
+        for one, uploads, component in kept(view, name):
+            base = _part(name, component.shape, one.broadcast)
+            blind = base is None and component.kind in (Kind.MODEL, Kind.REPORTS)
+            if component.kind in kinds and not blind:
+                each.append(ModelMessages(uploads.users, component, base))
+        if each:
+            found[name] = tuple(each)
+    return found
+
+
+def item_name(view: View, kinds: Collection[Kind] = OF_THE_MODEL) -> str | None:
+    """What the messages are called that speak of a table with a row an item; None if there is none.
+
+    Where several have as many rows, the one that is called after items, or else the first.
+    """
+    found = [
+        name
+        for name, each in model_messages(view, kinds).items()
+        if len(shape := each[0].component.shape) == 2 and shape[0] == view.public.n_items
+    ]
+    return max(found, key=lambda name: name.startswith("item"), default=None)
+
+
+def item_messages(view: View, kinds: Collection[Kind] = OF_THE_MODEL) -> tuple[ModelMessages, ...]:
+    """The messages called so, by rounds; empty if there are none."""
+    name = item_name(view, kinds)
+    return () if name is None else model_messages(view, kinds)[name]
+
+
+def _part(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> NDArray[Any] | None:
+    alike = {key: part for key, part in (broadcast or {}).items() if np.shape(part) == shape}
+    if name in alike or len(alike) == 1:
+        return np.asarray(alike.get(name, next(iter(alike.values()))))
+    return None
