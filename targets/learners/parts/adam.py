@@ -96,7 +96,7 @@ def train_adam(
     linear_rows: F32,
     neighbours: int,
     deep: bool,
-    rate: float,
+    rate: np.float32,
     batch: int,
 ) -> None:
     """Trains ``devices`` in place: arguments as ``fused.train_fused`` has them."""

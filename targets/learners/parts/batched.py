@@ -42,7 +42,12 @@ def train_batched(work: Work, compute: Compute) -> None:
 
 
 class _Block(ABC):
-    """The state of a block of devices; ``train`` runs all epochs and writes the results back."""
+    """The state of a block of devices; ``train`` runs all epochs and writes the results back.
+
+    ``mean`` (n, d) is the mean of every device's own rows as they are.
+    """
+
+    mean: torch.Tensor
 
     def __init__(self, work: Work, block: NDArray[np.int64], device: torch.device) -> None:
         self.work, self.block, self.device = work, block, device
