@@ -87,8 +87,9 @@ class Plan(BaseModel):
     ``targets`` are names, "all" for every one, by default ``CORE``; ``settings`` gives, by target
     name, its fields that differ from the paper's: a number, a text, or for a part of it (``PARTS``)
     a name or a table of a name and settings. ``data`` is a name or a path; ``columns`` say which
-    column of a table is the user, item, rating and timestamp; only users and items with at least
-    ``min_user`` and ``min_item`` interactions are audited. ``attacks`` are names, None for all; of
+    column of a table is the user, item, rating and timestamp; only ratings of ``min_rating`` and
+    more are interactions, and only users and items with at least ``min_user`` and ``min_item`` of
+    them are audited. ``attacks`` are names, None for all; of
     an empty list none is run and nothing is sampled, which the record notes. ``estimator`` turns
     sampled scores into lower bounds. ``confidence`` is that of the audit as a whole for lower
     bounds (shared out among them), and of every interval by itself; it is at least 1/2, so that an
@@ -111,6 +112,7 @@ class Plan(BaseModel):
     columns: dict[str, str] | None = None
     min_user: Annotated[int, Field(ge=0, lt=2**63)] = 0
     min_item: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    min_rating: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     seed: Annotated[int, Field(ge=0, lt=2**128)] = 0
     confidence: Annotated[float, AfterValidator(_confident)] = 0.95
     quick: bool = False

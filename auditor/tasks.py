@@ -136,7 +136,9 @@ class Audit:
         if plan.only is None:
             targets = {name: make_target(name, plan) for name in plan.targets}
             if interactions is None:
-                filters = Filter(min_user=plan.min_user, min_item=plan.min_item)
+                filters = Filter(
+                    min_user=plan.min_user, min_item=plan.min_item, min_rating=plan.min_rating
+                )
                 interactions = load_data(plan.data, plan.columns, filters)
             for target in targets.values():
                 check_workload(_trained(target, plan), interactions, compute, memory)

@@ -1,4 +1,4 @@
-"""Filter: the users and items with enough interactions, and nothing else."""
+"""Filter: the ratings that are high enough, and the users and items with enough of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from fedrec_auditor.targets.datasets.base import Interactions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """The largest part whose users have ``min_user`` interactions and whose items ``min_item``.
+    """Ratings of ``min_rating`` and more; of these, users and items with enough interactions.
+
+    What is left is the largest part whose users have ``min_user`` interactions and whose items
+    ``min_item``. PrivRec counts ratings above 3 as interactions (section 3.1): ``min_rating`` = 4.
 
     Dropping a user takes interactions from items and the other way round, so one pass over each
     leaves some below the limit. The papers that retain "users and items with at least 60
@@ -30,14 +33,22 @@ class Filter:
 
     min_user: int = 0
     min_item: int = 0
+    min_rating: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("min_user", "min_item"):
-            if getattr(self, name) < 0:
+        for name in ("min_user", "min_item", "min_rating"):
+            if not getattr(self, name) >= 0:
                 raise InputError(f"Expected {name} >= 0, got {name}={getattr(self, name)}.")
 
     def __call__(self, interactions: Interactions) -> Interactions:
         """The part that passes; InputError if that is nothing."""
+        if self.min_rating > 0:
+            interactions = interactions.keep(interactions.ratings.data >= self.min_rating)
+            if not interactions.ratings.nnz:
+                raise InputError(
+                    f"Expected ratings of {self.min_rating:g} and more in {interactions.name}, got "
+                    "none. Lower min_rating."
+                )
         if self.min_user == self.min_item == 0:
             return interactions
         sizes = np.diff(interactions.ratings.indptr)

@@ -83,6 +83,11 @@ def share_or_none(value: float) -> bool:
     return 0 <= value < 1
 
 
+def fraction(value: float) -> bool:
+    """A number in [0, 1]."""
+    return 0 <= value <= 1
+
+
 def boolean(value: float) -> bool:
     """Whether it is True or False."""
     return isinstance(value, bool)
@@ -97,6 +102,7 @@ RANGES: dict[Rule, str] = {
     share: "in (0, 1]",
     proper_share: "in (0, 1)",
     share_or_none: "in [0, 1)",
+    fraction: "in [0, 1]",
     boolean: "to be true or false",
 }
 

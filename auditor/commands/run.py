@@ -55,6 +55,9 @@ def command(
     min_item: Annotated[
         int | None, typer.Option(help="Only items with so many interactions or more.")
     ] = None,
+    min_rating: Annotated[
+        float | None, typer.Option(help="Only ratings of so much or more count as interactions.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. Default 0.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer samples and repetitions.")] = False,
     only: Annotated[
@@ -93,6 +96,7 @@ def command(
         "columns": _mapping(column),
         "min_user": min_user,
         "min_item": min_item,
+        "min_rating": min_rating,
         "seed": seed,
         "quick": quick or None,
         "only": None if only is None else str(only),
@@ -138,6 +142,7 @@ def _refuse_data(only: Only | None, said: dict[str, Any]) -> None:
         "columns": "--column",
         "min_user": "--min-user",
         "min_item": "--min-item",
+        "min_rating": "--min-rating",
     }
     given = [option for key, option in options.items() if said[key] is not None]
     if only is not None and given:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,7 @@ class LocalTraining:
     batch: int = 32
     negatives: int = 4
     learning_rate: float = 0.001
+    optimizer: Literal["sgd", "adam"] = "sgd"
     linear_term: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -95,7 +95,16 @@ def test_a_filtered_data_set_keeps_its_promise() -> None:
     assert np.bincount(data.ratings.indices, minlength=data.n_items).min() >= 10
 
 
-@pytest.mark.parametrize("name", ["min_user", "min_item"])
+def test_low_ratings_are_dropped_before_interactions_are_counted() -> None:
+    data = interactions(np.array([[5.0, 4, 3, 0], [4, 1, 0, 0], [3, 2, 0, 5]]))
+    left = Filter(min_rating=4)(data)
+    assert left.ratings.toarray().tolist() == [[5, 4, 0, 0], [4, 0, 0, 0], [0, 0, 0, 5]]
+    assert Filter(min_rating=4, min_user=2)(data).users.tolist() == [0]
+    with pytest.raises(InputError, match="Expected ratings of 6 and more"):
+        Filter(min_rating=6)(data)
+
+
+@pytest.mark.parametrize("name", ["min_user", "min_item", "min_rating"])
 def test_limits_are_not_negative(name: str) -> None:
     with pytest.raises(InputError, match=f"Expected {name} >= 0"):
         Filter(**{name: -1})

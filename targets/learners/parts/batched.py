@@ -1,13 +1,15 @@
 """Local training of many devices at once as batched matrix products, in torch, on any device.
 
 Devices of like size train side by side, each with its own weights; padding is masked by a zero
-gradient. Gradients are written out. Two things are kept lazily, exactly up to rounding: what every
+gradient. Gradients are written out. SGD keeps two things lazily, exactly up to rounding: what every
 step adds to all of a device's own rows (the gradient through the neighbour mean) is one vector
 ``shift`` a device, and the linear term of the touched rows is a coefficient ``spent`` of its draws.
+Adam moves all rows at every step.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,14 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.targets.compute import Compute, torch_threads
 from fedrec_auditor.targets.learners.parts.minibatches import draw_order
-from fedrec_auditor.targets.learners.parts.work import Neighbours, Work, named
+from fedrec_auditor.targets.learners.parts.work import (
+    BETA_1,
+    BETA_2,
+    TINY,
+    Neighbours,
+    Work,
+    named,
+)
 
 _NUMBERS = {"cpu": 1 << 21, "cuda": 1 << 28}
 """Padded item rows of a block, in numbers."""
@@ -26,13 +35,19 @@ def train_batched(work: Work, compute: Compute) -> None:
     """Trains all devices of ``work`` in place, block by block."""
     device = torch.device(compute.device)
     bound = _NUMBERS.get(device.type, _NUMBERS["cpu"]) // work.dimension
+    kind = _AdamBlock if work.local.optimizer == "adam" else _DescentBlock
     with torch_threads(compute.threads), torch.no_grad():
         for block in work.blocks(bound):
-            _Block(work, block, device).train()
+            kind(work, block, device).train()
 
 
-class _Block:
-    """The state of a block of devices; ``train`` runs all epochs and writes the results back."""
+class _Block(ABC):
+    """The state of a block of devices; ``train`` runs all epochs and writes the results back.
+
+    ``mean`` (n, d) is the mean of every device's own rows as they are.
+    """
+
+    mean: torch.Tensor
 
     def __init__(self, work: Work, block: NDArray[np.int64], device: torch.device) -> None:
         self.work, self.block, self.device = work, block, device
@@ -54,13 +69,7 @@ class _Block:
         self.x = self._tensor(work.features[block])
         self.theta = self._tensor(work.theta[block])
         self.p = named(self.theta, work.shapes)
-        self.halves: tuple[torch.Tensor, ...] = ()
-        if self.work.deep:  # contiguous, for matrix products
-            self.halves = tuple(part.contiguous() for part in self.p["mlp1.weight"].split(d, dim=2))
         self.linear_term = self._tensor(work.linear_term[block]) if len(work.linear_term) else None
-        self.linear_halves: tuple[torch.Tensor, ...] = ()
-        if self.linear_term is not None and self.work.deep:
-            self.linear_halves = named(self.linear_term, work.shapes)["mlp1.weight"].split(d, dim=2)
         self.linear_rows = None
         if len(work.linear_rows):
             draws = work.linear_rows[self.place]
@@ -72,21 +81,62 @@ class _Block:
 
     def train(self) -> None:
         """All epochs of all devices of the block."""
-        n, d = len(self.block), self.work.dimension
         width, batch = int(self.sizes.max()), self.local.batch
-        weight = self.own.view(n, 1, width)
-        self.mean = torch.bmm(weight, self.z.view(n, width, d))[:, 0]
-        self.shift = torch.zeros_like(self.mean)
-        self.spent = torch.zeros_like(self.size)
-        if self.linear_rows is not None:
-            self.mean_linear = torch.bmm(weight, self.linear_rows.view(n, width, d))[:, 0]
         for epoch in range(self.local.epochs):
             order = torch.from_numpy(draw_order(self.streams, self.sizes, epoch)).to(self.device)
             for start in range(0, width, batch):
                 end = min(start + batch, width)
                 real = torch.arange(start, end, device=self.device) < self.size[:, None]
                 self._step(order[:, start:end] + self.base, real.to(torch.float32))
-        self._finish(n, width, d)
+        self._finish()
+
+    @abstractmethod
+    def _step(self, index: torch.Tensor, real: torch.Tensor) -> None:
+        """One minibatch of every device: ``index`` (n, B) rows of z, ``real`` masks padding."""
+
+    def _finish(self) -> None:
+        """Writes the rows and all other parameters back."""
+        rows = self._by_device(self.z).cpu().numpy()
+        self.work.rows[self.place[self.real]] = rows[self.real]
+        self.work.theta[self.block] = self.theta.cpu().numpy()
+
+    def _by_device(self, rows: torch.Tensor) -> torch.Tensor:
+        """``rows`` (n * width, ...) as (n, width, ...)."""
+        return rows.view(len(self.block), len(rows) // len(self.block), rows.shape[-1])
+
+    def _mean_of_own(self, rows: torch.Tensor) -> torch.Tensor:
+        """Mean of every device's own ``rows``, (n, d)."""
+        return torch.bmm(self.own.view(len(self.block), 1, -1), self._by_device(rows))[:, 0]
+
+    def _user(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The user's embedding, and what its last layer is applied to."""
+        base = _mv(self.p["user.E"], self.x)
+        if self.work.neighbours is Neighbours.IGNORED:
+            return base, base
+        if self.work.neighbours is Neighbours.ADDED:
+            return base + self.mean, base
+        inner = base + _mv(self.p["user.W1"], self.mean)
+        return (_mv(self.p["user.W2"], inner) + self.p["user.b"]).relu_(), inner
+
+
+class _DescentBlock(_Block):
+    """Plain SGD."""
+
+    def __init__(self, work: Work, block: NDArray[np.int64], device: torch.device) -> None:
+        super().__init__(work, block, device)
+        self.halves: tuple[torch.Tensor, ...] = ()
+        self.linear_halves: tuple[torch.Tensor, ...] = ()
+        d = work.dimension
+        if work.deep:  # contiguous, for matrix products
+            self.halves = tuple(part.contiguous() for part in self.p["mlp1.weight"].split(d, dim=2))
+            if self.linear_term is not None:
+                first = named(self.linear_term, work.shapes)["mlp1.weight"]
+                self.linear_halves = first.split(d, dim=2)
+        self.mean = self._mean_of_own(self.z)
+        self.shift = torch.zeros_like(self.mean)
+        self.spent = torch.zeros_like(self.size)
+        if self.linear_rows is not None:
+            self.mean_linear = self._mean_of_own(self.linear_rows)
 
     def _step(self, index: torch.Tensor, real: torch.Tensor) -> None:
         """One minibatch of every device: ``index`` (n, B) rows of z, ``real`` masks padding."""
@@ -128,16 +178,6 @@ class _Block:
         if self.local.linear_term:
             self._linear_term(real.sum(1) / self.size)
 
-    def _user(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The user's embedding, and what its last layer is applied to."""
-        base = _mv(self.p["user.E"], self.x)
-        if self.work.neighbours is Neighbours.IGNORED:
-            return base, base
-        if self.work.neighbours is Neighbours.ADDED:
-            return base + self.mean, base
-        inner = base + _mv(self.p["user.W1"], self.mean)
-        return (_mv(self.p["user.W2"], inner) + self.p["user.b"]).relu_(), inner
-
     def _user_step(
         self, d_user: torch.Tensor, user: torch.Tensor, inner: torch.Tensor
     ) -> torch.Tensor | None:
@@ -165,19 +205,100 @@ class _Block:
             self.spent += part
             self.mean -= (rate * part)[:, None] * self.mean_linear
 
-    def _finish(self, n: int, width: int, d: int) -> None:
-        z = self.z.view(n, width, d)
-        z += self.label.view(n, width, 1) * self.shift[:, None]
+    def _finish(self) -> None:
+        z = self._by_device(self.z)
+        z += self._by_device(self.label[:, None]) * self.shift[:, None]
         if self.linear_rows is not None:
-            z -= (self.local.learning_rate * self.spent)[:, None, None] * self.linear_rows.view_as(
-                z
-            )
-        self.work.rows[self.place[self.real]] = z.cpu().numpy()[self.real]
+            spent = (self.local.learning_rate * self.spent)[:, None, None]
+            z -= spent * self._by_device(self.linear_rows)
         if self.halves:
             self.p["mlp1.weight"].copy_(torch.cat(self.halves, dim=2))
-        self.work.theta[self.block] = self.theta.cpu().numpy()
+        super()._finish()
+
+
+class _AdamBlock(_Block):
+    """Adam: every parameter and every row of a device moves at each of its minibatches."""
+
+    def __init__(self, work: Work, block: NDArray[np.int64], device: torch.device) -> None:
+        super().__init__(work, block, device)
+        self.steps = torch.zeros_like(self.size)
+        self.gradient, self.row_gradient = torch.zeros_like(self.theta), torch.zeros_like(self.z)
+        self.g = named(self.gradient, work.shapes)
+        self.moments = tuple(
+            (torch.zeros_like(part), torch.zeros_like(part)) for part in (self.theta, self.z)
+        )
+
+    def _step(self, index: torch.Tensor, real: torch.Tensor) -> None:
+        self.mean = self._mean_of_own(self.z)
+        user, inner = self._user()
+        dz, d_user = self._gradients(index.reshape(-1), real, user)
+        d_mean = None if self.work.neighbours is Neighbours.IGNORED else d_user
+        if self.work.neighbours is Neighbours.CONVOLVED:
+            d_out = d_user * (user > 0)
+            d_user = _mv(self.p["user.W2"].transpose(1, 2), d_out)
+            d_mean = _mv(self.p["user.W1"].transpose(1, 2), d_user)
+            self.g["user.W2"][:] = _outer(d_out, inner)
+            self.g["user.b"][:] = d_out
+            self.g["user.W1"][:] = _outer(d_user, self.mean)
+        self.g["user.E"][:] = _outer(d_user, self.x)
+        self.row_gradient.zero_()
+        self.row_gradient[index.reshape(-1)] = dz.reshape(-1, dz.shape[-1])
+        rows = self._by_device(self.row_gradient)
+        if d_mean is not None:
+            rows.add_(self._by_device(self.own[:, None]) * d_mean[:, None])
+        part = real.sum(1) / self.size
+        if self.linear_term is not None:
+            self.gradient += part[:, None] * self.linear_term
+        if self.linear_rows is not None:
+            rows.add_(part[:, None, None] * self._by_device(self.linear_rows))
+        self._move(part > 0)
+
+    def _gradients(
+        self, flat: torch.Tensor, real: torch.Tensor, user: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Those of the minibatch's rows (n, B, d) and of the user's embedding (n, d).
+
+        Those of the MLP are left in ``gradient``.
+        """
+        p, g, (n, b), d = self.p, self.g, real.shape, self.work.dimension
+        label, z = self.label[flat].view(n, b), self.z[flat].view(n, b, d)
+        if not self.work.deep:
+            slope = _mv(z, user).sigmoid_().sub_(label).mul_(real)
+            return _outer(slope, user), _mv(z.transpose(1, 2), slope)
+        from_user, from_item = p["mlp1.weight"].split(d, dim=2)
+        hidden = torch.bmm(z, from_item.transpose(1, 2))
+        hidden.add_((_mv(from_user, user) + p["mlp1.bias"])[:, None]).relu_()
+        last = p["mlp2.weight"][:, 0]
+        slope = ((_mv(hidden, last) + p["mlp2.bias"]).sigmoid_() - label) * real
+        d_first = _outer(slope, last).mul_(hidden > 0)
+        d_sum = d_first.sum(1)
+        g["mlp2.weight"][:, 0] = _mv(hidden.transpose(1, 2), slope)
+        g["mlp2.bias"][:] = slope.sum(1, keepdim=True)
+        g["mlp1.weight"][:, :, :d] = _outer(d_sum, user)
+        g["mlp1.weight"][:, :, d:] = torch.bmm(d_first.transpose(1, 2), z)
+        g["mlp1.bias"][:] = d_sum
+        return torch.bmm(d_first, from_item), _mv(from_user.transpose(1, 2), d_sum)
+
+    def _move(self, active: torch.Tensor) -> None:
+        """The step of all devices that have a minibatch left."""
+        self.steps += active
+        steps = self.steps.clamp(min=1)
+        taken = active.to(torch.float32)[:, None, None]
+        rate = taken * (self.local.learning_rate / (1 - BETA_1**steps))[:, None, None]
+        scale = (1 - BETA_2**steps).rsqrt()[:, None, None]
+        parts = ((self.theta, self.gradient), (self.z, self.row_gradient))
+        for (values, gradient), moments in zip(parts, self.moments, strict=True):
+            p, g, m, v = (self._by_device(part) for part in (values, gradient, *moments))
+            m.lerp_(g, (1 - BETA_1) * taken)
+            v.lerp_(g.square(), (1 - BETA_2) * taken)
+            p.sub_(rate * m / (scale * v.sqrt() + TINY))
 
 
 def _mv(matrix: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
     """Matrix (n, a, b) times vector (n, b)."""
     return torch.bmm(matrix, vector[:, :, None])[:, :, 0]
+
+
+def _outer(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Products (n, a, b) of vectors (n, a) and (n, b)."""
+    return left[:, :, None] * right[:, None]

@@ -24,7 +24,7 @@ _compiled = compiled(fastmath=REORDERED)
 
 
 @_compiled
-def _apply(out: F32, matrix: F32, vector: F32) -> None:
+def apply(out: F32, matrix: F32, vector: F32) -> None:
     """out = matrix vector."""
     n = matrix.shape[0]
     for i in range(0, n - 3, 4):
@@ -84,7 +84,7 @@ def _gather(
 
 
 @_compiled
-def _embed(
+def embed(
     user: F32,
     inner: F32,
     own: F32,
@@ -101,16 +101,16 @@ def _embed(
         for k in range(len(user)):
             user[k] = own[k] + mean[k]
     else:
-        _apply(inner, matrix_1, mean)
+        apply(inner, matrix_1, mean)
         for k in range(len(user)):
             inner[k] += own[k]
-        _apply(user, matrix_2, inner)
+        apply(user, matrix_2, inner)
         for k in range(len(user)):
             user[k] = max(user[k] + bias[k], np.float32(0))
 
 
 @_compiled
-def _score(
+def score(
     logit: F32,
     hidden: F32,
     z: F32,
@@ -126,7 +126,7 @@ def _score(
     """
     d, b = hidden.shape
     np.dot(from_item.T, z.T, hidden)
-    _apply(scratch, from_user, user)
+    apply(scratch, from_user, user)
     logit[:] = tail[2 * d]
     for h in range(0, d - 1, 2):  # two rows at once
         offset_0, offset_1 = scratch[h] + tail[h], scratch[h + 1] + tail[h + 1]
@@ -144,7 +144,7 @@ def _score(
 
 
 @_compiled
-def _slopes(logit: F32, positive: Flags, visit: Places) -> None:
+def slopes(logit: F32, positive: Flags, visit: Places) -> None:
     """Derivative of the cross-entropy by the logits, in their place."""
     for e in range(len(visit)):
         label = np.float32(1) if positive[visit[e]] else np.float32(0)
@@ -191,7 +191,7 @@ def _descend_mlp(
 
 
 @_compiled
-def _descend_dot(d_user: F32, dz: F32, slope: F32, z: F32, user: F32) -> None:
+def gradient_dot(d_user: F32, dz: F32, slope: F32, z: F32, user: F32) -> None:
     """Gradients of the rows and of the user's embedding where the logit is their product."""
     d_user[:] = 0
     for e in range(len(slope)):
@@ -326,10 +326,10 @@ def train_fused(
         shift[:] = 0
         taken[:] = 0
         spent = np.float32(0)
-        _apply(z_u, matrix_e, features)
+        apply(z_u, matrix_e, features)
         if len(linear_term):
             drawn_e = linear_term[devices[place]][: d * width].reshape(d, width)
-            _apply(drawn_z_u, drawn_e, features)
+            apply(drawn_z_u, drawn_e, features)
         squared = np.float32(0)
         for k in range(width):
             squared += features[k] * features[k]
@@ -341,10 +341,10 @@ def train_fused(
                 logit = logits[:b]
                 hidden = layer[: d * b].reshape(d, b)
                 _gather(z, own, drawn, mine, visit, shift, rate * spent)
-                _embed(user, inner, z_u, mean, matrix_1, matrix_2, bias, neighbours)
+                embed(user, inner, z_u, mean, matrix_1, matrix_2, bias, neighbours)
                 if deep:
-                    _score(logit, hidden, z[:b], user, from_user, from_item, tail, scratch)
-                    _slopes(logit, mine, visit)
+                    score(logit, hidden, z[:b], user, from_user, from_item, tail, scratch)
+                    slopes(logit, mine, visit)
                     _descend_mlp(
                         d_user,
                         dz[:b],
@@ -360,9 +360,9 @@ def train_fused(
                         rate,
                     )
                 else:
-                    _apply(logit, z[:b], user)
-                    _slopes(logit, mine, visit)
-                    _descend_dot(d_user, dz, logit, z, user)
+                    apply(logit, z[:b], user)
+                    slopes(logit, mine, visit)
+                    gradient_dot(d_user, dz, logit, z, user)
                 if neighbours == 2:
                     for k in range(d):
                         d_user[k] = d_user[k] if user[k] > 0 else np.float32(0)

@@ -118,16 +118,18 @@ def _kernel(work: Work, compute: Compute) -> str:
 
 
 def _train_fused(work: Work, compute: Compute) -> None:
+    from fedrec_auditor.targets.learners.parts.adam import train_adam
     from fedrec_auditor.targets.learners.parts.fused import train_fused
 
     local, examples = work.local, work.examples
+    kernel = train_adam if local.optimizer == "adam" else train_fused
 
     def run(block: NDArray[np.int64]) -> None:
         sizes, streams = examples.sizes[block], work.streams.take(block)
         order = np.empty((local.epochs, len(block), int(sizes.max())), dtype=np.int32)
         for epoch in range(local.epochs):
             order[epoch] = draw_order(streams, sizes, epoch)
-        train_fused(
+        kernel(
             block,
             examples.indptr[block],
             sizes,

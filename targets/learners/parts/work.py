@@ -14,6 +14,9 @@ from fedrec_auditor.targets.learners.base import LocalTraining
 from fedrec_auditor.targets.learners.parts.minibatches import Examples
 from fedrec_auditor.targets.streams import Streams
 
+BETA_1, BETA_2, TINY = 0.9, 0.999, 1e-8
+"""Adam's usual constants (Kingma and Ba 2015)."""
+
 
 class Neighbours(IntEnum):
     """What a user's embedding takes from the items that the device holds."""

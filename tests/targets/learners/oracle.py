@@ -68,23 +68,20 @@ def train_one(
     label = torch.tensor(examples.positive, dtype=torch.float64)
     x = torch.tensor(clients.features[user], dtype=torch.float64)
     linear = linear_terms(broadcast, streams, local, examples)
+    kind = torch.optim.Adam if local.optimizer == "adam" else torch.optim.SGD
+    optimizer = kind([value.requires_grad_() for value in p.values()], lr=local.learning_rate)
     for epoch in range(local.epochs):
         order = draw_order(streams, examples.sizes, epoch)[0].astype(np.int64)
         for start in range(0, len(order), local.batch):
             now = torch.tensor(order[start : start + local.batch])
-            p = {key: value.requires_grad_() for key, value in p.items()}
+            optimizer.zero_grad()
             logits = LOGITS[name](p, x, p["item"][own], p["item"][ids[now]])
             loss = binary_cross_entropy_with_logits(logits, label[now], reduction="sum")
             for key, draws in linear.items():
                 loss = loss + (draws * p[key]).sum() * len(now) / len(order)
             loss.backward()
-            p = {
-                key: (value if value.grad is None else value - local.learning_rate * value.grad)
-                .detach()
-                .clone()
-                for key, value in p.items()
-            }
-    return {key: value.numpy() for key, value in p.items()}
+            optimizer.step()
+    return {key: value.detach().numpy() for key, value in p.items()}
 
 
 def linear_terms(

@@ -119,6 +119,7 @@ class Federated(Composition):
             batch=self.batch,
             negatives=self.negatives,
             learning_rate=self.learning_rate,
+            optimizer=self.optimizer,
         )
         return self.protection.training(plain, shapes)
 

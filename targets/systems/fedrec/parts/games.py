@@ -93,8 +93,11 @@ def _entry(small: Composition, noise: ClippedNoise) -> UploadGame:
     """Two users of two items, of which each holds one: the first row is pushed up, or down.
 
     The malicious broadcast scores every item 0 with an enormous slope in its row, so the one step
-    of training moves the row of the item held far up and that of the negative far down.
+    of training moves the row of the item held far up and that of the negative far down. It is a
+    step of plain SGD: one of Adam is no longer than the rate, and a server that cannot choose the
+    rate reaches less by it than the noise would let through.
     """
+    small = replace(small, optimizer="sgd")
     profiles = Interactions.of(np.eye(2), name="game")
     return UploadGame(
         target=small,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -47,6 +47,7 @@ def dense(trained: dict[str, Component], user: int) -> dict[str, NDArray[Any]]:
     return {name: part.dense(np.array([user]))[0] for name, part in trained.items()}
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize("kernel", ["torch", "numba"])
 @pytest.mark.parametrize("name", sorted(LOGITS))
 @settings(max_examples=12, deadline=None, derandomize=True, database=None)
@@ -66,6 +67,7 @@ def dense(trained: dict[str, Component], user: int) -> dict[str, NDArray[Any]]:
 def test_every_way_agrees_with_autograd(
     name: str,
     kernel: str,
+    optimizer: Literal["sgd", "adam"],
     users: int,
     items: int,
     d: int,
@@ -82,6 +84,7 @@ def test_every_way_agrees_with_autograd(
         batch=batch,
         negatives=negatives,
         learning_rate=0.02,
+        optimizer=optimizer,
         linear_term={part: 1.5 for part in moved if part in model},
     )
     trained = learner.train(model, clients, local, Compute(kernel=kernel))

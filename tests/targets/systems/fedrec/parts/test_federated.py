@@ -420,7 +420,14 @@ def test_a_plan_names_the_parts() -> None:
 
 @pytest.mark.parametrize(
     ("setting", "value"),
-    [("rounds", 0), ("share", 1.5), ("share", 0.0), ("learning_rate", math.inf), ("batch", 2.5)],
+    [
+        ("rounds", 0),
+        ("share", 1.5),
+        ("share", -0.1),
+        ("optimizer", "rmsprop"),
+        ("learning_rate", math.inf),
+        ("batch", 2.5),
+    ],
 )
 def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> None:
     with pytest.raises(InputError, match=f"got {setting}={value!r}"):
@@ -430,7 +437,9 @@ def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> 
 def test_a_training_that_diverges_is_refused() -> None:
     """Scores of nan would rank everything first."""
     with pytest.raises(InputError, match="learning_rate"):
-        Small(learner=Gcn(), learning_rate=100.0).run(data(), np.random.default_rng(0))
+        Small(learner=Gcn(), learning_rate=100.0, optimizer="sgd").run(
+            data(), np.random.default_rng(0)
+        )
 
 
 def test_a_client_wants_a_model() -> None:
