@@ -220,7 +220,7 @@ class LflSgdmf(LocalMf):
             left = self._left(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         z = self.noise_multiplier * math.sqrt(left) / (1.0 if presence else 2.0)
-        return noisy_steps(z, 1.0, self.uses(scope.horizon), amplified=False)
+        return noisy_steps(z, self.uses(scope.horizon))
 
     def shares(self, n_users: int, survivors: int) -> tuple[float, float]:
         """zeta1 and zeta2: variances of a device's noises in units of sigma^2."""

@@ -96,9 +96,10 @@ class NoisyHorizontal(NoisyParties, HorizontalMf):
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Every noisy gradient of the unit's one party, at its true sensitivity: T' a round."""
-        drawn = Unit.USER if self.unit == "user" else Unit.RATING
-        amplified = scope.unit is drawn and scope.adjacency is Adjacency.ADD_REMOVE
+        row = self.as_published or self.unit == "user"
+        drawn = replace(
+            scope, unit=Unit.USER if row else Unit.RATING, adjacency=Adjacency.ADD_REMOVE
+        )
         steps = self.steps if scope.horizon is Horizon.TRAINING else self.local_steps
-        z = self.sigma / self.reach(scope, population.n_items)
-        sizes = party_sizes(population.n_users, self.parties)
-        return self.charged(z, scope, steps, sizes, amplified=amplified)
+        z, alone = (self.sigma / self.reach(s, population.n_items) for s in (scope, drawn))
+        return self.charged(z, alone, scope, steps, party_sizes(population.n_users, self.parties))

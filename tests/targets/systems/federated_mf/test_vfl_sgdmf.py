@@ -14,7 +14,10 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 
-from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent
+from fedrec_auditor.accountants.events.leaves import (
+    ReplacedSamplingDpEvent,
+    RevealedSamplingDpEvent,
+)
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -122,7 +125,19 @@ def test_a_user_is_charged_in_all_parties_at_the_true_sensitivity() -> None:
     replaced = VflSgdmf(unit="user", as_published=False).event(
         scope(Unit.USER, Adjacency.REPLACE), LARGE
     )
-    assert replaced.events[0].event == GaussianDpEvent(pytest.approx(0.9 * math.sqrt(2 * 5 / 6)))
+    assert replaced.events[0].event == ReplacedSamplingDpEvent(0.01, joint.event.event)
+    drawn = VflSgdmf(unit="user").event(scope(Unit.USER, Adjacency.REPLACE), LARGE).events[0].event
+    assert (drawn.source_dataset_size, drawn.sample_size) == (70_000, 700)
+    assert drawn.event == GaussianDpEvent(pytest.approx(0.9 * math.sqrt(2 * 5 / 6)))
+
+
+def test_an_interaction_that_becomes_another_one_may_go_to_another_party() -> None:
+    one, other = (
+        VflSgdmf(tuning=0, parties=parties).event(scope(Unit.INTERACTION, Adjacency.REPLACE), LARGE)
+        for parties in (1, 10)
+    )
+    assert (one.count, other.count) == (1000, 2000)
+    assert one.event == other.event
 
 
 def test_a_user_without_trimming_may_hold_all_of_a_partys_items() -> None:

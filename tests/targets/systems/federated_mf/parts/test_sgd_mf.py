@@ -133,8 +133,8 @@ def test_the_papers_accountant_amplifies_and_plain_composition_does_not() -> Non
     # Abadi et al. 2016, section 5: q = 0.01, sigma = 4, T = 10,000 steps, delta 1e-5: 1.26
     assert accounted(4.0, 0.01, 10_000, 1e-5) == pytest.approx(1.26, abs=0.01)
     assert accounted(0.0, 0.01, 10, 1e-5) == math.inf
-    assert noisy_steps(2.0, 0.1, 7, amplified=False) == SelfComposedDpEvent(GaussianDpEvent(2.0), 7)
-    assert noisy_steps(0.0, 0.1, 7, amplified=True) == NonPrivateDpEvent()
+    assert noisy_steps(2.0, 7) == SelfComposedDpEvent(GaussianDpEvent(2.0), 7)
+    assert noisy_steps(0.0, 7, NonPrivateDpEvent) == NonPrivateDpEvent()
 
 
 @pytest.mark.parametrize("kind", [FmfVfl, HflSgdmf, LflSgdmf, ObjPertb])
