@@ -196,8 +196,8 @@ ENTRIES = (
         claimed="T' = 10 Gaussians, sampled at eta",
         provable="T T' = 1,000 Gaussians, sampled at eta, once or twice as far apart",
         reason=(
-            "T' steps are taken in each of T rounds: section 5.3 counts T T', as Proposition 2. For "
-            "how far apart see 27c."
+            "T' steps are taken in each of T rounds: section 5.3 counts T T', as Proposition 2. "
+            "For how far apart see 27c."
         ),
         scope=_USER,
         place="section 5.2, Proposition 3",

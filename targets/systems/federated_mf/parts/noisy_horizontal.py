@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 
+FOLLOWED = (
+    "A fixed number of rows is drawn, so that a user who comes takes another one's place, whose "
+    "embedding, which moves without noise when its row is drawn, is another one from then on: "
+    "nothing is known of the sums but how many rows they are of."
+)
+"""Why the paper's accountant falls short for whole users where their embeddings move."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class NoisyHorizontal(NoisyParties, HorizontalMf):
     """N(0, (z Delta)^2) on every entry of a step's sum of item gradients, of all rows.
@@ -40,11 +48,22 @@ class NoisyHorizontal(NoisyParties, HorizontalMf):
     @property
     def sampling_note(self) -> str:
         """What ``as_published=False`` repairs, or why rows that are drawn do not amplify."""
+        if self.as_published and self.unit == "rating":
+            return (
+                "A user embedding follows all of the user's ratings without noise, and with it the "
+                "gradients of all of the user's items; and those show whether the row was drawn, "
+                "so that sampling does not amplify."
+            )
         if self.as_published:
-            return FIXED
+            return FOLLOWED if self.joint else FIXED
         if self.unit == "user":
             return "Repaired: every user is drawn by itself."
         return "Repaired: every rating is drawn by itself, and embeddings do not tell of them."
+
+    @property
+    def remembers(self) -> bool:
+        """Where user embeddings move in the second stage: those of drawn users do."""
+        return self.joint
 
     @property
     def adapted(self) -> bool:

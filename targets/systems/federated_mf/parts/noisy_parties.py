@@ -65,6 +65,11 @@ class NoisyParties(PartyMf):
         return self.trim if self.unit == "user" else None
 
     @property
+    def remembers(self) -> bool:
+        """Whether a drawn row changes what its party keeps of it, without noise."""
+        return False
+
+    @property
     @abstractmethod
     def clipping(self) -> Clipping:
         """What bounds the gradients."""
@@ -98,6 +103,10 @@ class NoisyParties(PartyMf):
         rows drawn by themselves would at half the noise, for it takes another one's place
         (``theorems.fixed_size``), and one that is replaced what is proved of such samples. For less
         than a user nothing is amplified: the user's other ratings show when the row is drawn.
+
+        Where the party ``remembers``, those whose places a user took have missed a step, and from
+        then on their gradients differ, too: all that is known is that a sum is of ``rows`` rows.
+        Replaced, a user takes nobody's place; all others are the same, if it is seen who is drawn.
         """
         from dp_accounting import PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
 
@@ -117,13 +126,15 @@ class NoisyParties(PartyMf):
             return noisy_steps(z, steps)
         n = max(sizes, key=lambda size: batch_size(size, self.rate) / size)
         rows = batch_size(n, self.rate)
-        if scope.unit is not Unit.USER or not (presence or replaced):
+        if scope.unit is not Unit.USER or not (presence or (replaced and not self.remembers)):
             seen = partial(RevealedSamplingDpEvent, rows / n)
             return noisy_steps(z, steps, seen if rows < n else None)
         if replaced:
             return noisy_steps(
                 alone / 2.0, steps, partial(SampledWithoutReplacementDpEvent, n, rows)
             )
+        if self.remembers:
+            return noisy_steps(alone / (2.0 * rows), steps)
         fixed = all(batch_size(n, self.rate) == batch_size(n - 1, self.rate) for n in sizes)
         if not fixed or rows >= 0.25 * n:  # a quarter of the steps, twice as far apart, is as much
             return noisy_steps(alone, steps)
