@@ -106,7 +106,15 @@ CASES: dict[str, tuple[DatasetCase, ...]] = {
                     "9\t4\t2\tnight\tmonday\tworkday\twork\tfree\tsunny\tSpain\t3",
                 ]
             ),
-            attributes=("country", "city"),
+            attributes=(
+                "daytime",
+                "weekday",
+                "isweekend",
+                "homework",
+                "weather",
+                "country",
+                "city",
+            ),
         ),
     ),
     "table": (
