@@ -176,7 +176,7 @@ ENTRIES = (
         provable="composition of all steps of all parties; sum eps_k in general",
         reason=(
             "The sum of squares is the leading order only, and rows are drawn in a fixed number; "
-            "repaired, it is saved by a sensitivity that the paper takes too large."
+            "both are saved by a sensitivity that the paper takes too large (21b)."
         ),
         scope=_USER,
         computed=numbers.root_sum,
@@ -194,7 +194,7 @@ ENTRIES = (
         statement="As printed, noise for T' sampled steps hides a user of one rating in T rounds.",
         source=f"{PAPER}, section 5.2, Proposition 3",
         claimed="T' = 10 Gaussians, sampled at eta",
-        provable="T T' = 1,000 Gaussians, sampled at eta, once or twice as far apart",
+        provable="T T' = 1,000 Gaussians, sampled at eta, up to 1.618 times as far apart",
         reason=(
             "T' steps are taken in each of T rounds: section 5.3 counts T T', as Proposition 2. "
             "For how far apart see 27c."
@@ -258,11 +258,12 @@ ENTRIES = (
         statement="The moments accountant holds for n' rows drawn without replacement.",
         source=f"{PAPER}, sections 2.2, 4.1.2 and 5.2",
         claimed="Poisson-sampled Gaussians",
-        provable="Poisson-sampled Gaussians, twice as far apart",
+        provable="Poisson-sampled Gaussians, up to 1.618 times as far apart",
         reason=(
-            "A user who comes takes another one's place in a batch of fixed size, which is up to "
-            "twice as far as the accountant has it. For theta = 10 this is saved by a sensitivity "
-            "that the paper takes sqrt(theta) times too large (21b)."
+            "A user who comes takes another one's place in a batch of fixed size, and of two users "
+            "one may move V up as far as the other moves it down: the golden ratio, in all. For "
+            "theta = 10 this is saved by a sensitivity that the paper takes sqrt(theta) times too "
+            "large (21b)."
         ),
         scope=_USER,
         place="counted as in Proposition 2",

@@ -37,7 +37,7 @@ JUDGED = {
     "23b": (C, None, None),
     "24": (V, WRONG, C),
     "24b": (V, WRONG, None),
-    "25": (U, WRONG, C),
+    "25": (C, WRONG, C),
     "26": (V, WRONG, None),
     "26b": (C, None, None),
     "26c": (None, WRONG, None),

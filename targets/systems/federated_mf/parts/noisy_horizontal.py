@@ -89,8 +89,8 @@ class NoisyHorizontal(NoisyParties, HorizontalMf):
         """How far the unit of ``scope`` moves one step's sum of gradients, at most.
 
         With c = theta, or all items where nothing is trimmed: a user who comes or goes
-        2 R^(3/2) sqrt(c), one row an item, which is attained. A user replaced by another: twice
-        that, since both sums are within the former. A rating that moves the user's embedding, where
+        2 R^(3/2) sqrt(c), one row an item, which is attained. A user replaced by another: 1.618
+        times that (``Clipping.apart``). A rating that moves the user's embedding, where
         nothing is trimmed: 2 R^(3/2) sqrt(2c - 1). For at an item rated x in both worlds the
         gradients are 2 (x - u.v) u and 2 (x - u'.v) u'; if the two errors have one sign, u.u' >= 0
         makes the distance 2 R^(3/2) sqrt(2) at most, and if they do not, they are at most x and
@@ -111,7 +111,7 @@ class NoisyHorizontal(NoisyParties, HorizontalMf):
             and self.trimmed is None
         ):
             return one * math.sqrt(2 * count - 1)
-        return one * math.sqrt(count) * 2.0
+        return one * math.sqrt(count) * self.clipping.apart
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Every noisy gradient of the unit's one party, at its true sensitivity: T' a round."""
@@ -121,4 +121,6 @@ class NoisyHorizontal(NoisyParties, HorizontalMf):
         )
         steps = self.steps if scope.horizon is Horizon.TRAINING else self.local_steps
         z, alone = (self.sigma / self.reach(s, population.n_items) for s in (scope, drawn))
-        return self.charged(z, alone, scope, steps, party_sizes(population.n_users, self.parties))
+        sizes = party_sizes(population.n_users, self.parties)
+        apart = alone / self.clipping.apart
+        return self.charged(z, scope, steps, sizes, alone=alone, apart=apart)

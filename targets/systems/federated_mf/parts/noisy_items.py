@@ -86,5 +86,9 @@ class NoisyItems(NoisyParties, RatingParties):
                 return NonPrivateDpEvent()
             z = sigma / (far * self.clipping.sensitivity(count, joint))
             alone = sigma / self.clipping.sensitivity(drawn, joint)
-            charged.append(self.charged(z, alone, scope, steps * parties, [n]))
+            apart = alone / self.clipping.apart
+            if presence:  # who comes takes the place of a user in another row of U
+                apart = sigma / self.clipping.displaced(drawn, joint)
+            taken = steps * parties
+            charged.append(self.charged(z, scope, taken, [n], alone=alone, apart=apart))
         return charged[0] if len(charged) == 1 else ComposedDpEvent(charged)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 FIXED = (
-    "A fixed number of rows is drawn, so that a user who comes takes another one's place: it costs "
-    "what rows drawn by themselves would, as the claim has them, at half the noise."
+    "A fixed number of rows is drawn, so that a user who comes takes another one's place: the sums "
+    "are farther apart than by one user's gradients, for which the claim has the noise."
 )
 """Why the paper's accountant falls short for whole users."""
 
@@ -38,8 +38,8 @@ class NoisyParties(PartyMf):
     Delta is the sensitivity that the paper claims for the ``unit``; ``delta`` its delta.
     ``as_published`` is the paper: rows are drawn, a fixed number of them, and the divisor counts
     the party's own ratings. Sampling rows does not amplify for one rating, whose user's other
-    ratings show whether the row was drawn; and when a user comes or goes, the moments accountant
-    takes a fixed number of rows for twice the noise that there is. Repaired, every unit is drawn
+    ratings show whether the row was drawn; and of a fixed number of rows, a user who comes takes
+    another one's place, which the moments accountant does not know. Repaired, every unit is drawn
     by itself (each rating, or each user), as that accountant assumes, and the divisor takes
     ``density``, a public guess, for tau.
 
@@ -91,16 +91,23 @@ class NoisyParties(PartyMf):
         return 1.0 / (guess if self.trimmed is None else min(guess, self.trimmed))
 
     def charged(
-        self, z: float, alone: float, scope: Scope, steps: int, sizes: Sequence[int]
+        self,
+        z: float,
+        scope: Scope,
+        steps: int,
+        sizes: Sequence[int],
+        *,
+        alone: float,
+        apart: float,
     ) -> DpEvent:
         """``steps`` noisy steps, at ``z`` times what the unit of ``scope`` moves a step's sum.
 
         ``alone`` is the noise over what one of those that are drawn moves it, there or not: a row
-        as published; repaired, the ``unit``.
+        as published; repaired, the ``unit``. ``apart`` is the noise over the distance of two rows.
 
         Repaired, each is drawn by itself, which amplifies for a change within one of them. Where
         rows are drawn, a fixed number n' of the n in ``sizes``, a user who comes or goes costs what
-        rows drawn by themselves would at half the noise, for it takes another one's place
+        rows drawn by themselves would, ``apart``, for it takes another one's place
         (``theorems.fixed_size``), and one that is replaced what is proved of such samples. For less
         than a user nothing is amplified: the user's other ratings show when the row is drawn.
 
@@ -130,12 +137,10 @@ class NoisyParties(PartyMf):
             seen = partial(RevealedSamplingDpEvent, rows / n)
             return noisy_steps(z, steps, seen if rows < n else None)
         if replaced:
-            return noisy_steps(
-                alone / 2.0, steps, partial(SampledWithoutReplacementDpEvent, n, rows)
-            )
+            return noisy_steps(apart, steps, partial(SampledWithoutReplacementDpEvent, n, rows))
         if self.remembers:
-            return noisy_steps(alone / (2.0 * rows), steps)
+            return noisy_steps(apart / rows, steps)
         fixed = all(batch_size(n, self.rate) == batch_size(n - 1, self.rate) for n in sizes)
         if not fixed or rows >= 0.25 * n:  # a quarter of the steps, twice as far apart, is as much
             return noisy_steps(alone, steps)
-        return noisy_steps(alone / 2.0, steps, partial(PoissonSampledDpEvent, rows / n))
+        return noisy_steps(apart, steps, partial(PoissonSampledDpEvent, rows / n))

@@ -29,7 +29,7 @@ from fedrec_auditor.targets.systems.base import Population, Reported
 from fedrec_auditor.targets.systems.federated_mf.fmf_hfl import FmfHfl
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.systems.federated_mf.hfl_synsgd import HflSynsgd
-from fedrec_auditor.targets.systems.federated_mf.parts.descent import Descent, Drawn
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import GOLDEN, Descent, Drawn
 from fedrec_auditor.targets.systems.federated_mf.parts.horizontal_mf import HorizontalMf
 from fedrec_auditor.targets.systems.federated_mf.parts.noisy_horizontal import NoisyHorizontal
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import accounted, start
@@ -181,7 +181,7 @@ def test_what_is_owed(kind: type[NoisyHorizontal]) -> None:
     if kind is HflSgdmf:
         whole = leaf(plain, user)
         assert isinstance(whole, PoissonSampledDpEvent)
-        assert whole.event.noise_multiplier == pytest.approx(z / 200)
+        assert whole.event.noise_multiplier == pytest.approx(z / 100 / GOLDEN)
     mended = kind(as_published=False)
     sampled = leaf(mended, scope())
     assert isinstance(sampled, PoissonSampledDpEvent)
@@ -189,14 +189,14 @@ def test_what_is_owed(kind: type[NoisyHorizontal]) -> None:
     assert sampled.event.noise_multiplier == pytest.approx(z)
     assert leaf(mended, user).noise_multiplier == pytest.approx(z / 100)
     trimmed = kind(unit="user")
-    half = pytest.approx(z * math.sqrt(10) / 2)  # who comes takes another one's place
+    near = pytest.approx(z * math.sqrt(10) / GOLDEN)  # who comes takes another one's place
     if kind is HflSgdmf:
-        assert leaf(trimmed, user) == PoissonSampledDpEvent(0.01, GaussianDpEvent(half))
-        drawn = SampledWithoutReplacementDpEvent(7000, 70, GaussianDpEvent(half))
+        assert leaf(trimmed, user) == PoissonSampledDpEvent(0.01, GaussianDpEvent(near))
+        drawn = SampledWithoutReplacementDpEvent(7000, 70, GaussianDpEvent(near))
         assert leaf(trimmed, replaced) == drawn
     else:  # user embeddings remember who was drawn: of 70 rows each may be another one
-        assert leaf(trimmed, user) == GaussianDpEvent(pytest.approx(half.expected / 70))
-        assert leaf(trimmed, replaced) == RevealedSamplingDpEvent(0.01, GaussianDpEvent(half))
+        assert leaf(trimmed, user) == GaussianDpEvent(pytest.approx(near.expected / 70))
+        assert leaf(trimmed, replaced) == RevealedSamplingDpEvent(0.01, GaussianDpEvent(near))
     uneven = replace(trimmed, rate=1.5 / 7000)  # with a user fewer, a row fewer is drawn
     assert isinstance(leaf(uneven, user), GaussianDpEvent)
     mended = kind(unit="user", as_published=False)

@@ -16,6 +16,7 @@ from scipy import stats
 from fedrec_auditor.accountants.losses.pairs import GaussianPair, Reversed
 from fedrec_auditor.accountants.losses.sampled_pairs import Poisson
 from fedrec_auditor.accountants.statements.scope import Adjacency
+from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above
 from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
@@ -23,6 +24,7 @@ from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.federated_mf.vfl_sgdmf import VflSgdmf
 
 MOVIELENS = Population(n_users=943, n_items=1682)
+GOLDEN = (1 + math.sqrt(5)) / 2  # how far apart two users are, in units of one
 _GRID = 1e-4
 
 
@@ -84,24 +86,27 @@ VERTICAL = (1.8 * math.sqrt(10 / 6), 1.8 * math.sqrt(5))  # z over the true sens
             Adjacency.ADD_REMOVE,
             1e-5,
             poisson,
-            [(1.7 * math.sqrt(10) / 2, 1 / 94, 1000)],
-            0.4623,
+            [(1.7 * math.sqrt(10) / GOLDEN, 1 / 94, 1000)],
+            0.3603,
         ),
         (
             HflSgdmf(unit="user", trim=1, noise_multiplier=2.0),
             Adjacency.ADD_REMOVE,
             1e-5,
             poisson,
-            [(1.0, 1 / 94, 1000)],
-            1.955,
+            [(2.0 / GOLDEN, 1 / 94, 1000)],
+            1.3225,
         ),
         (
             VflSgdmf(unit="user"),
             Adjacency.ADD_REMOVE,
             1e-5,
             poisson,
-            [(VERTICAL[0] / 2, 9 / 943, 10_000), (VERTICAL[1] / 2, 9 / 943, 1000)],
-            4.540,
+            [
+                (VERTICAL[0] / math.sqrt((50 + 5 * GOLDEN**2) / 30), 9 / 943, 10_000),
+                (VERTICAL[1] / GOLDEN, 9 / 943, 1000),
+            ],
+            2.8089,
         ),
         (
             VflSgdmf(unit="user", as_published=False),
@@ -136,13 +141,31 @@ def test_a_users_epsilon_is_the_librarys(
 
 def test_a_user_who_is_replaced_costs_what_is_proved_of_samples_of_fixed_size() -> None:
     found = proved(VflSgdmf(unit="user"), Adjacency.REPLACE, 2e-5)
-    assert found == pytest.approx(5.602, rel=1e-3)
-    parts = [(VERTICAL[0] / 2, 9 / 943, 10_000), (VERTICAL[1] / 2, 9 / 943, 1000)]
+    assert found == pytest.approx(3.8976, rel=1e-3)
+    parts = [(VERTICAL[0] / GOLDEN, 9 / 943, 10_000), (VERTICAL[1] / GOLDEN, 9 / 943, 1000)]
     below, above = (
         composed(partial(fixed_size, above=up), *parts).get_epsilon_for_delta(2e-5)
         for up in (False, True)
     )
     assert below < found < above < below + 0.15
+
+
+@pytest.mark.parametrize(
+    ("noise", "twice", "settings"),
+    [
+        (1.7 * math.sqrt(10), 0.4623, {}),
+        (2.0, 1.955, {"trim": 1, "noise_multiplier": 2.0}),
+    ],
+)
+def test_users_are_not_twice_as_far_apart_as_one_is_from_none(
+    noise: float, twice: float, settings: dict[str, Any]
+) -> None:
+    """What is owed is less than at half the noise, and more than the claim's accountant has."""
+    given = {"n_users": 94, "sample": 1, "rounds": 1000, "delta": 1e-5}
+    given["adjacency"] = Adjacency.ADD_REMOVE
+    half, whole = (fixed_size_above(**given, multiplier=z) for z in (noise / 2, noise))
+    assert half == pytest.approx(twice, rel=1e-3)
+    assert whole < proved(HflSgdmf(unit="user", **settings), Adjacency.ADD_REMOVE, 1e-5) < half
 
 
 @pytest.mark.parametrize("z", [0.6, 2.0])
