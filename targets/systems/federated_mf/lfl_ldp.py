@@ -26,6 +26,7 @@ from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.settings import check_settings, not_negative, proper_share
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population, Question
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping
 from fedrec_auditor.targets.systems.federated_mf.parts.noise_rounds import total
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import asked, scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.pretrained_mf import PretrainedMf
@@ -91,7 +92,7 @@ class LflLdp(PretrainedMf):
             source=f"{PAPER}, section 6.3 (LDP level noise), Figure 10",
         )
         pair = (
-            "Local privacy compares any two users, whose gradients may be up to twice as far apart "
+            "Local privacy compares any two users, whose gradients may be 1.618 times as far apart "
             "as one is from nothing."
         )
         local = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
@@ -110,7 +111,8 @@ class LflLdp(PretrainedMf):
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """T Gaussians: a gradient there or not; for any other change, one for another."""
-        z = self.noise_multiplier / (1.0 if scope.is_presence else 2.0)
+        apart = Clipping.of_embeddings(self.bound).apart
+        z = self.noise_multiplier / (1.0 if scope.is_presence else apart)
         return noisy_steps(z, self.uses(scope.horizon))
 
     def send(
