@@ -80,6 +80,19 @@ class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
             )
 
 
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class ReplacedSamplingDpEvent(DpEvent):  # type: ignore[misc]
+    """Every record is drawn by itself with ``sampling_probability``, and one is replaced.
+
+    ``event`` is the Gaussian of a record that comes or goes: its noise multiplier is the noise over
+    what one record adds at most. Poisson sampling, as ``PoissonSampledDpEvent``, whose figure is
+    that of a record present or absent.
+    """
+
+    sampling_probability: float
+    event: DpEvent
+
+
 _RANGES: dict[str, tuple[float, float]] = {
     "noise_multiplier": (0.0, math.inf),
     "sampling_probability": (0.0, 1.0),
@@ -95,6 +108,7 @@ _COUNTS = ("num_buckets", "n_users", "source_dataset_size", "sample_size")
 _SAMPLING: dict[type[DpEvent], tuple[Adjacency, ...]] = {
     PoissonSampledDpEvent: (Adjacency.ADD_REMOVE,),
     SampledWithoutReplacementDpEvent: (Adjacency.REPLACE,),
+    ReplacedSamplingDpEvent: (Adjacency.REPLACE,),
     RevealedSamplingDpEvent: tuple(Adjacency),
 }
 Sampled = Mapping[type[DpEvent], tuple[type[DpEvent], ...]]
@@ -139,7 +153,11 @@ def readable(
 
 def assumed(event: DpEvent) -> tuple[str, ...]:
     """What a proof for ``event`` takes for granted of the adversary, beyond the scope."""
-    hidden = (PoissonSampledDpEvent, SampledWithoutReplacementDpEvent)
+    hidden = (
+        PoissonSampledDpEvent,
+        SampledWithoutReplacementDpEvent,
+        ReplacedSamplingDpEvent,
+    )
     drawn = any(isinstance(leaf, hidden) for leaf, _ in leaves(event))
     return ("the adversary does not learn who was drawn",) if drawn else ()
 

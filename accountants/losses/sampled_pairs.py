@@ -6,8 +6,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
-from fedrec_auditor.accountants.losses.pairs import Array, Pair, add_atom
+from fedrec_auditor.accountants.losses.pairs import (
+    Array,
+    Pair,
+    add_atom,
+    log1mexp,
+    normal_masses,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +114,60 @@ class FixedSize(_Sampled):
         """The range of the losses, as far to one side of 0 as to the other."""
         _, high = Poisson(self.pair, self.rate).span(tail)
         return -high, high
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedGaussian:
+    """(1 - q) N(0, 1) + q N(mu, 1) against (1 - q) N(0, 1) + q N(-mu, 1).
+
+    A record that is sampled with probability ``rate`` = q < 1 is replaced by another one, and each
+    adds mu deviations of the noise at most, in any direction. Attained by opposite ones, and it
+    dominates all others. For let the two add x and x'. By advanced joint convexity (Balle, Barthe
+    and Gaboardi 2018, Theorem 2) the divergence at t >= 1 is q times that of N(x, I) from a N(0, I)
+    + b N(x', I) at some order, that is E f(X, Y) with f = (1 - c X - d Y)+, c, d >= 0, where under
+    N(x, I) the likelihood ratios X and Y are e^(U - Var U/2) of normal U and V with the variances
+    |x|^2 and |x - x'|^2 and the covariance x.(x - x'). Along any path of covariance matrices the
+    expectation moves by E X^2 f_XX/2, E Y^2 f_YY/2 and E X Y f_XY times the changes of these three,
+    and no second derivative of f is negative. So it is largest where all three are: mu^2, 4 mu^2
+    and 2 mu^2, at x' = -x. Below 1 the divergence is the mirrored one.
+    """
+
+    mu: float
+    rate: float
+    infinite: float = 0.0
+
+    def between(self, edges: Array) -> tuple[Array, Array]:
+        """Log-masses of the intervals."""
+        x = np.sign(edges) * self._inner(np.abs(edges))
+        other = normal_masses(x) + self._stay
+        ways = (normal_masses(x - way * self.mu) + math.log(self.rate) for way in (1.0, -1.0))
+        log_p, log_q = (np.logaddexp(other, drawn) for drawn in ways)
+        return log_p, log_q
+
+    def span(self, tail: float) -> tuple[float, float]:
+        """Losses at the quantiles of N(mu, 1), beyond which no other part of P reaches."""
+        far = self.mu - float(ndtri(max(tail, 1e-307)))
+        ends = np.logaddexp(self._stay, self._log_k + self.mu * np.array([far, -far]))
+        high = float(ends[0] - ends[1])
+        return -high, high
+
+    @property
+    def _stay(self) -> float:
+        return math.log1p(-self.rate)
+
+    @property
+    def _log_k(self) -> float:
+        return math.log(self.rate) - self.mu**2 / 2.0
+
+    def _inner(self, loss: Array) -> Array:
+        """Where the density ratio is e^loss, for losses >= 0: in logarithms throughout.
+
+        With w = e^(mu x) and k = q e^(-mu^2/2): (1 - q) + k w = e^loss ((1 - q) + k/w), a quadratic
+        equation in w.
+        """
+        linear = self._stay + log1mexp(loss)
+        root = np.logaddexp(2.0 * linear, math.log(4.0) + 2.0 * self._log_k - loss) / 2.0
+        return (loss + np.logaddexp(linear, root) - math.log(2.0) - self._log_k) / self.mu
 
 
 @dataclass(frozen=True, slots=True)

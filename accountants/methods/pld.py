@@ -18,6 +18,7 @@ from scipy.special import ndtri
 
 from fedrec_auditor.accountants.events.leaves import (
     PureDpEvent,
+    ReplacedSamplingDpEvent,
     RevealedSamplingDpEvent,
     sampling_rate,
 )
@@ -38,7 +39,12 @@ from fedrec_auditor.accountants.losses.pure import (
     ThreePointLoss,
     pure_epsilon,
 )
-from fedrec_auditor.accountants.losses.sampled_pairs import FixedSize, Poisson, Revealed
+from fedrec_auditor.accountants.losses.sampled_pairs import (
+    FixedSize,
+    Poisson,
+    ReplacedGaussian,
+    Revealed,
+)
 from fedrec_auditor.accountants.methods.parts.leaf_accountant import LeafAccountant
 
 _READS = (*THREE_POINT_EVENTS, LaplaceDpEvent, GaussianDpEvent)
@@ -46,6 +52,7 @@ _SAMPLED = {
     PoissonSampledDpEvent: _READS,
     SampledWithoutReplacementDpEvent: _READS,
     RevealedSamplingDpEvent: _READS,
+    ReplacedSamplingDpEvent: (GaussianDpEvent,),
 }
 # Above, the binomial distribution is not listed but composed.
 _MOST_RESPONSES = 10**6
@@ -177,8 +184,18 @@ def _noisy(mu: float) -> Pair:
     return GaussianPair(mu) if mu > 0 else AtomicPair.of((0.0, 1.0))
 
 
+def _replaced(noise: float, rate: float) -> Pair:
+    if noise * _LARGE < 1.0:
+        return AtomicPair.of((0.0, 1.0 - rate), infinite=rate)
+    if rate == 1 or math.isinf(noise):
+        return _noisy(2.0 / noise)
+    return ReplacedGaussian(1.0 / noise, rate)
+
+
 def _pair(leaf: DpEvent) -> Pair:
     """The pair that dominates one use."""
+    if isinstance(leaf, ReplacedSamplingDpEvent):
+        return _replaced(leaf.event.noise_multiplier, leaf.sampling_probability)
     if hasattr(leaf, "event") and sampling_rate(leaf) == 1:
         return _pair(leaf.event)
     if isinstance(leaf, RevealedSamplingDpEvent):

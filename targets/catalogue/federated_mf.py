@@ -276,8 +276,8 @@ ENTRIES = (
         claimed="sqrt(sum eps_k^2)",
         provable="composition of all steps of all parties; sum eps_k in general",
         reason=(
-            "The sum of squares is the leading order only; here it is saved by a sensitivity that "
-            "the paper takes too large."
+            "The sum of squares is the leading order only, and rows are drawn in a fixed number; "
+            "both are saved by a sensitivity that the paper takes too large (21b)."
         ),
         scope=_USER,
         ours=True,
@@ -309,8 +309,11 @@ ENTRIES = (
         statement="As printed, noise for T' sampled steps hides a user of one rating in T rounds.",
         source="section 5.2, Proposition 3",
         claimed="T' = 10 Gaussians, sampled at eta",
-        provable="T T' = 1,000 Gaussians, sampled at eta",
-        reason="T' steps are taken in each of T rounds: section 5.3 counts T T', as Proposition 2.",
+        provable="T T' = 1,000 Gaussians, sampled at eta, up to 1.618 times as far apart",
+        reason=(
+            "T' steps are taken in each of T rounds: section 5.3 counts T T', as Proposition 2. "
+            "For how far apart see 27c."
+        ),
         scope=_USER,
         ours=True,
         place="section 5.2, Proposition 3",
@@ -362,7 +365,10 @@ ENTRIES = (
         source="section 2.2.1",
         claimed="(2 eps, 2 delta)",
         provable="(2 eps, (1 + e^eps) delta)",
-        reason="Removal and addition compose to e^eps delta + delta, and this is attained.",
+        reason=(
+            "Removal and addition compose to e^eps delta + delta, and this is attained. What this "
+            "training gives away is less: its sensitivity is taken too large (21b)."
+        ),
         scope=scope_of(Unit.USER, adjacency=Adjacency.REPLACE),
         ours=True,
         computed=numbers.both_ways,
@@ -384,8 +390,13 @@ ENTRIES = (
         statement="The moments accountant holds for n' rows drawn without replacement.",
         source="sections 2.2, 4.1.2 and 5.2",
         claimed="Poisson-sampled Gaussians",
-        provable="Gaussians twice as far apart, in the steps in which the user is drawn",
-        reason="A user who comes takes another one's place in a batch of fixed size.",
+        provable="Poisson-sampled Gaussians, up to 1.618 times as far apart",
+        reason=(
+            "A user who comes takes another one's place in a batch of fixed size, and of two users "
+            "one may move V up as far as the other moves it down: the golden ratio, in all. For "
+            "theta = 10 this is saved by a sensitivity that the paper takes sqrt(theta) times too "
+            "large (21b)."
+        ),
         scope=_USER,
         ours=True,
         place="counted as in Proposition 2",

@@ -1,4 +1,4 @@
-"""Frappe: how often 957 users used 4,082 mobile applications, with countries and cities."""
+"""Frappe: how often 957 users used 4,082 mobile applications, and in which contexts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from fedrec_auditor.targets.datasets.parts.source import Source
 FILES = ("frappe.csv",)
 NUMBERS = {"user": USER, "item": ITEM, "cnt": Column(what="count", low=1)}
 CONTEXT = ("daytime", "weekday", "isweekend", "homework", "cost", "weather", "country", "city")
-WORDS = ("cost", "country", "city")
 PAID = "paid"
 REMEDY = (
     "Fetch it from its authors (the PrivRec paper names "
@@ -35,17 +34,19 @@ REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class Frappe:
-    """The official frappe.csv and, where it is, meta.csv (tabs, headers): directory or frappe.zip.
+    """The official frappe.csv and, where it is, meta.csv: a directory or frappe.zip.
 
-    A row of frappe.csv is a user, an application and a context with the number of uses in it;
-    ratings are the uses of an application by a user over all contexts. There are no timestamps.
+    Both have headers, and tabs as published, or commas, as copies of them have. A row of frappe.csv
+    is a user, an application and a context with the number of uses in it; ratings are the uses of
+    an application by a user over all contexts. There are no timestamps.
 
-    Contexts are of interactions, not of users. Kept of them are those a user has nearly always:
-    ``country`` and ``city``, the most frequent in the user's rows (of equals the first in order of
-    bytes). Features of items are "paid", if most rows of the item say so, and one flag for each
-    category in meta.csv. Daytime, weekday, weather and "homework" are not kept, though the PrivRec
-    paper takes all contexts for features of users. Its 288,609 interactions in an "extended
-    version" are three times the 96,203 rows of this file: each row and two drawn negatives.
+    All eight contexts are features (PrivRec paper, section 3.2). They are of interactions, so that
+    of a user the most frequent in its rows is kept (of equals the first in order of bytes), as an
+    attribute: where the user lives in ``country`` and ``city``, and in ``daytime``, ``weekday``,
+    ``isweekend``, ``homework`` and ``weather`` when the user is mostly there. ``cost`` is one of
+    the item, "paid" if most of its rows say so, beside one flag for each category in meta.csv. The
+    paper's 288,609 interactions in an "extended version" are three times the 96,203 rows of this
+    file: each row and two drawn negatives.
 
     Source: Baltrunas, Church, Karatzoglou and Oliver, Frappe: Understanding the Usage and
     Perception of Mobile App Recommendations In-The-Wild, 2015 (arXiv:1505.03014).
@@ -58,21 +59,23 @@ class Frappe:
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``, else from the cache; InputError says where to get the files."""
         source = Source(located(path, "frappe", "Frappe", REMEDY), "frappe")
-        file = Delimited.of(source, "frappe.csv", separator="\t", header=True, quotes=True)
+        split = separator(next(source.blocks("frappe.csv"), b""))
+        file = Delimited.of(source, "frappe.csv", separator=split, header=True, quotes=True)
         names = file.names()
         if missing := [name for name in (*NUMBERS, *CONTEXT) if name not in names]:
             expected = f"the columns {', '.join((*NUMBERS, *CONTEXT))}"
             raise broken(f"{file.place}, line 1", expected, f"no {', '.join(missing)}")
-        words = {name: Identifiers() for name in WORDS}
+        words = {name: Identifiers() for name in CONTEXT}
 
         def read(block: Block) -> tuple[NDArray[Any], ...]:
             for name, found in words.items():
                 found.add(block.words(names.index(name)))
             return tuple(block.numbers(names.index(name)) for name in NUMBERS)
 
-        wanted = {names.index(name): NUMBERS.get(name, name) for name in (*NUMBERS, *WORDS)}
+        wanted = {names.index(name): NUMBERS.get(name, name) for name in (*NUMBERS, *CONTEXT)}
         user, item, count = columns(file.blocks(wanted), read)
-        cost, country, city = (found.finish() for found in words.values())
+        context = {name: found.finish() for name, found in words.items()}
+        cost = context.pop("cost")
         users, row = unique(user)
         items, column = unique(item)
         shape = (len(users), len(items))
@@ -89,10 +92,15 @@ class Frappe:
             users=users,
             items=items,
             ratings=uses.astype(np.float32),
-            attributes={"country": _usual(row, *country[1:]), "city": _usual(row, *city[1:])},
+            attributes={name: _usual(row, *found[1:]) for name, found in context.items()},
             genres=np.column_stack([paid, flags]),
             genre_names=(PAID, *categories),
         )
+
+
+def separator(data: bytes) -> str:
+    """Tabs if the header has one, else commas."""
+    return "\t" if b"\t" in data.partition(b"\n")[0] else ","
 
 
 def _usual(
@@ -111,9 +119,10 @@ def _categories(
 ) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
     """The names of all categories in meta.csv, and a flag for each item and category."""
     try:
-        rows = list(csv.DictReader(io.StringIO(data.decode("utf-8", "replace")), delimiter="\t"))
+        text = io.StringIO(data.decode("utf-8", "replace"))
+        rows = list(csv.DictReader(text, delimiter=separator(data)))
     except csv.Error as error:
-        raise broken(place, "a table with tabs and a header", str(error)) from error
+        raise broken(place, "a table with tabs or commas and a header", str(error)) from error
     if not rows or not {"item", "category"} <= rows[0].keys():
         raise broken(f"{place}, line 1", "the columns item and category", str([*rows[:1]]))
     known = {row["item"]: row["category"] for row in rows if row["category"]}

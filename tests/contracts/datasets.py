@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedrec_auditor.auditor.testing.datasets import DatasetCase
+from fedrec_auditor.targets.datasets.app_usage import AppUsage
 from fedrec_auditor.targets.datasets.frappe import Frappe
 from fedrec_auditor.targets.datasets.libimseti import Libimseti
 from fedrec_auditor.targets.datasets.ml_1m import Ml1m
@@ -24,7 +25,8 @@ def _files(**files: list[str]) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         for name, lines in files.items():
             text = "".join(f"{line}\n" for line in lines)
-            (folder / name.replace("__", "-").replace("_", ".")).write_text(text, "latin-1")
+            plain = name.replace("___", "/").replace("__", "-").replace("_", ".")
+            (folder / plain.replace("/", "_")).write_text(text, "latin-1")
 
     return write
 
@@ -106,7 +108,29 @@ CASES: dict[str, tuple[DatasetCase, ...]] = {
                     "9\t4\t2\tnight\tmonday\tworkday\twork\tfree\tsunny\tSpain\t3",
                 ]
             ),
-            attributes=("country", "city"),
+            attributes=(
+                "daytime",
+                "weekday",
+                "isweekend",
+                "homework",
+                "weather",
+                "country",
+                "city",
+            ),
+        ),
+    ),
+    "app-usage": (
+        DatasetCase(
+            AppUsage(),
+            _files(
+                App___usage___trace_txt=[
+                    "9 20160420071501 4F1 12 3500",
+                    "2 20160421000000 99 3 10",
+                    "9 20160420071500 4F1 12 1",
+                ],
+                App2Category_txt=["12\t4", "3\t1"],
+            ),
+            attributes=(),
         ),
     ),
     "table": (

@@ -29,6 +29,7 @@ from scipy import optimize, stats
 from fedrec_auditor.accountants.events.leaves import (
     BitFlipDpEvent,
     PureDpEvent,
+    ReplacedSamplingDpEvent,
     RevealedSamplingDpEvent,
     ShuffledDpEvent,
 )
@@ -158,6 +159,7 @@ USES = {
     "fixed size": Use(
         SampledWithoutReplacementDpEvent(1000, 10, GaussianDpEvent(1.25)), scope=REPLACED
     ),
+    "replaced sampling": Use(ReplacedSamplingDpEvent(0.1, GaussianDpEvent(2.0)), scope=REPLACED),
     "seen sampling": Use(RevealedSamplingDpEvent(0.05, GaussianDpEvent(4.0)), revealed(0.05, 4.0)),
 }
 DELTAS = (0.0, 1e-6, 0.01)
@@ -203,6 +205,12 @@ LADDERS: dict[str, tuple[DpEvent, ...]] = {
     "fixed size, noise": tuple(
         SampledWithoutReplacementDpEvent(1000, 100, GaussianDpEvent(z)) for z in (20.0, 2.0, 1.0)
     ),
+    "replaced sampling, rate": tuple(
+        ReplacedSamplingDpEvent(q, GaussianDpEvent(2.0)) for q in (0.0, 0.01, 0.1, 0.5, 1.0)
+    ),
+    "replaced sampling, noise": tuple(
+        ReplacedSamplingDpEvent(0.1, GaussianDpEvent(z)) for z in (20.0, 2.0, 0.8, 0.0)
+    ),
     "seen sampling, rate": tuple(
         RevealedSamplingDpEvent(q, GaussianDpEvent(2.0)) for q in (0.0, 0.01, 0.1, 0.5, 1.0)
     ),
@@ -216,7 +224,8 @@ def scope_of(event: DpEvent) -> Scope:
     """The scope in which this leaf's sampling speaks; any pair where there is none."""
     if isinstance(event, PoissonSampledDpEvent):
         return PRESENCE
-    return REPLACED if isinstance(event, SampledWithoutReplacementDpEvent) else SCOPE
+    replaced = (SampledWithoutReplacementDpEvent, ReplacedSamplingDpEvent)
+    return REPLACED if isinstance(event, replaced) else SCOPE
 
 
 # Each parameter outside its range, in an event that is otherwise sensible.
@@ -239,6 +248,7 @@ SENSELESS: tuple[DpEvent, ...] = (
     SampledWithoutReplacementDpEvent(10, -2, GaussianDpEvent(1.0)),
     *(SampledWithoutReplacementDpEvent(10, 2, GaussianDpEvent(z)) for z in (-1.0, math.nan)),
     *(RevealedSamplingDpEvent(0.1, GaussianDpEvent(z)) for z in (-1.0, math.nan)),
+    *(ReplacedSamplingDpEvent(q, GaussianDpEvent(1.0)) for q in (-0.1, 1.1, math.nan)),
 )
 
 
@@ -285,6 +295,20 @@ def _sampled_response(count: int, rate: float, epsilon: float, *, present: bool)
         hits = rng.binomial(count, one if present else none, size)
         loss = hits * math.log(one / none) + (count - hits) * math.log((1 - one) / (1 - none))
         return np.asarray(loss if present else -loss)
+
+    return losses
+
+
+def _replaced(count: int, rate: float, z: float) -> Losses:
+    """Losses of N(0, z^2) mixed with N(1, z^2) at ``rate``, against it mixed with N(-1, z^2)."""
+
+    def losses(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        x = (rng.random((size, count)) < rate) + z * rng.standard_normal((size, count))
+        one, other = (
+            np.logaddexp(math.log1p(-rate), math.log(rate) + (2.0 * way - 1.0) / (2.0 * z**2))
+            for way in (x, -x)
+        )
+        return np.asarray((one - other).sum(axis=1))
 
     return losses
 
@@ -349,6 +373,11 @@ SAMPLED = {
     "fixed size": Sampled(
         SelfComposedDpEvent(SampledWithoutReplacementDpEvent(1000, 100, GaussianDpEvent(2.0)), 20),
         tuple(_sampled(20, 0.1, 2.0, present=present) for present in (True, False)),
+        scope=REPLACED,
+    ),
+    "replaced sampling": Sampled(
+        SelfComposedDpEvent(ReplacedSamplingDpEvent(0.1, GaussianDpEvent(2.0)), 20),
+        (_replaced(20, 0.1, 2.0),),
         scope=REPLACED,
     ),
     "seen sampling": Sampled(

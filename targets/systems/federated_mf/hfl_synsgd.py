@@ -80,13 +80,7 @@ class HflSynsgd(NoisyHorizontal):
             ),
             source=f"{PAPER}, section 5.3 (HFL-synSGD), by the accounting of section 5.2",
         )
-        note = self.sampling_note
-        if self.as_published and self.unit == "rating":
-            note = (
-                "A user embedding follows all of the user's ratings without noise, and with it the "
-                "gradients of all of the user's items; and those show whether the row was drawn."
-            )
-        return asked(claim, (claim.scope, note))
+        return asked(claim, (claim.scope, self.sampling_note))
 
     def sent(self, parties: list[Party], shared: Floats, number: int) -> Component:
         """Noisy sums of gradients, stored as the rows drawn and one seed a party."""

@@ -13,7 +13,7 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
-from fedrec_auditor.targets.components import Component, Floats, Kind, Randomized, Rows
+from fedrec_auditor.targets.components import Component, Floats, Randomized, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
@@ -30,31 +30,24 @@ from fedrec_auditor.targets.settings import (
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.systems.federated_mf.parts.dropouts import Dropouts
-from fedrec_auditor.targets.systems.federated_mf.parts.local_mf import LocalMf
-from fedrec_auditor.targets.systems.federated_mf.parts.noise_rounds import (
-    Masked,
-    Replacement,
-    result,
-)
+from fedrec_auditor.targets.systems.federated_mf.parts.noise_rounds import Replacement, result
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import asked, scope_of
+from fedrec_auditor.targets.systems.federated_mf.parts.pretrained_mf import PretrainedMf
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     PAPER,
-    item_gradients,
     noisy_steps,
     project,
     rate_at,
 )
-from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import fit_users, rating_distance
+from fedrec_auditor.targets.systems.federated_mf.parts.user_fit import rating_distance
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-_RATING = 2  # purpose of a client's stream: which rating it sends
-
 
 @dataclass(frozen=True, kw_only=True)
-class LflSgdmf(LocalMf):
+class LflSgdmf(PretrainedMf):
     """LFL-SGDMF (Figure 3d): Theorem 5 forgets what the server saw before the noise was replaced.
 
     User embeddings are fitted to the first V and stay so. In a round every device draws one of its
@@ -71,12 +64,8 @@ class LflSgdmf(LocalMf):
     noise. By section 1.1 a party has to trust neither. ``as_published`` is the paper. Repaired, xi
     is made of two independent parts and the device sends back one of them: the same messages and
     final noise, and nothing more to learn from an honest server's number.
-
-    The paper forgets the projection of V, without which no gradient is bounded: the server
-    projects, and so does each device what it receives. A user without ratings sends noise.
     """
 
-    learning_rate: float = 1.0
     noise_multiplier: float = 12.0
     delta: float = 1e-5
     omega: float = 0.3
@@ -102,11 +91,6 @@ class LflSgdmf(LocalMf):
     def public(self, interactions: Interactions) -> Public:
         """What everybody knows: honest servers see the sum and what is sent outside the masks."""
         return replace(super().public(interactions), route=Vantage.AGGREGATE)
-
-    @property
-    def sensitivity(self) -> float:
-        """2 R^(3/2), of one rating's gradient."""
-        return 2.0 * self.bound * math.sqrt(self.bound)
 
     @property
     def sigma(self) -> float:
@@ -219,45 +203,26 @@ class LflSgdmf(LocalMf):
             left = self._left(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         z = self.noise_multiplier * math.sqrt(left) / (1.0 if presence else 2.0)
-        return noisy_steps(z, 1.0, self.uses(scope.horizon), amplified=False)
+        return noisy_steps(z, self.uses(scope.horizon))
 
     def shares(self, n_users: int, survivors: int) -> tuple[float, float]:
         """zeta1 and zeta2: variances of a device's noises in units of sigma^2."""
         return 1.0 / ((1.0 - self.omega) * n_users), 1.0 / survivors
 
-    def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
-        """Fitted to the first V (step c1)."""
-        first = project(first, self.bound)
-        return fit_users(ratings, first, bound=self.bound, steps=self.fitting)
-
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
         """Components "update" (round 1) and "replacement" (round 2)."""
-        items = project(model["items"], self.bound)
-        counts = np.diff(ratings.indptr)
-        rated = np.flatnonzero(counts)
-        draw = streams.take(rated).fold_in(_RATING).uniform(1)[:, 0]
-        place = ratings.indptr[rated] + (draw * counts[rated]).astype(np.int64)
-        j = ratings.indices[place]
-        gradient = Rows(
-            indptr=np.concatenate([[0], np.cumsum(counts > 0)]),
-            ids=j,
-            values=item_gradients(users[rated], items[j], ratings.data[place]),
-            count=len(items),
-            kind=Kind.GRADIENT,
-            rate=-1.0,
-        )
-        nothing = replace(
-            gradient, indptr=0 * gradient.indptr, ids=j[:0], values=gradient.values[:0]
-        )
         shares = self.shares(int(model["users"]), int(model["survivors"]))
         before, after = (self.sigma * math.sqrt(share) for share in shares)
+        update = self.masked(ratings, users, model, streams, before)
+        clean = update.clean
+        assert isinstance(clean, Rows)
+        nothing = replace(
+            clean, indptr=0 * clean.indptr, ids=clean.ids[:0], values=clean.values[:0]
+        )
         second = Replacement(before, after, not self.as_published)
-        return {
-            "update": Randomized(gradient, Masked(before), streams),
-            "replacement": Randomized(nothing, second, streams),
-        }, users
+        return {"update": update, "replacement": Randomized(nothing, second, streams)}, users
 
     def turn(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator

@@ -16,6 +16,7 @@ from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.systems.federated_mf.parts.at_least import AtLeast
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping
 from fedrec_auditor.targets.systems.federated_mf.parts.noisy_items import NoisyItems
+from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import FIXED
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import asked, scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
     COUNTED,
@@ -183,9 +184,6 @@ class VflSgdmf(NoisyItems, VerticalMf):
         )
         note = "Not a theorem: the sum of squares is only the leading order."
         if self.as_published:
-            note += (
-                " And a fixed number of rows is drawn, for which the moments accountant of rows "
-                f"drawn by themselves proves nothing. {COUNTED}"
-            )
+            note += f" {FIXED} {COUNTED}"
         twice = "The delta of a replacement is (1 + e^epsilon) delta, not 2 delta."
         return asked(user, (user.scope, note)) + asked(other, (other.scope, twice))

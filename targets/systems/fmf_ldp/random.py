@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Evaluation, Model, Population
+from fedrec_auditor.targets.systems.base import Evaluation, Model
 from fedrec_auditor.targets.systems.fmf_ldp.parts.implicit_mf import CUTOFFS, PAPER, printed
-from fedrec_auditor.targets.systems.parts.system import Central, Trained, Training
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
+from fedrec_auditor.targets.systems.parts.system import Silent, Trained, Training
 
 
 @dataclass(frozen=True, kw_only=True)
-class Random(Central):
+class Random(Silent):
     """Random (section 4.4.4): every user ranks all items in an order of its own, once and for all.
 
     Nothing is sent and nothing depends on any interaction, so epsilon is 0. HR@K among 99 sampled
@@ -34,13 +30,6 @@ class Random(Central):
     reported = printed((0.0200, 0.0500, 0.1000), "Random")
     offer = "; nothing is collected at all."
     place = "section 4.4.4 (benchmarks)"
-    offered = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
-
-    def event(self, scope: Scope, population: Population) -> DpEvent:
-        """An event that costs nothing: nothing is released."""
-        from dp_accounting import NoOpDpEvent
-
-        return NoOpDpEvent()
 
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute

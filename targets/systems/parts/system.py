@@ -250,6 +250,18 @@ class Central(Unperturbed):
         return Uploads(np.repeat(np.arange(profiles.n_users), size), {})
 
 
+class Silent(Central):
+    """Devices or parties that keep everything: nothing is sent, and nothing is published."""
+
+    offered = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """An event that costs nothing: nothing is released."""
+        from dp_accounting import NoOpDpEvent
+
+        return NoOpDpEvent()
+
+
 def received(broadcast: Broadcast | None, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
     """The broadcast's table of this name; InputError unless it has this shape."""
     table = None if broadcast is None else broadcast.get(name)

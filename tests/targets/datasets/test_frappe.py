@@ -29,9 +29,10 @@ ROWS = st.lists(
 )
 
 
-def write(folder: Path, rows: list[Row]) -> Path:
+def write(folder: Path, rows: list[Row], separator: str = "\t") -> Path:
     lines = [f"{u}\t{i}\t{c}\tam\tmo\two\tho\t{p}\tsu\t{co}\t{ci}" for u, i, c, p, co, ci in rows]
-    (folder / "frappe.csv").write_text("".join(f"{line}\n" for line in [HEADER, *lines]), "utf-8")
+    text = "".join(f"{line}\n" for line in [HEADER, *lines])
+    (folder / "frappe.csv").write_text(text.replace("\t", separator), "utf-8")
     return folder
 
 
@@ -51,7 +52,9 @@ def test_counts_are_summed_and_the_usual_place_is_the_users(rows: list[Row]) -> 
     row, column = data.ratings.nonzero()
     found = zip(data.users[row].tolist(), data.items[column].tolist(), strict=True)
     assert dict(zip(found, data.ratings.data.tolist(), strict=True)) == uses
-    for key, attribute in data.attributes.items():
+    assert set(data.attributes) == set(CONTEXT) - {"cost"}
+    for key in ("country", "city"):
+        attribute = data.attributes[key]
         for user, code in zip(data.users.tolist(), attribute.codes, strict=True):
             most = max(places[key, user].values())
             best = [word for word, number in places[key, user].items() if number == most]
@@ -74,6 +77,40 @@ def test_categories_come_from_the_second_file(tmp_path: Path) -> None:
     (tmp_path / "meta.csv").write_text("item\tname\n3\ta\n")
     with pytest.raises(InputError, match=r"item and category in meta\.csv"):
         Frappe().load(tmp_path)
+
+
+def test_commas_are_read_as_tabs_are(tmp_path: Path) -> None:
+    found = []
+    for number, separator in enumerate("\t,"):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        write(folder, ROW, separator)
+        meta = 'item\tname\tcategory\n3\t"a, b"\tTools\n'.replace("\t", separator)
+        (folder / "meta.csv").write_text(meta)
+        found.append(Frappe().load(folder))
+    assert found[0].digest() == found[1].digest()
+    assert found[1].genre_names == ("paid", "Tools")
+
+
+def test_a_user_is_mostly_where_most_of_its_rows_are(tmp_path: Path) -> None:
+    """All contexts but the cost, which is the item's; of equals the first in order."""
+    rows = [
+        "1\t3\t2\tnight\tmonday\tworkday\twork\tfree\tsunny\tSpain\t0",
+        "1\t4\t9\tnoon\tsunday\tweekend\thome\tpaid\train\tSpain\t7",
+        "1\t5\t1\tnight\tsunday\tweekend\tunknown\tpaid\train\tJapan\t7",
+    ]
+    (tmp_path / "frappe.csv").write_text("".join(f"{line}\n" for line in [HEADER, *rows]))
+    attributes = Frappe().load(tmp_path).attributes
+    usual = {name: one.categories[one.codes[0]] for name, one in attributes.items()}
+    assert usual == {
+        "daytime": "night",
+        "weekday": "sunday",
+        "isweekend": "weekend",
+        "homework": "home",
+        "weather": "rain",
+        "country": "Spain",
+        "city": "7",
+    }
 
 
 @pytest.mark.parametrize(

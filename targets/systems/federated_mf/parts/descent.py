@@ -21,6 +21,8 @@ from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import batch_size, project, rate_at
 
+GOLDEN = (1.0 + math.sqrt(5.0)) / 2.0
+"""How far apart two users' gradients of one item are, in units of the longest."""
 _NUMBERS = 1 << 22  # of which a party draws its rows at once
 _Tables = tuple[NDArray[np.float32], NDArray[np.float32]]
 
@@ -83,6 +85,29 @@ class Clipping:
             return scaled
         size = math.sqrt(count * count + count) if joint else math.sqrt(count)
         return 2.0 * self.ball * math.sqrt(self.ball) * size
+
+    @property
+    def apart(self) -> float:
+        """How far apart the sums of any two users are, in units of ``sensitivity``.
+
+        With embeddings as in equation 6 the golden ratio, attained: at one item the gradients are
+        -2 e u and -2 e' u' with e = x - u.v in [-R, R]. Of one sign they are at most sqrt(2) times
+        2 R^(3/2) apart, since u.u' >= 0. Else e <= R - u.v and -e' <= u'.v; with u and u' at the
+        angles a and b from v, in units of the longest, the square of the distance is at most
+        A^2 + B^2 + 2AB cos(a - b), A = 1 - cos a, B = cos b, which rises with a; and at 90 degrees
+        it is 1 + cos^2 b + sin 2b <= (3 + sqrt 5)/2. Shorter vectors are no farther apart. Items
+        that one user has alone add 1 each for him, and for the other; and the same with u and v
+        exchanged, in U, where two ratings of a row meet. Elsewhere twice.
+        """
+        scaled = min(self.rating, self.user) < math.inf
+        return GOLDEN if self.floor >= 0.0 and self.ball < math.inf and not scaled else 2.0
+
+    def displaced(self, count: int, joint: bool) -> float:
+        """How far apart the sums of two users are who have rows of U of their own."""
+        if self.apart < 2.0 and joint:
+            size = math.sqrt(2.0 * count * count + self.apart**2 * count)
+            return 2.0 * self.ball * math.sqrt(self.ball) * size
+        return self.apart * self.sensitivity(count, joint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,13 +114,15 @@ class HorizontalMf(Averaging):
     def finish(self, parties: list[Party], shared: Floats, first: Floats) -> Trained:
         """Every party fine-tunes; V is published, users and the parties' own V are not."""
         tuned = np.stack([self.tune(party, shared) for party in parties])
+        return Trained(self.broadcast(shared, first), self.kept(parties, tuned))
+
+    def kept(self, parties: list[Party], items: Floats) -> dict[str, Any]:
+        """What users and parties predict with: ``items`` (s, m, p) are the parties' own V."""
         n = sum(len(party.members) for party in parties)
         users, home = np.empty((n, self.factors), np.float32), np.empty(n, np.int64)
         for k, party in enumerate(parties):
             users[party.members], home[party.members] = party.own, k
-        return Trained(
-            self.broadcast(shared, first), {"users": users, "items": tuned, "home": home}
-        )
+        return {"users": users, "items": items, "home": home}
 
     def tune(self, party: Party, items: Floats) -> Floats:
         """The party's own V after fine-tuning without noise; its user embeddings change, too.

@@ -53,6 +53,15 @@ class Replacement:
         return (1.0 - rho) * self.before, -self.before * math.sqrt(rho * (1.0 - rho))
 
 
+def total(update: Randomized) -> NDArray[np.float64]:
+    """``update.total()`` of messages that are ``Masked``, without a table for every sender."""
+    from fedrec_auditor.targets.systems.federated_mf.parts.table_noise import summed_normals
+
+    assert isinstance(update.randomize, Masked)
+    noise = summed_normals(update.streams.fold_in(_FIRST), update.shape)
+    return np.asarray(update.clean.total() + update.randomize.scale * noise)
+
+
 def result(
     update: Randomized, masked: Ints, clear: Randomized, replaced: Ints
 ) -> NDArray[np.float64]:

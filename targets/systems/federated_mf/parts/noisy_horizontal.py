@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 
+FOLLOWED = (
+    "A fixed number of rows is drawn, so that a user who comes takes another one's place, whose "
+    "embedding, which moves without noise when its row is drawn, is another one from then on: "
+    "nothing is known of the sums but how many rows they are of."
+)
+"""Why the paper's accountant falls short for whole users where their embeddings move."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class NoisyHorizontal(NoisyParties, HorizontalMf):
     """N(0, (z Delta)^2) on every entry of a step's sum of item gradients, of all rows.
@@ -40,11 +48,22 @@ class NoisyHorizontal(NoisyParties, HorizontalMf):
     @property
     def sampling_note(self) -> str:
         """What ``as_published=False`` repairs, or why rows that are drawn do not amplify."""
+        if self.as_published and self.unit == "rating":
+            return (
+                "A user embedding follows all of the user's ratings without noise, and with it the "
+                "gradients of all of the user's items; and those show whether the row was drawn, "
+                "so that sampling does not amplify."
+            )
         if self.as_published:
-            return FIXED
+            return FOLLOWED if self.joint else FIXED
         if self.unit == "user":
             return "Repaired: every user is drawn by itself."
         return "Repaired: every rating is drawn by itself, and embeddings do not tell of them."
+
+    @property
+    def remembers(self) -> bool:
+        """Where user embeddings move in the second stage: those of drawn users do."""
+        return self.joint
 
     @property
     def adapted(self) -> bool:
@@ -70,8 +89,8 @@ class NoisyHorizontal(NoisyParties, HorizontalMf):
         """How far the unit of ``scope`` moves one step's sum of gradients, at most.
 
         With c = theta, or all items where nothing is trimmed: a user who comes or goes
-        2 R^(3/2) sqrt(c), one row an item, which is attained. A user replaced by another: twice
-        that, since both sums are within the former. A rating that moves the user's embedding, where
+        2 R^(3/2) sqrt(c), one row an item, which is attained. A user replaced by another: 1.618
+        times that (``Clipping.apart``). A rating that moves the user's embedding, where
         nothing is trimmed: 2 R^(3/2) sqrt(2c - 1). For at an item rated x in both worlds the
         gradients are 2 (x - u.v) u and 2 (x - u'.v) u'; if the two errors have one sign, u.u' >= 0
         makes the distance 2 R^(3/2) sqrt(2) at most, and if they do not, they are at most x and
@@ -92,13 +111,16 @@ class NoisyHorizontal(NoisyParties, HorizontalMf):
             and self.trimmed is None
         ):
             return one * math.sqrt(2 * count - 1)
-        return one * math.sqrt(count) * 2.0
+        return one * math.sqrt(count) * self.clipping.apart
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Every noisy gradient of the unit's one party, at its true sensitivity: T' a round."""
-        drawn = Unit.USER if self.unit == "user" else Unit.RATING
-        amplified = scope.unit is drawn and scope.adjacency is Adjacency.ADD_REMOVE
+        row = self.as_published or self.unit == "user"
+        drawn = replace(
+            scope, unit=Unit.USER if row else Unit.RATING, adjacency=Adjacency.ADD_REMOVE
+        )
         steps = self.steps if scope.horizon is Horizon.TRAINING else self.local_steps
-        z = self.sigma / self.reach(scope, population.n_items)
+        z, alone = (self.sigma / self.reach(s, population.n_items) for s in (scope, drawn))
         sizes = party_sizes(population.n_users, self.parties)
-        return self.charged(z, scope, steps, sizes, amplified=amplified)
+        apart = alone / self.clipping.apart
+        return self.charged(z, scope, steps, sizes, alone=alone, apart=apart)

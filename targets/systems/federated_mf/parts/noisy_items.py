@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Descent
-from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import NoisyParties
+from fedrec_auditor.targets.systems.federated_mf.parts.noisy_parties import FIXED, NoisyParties
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import SINGLE
 from fedrec_auditor.targets.systems.federated_mf.parts.rating_parties import RatingParties
 
@@ -46,10 +46,7 @@ class NoisyItems(NoisyParties, RatingParties):
                 "Whole rows are sampled: the user's other ratings show whether the row of this one "
                 "was drawn, so that sampling does not amplify for a single rating."
             )
-        return (
-            "A fixed number of rows is drawn, for which the accounting of rows drawn by themselves "
-            "proves nothing when a user comes or goes."
-        )
+        return FIXED
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
         """Steps with noise z Delta, on both tables or on items alone."""
@@ -61,30 +58,37 @@ class NoisyItems(NoisyParties, RatingParties):
 
         One rating is with one party. A user is with all parties, with ``trim`` ratings each if
         the ``unit`` is the user, else with all items; replaced by another, it moves the sum twice
-        as far, and so does an interaction. Per user, so does a rating that comes or goes: another
-        takes its place in the trimming, and a clipped gradient may turn round. Any one round is
-        charged as the training, since parties keep their item embeddings.
+        as far, and so does an interaction, which may go to another party. Per user, so does a
+        rating that comes or goes: another takes its place in the trimming, and a clipped gradient
+        may turn round. Any one round is charged as the training, since parties keep their item
+        embeddings.
         """
         from dp_accounting import ComposedDpEvent, NonPrivateDpEvent
 
         n, m = population.n_users, population.n_items
         single = scope.unit in SINGLE
-        parties = 1 if single else min(self.parties, m)
-        held = self.trim if self.unit == "user" else m
-        share = -(-m // min(self.parties, m)) if self.split == "random" else m
-        count = 1 if single else min(held, share)
         presence = scope.adjacency is Adjacency.ADD_REMOVE
+        moved = 1 if presence or scope.unit is Unit.RATING else 2
+        parties = min(self.parties, m, moved if single else m)
+        held = self.trim if self.unit == "user" else m
+        row = min(held, -(-m // min(self.parties, m)) if self.split == "random" else m)
+        drawn = row if self.as_published or self.unit == "user" else 1
+        count = 1 if single else row
         far = 1.0 if presence else self.clipping.replaced if scope.unit is Unit.RATING else 2.0
         if single and self.unit == "user" and scope.adjacency is not Adjacency.REPLACE:
             far = 2.0
-        amplified = presence and single == (self.unit == "rating")
         charged: list[DpEvent] = []
         for steps, joint in zip(self.lengths, (True, False), strict=True):
             if steps == 0:
                 continue
             sigma = self.descent(n, joint).item_sigma
-            z = sigma / (far * self.clipping.sensitivity(count, joint))
-            if not z > 0:
+            if not sigma > 0:
                 return NonPrivateDpEvent()
-            charged.append(self.charged(z, scope, steps * parties, [n], amplified=amplified))
+            z = sigma / (far * self.clipping.sensitivity(count, joint))
+            alone = sigma / self.clipping.sensitivity(drawn, joint)
+            apart = alone / self.clipping.apart
+            if presence:  # who comes takes the place of a user in another row of U
+                apart = sigma / self.clipping.displaced(drawn, joint)
+            taken = steps * parties
+            charged.append(self.charged(z, scope, taken, [n], alone=alone, apart=apart))
         return charged[0] if len(charged) == 1 else ComposedDpEvent(charged)

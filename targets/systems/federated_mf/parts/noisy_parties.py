@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
 from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.settings import (
     boolean,
@@ -17,17 +18,17 @@ from fedrec_auditor.targets.settings import (
     whole,
 )
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, Descent
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import PartyMf, drawn_shares
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import SINGLE, PartyMf
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import UNITS, batch_size, noisy_steps
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 FIXED = (
-    "A fixed number of rows is drawn, for which the moments accountant of rows drawn by themselves "
-    "proves nothing."
+    "A fixed number of rows is drawn, so that a user who comes takes another one's place: the sums "
+    "are farther apart than by one user's gradients, for which the claim has the noise."
 )
-"""Why the paper's accountant does not apply to whole users."""
+"""Why the paper's accountant falls short for whole users."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +38,10 @@ class NoisyParties(PartyMf):
     Delta is the sensitivity that the paper claims for the ``unit``; ``delta`` its delta.
     ``as_published`` is the paper: rows are drawn, a fixed number of them, and the divisor counts
     the party's own ratings. Sampling rows does not amplify for one rating, whose user's other
-    ratings show whether the row was drawn, and the moments accountant proves nothing of a fixed
-    number of rows when a user comes or goes. Repaired, every unit is drawn by itself (each rating,
-    or each user), as the moments accountant assumes, and the divisor takes ``density``, a public
-    guess, for tau.
+    ratings show whether the row was drawn; and of a fixed number of rows, a user who comes takes
+    another one's place, which the moments accountant does not know. Repaired, every unit is drawn
+    by itself (each rating, or each user), as that accountant assumes, and the divisor takes
+    ``density``, a public guess, for tau.
 
     Events take tau for public, as the paper does; strictly, with ``as_published`` the scale of the
     noise tells how many ratings there are.
@@ -64,6 +65,11 @@ class NoisyParties(PartyMf):
         return self.trim if self.unit == "user" else None
 
     @property
+    def remembers(self) -> bool:
+        """Whether a drawn row changes what its party keeps of it, without noise."""
+        return False
+
+    @property
     @abstractmethod
     def clipping(self) -> Clipping:
         """What bounds the gradients."""
@@ -85,22 +91,56 @@ class NoisyParties(PartyMf):
         return 1.0 / (guess if self.trimmed is None else min(guess, self.trimmed))
 
     def charged(
-        self, z: float, scope: Scope, steps: int, sizes: Sequence[int], *, amplified: bool
+        self,
+        z: float,
+        scope: Scope,
+        steps: int,
+        sizes: Sequence[int],
+        *,
+        alone: float,
+        apart: float,
     ) -> DpEvent:
-        """``steps`` noisy steps at ``z`` times what the unit of ``scope`` moves the sum.
+        """``steps`` noisy steps, at ``z`` times what the unit of ``scope`` moves a step's sum.
 
-        Repaired, sampling amplifies where the unit is drawn by itself (``amplified``). Where rows
-        are drawn, a fixed number n' of the n in ``sizes``, the rows of the user are in a share n'/n
-        of all steps, whatever their data, and it is charged as if it were seen in which. Of a user
-        who comes or goes the share is as large, and the sums are twice as far apart: it takes
-        another one's place.
+        ``alone`` is the noise over what one of those that are drawn moves it, there or not: a row
+        as published; repaired, the ``unit``. ``apart`` is the noise over the distance of two rows.
+
+        Repaired, each is drawn by itself, which amplifies for a change within one of them. Where
+        rows are drawn, a fixed number n' of the n in ``sizes``, a user who comes or goes costs what
+        rows drawn by themselves would, ``apart``, for it takes another one's place
+        (``theorems.fixed_size``), and one that is replaced what is proved of such samples. For less
+        than a user nothing is amplified: the user's other ratings show when the row is drawn.
+
+        Where the party ``remembers``, those whose places a user took have missed a step, and from
+        then on their gradients differ, too: all that is known is that a sum is of ``rows`` rows.
+        Replaced, a user takes nobody's place; all others are the same, if it is seen who is drawn.
         """
+        from dp_accounting import PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
+
+        from fedrec_auditor.accountants.events.leaves import (
+            ReplacedSamplingDpEvent,
+            RevealedSamplingDpEvent,
+        )
+
+        presence = scope.adjacency is Adjacency.ADD_REMOVE
+        replaced = scope.adjacency is Adjacency.REPLACE
+        single = scope.unit in SINGLE
         if not self.as_published:
-            return noisy_steps(z, self.rate, steps, amplified=amplified)
-        share = drawn_shares(sizes, self.rate)[1]
-        if not scope.is_presence:
-            return noisy_steps(z, share, steps, amplified=False, revealed=True)
+            if presence and (single if self.unit == "rating" else scope.unit is Unit.USER):
+                return noisy_steps(alone, steps, partial(PoissonSampledDpEvent, self.rate))
+            if replaced and (single or self.unit == "user"):
+                return noisy_steps(alone, steps, partial(ReplacedSamplingDpEvent, self.rate))
+            return noisy_steps(z, steps)
+        n = max(sizes, key=lambda size: batch_size(size, self.rate) / size)
+        rows = batch_size(n, self.rate)
+        if scope.unit is not Unit.USER or not (presence or (replaced and not self.remembers)):
+            seen = partial(RevealedSamplingDpEvent, rows / n)
+            return noisy_steps(z, steps, seen if rows < n else None)
+        if replaced:
+            return noisy_steps(apart, steps, partial(SampledWithoutReplacementDpEvent, n, rows))
+        if self.remembers:
+            return noisy_steps(apart / rows, steps)
         fixed = all(batch_size(n, self.rate) == batch_size(n - 1, self.rate) for n in sizes)
-        if not fixed or share >= 0.25:  # a quarter of the steps, twice as far apart, is as much
-            return noisy_steps(z, share, steps, amplified=False)
-        return noisy_steps(z / 2.0, share, steps, amplified=False, revealed=True)
+        if not fixed or rows >= 0.25 * n:  # a quarter of the steps, twice as far apart, is as much
+            return noisy_steps(alone, steps)
+        return noisy_steps(apart, steps, partial(PoissonSampledDpEvent, rows / n))

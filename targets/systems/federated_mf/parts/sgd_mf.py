@@ -13,7 +13,7 @@ gamma = g n', that is, steps of g / (m' tau) on the sum: one number for data of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -155,28 +155,12 @@ def counting(noise_multiplier: float, rate: float, steps: int, delta: float) -> 
 
 
 def noisy_steps(
-    noise_multiplier: float, rate: float, steps: int, *, amplified: bool, revealed: bool = False
+    noise_multiplier: float, steps: int, drawn: Callable[[DpEvent], DpEvent] | None = None
 ) -> DpEvent:
-    """``steps`` noisy gradients at ``noise_multiplier`` times the sensitivity.
-
-    ``amplified`` says that every unit is sampled by itself at ``rate``; ``revealed`` that the row
-    it stands in is drawn at ``rate``, whatever its data, and that the adversary may see when: for
-    one rating of the row, the others show it. Otherwise nothing is granted for sampling.
-    """
-    from dp_accounting import (
-        GaussianDpEvent,
-        NonPrivateDpEvent,
-        PoissonSampledDpEvent,
-        SelfComposedDpEvent,
-    )
+    """``steps`` noisy gradients at ``noise_multiplier`` times the sensitivity, each ``drawn``."""
+    from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
 
     if noise_multiplier == 0.0:
         return NonPrivateDpEvent()
     one = GaussianDpEvent(noise_multiplier)
-    if amplified:
-        one = PoissonSampledDpEvent(rate, one)
-    elif revealed and rate < 1.0:
-        from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent
-
-        one = RevealedSamplingDpEvent(rate, one)
-    return SelfComposedDpEvent(one, steps)
+    return SelfComposedDpEvent(drawn(one) if drawn else one, steps)

@@ -98,7 +98,12 @@ def test_vertical_training_follows_figures_3a_and_3b(kind: Any, more: dict[str, 
 
 @pytest.mark.parametrize(
     ("kind", "local_steps", "more"),
-    [(FmfHfl, 2, {}), (HflSgdmf, 2, NOISELESS), (HflSynsgd, 1, NOISELESS)],
+    [
+        (FmfHfl, 2, {}),
+        (HflSgdmf, 2, NOISELESS),
+        (HflSgdmf, 2, {**NOISELESS, "train_both": True}),
+        (HflSynsgd, 1, NOISELESS),
+    ],
 )
 def test_horizontal_training_follows_figures_3a_and_3c(
     kind: Any, local_steps: int, more: dict[str, float]
@@ -122,7 +127,7 @@ def test_horizontal_training_follows_figures_3a_and_3c(
             for local in range(number * local_steps, (number + 1) * local_steps):
                 gamma = rate_at(local, ROUNDS * local_steps) * len(mine)
                 of_u, of_v = slopes(mine, users[k], v)
-                if kind is not HflSgdmf:  # there, user embeddings are pre-trained and stay
+                if target.joint:  # else user embeddings are pre-trained and stay
                     users[k] = project(users[k] - gamma * shares[k] * of_u)
                 v = project(v - gamma * of_v)
             step = step + shares[k] * gamma * of_v

@@ -92,8 +92,9 @@ def test_what_is_owed_follows_from_the_clip() -> None:
         return SelfComposedDpEvent(RevealedSamplingDpEvent(0.01, GaussianDpEvent(z)), 1000)
 
     assert LocalOnly().event(scope_of("rating"), SOME) == seen(1.8)
-    # a user who comes takes another one's place in the batch
-    assert DpSgdMf(unit="user").event(scope_of("user"), SOME) == seen(0.9)
+    # a user who comes takes another one's place in the batch, which nobody else's ratings show
+    user = DpSgdMf(unit="user").event(scope_of("user"), SOME)
+    assert user == SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(0.9)), 1000)
     parties = LocalOnly(unit="user", as_published=False).event(scope_of("user"), SOME)
     assert parties == SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(1.8)), 10_000)
     # another value may turn a clipped gradient round
@@ -101,6 +102,7 @@ def test_what_is_owed_follows_from_the_clip() -> None:
     assert value == seen(0.9)
     # clipped one by one, the ten ratings of a party's items add up
     whole = LocalOnly().event(scope_of("user"), SOME)
+    assert whole.event.sampling_probability == 0.01
     assert whole.event.event == GaussianDpEvent(pytest.approx(0.09))
 
 

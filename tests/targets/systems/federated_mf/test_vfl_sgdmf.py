@@ -14,11 +14,15 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 
-from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent
+from fedrec_auditor.accountants.events.leaves import (
+    ReplacedSamplingDpEvent,
+    RevealedSamplingDpEvent,
+)
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import GOLDEN
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import accounted
 from fedrec_auditor.targets.systems.federated_mf.vfl_sgdmf import VflSgdmf
 
@@ -122,7 +126,19 @@ def test_a_user_is_charged_in_all_parties_at_the_true_sensitivity() -> None:
     replaced = VflSgdmf(unit="user", as_published=False).event(
         scope(Unit.USER, Adjacency.REPLACE), LARGE
     )
-    assert replaced.events[0].event == GaussianDpEvent(pytest.approx(0.9 * math.sqrt(2 * 5 / 6)))
+    assert replaced.events[0].event == ReplacedSamplingDpEvent(0.01, joint.event.event)
+    drawn = VflSgdmf(unit="user").event(scope(Unit.USER, Adjacency.REPLACE), LARGE).events[0].event
+    assert (drawn.source_dataset_size, drawn.sample_size) == (70_000, 700)
+    assert drawn.event == GaussianDpEvent(pytest.approx(1.8 * math.sqrt(2 * 5 / 6) / GOLDEN))
+
+
+def test_an_interaction_that_becomes_another_one_may_go_to_another_party() -> None:
+    one, other = (
+        VflSgdmf(tuning=0, parties=parties).event(scope(Unit.INTERACTION, Adjacency.REPLACE), LARGE)
+        for parties in (1, 10)
+    )
+    assert (one.count, other.count) == (1000, 2000)
+    assert one.event == other.event
 
 
 def test_a_user_without_trimming_may_hold_all_of_a_partys_items() -> None:
@@ -130,12 +146,16 @@ def test_a_user_without_trimming_may_hold_all_of_a_partys_items() -> None:
     assert event.count == 10_000
     # one of nine rows is drawn; who comes takes another one's place in it
     assert event.event.sampling_probability == 1 / 9
-    assert event.event.event.noise_multiplier == pytest.approx(0.9 * math.sqrt(2 / (16 + 4)))
+    assert event.event.event.noise_multiplier == pytest.approx(
+        1.8 * math.sqrt(2 / (32 + 4 * GOLDEN**2))
+    )
     # by category, a party's share may be anything
     event = VflSgdmf(tuning=0, split="category").event(
         scope(Unit.USER), Population(n_users=9, n_items=40)
     )
-    assert event.event.event.noise_multiplier == pytest.approx(0.9 * math.sqrt(2 / (1600 + 40)))
+    assert event.event.event.noise_multiplier == pytest.approx(
+        1.8 * math.sqrt(2 / (3200 + 40 * GOLDEN**2))
+    )
     # of three rows a third is drawn: no better than all, as far apart
     event = VflSgdmf(tuning=0).event(scope(Unit.USER), Population(n_users=3, n_items=40))
     assert event.event.noise_multiplier == pytest.approx(1.8 * math.sqrt(2 / (16 + 4)))

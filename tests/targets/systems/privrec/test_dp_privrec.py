@@ -213,7 +213,7 @@ def test_the_law_where_all_take_part_is_that_of_its_event() -> None:
 def test_a_sampled_training_has_a_lower_bound(step: float, violated: bool) -> None:
     """30 of 4,800 in 1,000 rounds: that of ``fixed_size_below``, near the library's from above."""
     system, population = DpPrivRec(server_rate=step), Population(n_users=4800, n_items=3706)
-    (question,) = [
+    (scoped,) = [
         q for q in system.scoped_claims(population) if q.delta == 1e-6 and q.scope == PEERS
     ]
     mechanism = system.mechanism(PEERS, population)
@@ -231,7 +231,7 @@ def test_a_sampled_training_has_a_lower_bound(step: float, violated: bool) -> No
         neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
     ).self_compose(1000)
     assert 0.995 < bound / library.get_epsilon_for_delta(1e-6) < 1.0005
-    assert (bound > question.claim.epsilon) is violated
+    assert (bound > scoped.claim.epsilon) is violated
 
 
 def test_a_device_that_has_no_change_returns_none_whatever_the_bound() -> None:

@@ -401,3 +401,35 @@ def test_a_training_that_diverges_is_refused() -> None:
     ratings, items = table(rng, 6, 8), start(rng.random((8, 3)), 5.0)
     with pytest.raises(InputError, match=r"learning_rate=1000000.*smaller"):
         steps.train(items[:6], items, ratings, rng, user_scale=1.0, item_scale=1.0, count=10)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_two_users_are_no_farther_apart_than_is_said(joint: bool) -> None:
+    """Two users of two ratings each, by trying, with the systems' gradients; reached in V."""
+    rng, clipping = np.random.default_rng(0), Clipping.of_embeddings(5.0)
+    most = clipping.displaced(2, joint)
+    assert most <= clipping.apart * clipping.sensitivity(2, joint)
+    worst = math.atan(2.0) / 2  # the angle at which 1 + cos^2 b + sin 2b is largest
+    far = math.sqrt(5) * np.array([[0.0, 1.0], [math.cos(worst), math.sin(worst)]])
+    longest, replaced = 0.0, 0.0
+    for number in range(2000):
+        users, items = (
+            clipping.project(np.abs(rng.normal(scale=3.0, size=shape)) * (rng.random(shape) < 0.6))
+            for shape in ((2, 2), (4, 2))
+        )
+        x, other = np.zeros((2, 4)), 2 * (number % 2)  # both the same items, or the second others
+        x[0, :2], x[1, other : other + 2] = rng.choice([0.01, 2.5, 5.0], (2, 2))
+        if number == 0:
+            users, items = far, np.full((4, 2), [math.sqrt(5), 0.0])
+            x[:, :2] = [[5.0, 5.0], [1e-9, 1e-9]]
+        sums = [gradients(users[[k]], items, sparse.csr_array(x[[k]]), clipping) for k in (0, 1)]
+        of_items = float(np.linalg.norm(sums[0][1] - sums[1][1]))
+        of_users = math.hypot(*(float(np.linalg.norm(one[0])) for one in sums))
+        longest = max(longest, math.hypot(of_items, of_users) if joint else of_items)
+        same = [gradients(users[[0]], items, sparse.csr_array(x[[k]]), clipping) for k in (0, 1)]
+        moved = [np.linalg.norm(same[0][at] - same[1][at]) for at in ((0, 1) if joint else (1,))]
+        replaced = max(replaced, float(np.linalg.norm(moved)))
+    assert longest <= most * (1 + 1e-9)
+    assert replaced <= clipping.apart * clipping.sensitivity(2, joint)
+    if not joint:
+        assert longest == pytest.approx(most, rel=1e-6)

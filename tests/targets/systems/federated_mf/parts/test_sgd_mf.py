@@ -138,8 +138,8 @@ def test_the_papers_accountant_amplifies_and_plain_composition_does_not() -> Non
     assert accounted(0.0, 0.01, 10, 1e-5) == by_tail_bound(0.0, 0.01, 10, 1e-5) == math.inf
     assert "by TensorFlow Privacy" in counting(1.4144, 0.01, 1000, 1e-5)
     assert "(1.355 by Theorem 1)" in counting(1.4144, 0.01, 1000, 1e-5)
-    assert noisy_steps(2.0, 0.1, 7, amplified=False) == SelfComposedDpEvent(GaussianDpEvent(2.0), 7)
-    assert noisy_steps(0.0, 0.1, 7, amplified=True) == NonPrivateDpEvent()
+    assert noisy_steps(2.0, 7) == SelfComposedDpEvent(GaussianDpEvent(2.0), 7)
+    assert noisy_steps(0.0, 7, NonPrivateDpEvent) == NonPrivateDpEvent()
 
 
 @pytest.mark.parametrize("kind", [FmfVfl, HflSgdmf, LflSgdmf, ObjPertb])

@@ -1,0 +1,88 @@
+"""Records drawn by themselves, one of them replaced: the law it rests on, by other routes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+from dp_accounting.pld import privacy_loss_distribution as library
+from dp_accounting.privacy_accountant import NeighboringRelation
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events.leaves import ReplacedSamplingDpEvent
+from fedrec_auditor.accountants.losses.sampled_pairs import ReplacedGaussian
+from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.accountants.methods.rdp import Rdp
+from fedrec_auditor.accountants.statements.scope import Adjacency
+from fedrec_auditor.accountants.theorems.conversions import Group
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
+
+REPLACED = scope_of("user", adjacency=Adjacency.REPLACE)
+
+
+def epsilon(rate: float, z: float, count: int, delta: float) -> float:
+    event = SelfComposedDpEvent(ReplacedSamplingDpEvent(rate, GaussianDpEvent(z)), count)
+    return Pld().bound(event, delta=delta, scope=REPLACED).epsilon
+
+
+@pytest.mark.parametrize(("rate", "z", "count"), [(0.01, 1.2, 500), (0.3, 5.0, 40), (1.0, 4.0, 9)])
+def test_the_library_has_the_same_pair(rate: float, z: float, count: int) -> None:
+    other = library.from_gaussian_mechanism(
+        z,
+        sampling_prob=rate,
+        neighboring_relation=NeighboringRelation.REPLACE_ONE,
+        value_discretization_interval=1e-4,
+    ).self_compose(count)
+    for delta in (1e-8, 1e-5, 1e-2):
+        found = epsilon(rate, z, count, delta)
+        assert found == pytest.approx(other.get_epsilon_for_delta(delta), rel=2e-3)
+
+
+def test_two_removals_bound_it() -> None:
+    """A replacement is a removal and an addition: group privacy, which is looser."""
+    for rate, z, count in ((0.01, 1.2, 500), (0.3, 5.0, 40)):
+        event = SelfComposedDpEvent(PoissonSampledDpEvent(rate, GaussianDpEvent(z)), count)
+        once = Pld().bound(event, delta=1e-5, scope=scope_of("user")).epsilon
+        far, delta = Group(2).forward(once, 1e-5)
+        assert once < epsilon(rate, z, count, delta) < far
+
+
+@pytest.mark.parametrize("mu", [0.4, 2.5])
+@pytest.mark.parametrize("rate", [0.02, 0.4])
+def test_no_two_records_are_told_apart_better_than_opposite_ones(mu: float, rate: float) -> None:
+    """x and x' anywhere in the ball of radius mu, in the plane, by summing over a grid."""
+    edges = np.concatenate([[-np.inf], np.linspace(-12, 12, 240_001), [np.inf]])
+    p, q = (np.exp(part) for part in ReplacedGaussian(mu, rate).between(edges))
+    assert (p.sum(), q.sum()) == (pytest.approx(1), pytest.approx(1))
+    axis = np.linspace(-mu - 7, mu + 7, 700)
+    cell = (axis[1] - axis[0]) ** 2 / (2 * math.pi)
+    first, second = np.meshgrid(axis, axis, sparse=True)
+
+    def density(x: np.ndarray) -> np.ndarray:
+        one = np.exp(-((first - x[0]) ** 2 + (second - x[1]) ** 2) / 2)
+        return ((1 - rate) * np.exp(-(first**2 + second**2) / 2) + rate * one) * cell
+
+    rng = np.random.default_rng(0)
+    angles, lengths = rng.uniform(0, 2 * math.pi, (12, 2)), mu * rng.choice([0.5, 1.0], (12, 2))
+    points = lengths[..., None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+    opposite = np.array([[[mu, 0.0], [-mu, 0.0]]])
+    for number, (x, other) in enumerate(np.concatenate([opposite, points])):
+        here, there = density(x), density(other)
+        for t in (0.5, 0.9, 1.0, 1.1, 1.5, 4.0):
+            reached = np.maximum(here - t * there, 0).sum()
+            most = np.maximum(p - t * q, 0).sum()
+            assert reached <= most + 1e-5  # what the grid is off by
+            if number == 0:
+                assert reached == pytest.approx(most, abs=1e-5)
+
+
+def test_it_is_not_what_presence_costs_and_no_moments_accountant_reads_it() -> None:
+    event = ReplacedSamplingDpEvent(0.1, GaussianDpEvent(2.0))
+    with pytest.raises(InputError, match="replace adjacency"):
+        Pld().bound(event, delta=1e-5, scope=scope_of("user"))
+    assert not Rdp().supports(event)
+    assert math.isinf(epsilon(0.1, 0.0, 1, 0.05))
+    assert epsilon(0.1, 0.0, 1, 0.11) == epsilon(0.1, 1e-9, 1, 0.11) == 0.0
+    assert epsilon(0.1, math.inf, 10, 1e-5) == 0.0
