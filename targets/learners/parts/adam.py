@@ -24,7 +24,7 @@ from fedrec_auditor.targets.learners.parts.fused import (
 )
 from fedrec_auditor.targets.learners.parts.work import BETA_1, BETA_2, TINY
 
-_compiled = compiled(fastmath=REORDERED)
+_compiled = compiled(fastmath=REORDERED, error_model="numpy")
 
 
 @_compiled
