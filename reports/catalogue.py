@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from fedrec_auditor.accountants.statements.kind import Basis, Kind
+from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.reports.record import Finding, Row
@@ -59,7 +59,7 @@ class CatalogueRow(Row):
     number: str
     heading: int
     paper: PaperRow
-    kind: Kind
+    kind: StatementKind
     basis: Basis
     target: str
     settings: dict[str, Setting | dict[str, Setting]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from fedrec_auditor.accountants.statements.bound import guess_probability
-from fedrec_auditor.accountants.statements.kind import Kind
+from fedrec_auditor.accountants.statements.kind import StatementKind
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.reports.catalogue import CatalogueRow, Figure
 from fedrec_auditor.reports.record import Finding
@@ -19,23 +19,23 @@ from fedrec_auditor.reports.words import (
 )
 
 _MEANINGS = {
-    Kind.PRIVACY: {
+    StatementKind.PRIVACY: {
         Arithmetic.RIGHT: "What the paper says here of a user's privacy is right.",
         Arithmetic.LOOSE: "A user gives away less than the paper says.",
         Arithmetic.WRONG: "A user who relies on the paper's number or sentence is misled.",
     },
-    Kind.ESTIMATOR: {
+    StatementKind.ESTIMATOR: {
         Arithmetic.RIGHT: "The server learns what the paper says that it learns.",
         Arithmetic.LOOSE: "The server's error is smaller than the paper says.",
         Arithmetic.WRONG: "As printed, the server computes something else than the paper says: "
         "recommendations suffer, privacy does not.",
     },
-    Kind.UTILITY: {
+    StatementKind.UTILITY: {
         Arithmetic.RIGHT: "The comparison is made as the paper says.",
         Arithmetic.LOOSE: "The comparison holds, by more than the paper says.",
         Arithmetic.WRONG: "The comparison is not between equals; nobody's data leak by it.",
     },
-    Kind.TYPO: {
+    StatementKind.TYPO: {
         Arithmetic.RIGHT: "The text is right.",
         Arithmetic.LOOSE: "The text is on the safe side.",
         Arithmetic.WRONG: "A slip of the text: it harms whoever builds the system by the letter.",

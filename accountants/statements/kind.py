@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class StatementKind(StrEnum):
     """What is at stake if the statement does not hold."""
 
     PRIVACY = "privacy"  # what a user gives away

@@ -47,7 +47,7 @@ class _NoiseAlone:
 
 @dataclass(frozen=True, kw_only=True)
 class HflDivisor(PairedGames):
-    """One step, z = 4.9016: epsilon 1 claimed for a rating at delta = 1e-5, and a user with two.
+    """One step, z = 4.0454: epsilon 1 claimed for a rating at delta = 1e-5, and a user with two.
 
     A step on the sum is divided by the ratings of an average row, n' m' tau in the paper, which the
     party counts: with one rating less the noise is twice as large, on all rows. More ratings make
@@ -58,7 +58,7 @@ class HflDivisor(PairedGames):
 
     samples: int = 10_000
     items: int = 64
-    noise_multiplier: float = 4.9016
+    noise_multiplier: float = 4.0454
 
     target = "hfl-sgdmf"
     entries = ("27d",)

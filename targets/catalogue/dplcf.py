@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from fedrec_auditor.accountants.statements.kind import Basis, Kind
+from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.catalogue.entry import Entry
 from fedrec_auditor.targets.catalogue.paper import Paper, ThreatModel
@@ -106,7 +106,7 @@ ENTRIES = (
     _entry(
         number="7e",
         target="dplcf-ap",
-        kind=Kind.UTILITY,
+        kind=StatementKind.UTILITY,
         statement="DPLCF-AP recommends best on AppUsage at epsilon 1.",
         source="section 4.2, Tables 2 and 3",
         claimed="eps = 1, as of all other rows",
@@ -177,7 +177,7 @@ ENTRIES = (
     _entry(
         number="9",
         target="dplcf-sp",
-        kind=Kind.ESTIMATOR,
+        kind=StatementKind.ESTIMATOR,
         statement="Equation 6 is the law of two flipped bits.",
         source="section 3.2.2, equation 6",
         claimed="(2,1) = (3,1) = (1-q) p",
@@ -188,7 +188,7 @@ ENTRIES = (
     _entry(
         number="9b",
         target="dplcf-ap",
-        kind=Kind.ESTIMATOR,
+        kind=StatementKind.ESTIMATOR,
         statement="Equation 11 is the inverse of that law at p = 1.",
         source="section 3.2.2, equation 11",
         claimed="(2,1) = (3,1) = (4,2) = 0, (4,1) = -q^2/(1-q)^2",
@@ -202,7 +202,7 @@ ENTRIES = (
     _entry(
         number="9c",
         target="dplcf-sp",
-        kind=Kind.ESTIMATOR,
+        kind=StatementKind.ESTIMATOR,
         statement="Equation 7 gives unbiased estimates of the counts of pairs.",
         source="section 3.2.2, equation 7",
         claimed="E = the true counts",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from string import ascii_lowercase, digits
 from typing import Any
 
-from fedrec_auditor.accountants.statements.kind import Basis, Kind
+from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.verdict import Arithmetic, judge_number
 from fedrec_auditor.targets.catalogue.paper import Paper
@@ -65,7 +65,7 @@ class Entry:
     number: str
     paper: Paper
     target: str
-    kind: Kind = Kind.PRIVACY
+    kind: StatementKind = StatementKind.PRIVACY
     basis: Basis = Basis.PRINTED
     settings: Mapping[str, Any] = field(default_factory=dict)
     statement: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from fedrec_auditor.accountants.statements.kind import Basis, Kind
+from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.catalogue.entry import Entry
 from fedrec_auditor.targets.catalogue.paper import Paper, ThreatModel
@@ -107,7 +107,7 @@ ENTRIES = (
     _entry(
         number="17f",
         target="fedrec-apm",
-        kind=Kind.TYPO,
+        kind=StatementKind.TYPO,
         statement="lambda is the largest difference of two noisy entries over epsilon.",
         source="section 4, below equation 12, against Algorithm 2",
         claimed="max |M(x) - M(x')| / eps_i",
@@ -133,7 +133,7 @@ ENTRIES = (
     _entry(
         number="18b",
         target="fedrec-apm",
-        kind=Kind.TYPO,
+        kind=StatementKind.TYPO,
         statement="The server's next model is the sum of the users' models.",
         source="section 3.2, equation 9, against Algorithm 1",
         claimed="sum",
@@ -144,7 +144,7 @@ ENTRIES = (
     _entry(
         number="19",
         target="fedrec-apm",
-        kind=Kind.TYPO,
+        kind=StatementKind.TYPO,
         statement="Section 5.7 gives each component the epsilon of its resistance (equation 11).",
         source="equation 11, Figure 4 and section 5.7",
         claimed="30, 60, 40, 50 for user, item, MLP layers 1 and 2",
@@ -155,7 +155,7 @@ ENTRIES = (
     _entry(
         number="19b",
         target="fedrec-apm",
-        kind=Kind.TYPO,
+        kind=StatementKind.TYPO,
         statement="Epsilon in E = [40, 60] means a noise factor in [0.017, 0.033].",
         source="section 5.7",
         claimed="0.033 at epsilon 40",
@@ -169,7 +169,7 @@ ENTRIES = (
     _entry(
         number="19c",
         target="fedrec-apm",
-        kind=Kind.TYPO,
+        kind=StatementKind.TYPO,
         statement="Ages fall into three groups, and the data have the sizes printed.",
         source="section 5.1 and Table I",
         claimed="under 45, over 35, 35 to 45; 10,000 ratings, 6,039 users, 3,705 items",
@@ -204,7 +204,7 @@ ENTRIES = (
     _entry(
         number="20f",
         target="fednews",
-        kind=Kind.UTILITY,
+        kind=StatementKind.UTILITY,
         basis=Basis.DERIVED,
         statement="APM protects better than FedNews' Laplace noise.",
         source="section 5.5 and Table II; section 5.3 prints no budget of FedNews",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from fedrec_auditor.accountants.statements.kind import Basis, Kind
+from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.catalogue.entry import Entry
 from fedrec_auditor.targets.catalogue.paper import Paper, ThreatModel
@@ -143,7 +143,7 @@ ENTRIES = (
     _entry(
         number="3",
         target="fmf-ldp",
-        kind=Kind.ESTIMATOR,
+        kind=StatementKind.ESTIMATOR,
         statement="The server's average over the N users (equation 9) estimates the gradient.",
         source="section 3.2, equation 9, and Algorithm 2, line 11",
         claimed="E = gradient",
@@ -154,7 +154,7 @@ ENTRIES = (
     _entry(
         number="3b",
         target="fmf-ldp",
-        kind=Kind.TYPO,
+        kind=StatementKind.TYPO,
         statement="Line 12, V - gamma (mean + 2 lambda V), descends on the loss.",
         source="Algorithm 2, line 12, with section 2.2, equation 5",
         claimed="loss falls",
@@ -165,7 +165,7 @@ ENTRIES = (
     _entry(
         number="3c",
         target="fmf-ldp",
-        kind=Kind.TYPO,
+        kind=StatementKind.TYPO,
         statement="Algorithm 2 returns the user vectors X.",
         source="Algorithm 2, line 14, against section 3.1.1",
         claimed="X and V are returned",
@@ -269,7 +269,7 @@ ENTRIES = (
     _entry(
         number="5e",
         target="fmf-ldp",
-        kind=Kind.UTILITY,
+        kind=StatementKind.UTILITY,
         statement="In Figure 5 all private methods are compared at epsilon 2.5.",
         source="section 4.4.4 and Figure 5, caption",
         claimed="eps = 2.5 where applicable",

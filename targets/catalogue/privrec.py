@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from fedrec_auditor.accountants.statements.kind import Basis, Kind
+from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.catalogue.entry import Entry
 from fedrec_auditor.targets.catalogue.paper import Paper, ThreatModel
@@ -81,7 +81,7 @@ ENTRIES = (
     _entry(
         number="11",
         target="dp-privrec",
-        kind=Kind.ESTIMATOR,
+        kind=StatementKind.ESTIMATOR,
         statement="The bound S follows the gamma-quantile of the norms of changes.",
         source="section 2.3.3, equation 9, and Algorithm 2, lines 11, 22, 23",
         claimed="b = 1 if the change fits S, else 0",
@@ -124,7 +124,7 @@ ENTRIES = (
     _entry(
         number="13",
         target="dp-privrec",
-        kind=Kind.TYPO,
+        kind=StatementKind.TYPO,
         statement="Noise scales z1 = 1/(z sqrt(1-h)), z2 = 1/(z sqrt(h)) make a multiplier of z.",
         source="section 2.3.4, item 3, against Algorithm 2, lines 8 and 10",
         claimed="z",
@@ -135,7 +135,7 @@ ENTRIES = (
     _entry(
         number="13b",
         target="dp-privrec",
-        kind=Kind.TYPO,
+        kind=StatementKind.TYPO,
         statement="z is the variance of the noise.",
         source="section 2.3.4, item 3, and section 4.4",
         claimed="variance",
@@ -220,7 +220,7 @@ ENTRIES = (
     _entry(
         number="15d",
         target="dp-privrec",
-        kind=Kind.TYPO,
+        kind=StatementKind.TYPO,
         statement="80% of the users are 4,800 on MovieLens and 760 on Frappe.",
         source="section 4.4, with section 3.2",
         claimed="4,800 and 760",

@@ -16,7 +16,6 @@ from fedrec_auditor.attacks.interaction_membership import InteractionMembership
 from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.metrics import auc
-from fedrec_auditor.auditor.testing.targets import brief
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import RoundView, Uploads, View
@@ -31,7 +30,7 @@ NOISY_OBJECTIVE = {"f-dpmf", "f-gerai", "f-gerai-nl"}
 @cache
 def seen(name: str) -> View:
     """One round, seen by the server."""
-    target = brief(FAMILIES["targets"].member(name)(), 1)
+    target = FAMILIES["targets"].member(name)().shortened(1)
     transcript = target.run(DATA, np.random.default_rng(0)).transcript
     return transcript.view(Vantage.SERVER)
 

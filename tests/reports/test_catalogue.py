@@ -11,7 +11,7 @@ from rich.console import Console
 
 from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.kind import Basis, Kind
+from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.reports import catalogue_markdown as catalogue_markdown
@@ -36,7 +36,7 @@ def row(**changes: Any) -> CatalogueRow:
         "number": "3b",
         "heading": 3,
         "paper": PAPER,
-        "kind": Kind.PRIVACY,
+        "kind": StatementKind.PRIVACY,
         "basis": Basis.PRINTED,
         "target": "fmf-ldp",
         "settings": {"reports": 250},

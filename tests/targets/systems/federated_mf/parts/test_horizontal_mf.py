@@ -269,12 +269,13 @@ def test_a_rating_needs_the_repair_and_a_user_of_ten_does_not(
         ({"as_published": False}, True),
         ({"as_published": False, "trim": 1}, True),
     ):
-        expected = Verdict.CONSISTENT if proved else Verdict.UNSUBSTANTIATED
         target = kind(unit=unit, **settings)
-        for scoped in target.scoped_claims(LARGE):
-            if scoped.scope != scoped.claim.scope:
-                continue
+        own = [c for c in target.scoped_claims(LARGE) if c.scope == c.claim.scope]
+        for scoped in own:
             found = evaluate(target, scoped, LARGE, exact=(), accountants=all_accountants())
+            # Proposition 3 as printed accounts for a hundredth of the steps, which is not enough
+            short = not settings and scoped.claim.epsilon == own[0].claim.epsilon and len(own) > 1
+            expected = Verdict.CONSISTENT if proved and not short else Verdict.UNSUBSTANTIATED
             assert found.verdict is expected
 
 
