@@ -89,7 +89,7 @@ def command(
         with tempfile.TemporaryDirectory(prefix="auditor-") as folder:
             # Hypothesis keeps notes; the working folder is not ours to leave them in.
             os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", folder)
-            found = verify_ldp(
+            findings = verify_ldp(
                 load(target, settings or ()),
                 epsilon=epsilon,
                 delta=delta,
@@ -99,6 +99,7 @@ def command(
                 seed=seed,
             )
         waived = allow or []
+        found = findings.waiving(waived)
         faults = found.unwaived(waived) and fail_on is not FailOn.NEVER
         code = Gate(fail_on, waived).code([found.verdict])
         text = as_text(found) if as_json else describe(found, allow=waived, command=_again())

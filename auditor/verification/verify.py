@@ -79,6 +79,9 @@ def verify_ldp(
         one; fewer of a callable if that were more than 2^28 numbers, but 10,000 at least. They are
         streamed, so memory does not grow with them.
 
+    Where a check that failed shows more than the search or the measurement does, an output that
+    rules an input out or noise that can be foretold, the verdict is by that.
+
     Raises InputError for a bad number, an input outside the domain, and a callable that raises or
     gives something else than ``size`` numbers or words.
 
@@ -99,17 +102,19 @@ def verify_ldp(
     if hasattr(mechanism, "log_prob"):
         dist = OutputDistribution.of(mechanism)
         chosen = CandidateInputs.of(dist, given, seed).shown
-        status, reason = check_fit(sampler, dist, chosen, samples=draws, seed=fit)
-        fits = (Check(name="fit to the claimed distribution", status=status, reason=reason),)
+        fitted = check_fit(sampler, dist, chosen, samples=draws, seed=fit)
+        fits = (Check(name="fit to the claimed distribution", **fitted._asdict()),)
+        if fitted.status is Status.FAILED:  # then it says nothing of the code
+            dist = None
     elif given is None or isinstance(given, list):
         chosen = _listed(given)
     else:
         chosen = pair_from(sampler, given, epsilon=epsilon, delta=delta, seed=search)
-    if samples is None and dist is None:
+    if samples is None and not fits:
         width = sampler.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
         draws = min(draws, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
     bound: Bound | None = None
-    if dist is not None and fits[0].status is not Status.FAILED:  # else it says nothing of the code
+    if dist is not None:
         with suppress(NoCurve):
             bound = exact_search(dist, epsilon=epsilon, delta=delta, inputs=given, seed=search)
     if bound is None:

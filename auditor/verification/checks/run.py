@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,9 @@ def run_checks(
     ``dist`` are the output probabilities that the randomizer claims, if it claims any. At most
     ``MOST_INPUTS`` of the inputs are tried: the first, the last and some between. A check that
     cannot look is "not run" and says why. Each accuses a randomizer that keeps its claim with
-    probability ``FALSE_ALARM`` at most.
+    probability ``FALSE_ALARM`` at most. Determinism, shared noise and support count events of the
+    values put out: where one tells inputs apart, the check says what epsilon that shows. Types and
+    the low-order bits of doubles are judged apart from the ratio of values, and say none.
     """
     places = np.linspace(0, len(inputs) - 1, min(len(inputs), MOST_INPUTS)).round().astype(int)
     tried = [inputs[place] for place in places]
@@ -90,8 +93,10 @@ def run_checks(
     found = []
     for name, check in checks.items():
         try:
-            status, reason = check()
+            status, reason, bound = check()
         except InputError as error:
-            status, reason = CheckResult.not_run(str(error))
-        found.append(Check(name=name, status=status, reason=reason))
+            status, reason, bound = CheckResult.not_run(str(error))
+        if bound is not None:
+            bound = replace(bound, source=f"the check of {name}: {bound.source}")
+        found.append(Check(name=name, status=status, reason=reason, bound=bound))
     return tuple(found)

@@ -235,3 +235,59 @@ def test_wide_outputs_are_drawn_less_often(width: int, draws: int) -> None:
     report = np.zeros(width, dtype=np.int8)
     found = verify_ldp(lambda x, rng: report, epsilon=1.0)
     assert found.samples == 2 * draws
+
+
+def test_noise_that_can_be_foretold_refutes_what_is_proved_of_its_distribution() -> None:
+    """A law that keeps its claim says nothing of code that draws it from one seed for ever."""
+    flip = BitFlip.symmetric(1.0)
+
+    def sample(bit: int, rng: np.random.Generator, size: int) -> Any:
+        return flip.randomize(bit, np.random.default_rng(7), (size,))
+
+    coded = Density(sample=sample, log_prob=flip.log_prob, domain=flip.domain)
+    found = verify_ldp(coded, epsilon=1.0, samples=2_000)
+    assert found.verdict is Verdict.VIOLATED
+    assert math.isinf(found.epsilon_lower)
+    assert (found.exact, found.confidence) == (False, 1 - 1e-6)
+    assert found.method.startswith("the check of determinism")
+    assert found.searched.tight
+    assert found.waiving(["determinism"]).verdict is Verdict.CONSISTENT
+    assert found.waiving(["support"]) == found
+
+
+def test_foretold_noise_that_is_the_same_for_every_input_tells_none_apart() -> None:
+    def sample(x: int, rng: np.random.Generator, size: int) -> Any:
+        return np.random.default_rng(7).random(size) < 0.5
+
+    found = verify_ldp(sample, epsilon=1.0, samples=2_000)
+    assert [check.name for check in found.faults] == ["determinism"]
+    assert found.verdict is Verdict.UNSUBSTANTIATED
+
+
+def test_an_output_that_rules_an_input_out_is_the_verdict() -> None:
+    """Draws that support looks at show more than the few that the measurement is given."""
+
+    def leaky(x: int, rng: np.random.Generator, size: int) -> Any:
+        return np.where(rng.random(size) < 0.05, 2 + x, response(x, rng, size))
+
+    found = verify_ldp(leaky, epsilon=2.0, samples=100)
+    assert found.verdict is Verdict.VIOLATED
+    assert found.searched.epsilon < 2.0 < found.epsilon_lower < math.inf
+    assert found.method.startswith("the check of support")
+    assert found.witness is not None
+    assert found.witness.probability_b == 0.0
+    assert found.epsilon_lower < math.log(found.witness.probability_a * 2**16)
+
+
+def test_a_law_that_the_samples_do_not_follow_is_not_asked_about_them() -> None:
+    """Support is then counted: the law calls possible what the code never gives."""
+
+    def sample(x: int, rng: np.random.Generator, size: int) -> Any:
+        return np.where(rng.random(size) < 0.3, 0, x)
+
+    flip = BitFlip.symmetric(1.0)
+    found = verify_ldp(
+        Density(sample=sample, log_prob=flip.log_prob), epsilon=1.0, inputs=[0, 1], samples=5_000
+    )
+    assert {"support", "fit to the claimed distribution"} <= {c.name for c in found.faults}
+    assert found.verdict is Verdict.VIOLATED
