@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
@@ -91,6 +92,7 @@ def verify_ldp(
     >>> print(f"{found.verdict}: at least {found.epsilon_lower:.1f}, and in truth {np.log(3):.1f}")
     VIOLATED: at least 0.9, and in truth 1.1
     """
+    samples, seed = _whole("samples", samples), cast("int", _whole("seed", seed))
     _check(mechanism, epsilon, delta, samples, confidence, seed)
     claim, sampler = ldp_claim(epsilon, delta), Sampler.of(mechanism)
     draws = samples or (SIZED_SAMPLES if sampler.sized else SINGLE_SAMPLES)
@@ -170,6 +172,21 @@ def _check(
             f"Expected a mechanism, got the class {mechanism.__name__}. Make one of it: "
             f"mechanism = {mechanism.__name__}(...), and name that."
         )
+
+
+def _whole(name: str, number: Any) -> int | None:
+    """``number`` as an int, also if it came as 1e5; None as it is. InputError for a fraction."""
+    if number is None:
+        return None
+    try:
+        found = operator.index(number)
+    except TypeError:
+        if not (isinstance(number, float) and number.is_integer()):
+            raise InputError(
+                f"Expected {name} as a whole number, got {name}={number!r}. Give 100_000, say."
+            ) from None
+        found = int(number)
+    return found
 
 
 def _given(

@@ -64,6 +64,8 @@ def run_checks(
 
     @functools.cache
     def drawn() -> list[NDArray[Any]]:
+        if not sampler.draw(tried[0], np.random.default_rng(one), 2)[0].size:
+            raise InputError("Expected outputs with entries, got empty ones: nothing is sent.")
         if shared():
             raise InputError("Expected independent outputs, but those of one call share noise.")
         most = _NUMBERS // entries() if sampler.sized else min(_CALLS, _NUMBERS // entries())

@@ -17,6 +17,7 @@ from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
 
 TRUTH = math.e / (1 + math.e)
 
@@ -291,3 +292,53 @@ def test_a_law_that_the_samples_do_not_follow_is_not_asked_about_them() -> None:
     )
     assert {"support", "fit to the claimed distribution"} <= {c.name for c in found.faults}
     assert found.verdict is Verdict.VIOLATED
+
+
+def test_outputs_that_numpy_does_not_read_by_itself() -> None:
+    """Tensors that record gradients, bytes that are no ASCII, and nothing at all."""
+
+    class Tensor:
+        """What torch's tensors do."""
+
+        def __init__(self, values: Any) -> None:
+            self.values = values
+
+        def detach(self) -> Tensor:
+            return Tensor(self.values)
+
+        def cpu(self) -> Any:
+            return self.values
+
+        def __array__(self, *args: Any, **kwargs: Any) -> Any:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+
+    for randomizer in (
+        lambda x, rng, size: Tensor(response(x, rng, size)),
+        lambda x, rng: Tensor(np.array([response(x, rng, 1)[0]])),
+        lambda x, rng: b"\xff\xe9" if response(x, rng, 1)[0] else b"a",
+    ):
+        found = verify_ldp(randomizer, epsilon=1.0, samples=2_000)
+        assert 0.5 < found.epsilon_lower <= 1.0
+    nothing = verify_ldp(lambda x, rng: [], epsilon=1.0, samples=200)
+    assert (nothing.epsilon_lower, nothing.faults) == (0.0, ())
+
+    class Broken:
+        def __array__(self, *args: Any, **kwargs: Any) -> Any:
+            raise RuntimeError("no array")
+
+    with pytest.raises(InputError, match="RuntimeError: no array"):
+        verify_ldp(lambda x, rng, size: Broken(), epsilon=1.0, samples=200)
+
+
+def test_whole_numbers_may_come_as_floats() -> None:
+    assert verify_ldp(response, epsilon=1.0, samples=1e3).samples == 2_000  # type: ignore[arg-type]
+    for keywords in ({"samples": 1e3 + 0.5}, {"samples": "1000"}, {"seed": 1.5}):
+        with pytest.raises(InputError, match="as a whole number"):
+            verify_ldp(response, epsilon=1.0, **keywords)
+
+
+def test_outputs_of_many_values_that_hardly_repeat_are_fitted() -> None:
+    """A hundred flips have 2^100 outputs: no cell of the check of fit has any draws."""
+    flips = Repeated(BitFlip.symmetric(1.0), count=100)
+    found = verify_ldp(flips, epsilon=47.98, delta=1e-3, samples=1_000)
+    assert found.checks[0].name == "fit to the claimed distribution"
