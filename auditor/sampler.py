@@ -6,7 +6,7 @@ import copy
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,16 +21,35 @@ ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 """What a bound on a sampler speaks of: one output, any pair of inputs."""
 
 
+@dataclass(slots=True)
+class Allowance:
+    """How many more outputs may be drawn, of ``most``; InputError once they are used up."""
+
+    most: int
+    used: int = 0
+
+    def spend(self, outputs: int) -> None:
+        """Count so many more."""
+        self.used += outputs
+        if self.used > self.most:
+            raise InputError(
+                f"Expected more than the {self.most:,} draws that are its share, which is too few "
+                "for it. Raise samples."
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class Sampler:
     """A randomizer that gives independent outputs for an input, drawn from a generator.
 
     ``call`` takes (value, rng, size) if ``sized``, else (value, rng) for one output at a time.
+    ``allowance`` bounds the draws, if there is one.
     """
 
     name: str
     call: Callable[..., Any]
     sized: bool
+    allowance: Allowance | None = None
 
     @classmethod
     def of(cls, randomizer: Any) -> Sampler:
@@ -51,9 +70,11 @@ class Sampler:
     def answer(self, value: Any, rng: np.random.Generator, size: int) -> Any:
         """Call it for ``size`` outputs and return what came, as it came; InputError if it raised.
 
-        A list of single answers if it takes no size. Every call gets the input as it was given:
-        what a call writes into it does not reach the next.
+        A list of single answers if it takes no size. InputError beyond its allowance. Every call
+        gets the input as it was given: what a call writes into it does not reach the next.
         """
+        if self.allowance is not None:
+            self.allowance.spend(size)
         try:
             if self.sized:
                 return self.call(_fresh(value), rng, size)
@@ -79,6 +100,10 @@ class Sampler:
             self.draw(value, np.random.default_rng(seed), size)
             for value, seed in zip(inputs, seeds, strict=True)
         ]
+
+    def allowed(self, most: int) -> Sampler:
+        """The same randomizer for ``most`` outputs in all."""
+        return replace(self, allowance=Allowance(most))
 
     def shapes(self) -> Sampler:
         """The same randomizer, of whose outputs only the shape is shown, as a word.

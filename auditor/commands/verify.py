@@ -57,6 +57,10 @@ def command(
             help="Draws per input that is measured. Default 1000000, or 100000 if one by one."
         ),
     ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="Draw fewer if all draws would take longer than about this."),
+    ] = None,
     confidence: Annotated[float, typer.Option(help="Of a measured bound.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
     timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 600.0,
@@ -95,6 +99,7 @@ def command(
                 delta=delta,
                 inputs=None if inputs is None else parse(inputs),
                 samples=samples,
+                seconds=seconds,
                 confidence=confidence,
                 seed=seed,
             )

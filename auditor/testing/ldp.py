@@ -21,6 +21,7 @@ def assert_ldp(
     delta: float = 0.0,
     inputs: Any = None,
     samples: int | None = None,
+    seconds: float | None = None,
     confidence: float = 0.95,
     seed: int = 0,
     allow: Collection[str] = (),
@@ -48,6 +49,7 @@ def assert_ldp(
         "delta": delta,
         "inputs": inputs,
         "samples": samples,
+        "seconds": seconds,
         "confidence": confidence,
         "seed": seed,
     }

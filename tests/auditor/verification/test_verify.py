@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -342,3 +343,34 @@ def test_outputs_of_many_values_that_hardly_repeat_are_fitted() -> None:
     flips = Repeated(BitFlip.symmetric(1.0), count=100)
     found = verify_ldp(flips, epsilon=47.98, delta=1e-3, samples=1_000)
     assert found.checks[0].name == "fit to the claimed distribution"
+
+
+def test_calls_are_bounded_by_the_draws_that_are_asked_for() -> None:
+    calls = 0
+
+    def counted(x: int, rng: np.random.Generator) -> float:
+        nonlocal calls
+        calls += 1
+        return x + float(rng.normal())
+
+    found = verify_ldp(counted, epsilon=50.0, samples=100)
+    assert found.samples == 200
+    assert calls <= 200 + 100 + 50
+
+
+def test_seconds_bound_the_draws_by_their_time() -> None:
+    def slow(x: int, rng: np.random.Generator) -> int:
+        time.sleep(1e-3)
+        return int(rng.random() < 0.5) ^ x
+
+    begun = time.perf_counter()
+    found = verify_ldp(slow, epsilon=1.0, seconds=3.0)
+    assert found.samples is not None
+    assert 200 <= found.samples < 2_000
+    assert time.perf_counter() - begun < 12.0
+    few = verify_ldp(response, epsilon=1.0, samples=500, seconds=60.0)
+    assert few == verify_ldp(response, epsilon=1.0, samples=500)
+    with pytest.raises(InputError, match=r"one draw takes 0\.00"):
+        verify_ldp(slow, epsilon=1.0, seconds=0.05)
+    with pytest.raises(InputError, match="seconds=-1"):
+        verify_ldp(slow, epsilon=1.0, seconds=-1.0)
