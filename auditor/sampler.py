@@ -14,11 +14,16 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.auditor.fields import Fields
 from fedrec_auditor.auditor.worlds import Worlds, checked_outputs
 from fedrec_auditor.targets.mechanisms.base import plainly
 
 ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 """What a bound on a sampler speaks of: one output, any pair of inputs."""
+
+
+# Answers of each input that are looked at for what they are made of.
+_LOOKED_AT = 8
 
 
 @dataclass(slots=True)
@@ -43,13 +48,14 @@ class Sampler:
     """A randomizer that gives independent outputs for an input, drawn from a generator.
 
     ``call`` takes (value, rng, size) if ``sized``, else (value, rng) for one output at a time.
-    ``allowance`` bounds the draws, if there is one.
+    ``allowance`` bounds the draws, if there is one. ``fields`` read answers that are no arrays.
     """
 
     name: str
     call: Callable[..., Any]
     sized: bool
     allowance: Allowance | None = None
+    fields: Fields | None = None
 
     @classmethod
     def of(cls, randomizer: Any) -> Sampler:
@@ -90,7 +96,24 @@ class Sampler:
 
         InputError if it raised, or gave another number of outputs, ragged ones, objects or NaN.
         """
-        return checked_outputs(self.answer(value, rng, size), size, f"the input {value!r}")
+        answer, origin = self.answer(value, rng, size), f"the input {value!r}"
+        if self.fields is not None and hasattr(answer, "__len__") and len(answer) == size:
+            answer = self.fields.read(answer)
+        return checked_outputs(answer, size, origin)
+
+    def reading(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
+        """The same randomizer, whose answers are read as fields if some for ``inputs`` ask for it.
+
+        Dictionaries, null, lists of several lengths, text beside numbers, JSON, numbers in text.
+        """
+        answers: list[Any] = []
+        for value, child in zip(inputs, rng.spawn(len(inputs)), strict=True):
+            answer = self.answer(value, child, _LOOKED_AT)
+            if isinstance(answer, (list, tuple)):
+                answers += answer
+            elif isinstance(answer, np.ndarray) and answer.ndim and answer.dtype.kind in "OU":
+                answers += answer.tolist()
+        return replace(self, fields=Fields.of(answers))
 
     def draws(
         self, inputs: Sequence[Any], seeds: Sequence[np.random.SeedSequence], size: int
@@ -132,6 +155,7 @@ class Sampler:
             names=tuple(plainly(value) for value in inputs),
             scope=ONE_REPORT,
             draw=lambda world, size, rng: self.draw(inputs[world], rng, size),
+            statistic=str(self.fields) if self.fields else "",
         )
 
 

@@ -105,7 +105,7 @@ def verify_ldp(
     _check(mechanism, epsilon, delta, samples, confidence, seed)
     claim, sampler = ldp_claim(epsilon, delta), Sampler.of(mechanism)
     draws = samples or (SIZED_SAMPLES if sampler.sized else SINGLE_SAMPLES)
-    search, measuring, look, fit = np.random.SeedSequence(seed).spawn(4)
+    search, measuring, look, fit, reading = np.random.SeedSequence(seed).spawn(5)
 
     given = _given(inputs)
     fits: tuple[Check, ...] = ()
@@ -120,9 +120,12 @@ def verify_ldp(
             dist = None
     elif given is None or isinstance(given, list):
         chosen = _listed(given)
+        sampler = sampler.reading(chosen, np.random.default_rng(reading))
     else:
         few = draws if seconds is None else 0
         chosen = pair_from(sampler, given, epsilon=epsilon, delta=delta, samples=few, seed=search)
+    if samples is None and sampler.fields:
+        draws = min(draws, SINGLE_SAMPLES)
     if not fits:
         draws = _affordable(sampler, chosen, seconds, draws)
     if samples is None and not fits:
