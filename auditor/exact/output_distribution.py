@@ -165,10 +165,21 @@ class OutputDistribution:
 
     def _ask(self, outputs: NDArray[Any], value: Any) -> NDArray[np.float64]:
         with np.errstate(all="ignore"):
-            found = np.asarray(self.density(outputs, value), dtype=np.float64)
+            try:
+                found = np.asarray(self.density(outputs, value), dtype=np.float64)
+            except Exception:  # one output at a time: as `if` and the module math want it
+                found = np.empty(0)
             if found.shape != (len(outputs),):
-                found = np.array([float(self.density(output, value)) for output in outputs])
+                found = self._singly(outputs, value)
         return found
+
+    def _singly(self, outputs: NDArray[Any], value: Any) -> NDArray[np.float64]:
+        """Of one output at a time, each different one once; numbers and words as Python's own."""
+        if outputs.ndim > 1:
+            return np.array([float(self.density(output, value)) for output in outputs])
+        different, places = np.unique(outputs, return_inverse=True)
+        found = [float(self.density(output, value)) for output in different.tolist()]
+        return np.array(found, dtype=np.float64)[places.ravel()]
 
     def _answer(self, output: Any, value: Any) -> float:
         try:
