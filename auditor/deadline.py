@@ -109,5 +109,5 @@ def _watched(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, 
 def _late(seconds: float) -> InputError:
     return InputError(
         f"Expected an answer within {seconds:g} s, got none, and stopped. Mend the callable, "
-        "lower --samples or raise --timeout."
+        "give --seconds, lower --samples or raise --timeout."
     )

@@ -6,7 +6,7 @@ import copy
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.auditor.fields import Fields
 from fedrec_auditor.auditor.worlds import Worlds, checked_outputs
 from fedrec_auditor.targets.mechanisms.base import plainly
 
@@ -21,16 +22,40 @@ ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 """What a bound on a sampler speaks of: one output, any pair of inputs."""
 
 
+# Answers of each input that are looked at for what they are made of.
+_LOOKED_AT = 8
+
+
+@dataclass(slots=True)
+class Allowance:
+    """How many more outputs may be drawn, of ``most``; InputError once they are used up."""
+
+    most: int
+    used: int = 0
+
+    def spend(self, outputs: int) -> None:
+        """Count so many more."""
+        self.used += outputs
+        if self.used > self.most:
+            raise InputError(
+                f"Expected more than the {self.most:,} draws that are its share, which is too few "
+                "for it. Raise samples."
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class Sampler:
     """A randomizer that gives independent outputs for an input, drawn from a generator.
 
     ``call`` takes (value, rng, size) if ``sized``, else (value, rng) for one output at a time.
+    ``allowance`` bounds the draws, if there is one. ``fields`` read answers that are no arrays.
     """
 
     name: str
     call: Callable[..., Any]
     sized: bool
+    allowance: Allowance | None = None
+    fields: Fields | None = None
 
     @classmethod
     def of(cls, randomizer: Any) -> Sampler:
@@ -51,9 +76,11 @@ class Sampler:
     def answer(self, value: Any, rng: np.random.Generator, size: int) -> Any:
         """Call it for ``size`` outputs and return what came, as it came; InputError if it raised.
 
-        A list of single answers if it takes no size. Every call gets the input as it was given:
-        what a call writes into it does not reach the next.
+        A list of single answers if it takes no size. InputError beyond its allowance. Every call
+        gets the input as it was given: what a call writes into it does not reach the next.
         """
+        if self.allowance is not None:
+            self.allowance.spend(size)
         try:
             if self.sized:
                 return self.call(_fresh(value), rng, size)
@@ -69,7 +96,24 @@ class Sampler:
 
         InputError if it raised, or gave another number of outputs, ragged ones, objects or NaN.
         """
-        return checked_outputs(self.answer(value, rng, size), size, f"the input {value!r}")
+        answer, origin = self.answer(value, rng, size), f"the input {value!r}"
+        if self.fields is not None and hasattr(answer, "__len__") and len(answer) == size:
+            answer = self.fields.read(answer)
+        return checked_outputs(answer, size, origin)
+
+    def reading(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
+        """The same randomizer, whose answers are read as fields if some for ``inputs`` ask for it.
+
+        Dictionaries, null, lists of several lengths, text beside numbers, JSON, numbers in text.
+        """
+        answers: list[Any] = []
+        for value, child in zip(inputs, rng.spawn(len(inputs)), strict=True):
+            answer = self.answer(value, child, _LOOKED_AT)
+            if isinstance(answer, (list, tuple)):
+                answers += answer
+            elif isinstance(answer, np.ndarray) and answer.ndim and answer.dtype.kind in "OU":
+                answers += answer.tolist()
+        return replace(self, fields=Fields.of(answers))
 
     def draws(
         self, inputs: Sequence[Any], seeds: Sequence[np.random.SeedSequence], size: int
@@ -79,6 +123,10 @@ class Sampler:
             self.draw(value, np.random.default_rng(seed), size)
             for value, seed in zip(inputs, seeds, strict=True)
         ]
+
+    def allowed(self, most: int) -> Sampler:
+        """The same randomizer for ``most`` outputs in all."""
+        return replace(self, allowance=Allowance(most))
 
     def shapes(self) -> Sampler:
         """The same randomizer, of whose outputs only the shape is shown, as a word.
@@ -107,6 +155,7 @@ class Sampler:
             names=tuple(plainly(value) for value in inputs),
             scope=ONE_REPORT,
             draw=lambda world, size, rng: self.draw(inputs[world], rng, size),
+            statistic=str(self.fields) if self.fields else "",
         )
 
 

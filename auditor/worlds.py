@@ -88,6 +88,14 @@ class Worlds:
         return f"world {world} ({self.names[world]})"
 
 
+def _detached(drawn: Any) -> Any:
+    """Tensors without the record of how they were computed, alone or in a list."""
+    if isinstance(drawn, list) and drawn and hasattr(drawn[0], "detach"):
+        return [_detached(each) for each in drawn]
+    detach = getattr(drawn, "detach", None)
+    return detach().cpu() if callable(detach) else drawn
+
+
 def checked_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
     """What was drawn, as an array (size, *shape) of numbers, booleans or strings.
 
@@ -95,12 +103,19 @@ def checked_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
     NaN.
     """
     try:
-        array = np.asarray(drawn)
+        array = np.asarray(_detached(drawn))
     except ValueError as error:
         raise InputError(
             f"Expected outputs of one shape for {origin}, got ragged ones. "
             "Return the same shape every time."
         ) from error
+    except Exception as error:  # whatever a foreign class raises when it is to become an array
+        raise InputError(
+            f"Expected outputs that numpy reads for {origin}, got {type(error).__name__}: {error}. "
+            "Return an array."
+        ) from error
+    if array.dtype.kind == "S":  # one letter a byte, whatever the bytes mean
+        array = np.char.decode(array, "latin-1")
     if array.ndim == 0 or len(array) != size:
         came = f"a {type(drawn).__name__}" if array.dtype == object else f"shape {array.shape}"
         raise InputError(

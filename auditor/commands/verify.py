@@ -57,6 +57,10 @@ def command(
             help="Draws per input that is measured. Default 1000000, or 100000 if one by one."
         ),
     ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="Draw fewer if all draws would take longer than about this."),
+    ] = None,
     confidence: Annotated[float, typer.Option(help="Of a measured bound.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
     timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 600.0,
@@ -89,16 +93,18 @@ def command(
         with tempfile.TemporaryDirectory(prefix="auditor-") as folder:
             # Hypothesis keeps notes; the working folder is not ours to leave them in.
             os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", folder)
-            found = verify_ldp(
+            findings = verify_ldp(
                 load(target, settings or ()),
                 epsilon=epsilon,
                 delta=delta,
                 inputs=None if inputs is None else parse(inputs),
                 samples=samples,
+                seconds=seconds,
                 confidence=confidence,
                 seed=seed,
             )
         waived = allow or []
+        found = findings.waiving(waived)
         faults = found.unwaived(waived) and fail_on is not FailOn.NEVER
         code = Gate(fail_on, waived).code([found.verdict])
         text = as_text(found) if as_json else describe(found, allow=waived, command=_again())

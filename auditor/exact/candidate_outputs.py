@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 _DRAWS = 256
 _MOST = 1 << 14
+SELDOM = 1 << 21
+"""Numbers drawn for all inputs where outputs are few and repeat, so that seldom ones are seen."""
+# The same where a call gives one output; and numbers that are drawn at once.
+_SINGLY, _AT_ONCE = 1 << 18, 1 << 17
 _REACH = 2.0 ** np.arange(-6, 12.5, 0.5)
 _STEPS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 256.0, 4096.0])
 # Entries of vectors that are looked at for a grid.
@@ -51,17 +55,19 @@ class CandidateOutputs:
     every: NDArray[Any] | None = None
 
     @classmethod
-    def of(cls, dist: OutputDistribution, inputs: CandidateInputs, seed: int) -> CandidateOutputs:
-        """Draw under some of ``inputs``, for each afresh, and look."""
+    def of(
+        cls, dist: OutputDistribution, inputs: CandidateInputs, seed: int, samples: int
+    ) -> CandidateOutputs:
+        """Draw under some of ``inputs``, for each afresh, ``samples`` times at most, and look."""
         drawn = np.concatenate(
             [dist.draw(value, _DRAWS, seed + k) for k, value in enumerate(inputs.shown)]
         )
         seen, shape = np.unique(drawn, axis=0), drawn.shape[1:]
-        numbers = drawn.dtype.kind in "iuf"
+        numbers, few = drawn.dtype.kind in "iuf", len(seen) <= len(drawn) // 4
+        if few:
+            seen = _seldom_too(dist, inputs, seen, seed, samples)
         values = (
-            np.where(np.isfinite(drawn), drawn, 0).astype(float)
-            if numbers
-            else np.zeros((1, *shape))
+            np.where(np.isfinite(seen), seen, 0).astype(float) if numbers else np.zeros((1, *shape))
         )
         low, high = values.min(axis=0), values.max(axis=0)
         flat = values.reshape(len(values), -1)
@@ -69,7 +75,7 @@ class CandidateOutputs:
         for entry in np.flatnonzero(step == 0)[:_GRIDS]:
             step[entry] = step_of(flat[:, entry])
         step = step.reshape(shape)
-        few, grid = len(seen) <= len(drawn) // 4, bool(np.all(step > 0))
+        grid = bool(np.all(step > 0))
         found = cls(
             seen=seen,
             symbols=not numbers or (few and not grid),
@@ -198,6 +204,29 @@ class CandidateOutputs:
         columns = np.tile(np.arange(flat.shape[1]), len(ends))
         rows[np.arange(ends.size), columns] = ends.ravel()
         return self._rounded(rows.reshape(-1, *self.shape))
+
+
+def _seldom_too(
+    dist: OutputDistribution,
+    inputs: CandidateInputs,
+    seen: NDArray[Any],
+    seed: int,
+    samples: int,
+) -> NDArray[Any]:
+    """Outputs that are few and repeat: with those which come once in 100,000 draws, and the listed.
+
+    They are drawn in blocks, of which the different ones are kept.
+    """
+    listed = [] if dist.outputs is None else [dist.outputs]
+    most = (SELDOM if dist.sampler.sized else _SINGLY) // max(1, math.prod(seen.shape[1:]))
+    size = min(samples, most // len(inputs.shown))
+    streams = np.random.SeedSequence([seed, 1]).spawn(len(inputs.shown))
+    for value, stream in zip(inputs.shown, streams, strict=True):
+        rng = np.random.default_rng(stream)
+        for start in range(0, size, _AT_ONCE):
+            block = dist.sampler.draw(value, rng, min(_AT_ONCE, size - start))
+            listed.append(np.unique(block, axis=0))
+    return np.unique(np.concatenate([seen, *listed]), axis=0)
 
 
 def _between(column: NDArray[Any], step: float, origin: float) -> NDArray[Any]:

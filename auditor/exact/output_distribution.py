@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.worlds import checked_outputs
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase, plainly
 
 if TYPE_CHECKING:
@@ -32,12 +33,15 @@ class Density:
 
     ``sample`` takes (value, rng) or (value, rng, size); ``log_prob`` takes (output, value) and
     gives the log of the probability, or of the density, of one output or of many along the first
-    axis. ``domain`` says which inputs there are; without it, inputs must be given.
+    axis. ``domain`` says which inputs there are; without it, inputs must be given. ``outputs``
+    lists all outputs there are, along the first axis, where that can be done: then none of them is
+    too seldom to be looked at.
     """
 
     sample: Callable[..., Any]
     log_prob: Callable[[Any, Any], Any]
     domain: Domain | None = None
+    outputs: Any = None
 
     def __call__(self, value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
         """``size`` draws along the first axis."""
@@ -52,7 +56,8 @@ class OutputDistribution:
     """A sampler with the output probabilities that it claims, input by input.
 
     ``origin`` is what it was made of. ``worst_case`` is where the largest log-ratio is said to be,
-    so far as ``density`` confirms it; ``unbounded`` that it is said to be nowhere.
+    so far as ``density`` confirms it; ``unbounded`` that it is said to be nowhere. ``outputs`` are
+    all that there are, where the origin lists them.
     """
 
     origin: Any
@@ -61,6 +66,7 @@ class OutputDistribution:
     domain: Domain | None = None
     worst_case: WorstCase | None = None
     unbounded: bool = False
+    outputs: NDArray[Any] | None = None
 
     @classmethod
     def of(cls, origin: Any) -> OutputDistribution:
@@ -82,6 +88,7 @@ class OutputDistribution:
             sampler=Sampler.of(origin),
             density=density,
             domain=domain if isinstance(domain, Domain) else None,
+            outputs=_listed(origin) if isinstance(origin, Density) else None,
         )
         if not callable(getattr(origin, "worst_case", None)):
             return dist
@@ -158,16 +165,34 @@ class OutputDistribution:
 
     def _ask(self, outputs: NDArray[Any], value: Any) -> NDArray[np.float64]:
         with np.errstate(all="ignore"):
-            found = np.asarray(self.density(outputs, value), dtype=np.float64)
+            try:
+                found = np.asarray(self.density(outputs, value), dtype=np.float64)
+            except Exception:  # one output at a time: as `if` and the module math want it
+                found = np.empty(0)
             if found.shape != (len(outputs),):
-                found = np.array([float(self.density(output, value)) for output in outputs])
+                found = self._singly(outputs, value)
         return found
+
+    def _singly(self, outputs: NDArray[Any], value: Any) -> NDArray[np.float64]:
+        """Of one output at a time, each different one once; numbers and words as Python's own."""
+        if outputs.ndim > 1:
+            return np.array([float(self.density(output, value)) for output in outputs])
+        different, places = np.unique(outputs, return_inverse=True)
+        found = [float(self.density(output, value)) for output in different.tolist()]
+        return np.array(found, dtype=np.float64)[places.ravel()]
 
     def _answer(self, output: Any, value: Any) -> float:
         try:
             return float(self._ask(np.asarray(output)[None], value)[0])
         except Exception:  # nobody drew this output, so it may be none
             return math.nan
+
+
+def _listed(origin: Density) -> NDArray[Any] | None:
+    if origin.outputs is None:
+        return None
+    outputs = list(origin.outputs)
+    return checked_outputs(outputs, len(outputs), "the list of all outputs")
 
 
 def identity(value: Any) -> Hashable:

@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
-from fedrec_auditor.auditor.exact.candidate_outputs import BUT, CandidateOutputs
+from fedrec_auditor.auditor.exact.candidate_outputs import (
+    BUT,
+    SELDOM,
+    CandidateOutputs,
+)
 from fedrec_auditor.auditor.exact.divergence_search import DivergenceSearch
 from fedrec_auditor.auditor.exact.lower_bound import exact_lower_bound
 from fedrec_auditor.auditor.exact.output_distribution import (
@@ -41,6 +45,7 @@ def exact_search(
     delta: float,
     inputs: Iterable[Any] | SearchStrategy[Any] | None,
     seed: np.random.SeedSequence,
+    samples: int = SELDOM,
 ) -> Bound:
     """No epsilon below this one holds at ``delta``, by the probabilities that ``mechanism`` claims.
 
@@ -51,12 +56,14 @@ def exact_search(
     all or many discrete outputs, or integrated from below where outputs are numbers.
 
     ``mechanism`` is anything ``OutputDistribution.of`` takes; ``inputs`` confine the search to a
-    list or to a Hypothesis strategy. InputError for inputs outside the domain, no inputs and no
-    domain, and delta > 0 for vectors of continuous outputs without a curve.
+    list or to a Hypothesis strategy. Outputs that are few and repeat are drawn ``samples`` times
+    for each of some inputs, 2^21 numbers in all at most, to see the seldom ones. InputError for
+    inputs outside the domain, no inputs and no domain, and delta > 0 for vectors of continuous
+    outputs without a curve.
     """
     dist, entropy = OutputDistribution.of(mechanism), int(seed.generate_state(1)[0])
     candidates = CandidateInputs.of(dist, inputs, entropy)
-    outputs = CandidateOutputs.of(dist, candidates, entropy)
+    outputs = CandidateOutputs.of(dist, candidates, entropy, samples)
     every, listed = outputs.every, candidates.listed
     if every is not None and listed is not None:
         few = delta == 0 or len(listed) <= _MOST_PAIRED

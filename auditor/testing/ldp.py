@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import sys
 from collections.abc import Collection
 from typing import Any
 
@@ -19,6 +21,7 @@ def assert_ldp(
     delta: float = 0.0,
     inputs: Any = None,
     samples: int | None = None,
+    seconds: float | None = None,
     confidence: float = 0.95,
     seed: int = 0,
     allow: Collection[str] = (),
@@ -28,8 +31,9 @@ def assert_ldp(
     It fails too if so small a sample could not have shown it (INCONCLUSIVE). The arguments are
     those of ``fedrec_auditor.verify_ldp``, and ``allow`` names checks that may fail, such as
     ("floating point",), or "inconclusive". The AssertionError says the pair of inputs, the event,
-    its two probabilities and their ratio against e^epsilon, every check, and the call that repeats
-    it. Passing is no proof: what was not refuted is returned as a ``Verification``.
+    its two probabilities and their ratio against e^epsilon, every check, and (if it can be pasted)
+    the call that repeats it. Passing is no proof: what was not refuted is returned as a
+    ``Verification``.
 
     Raises InputError for arguments that ``verify_ldp`` refuses, and for an unknown check.
 
@@ -45,15 +49,32 @@ def assert_ldp(
         "delta": delta,
         "inputs": inputs,
         "samples": samples,
+        "seconds": seconds,
         "confidence": confidence,
         "seed": seed,
     }
-    found = verify_ldp(mechanism, **settings)
+    found = verify_ldp(mechanism, **settings).waiving(allow)
     if found.unwaived(allow) or Gate(allow=allow).code([found.verdict]):
         settings["samples"] = found.needed or samples
+        again = _again(mechanism, settings)
         name = Sampler.of(mechanism).name
-        call = ", ".join([name, *(f"{key}={value!r}" for key, value in settings.items())])
-        raise AssertionError(
-            f"{name}\n{describe(found, allow=allow)}\nAgain: fedrec_auditor.verify_ldp({call})"
-        )
+        raise AssertionError("\n".join([name, describe(found, allow=allow), *again]))
     return found
+
+
+def _again(mechanism: Any, settings: dict[str, Any]) -> list[str]:
+    """The call that repeats it, where it can be pasted: a function of a module, plain inputs.
+
+    Nothing for methods, lambdas and objects, nor for inputs such as arrays and strategies, whose
+    words are no Python.
+    """
+    name = getattr(mechanism, "__name__", "")
+    module = sys.modules.get(getattr(mechanism, "__module__", None) or "")
+    if not name or getattr(module, name, None) is not mechanism:
+        return []
+    words = [f"{key}={value!r}" for key, value in settings.items()]
+    try:
+        ast.literal_eval(repr(list(settings.values())))
+    except (ValueError, SyntaxError):
+        return []
+    return [f"Again: fedrec_auditor.verify_ldp({', '.join([name, *words])})"]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 _SAMPLES, _EXAMPLES, _MOST_PAIRS = 4000, 60, 120
+_FEWEST, _FEWEST_PAIRS = 100, 8
 
 
 def pair_from(
@@ -26,6 +27,7 @@ def pair_from(
     *,
     epsilon: float,
     delta: float,
+    samples: int,
     seed: np.random.SeedSequence,
 ) -> list[Any]:
     """Two inputs to be measured on fresh draws: these showed the largest epsilon on a few.
@@ -33,11 +35,17 @@ def pair_from(
     Pairs of ``strategy`` are scored by a lower bound from 4,000 draws each, steered towards a
     larger one; if it exceeds the claim, the simplest pair is returned that shows half of the
     excess. The search chooses and proves nothing: its draws must not count. At most 120 pairs are
-    measured. InputError for a strategy without two different inputs.
+    measured, and of a randomizer that gives one output a call, so many as take no more calls than
+    ``samples`` of each input (8 at the least). InputError for a strategy without two different
+    inputs.
     """
     from hypothesis import strategies as st
 
     entropy = int(seed.generate_state(1)[0])
+    draws, most = _SAMPLES, _MOST_PAIRS
+    if not sampler.sized:
+        draws = min(_SAMPLES, max(_FEWEST, samples // _MOST_PAIRS))
+        most = min(_MOST_PAIRS, max(_FEWEST_PAIRS, samples // draws))
     scores: dict[Hashable, float] = {}
 
     def score(pair: tuple[Any, Any]) -> float:
@@ -45,13 +53,13 @@ def pair_from(
         if key[0] == key[1]:
             return -1.0
         if key not in scores:
-            if len(scores) >= _MOST_PAIRS:
+            if len(scores) >= most:
                 return -1.0
             bound = JointBinomial().bound(
                 sampler.worlds(pair),
                 delta=delta,
                 confidence=0.95,
-                samples=_SAMPLES,
+                samples=draws,
                 rng=np.random.default_rng(entropy),
             )
             scores[key] = bound.epsilon

@@ -39,6 +39,7 @@ class CheckResult(NamedTuple):
 
     status: Status
     reason: str
+    bound: Bound | None = None
 
     @classmethod
     def passed(cls, reason: str) -> CheckResult:
@@ -46,9 +47,9 @@ class CheckResult(NamedTuple):
         return cls(Status.PASSED, reason)
 
     @classmethod
-    def failed(cls, reason: str) -> CheckResult:
-        """Looked, and saw a fault; ``reason`` says which."""
-        return cls(Status.FAILED, reason)
+    def failed(cls, reason: str, bound: Bound | None = None) -> CheckResult:
+        """Looked, and saw a fault; ``reason`` says which, ``bound`` what epsilon it shows."""
+        return cls(Status.FAILED, reason, bound)
 
     @classmethod
     def not_run(cls, reason: str) -> CheckResult:
@@ -61,12 +62,14 @@ class Check:
     """Something that a ratio cannot see: what was looked at, and what was seen.
 
     ``reason`` is a sentence or two: the evidence and, if it failed, the remedy; if it was not run,
-    why not.
+    why not. ``bound`` is the lower bound on epsilon that a failed check shows, where it counted an
+    event of the output's values that tells inputs apart.
     """
 
     name: str
     status: Status
     reason: str
+    bound: Bound | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +83,9 @@ class Verification:
     that is not above the claim, the verdict is INCONCLUSIVE, and ``needed`` are the draws per input
     that could refute it, None if more than 10^12. ``witness`` is the pair of inputs, the event and
     its two probabilities. ``method`` says how the bound was found, and whether the search was
-    exhaustive. ``checks`` look for faults that no ratio of probabilities shows.
+    exhaustive. ``checks`` look for faults that no ratio of probabilities shows; where one that
+    failed shows a larger epsilon than the search or the measurement (whose bound is ``searched``),
+    verdict and ``epsilon_lower`` are by that.
 
     >>> from fedrec_auditor.auditor.verification import verify_ldp
     >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
@@ -100,6 +105,7 @@ class Verification:
     samples: int | None
     witness: Witness | None
     method: str
+    searched: Bound
     largest: float = math.inf
     needed: int | None = None
     checks: tuple[Check, ...] = ()
@@ -107,13 +113,24 @@ class Verification:
     @classmethod
     def of(
         cls,
-        bound: Bound,
+        searched: Bound,
         claim: Claim,
         *,
         needed: int | None = None,
         checks: tuple[Check, ...] = (),
+        allow: Collection[str] = (),
     ) -> Verification:
-        """Judge ``claim`` by a lower bound, which is an upper one too where it is tight."""
+        """Judge ``claim`` by a lower bound, which is an upper one too where it is tight.
+
+        A larger one that a failed check shows takes its place, unless ``allow`` names the check.
+        What is proved of a distribution then says nothing of the code, which does not follow it.
+        """
+        shown = [
+            check.bound
+            for check in checks
+            if check.status is Status.FAILED and check.bound and check.name not in allow
+        ]
+        bound = max([searched, *shown], key=lambda each: each.epsilon)
         proof = replace(bound, side=Side.UPPER, tight=False) if bound.tight else None
         judgement = judge(claim, scope=ONE_REPORT, accounted=proof, measured=bound)
         return cls(
@@ -126,9 +143,17 @@ class Verification:
             samples=bound.samples,
             witness=bound.witness,
             method=bound.source,
+            searched=searched,
             largest=bound.largest,
             needed=needed,
             checks=checks,
+        )
+
+    def waiving(self, allow: Collection[str]) -> Verification:
+        """The same findings, judged without what the checks named in ``allow`` show."""
+        claim = ldp_claim(self.epsilon, self.delta)
+        return Verification.of(
+            self.searched, claim, needed=self.needed, checks=self.checks, allow=allow
         )
 
     @property
@@ -139,7 +164,8 @@ class Verification:
     def unwaived(self, allow: Collection[str]) -> tuple[Check, ...]:
         """The checks that failed and are not named in ``allow``, which may name "inconclusive" too.
 
-        InputError for an unknown name. No other verdict can be waived.
+        InputError for an unknown name. No other verdict can be waived, save by waiving the check
+        that shows it: see ``waiving``.
         """
         known = [check.name for check in self.checks] + [INCONCLUSIVE]
         for name in allow:

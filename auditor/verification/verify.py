@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
@@ -49,6 +51,7 @@ SIZED_SAMPLES = 1_000_000
 """Default draws per input of a callable that draws many at once."""
 SINGLE_SAMPLES = 100_000
 """Default draws per input of a callable that draws one at a time."""
+_PILOTS = 8
 WIDE_NUMBERS, WIDE_SAMPLES = 1 << 28, 10_000
 """Most numbers per input by default, and the draws of outputs however wide."""
 
@@ -60,6 +63,7 @@ def verify_ldp(
     delta: float = 0.0,
     inputs: Sequence[Any] | SearchStrategy[Any] | None = None,
     samples: int | None = None,
+    seconds: float | None = None,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Verification:
@@ -77,7 +81,16 @@ def verify_ldp(
         Default: the whole domain where there is one, else 0 and 1.
     samples : draws per input that is measured. Default 1,000,000, or 100,000 if they come one by
         one; fewer of a callable if that were more than 2^28 numbers, but 10,000 at least. They are
-        streamed, so memory does not grow with them.
+        streamed, so memory does not grow with them. The checks take half as many calls at most,
+        where a call gives one output.
+    seconds : what all draws may take, about; fewer than ``samples`` are drawn if they would take
+        longer. The first draws are timed and thrown away, and the number of those to come is fixed
+        by that time, before any output is looked at: it does not depend on what will be counted,
+        so a bound holds at its confidence as for a number fixed beforehand, and no error is spent
+        on looks in between. The same seed gives the same answer only where ``samples`` decide.
+
+    Where a check that failed shows more than the search or the measurement does, an output that
+    rules an input out or noise that can be foretold, the verdict is by that.
 
     Raises InputError for a bad number, an input outside the domain, and a callable that raises or
     gives something else than ``size`` numbers or words.
@@ -88,10 +101,11 @@ def verify_ldp(
     >>> print(f"{found.verdict}: at least {found.epsilon_lower:.1f}, and in truth {np.log(3):.1f}")
     VIOLATED: at least 0.9, and in truth 1.1
     """
+    samples, seed = _whole("samples", samples), cast("int", _whole("seed", seed))
     _check(mechanism, epsilon, delta, samples, confidence, seed)
     claim, sampler = ldp_claim(epsilon, delta), Sampler.of(mechanism)
     draws = samples or (SIZED_SAMPLES if sampler.sized else SINGLE_SAMPLES)
-    search, measuring, look, fit = np.random.SeedSequence(seed).spawn(4)
+    search, measuring, look, fit, reading = np.random.SeedSequence(seed).spawn(5)
 
     given = _given(inputs)
     fits: tuple[Check, ...] = ()
@@ -99,19 +113,30 @@ def verify_ldp(
     if hasattr(mechanism, "log_prob"):
         dist = OutputDistribution.of(mechanism)
         chosen = CandidateInputs.of(dist, given, seed).shown
-        status, reason = check_fit(sampler, dist, chosen, samples=draws, seed=fit)
-        fits = (Check(name="fit to the claimed distribution", status=status, reason=reason),)
+        draws = _affordable(sampler, chosen, seconds, draws)
+        fitted = check_fit(sampler, dist, chosen, samples=draws, seed=fit)
+        fits = (Check(name="fit to the claimed distribution", **fitted._asdict()),)
+        if fitted.status is Status.FAILED:  # then it says nothing of the code
+            dist = None
     elif given is None or isinstance(given, list):
         chosen = _listed(given)
+        sampler = sampler.reading(chosen, np.random.default_rng(reading))
     else:
-        chosen = pair_from(sampler, given, epsilon=epsilon, delta=delta, seed=search)
-    if samples is None and dist is None:
+        few = draws if seconds is None else 0
+        chosen = pair_from(sampler, given, epsilon=epsilon, delta=delta, samples=few, seed=search)
+    if samples is None and sampler.fields:
+        draws = min(draws, SINGLE_SAMPLES)
+    if not fits:
+        draws = _affordable(sampler, chosen, seconds, draws)
+    if samples is None and not fits:
         width = sampler.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
         draws = min(draws, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
     bound: Bound | None = None
-    if dist is not None and fits[0].status is not Status.FAILED:  # else it says nothing of the code
+    if dist is not None:
         with suppress(NoCurve):
-            bound = exact_search(dist, epsilon=epsilon, delta=delta, inputs=given, seed=search)
+            bound = exact_search(
+                dist, epsilon=epsilon, delta=delta, inputs=given, seed=search, samples=draws
+            )
     if bound is None:
         bound = _measured(
             sampler, chosen, claim, samples=draws, confidence=confidence, seed=measuring
@@ -119,7 +144,9 @@ def verify_ldp(
     needed = None
     if not exceeds(bound.largest, epsilon):
         needed = JointBinomial().needed(epsilon, delta=delta, confidence=confidence)
-    checks = run_checks(sampler, chosen, epsilon=epsilon, delta=delta, seed=look, dist=dist)
+    checks = run_checks(
+        sampler, chosen, epsilon=epsilon, delta=delta, seed=look, samples=draws, dist=dist
+    )
     return Verification.of(bound, claim, needed=needed, checks=(*fits, *checks))
 
 
@@ -165,6 +192,50 @@ def _check(
             f"Expected a mechanism, got the class {mechanism.__name__}. Make one of it: "
             f"mechanism = {mechanism.__name__}(...), and name that."
         )
+
+
+def _affordable(sampler: Sampler, inputs: Sequence[Any], seconds: float | None, most: int) -> int:
+    """Draws of an input that take about ``seconds`` in all, by the time that some take.
+
+    ``most`` at most, and that where ``seconds`` is None. Two measurements of two inputs each, their
+    selection splits of all inputs, and the checks.
+    InputError for a number of seconds that is none, or allows fewer than 100 draws.
+    """
+    if seconds is None:
+        return most
+    if not 0 < seconds < math.inf:
+        raise InputError(f"Expected seconds above 0, got seconds={seconds!r}. Give 60, say.")
+    rng, size, each = np.random.default_rng(0), 1, 0.0
+    for _ in range(_PILOTS):  # in larger and larger calls: the first ones warm up
+        begun = time.perf_counter()
+        sampler.draw(inputs[0], rng, size)
+        taken = time.perf_counter() - begun
+        each = taken / size
+        if taken > seconds / _PILOTS / 2:
+            break
+        size *= 4
+    draws = int(seconds / max(each * (4.0 + len(inputs)), 1e-12))
+    if draws < 100:
+        raise InputError(
+            f"Expected seconds for 100 draws of an input at least, got seconds={seconds:g}, where "
+            f"one draw takes {each:.3g} s. Give {math.ceil(120 * each * (4 + len(inputs)))}, say."
+        )
+    return min(draws, most)
+
+
+def _whole(name: str, number: Any) -> int | None:
+    """``number`` as an int, also if it came as 1e5; None as it is. InputError for a fraction."""
+    if number is None:
+        return None
+    try:
+        found = operator.index(number)
+    except TypeError:
+        if not (isinstance(number, float) and number.is_integer()):
+            raise InputError(
+                f"Expected {name} as a whole number, got {name}={number!r}. Give 100_000, say."
+            ) from None
+        found = int(number)
+    return found
 
 
 def _given(

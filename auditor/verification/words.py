@@ -74,7 +74,7 @@ def _evidence(found: Verification) -> Iterator[tuple[str, str]]:
     yield "chances", f"{witness.probability_a:.6g}  against  {witness.probability_b:.6g}"
     sure = (
         ""
-        if found.exact
+        if found.exact or math.isinf(found.epsilon_lower)
         else f" as seen, at least {_power(found.epsilon_lower)} at this confidence"
     )
     known = found.epsilon_lower if found.exact else math.inf

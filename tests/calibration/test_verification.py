@@ -121,6 +121,19 @@ def with_delta(epsilon: float, delta: float) -> Randomizer:
     return call
 
 
+def rare(epsilon: float, share: float) -> Randomizer:
+    """Seldom a response in words of its own, else noise that knows nothing: tempts a rule on them.
+
+    A share of 0.002 of 20,000 draws is some 40 of them, and at epsilon 5 hardly one is a lie.
+    """
+
+    def call(x: int, rng: np.random.Generator, size: int) -> Any:
+        said = np.where(rng.random(size) < keep(epsilon), 2 + x, 3 - x)
+        return np.where(rng.random(size) < share, said, rng.integers(2, size=size))
+
+    return call
+
+
 HONEST = {
     "randomized response 0.5": Honest(call=response(0.5), epsilon=0.5),
     "randomized response 1": Honest(call=response(1.0), epsilon=1.0),
@@ -145,6 +158,14 @@ HONEST = {
     ),
     "discrete Laplace 1": Honest(call=two_sided_geometric, epsilon=1.0),
     "Laplace on 4 entries": Honest(call=laplace_vector, epsilon=1.0, samples=10_000),
+    "2,000-ary response 3, of values seen seldom": Honest(
+        call=k_ary(2_000, 3.0), epsilon=3.0, inputs=(0, 1, 2)
+    ),
+    "a rare response of 1 beside noise": Honest(call=rare(1.0, 2e-3), epsilon=1.0),
+    "geometric tails, a grid of 2^-20": Honest(
+        call=lambda x, rng, size: np.round((x + rng.laplace(size=size)) * 2**20) / 2**20,
+        epsilon=1.0 + 2e-6,
+    ),
     "no leak": Honest(call=lambda x, rng, size: rng.normal(size=size), epsilon=0.0),
     "no leak, vectors": Honest(
         call=lambda x, rng, size: rng.normal(size=(size, 4)), epsilon=0.0, samples=10_000
@@ -172,6 +193,28 @@ def test_bounds_hold() -> None:
     worst = max(wrong.values())
     assert stats.binomtest(worst, RUNS, 0.05, "greater").pvalue >= 0.001 / len(wrong)
     assert stats.binomtest(total, runs, 0.05, "greater").pvalue >= 0.001
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 3.0, 5.0])
+def test_values_seen_under_one_input_only_are_no_leak_by_themselves(epsilon: float) -> None:
+    """Where lies are so rare that the split shows none, the bound still holds."""
+    honest, runs = Honest(call=rare(epsilon, 1e-3), epsilon=epsilon), 2_000
+    wrong = sum(found > epsilon + 1e-12 for found in bounds(honest, runs, seed=11))
+    print(f"\n| rare response {epsilon:g}, bound too large | {said(wrong, runs)} |")
+    assert stats.binomtest(wrong, runs, 0.05, "greater").pvalue >= 0.001
+
+
+@pytest.mark.parametrize(("share", "samples"), [(1e-4, 10**6), (5e-5, 10**6), (3e-5, 10**6)])
+def test_rare_certain_leaks_are_found(share: float, samples: int) -> None:
+    """At least 99 of 100 verifications find them above a claim of 1, whatever the ratio of 1."""
+
+    def leaky(x: int, rng: np.random.Generator, size: int) -> Any:
+        return np.where(rng.random(size) < share, 2 + x, response(1.0)(x, rng, size))
+
+    honest = Honest(call=leaky, epsilon=math.inf, samples=samples)
+    found = sum(bound > 1.2 for bound in bounds(honest, 100, seed=12))
+    print(f"\n| a certain leak of {share:g} in {samples:,} draws, found | {found} of 100 |")
+    assert found >= (99 if share > 4e-5 else 97)
 
 
 @pytest.mark.parametrize("name", ["randomized response 1", "Laplace 1", "discrete Laplace 1"])

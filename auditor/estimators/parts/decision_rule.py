@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,8 +18,8 @@ from fedrec_auditor.auditor.estimators.parts.guess_counts import (
 FIRST, NEITHER, SECOND = 1, 0, -1
 # Statistics of more different values than this are cut at quantiles, not between the values.
 _MOST_VALUES = 4096
-# Values closer than this share of their size are one: their difference is rounding.
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
+"""Values closer than this share of their size are one: their difference is rounding."""
 _FEW_CUTS = 4
 # So many values that came up so often are cut out of a range: an atom, if not a grid's.
 _ATOMS, _REPEATED = 64, 8
@@ -64,6 +64,11 @@ class DecisionRule:
         parts = histogram(self.statistic.of(outputs), self.cuts)
         return np.array([parts[self.table == FIRST].sum(), parts[self.table == SECOND].sum()])
 
+    @property
+    def sides(self) -> frozenset[int]:
+        """The worlds that are ever guessed: FIRST, SECOND, or both."""
+        return frozenset(self.table.tolist()) - {NEITHER}
+
     def words(self, side: int) -> str:
         """The outputs on which ``side`` is guessed, in words."""
         ends = np.concatenate([[-np.inf], self.cuts, [np.inf]])
@@ -91,13 +96,18 @@ class SampleBudget:
     alpha: float
     caution: float = 2.0
 
+    @property
+    def quantile(self) -> float:
+        """The normal quantile of the level."""
+        return float(special.ndtri(1 - self.alpha))
+
     def expected_bound(
         self, right: NDArray[np.float64], wrong: NDArray[np.float64], seen: float, *, both: bool
     ) -> NDArray[np.float64]:
         """The bound to expect from a rule that was right and wrong so often in ``seen`` draws."""
         revealed, alpha = failure_mass(self.draws, both=both, delta=self.delta, alpha=self.alpha)
         scale = self.draws / seen
-        z = float(special.ndtri(1 - alpha)) + self.caution * math.sqrt(scale)
+        z = replace(self, alpha=alpha).quantile + self.caution * math.sqrt(scale)
         return expected_epsilon(right * scale, (wrong + _UNSEEN) * scale, revealed, z)
 
 
@@ -123,7 +133,7 @@ def cuts_between(values: NDArray[Any]) -> NDArray[np.float64]:
     different = np.unique(values).astype(np.float64)
     finite = different[np.isfinite(different)]
     gaps = np.diff(finite)
-    apart = gaps > _ROUNDING * np.maximum(np.abs(finite[1:]), np.abs(finite[:-1]))
+    apart = gaps > ROUNDING * np.maximum(np.abs(finite[1:]), np.abs(finite[:-1]))
     if np.count_nonzero(apart) < _MOST_VALUES:
         cuts = (finite[:-1] + gaps / 2)[apart]
     else:

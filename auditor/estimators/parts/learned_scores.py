@@ -17,6 +17,8 @@ Matrix = NDArray[np.float64]
 _ROWS = 10_000
 _ENTRIES = 32
 _ALONE = 8
+# Different values that are counted, and standard errors by which the log-odds of one must differ.
+_VALUES, _SURE = 64, 4.0
 # Entries beyond this many spreads from the middle are brought back, infinite ones included.
 _REACH = 1e6
 
@@ -24,7 +26,9 @@ _REACH = 1e6
 def learned_scores(first: Matrix, second: Matrix, shape: tuple[int, ...]) -> Iterator[Number]:
     """Statistics for outputs (n, d) of two worlds, cheap ones before a trained classifier.
 
-    The entries that differ most, alone and summed with the sign of their difference; a logistic
+    The entries that differ most, alone and summed with the sign of their difference; the projection
+    on the difference of means, which is exact for noise of one size in any direction; how often
+    values come up in whatever place, as in a list of items, summed with their log-odds; a logistic
     regression on entries, squares, and entries clipped to where the two worlds' outputs centre,
     which is exact for Gaussian and Laplace noise and for bits; gradient boosting for the rest.
     """
@@ -55,6 +59,15 @@ def learned_scores(first: Matrix, second: Matrix, shape: tuple[int, ...]) -> Ite
         chosen = np.sort(by_shift[:count])
         sign = np.sign(shift[chosen])
         yield score(f"signed sum of {count} entries", chosen, partial(_weighted, weights=sign))
+    if len(shift) > 1:
+        every = np.arange(len(shift))
+        variance = np.maximum((a.var(axis=0) + b.var(axis=0)) / 2.0, 1e-9)
+        weights = shift / variance
+        yield score(
+            "projection on the difference of means", every, partial(_weighted, weights=weights)
+        )
+        if (values := np.unique(both)).size <= _VALUES:
+            yield _items(first, second, values)
     chosen = np.sort(order[:_ENTRIES])
     a, b = a[:, chosen], b[:, chosen]
     features = _features(np.median(a, axis=0), np.median(b, axis=0))
@@ -64,6 +77,20 @@ def learned_scores(first: Matrix, second: Matrix, shape: tuple[int, ...]) -> Ite
         f"log-odds learnt on {len(chosen)} entries", chosen, lambda x: features(x) @ weights
     )
     yield score(f"gradient boosting on {len(chosen)} entries", chosen, _boosted(a, b))
+
+
+def _items(first: Matrix, second: Matrix, values: Matrix) -> Number:
+    """The sum of log-odds of the values that an output shows, in whatever place."""
+
+    def shown(flat: Matrix) -> Matrix:
+        return np.stack([(flat == value).sum(axis=1) for value in values], axis=1)
+
+    one, other = (shown(world).sum(axis=0) + 0.5 for world in (first, second))
+    weights = np.log(one / one.sum()) - np.log(other / other.sum())
+    error = np.sqrt(1.0 / one + 1.0 / other)
+    weights = np.where(np.abs(weights) > _SURE * error, weights, 0.0)
+    names = ", ".join(f"{value:g}" for value in values[np.argsort(-np.abs(weights))][:2])
+    return Number(f"log-odds of the values shown ({names} above all)", lambda x: shown(x) @ weights)
 
 
 def _weighted(x: Matrix, weights: Matrix) -> Matrix:

@@ -18,6 +18,10 @@ from fedrec_auditor.auditor.estimators.parts.decision_rule import (
     cuts_between,
     histogram,
 )
+from fedrec_auditor.auditor.estimators.parts.exclusive_values import (
+    ExclusiveRule,
+    exclusive_rules,
+)
 from fedrec_auditor.auditor.estimators.parts.learned_scores import learned_scores
 from fedrec_auditor.auditor.estimators.parts.rule_selection import (
     SIMPLER,
@@ -32,10 +36,13 @@ from fedrec_auditor.auditor.estimators.parts.statistics import (
 )
 from fedrec_auditor.auditor.worlds import UnevenOutputs, Worlds
 
+Exclusive = ExclusiveRule | None
 LARGEST_SPLIT = 200_000
 """Most outputs kept of each world."""
 MOST_ENTRIES = 1 << 24
 """Most numbers kept of all worlds together."""
+RARE = 0.1
+"""The share of the error that is for values seen in one world only."""
 _SMALLEST_SPLIT = 2_000
 _SHARE = 10
 # Outputs are told apart one by one if they are at most this many, and each comes often enough.
@@ -45,6 +52,8 @@ _REPEATS = 8
 _ALL = 16
 # Pairs of worlds that are looked at closely, of those that look best at a glance.
 _CLOSELY = 4
+# Pairs of worlds that are all looked at for values seen in one world only.
+_MOST_PAIRS = 66
 # The share of the split on which scores are learned, its inverse; the rest chooses among them.
 _LEARNING = 2
 # The level at which the quantile of an expected bound is 0: no luck is taken off.
@@ -96,12 +105,34 @@ class SelectionSplit:
         """Shape of one output."""
         return self.outputs[0].shape[1:]
 
+    def select(self, budget: SampleBudget) -> tuple[int, int, DecisionRule | None, Exclusive]:
+        """Two worlds, the rule of ``choose``, and one on values seen in one of the worlds only.
+
+        ``RARE`` of the error of ``budget`` is for the latter, the rest for the former. The worlds
+        are those of the rule of which more is expected.
+        """
+        common = replace(budget, alpha=(1.0 - RARE) * budget.alpha)
+        rare = replace(budget, alpha=RARE * budget.alpha)
+        a, b, rule, expected = self._chosen(common)
+        pairs = list(itertools.combinations(range(len(self.outputs)), 2))
+        tried = pairs if len(pairs) <= _MOST_PAIRS else [(a, b)]
+        found = exclusive_rules(self.outputs, tried, rare)
+        best = max(found.values(), key=lambda each: each.expected, default=None)
+        if best is not None and best.expected > expected and (best.a, best.b) != (a, b):
+            a, b = best.a, best.b
+            rule = SelectionSplit((self.outputs[a], self.outputs[b]))._chosen(common)[2]
+        only = found.get((a, b))
+        return a, b, rule, only.rule if only else None
+
     def choose(self, budget: SampleBudget) -> tuple[int, int, DecisionRule | None]:
         """Two worlds and the rule with the largest expected bound; None if no rule shows any.
 
         Where caution sees nothing in any rule, less is asked, and at last any rule will do: fresh
         draws will tell, and a weak leak is not missed because the split is small.
         """
+        return self._chosen(budget)[:3]
+
+    def _chosen(self, budget: SampleBudget) -> tuple[int, int, DecisionRule | None, float]:
         statistics = self._statistics()
         pairs = self._pairs(statistics, budget)
         best, chosen, chosen_rule = 0.0, (0, 1), None
@@ -116,7 +147,7 @@ class SelectionSplit:
                         best, chosen, chosen_rule = epsilon, (a, b), rule
             if chosen_rule is not None:
                 break
-        return *chosen, chosen_rule
+        return *chosen, chosen_rule, best
 
     def _statistics(self) -> list[Statistic]:
         """What needs no pair: which outcome it is where they are few, else numbers and sums."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.evidence import words
-from fedrec_auditor.auditor.verification.verification import CheckResult
+from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 
 _REMEDY = "Clip to a bound that is fixed beforehand, and scale the noise to that."
 _DRAWS = 2048
@@ -35,8 +35,10 @@ def clipping(sampler: Sampler, inputs: list[Any], *, seed: np.random.SeedSequenc
     it to the end, by more than 8 in all and in one shape (noise scaled to the data; not a factor,
     which would leave every output on its side of zero). Fails as well if the outputs follow a
     vector as a whole without end but not its largest entry alone (a bound taken from the vector).
-    The differences asked for are beyond ten standard errors. Not run for a randomizer of a bounded
-    domain that takes anything, nor for one that is linear: neither says what its caller does.
+    The differences asked for are beyond ten standard errors. Where all inputs given are vectors of
+    length 1, the randomizer may be made for these alone, and multiples tell nothing. Not run for a
+    randomizer of a bounded domain that takes anything, nor for one that is linear: neither says
+    what its caller does.
     """
     try:
         numbers = [np.asarray(value, dtype=np.float64) for value in inputs]
@@ -64,7 +66,14 @@ def clipping(sampler: Sampler, inputs: list[Any], *, seed: np.random.SeedSequenc
                 )
         except InputError:
             return CheckResult.passed(f"It refuses the input {words(probe.scaled(factor))}.")
-    return _judged(probe, first)
+    found = _judged(probe, first)
+    lengths = [float(np.linalg.norm(array)) for array in numbers if array.size > 1]
+    if found.status is Status.FAILED and lengths and np.allclose(lengths, 1.0, rtol=1e-9):
+        return CheckResult.not_run(
+            "All inputs given are vectors of length 1: it may be made for these alone, so what it "
+            "does beyond is not asked. Give inputs of other lengths if it takes them."
+        )
+    return found
 
 
 def _judged(probe: _Probe, first: NDArray[np.float64]) -> CheckResult:

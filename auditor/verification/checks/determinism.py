@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.evidence import FALSE_ALARM, ClaimUnderTest, words
 from fedrec_auditor.auditor.verification.verification import CheckResult
@@ -27,9 +29,10 @@ def determinism(
     Two batches of n outputs from two seeds that agree at every place are 2n exchangeable draws cut
     into n equal pairs. Of all orders of those draws, the share that is so cut is n!/prod(c!) over
     (2n)!/prod((2c)!) where each output came up c times a batch; below ``FALSE_ALARM`` over the
-    number of inputs, the check fails. Outputs that never vary, and differ between two inputs,
-    fail if the claim would make it certain that both outputs come up under either input (the output
-    of each input is learnt from one seed and counted under another).
+    number of inputs, the check fails. If two inputs do so and their outputs differ, whoever knows
+    the noise reads the input: no epsilon holds. Outputs that never vary, and differ between two
+    inputs, fail if the claim would make it certain that both outputs come up under either input
+    (the output of each is learnt from one seed and counted under another).
 
     ``draws`` is n. A randomizer that does not repeat itself under one seed has a source of its
     own: no fault.
@@ -39,17 +42,21 @@ def determinism(
         sampler.draws(inputs, seeds, draws) for seeds in (one_seed, one_seed, other_seed)
     )
     constant: list[int] = []
+    foretold: list[int] = []
     for place, (one, two) in enumerate(zip(first, other, strict=True)):
         rows = one.reshape(draws, -1)
         if np.array_equal(one, two):
             if (rows == rows[0]).all():
                 constant.append(place)
             elif _log_probability(rows) < math.log(FALSE_ALARM / len(inputs)):
-                return CheckResult.failed(
-                    f"Two seeds gave the same {draws} outputs for the input "
-                    f"{words(inputs[place])}: noise that can be foretold can be taken off. "
-                    "Draw from the generator that is passed in, and keep no answers."
-                )
+                foretold.append(place)
+    if foretold:
+        return CheckResult.failed(
+            f"Two seeds gave the same {draws} outputs for the input "
+            f"{words(inputs[foretold[0]])}: noise that can be foretold can be taken off. "
+            "Draw from the generator that is passed in, and keep no answers.",
+            _told_apart(inputs, first, foretold, claim),
+        )
     if constant:
         return _constant(inputs, first, other, constant, claim.shared(len(inputs) ** 2))
     if all(np.array_equal(one, two) for one, two in zip(first, again, strict=True)):
@@ -86,12 +93,29 @@ def _constant(
             if misses == 0 and claim.refuted(hits, draws, misses, draws):
                 return CheckResult.failed(
                     f"The input {words(inputs[a])} gave {words(shown)} all {2 * draws} times, the "
-                    f"input {words(inputs[b])} never. Draw noise from the generator."
+                    f"input {words(inputs[b])} never. Draw noise from the generator.",
+                    claim.bound((inputs[a], inputs[b]), words(shown), hits, misses, draws),
                 )
     return CheckResult.not_run(
         f"The outputs for the input {words(inputs[constant[0]])} did not vary in {draws} draws, "
         "so a repeated seed cannot be told from a fresh one."
     )
+
+
+def _told_apart(
+    inputs: list[Any], drawn: list[NDArray[Any]], foretold: list[int], claim: ClaimUnderTest
+) -> Bound | None:
+    """An infinite epsilon where two inputs have outputs that repeat, and not the same ones."""
+    for a, b in itertools.combinations(foretold, 2):
+        one, other = drawn[a], drawn[b]
+        if one.shape != other.shape:
+            continue
+        differ = (one != other).reshape(len(one), -1).any(axis=1)
+        if differ.any():
+            place = int(np.argmax(differ))
+            event = f"output number {place} of a call or run is {words(one[place])}, as always"
+            return claim.bound((inputs[a], inputs[b]), event, 2, 0, 2, epsilon=math.inf)
+    return None
 
 
 def _count(draws: NDArray[Any], shown: Any) -> int:

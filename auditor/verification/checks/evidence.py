@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
     event_epsilon,
 )
+from fedrec_auditor.auditor.sampler import ONE_REPORT
 
 FALSE_ALARM = 1e-6
 """The largest probability that one check accuses a mechanism that keeps its claim."""
@@ -64,6 +66,39 @@ class ClaimUnderTest:
     def share(self, hits: int, trials: int) -> float:
         """Lower confidence limit of an event's probability."""
         return float(clopper_pearson_lower(hits, trials, self.alpha))
+
+    def bound(
+        self,
+        inputs: tuple[Any, Any],
+        event: str,
+        hits: int,
+        misses: int,
+        trials: int,
+        *,
+        epsilon: float | None = None,
+    ) -> Bound:
+        """The bound that an event seen ``hits`` and ``misses`` times in ``trials`` of each shows.
+
+        Two Clopper-Pearson limits at the error of a check, or ``epsilon`` where more than the
+        counts is known of the event.
+        """
+        return Bound(
+            epsilon=self.certified(hits, trials, misses, trials) if epsilon is None else epsilon,
+            delta=self.delta,
+            side=Side.LOWER,
+            scope=ONE_REPORT,
+            source="an event that other draws chose",
+            confidence=1.0 - FALSE_ALARM,
+            samples=2 * trials,
+            witness=Witness(
+                input_a=words(inputs[0]),
+                input_b=words(inputs[1]),
+                output=event,
+                probability_a=hits / trials,
+                probability_b=misses / trials,
+                note=f"shares seen: {hits} of {trials} draws against {misses} of {trials}",
+            ),
+        )
 
     def reach(self, trials: int) -> float:
         """The largest epsilon that ``trials`` draws of each of two inputs could refute."""

@@ -90,6 +90,7 @@ def check_fit(
         tests += [_calibration(dist, chosen, drawn, own, i, j, rng) for i, j in _pairs(len(chosen))]
     except (_Misfit, InputError) as misfit:
         return CheckResult.failed(str(misfit))
+    tests = [test for test in tests if len(test.count)]
     count = sum(len(test.count) for test in tests)
     if not count:
         return CheckResult.not_run("Expected at least 2 inputs for vectors of numbers, got one.")

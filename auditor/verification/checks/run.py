@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,11 @@ _NUMBERS = 1 << 18
 # Calls for all inputs together where a call gives one output and costs a microsecond or more.
 _CALLS = 1 << 15
 _REPEATED = 4096
+SHARE = 0.5
+"""Calls of the checks, where a call gives one output, over those of the measurement."""
+# How the checks share them: outputs that several look at, and each of the others by itself; and the
+# fewest outputs of an input that are worth a look.
+_DRAWN, _FOR_EACH, _FEWEST = 0.35, 0.13, 32
 
 
 def run_checks(
@@ -38,14 +45,20 @@ def run_checks(
     epsilon: float,
     delta: float,
     seed: np.random.SeedSequence,
+    samples: int,
     dist: OutputDistribution | None = None,
 ) -> tuple[Check, ...]:
     """Look for what no ratio of probabilities shows; the same names in the same order always.
 
     ``dist`` are the output probabilities that the randomizer claims, if it claims any. At most
     ``MOST_INPUTS`` of the inputs are tried: the first, the last and some between. A check that
-    cannot look is "not run" and says why. Each accuses a randomizer that keeps its claim with
-    probability ``FALSE_ALARM`` at most.
+    cannot look is "not run" and says why. A randomizer that gives one output a call is called
+    ``SHARE`` times ``samples`` for each of the inputs tried at most; one that gives many at once is
+    asked for 2^18 numbers or so, whatever ``samples``. Each accuses a randomizer that keeps its
+    claim with probability ``FALSE_ALARM`` at most. Determinism, shared noise and support count
+    events of the values put out: where one tells inputs apart, the check says what epsilon that
+    shows. Types and the low-order bits of doubles are judged apart from the ratio of values, and
+    say none.
     """
     places = np.linspace(0, len(inputs) - 1, min(len(inputs), MOST_INPUTS)).round().astype(int)
     tried = [inputs[place] for place in places]
@@ -61,37 +74,58 @@ def run_checks(
 
     @functools.cache
     def drawn() -> list[NDArray[Any]]:
+        if not sampler.draw(tried[0], np.random.default_rng(one), 2)[0].size:
+            raise InputError("Expected outputs with entries, got empty ones: nothing is sent.")
         if shared():
             raise InputError("Expected independent outputs, but those of one call share noise.")
         most = _NUMBERS // entries() if sampler.sized else min(_CALLS, _NUMBERS // entries())
-        size = max(128, most // len(tried))
+        size = int(min(max(128, most // len(tried)), _DRAWN * allowance / len(tried)))
+        if size < _FEWEST:
+            raise InputError(
+                f"Expected {_FEWEST} draws of an input at the least, got {size} as the share of "
+                "the checks. Raise samples."
+            )
         return sampler.draws(tried, one.spawn(len(tried)), size)
 
     repeated = _REPEATED if sampler.sized else _REPEATED // 4
+    allowance = math.inf if sampler.sized else SHARE * samples * len(tried)
+
+    def within(share: float) -> Sampler:
+        return sampler if sampler.sized else sampler.allowed(int(share * allowance))
+
     claim = ClaimUnderTest(epsilon=epsilon, delta=delta)
     checks: dict[str, Callable[[], CheckResult]] = {
         "determinism": lambda: determinism.determinism(
-            sampler,
+            within(_FOR_EACH),
             tried,
             claim,
-            draws=max(64, min(repeated, _NUMBERS // entries() // 4)),
+            draws=int(
+                min(
+                    max(64, min(repeated, _NUMBERS // entries() // 4)),
+                    max(16.0, _FOR_EACH * allowance / len(tried) / 3),
+                )
+            ),
             seed=two,
         ),
         "shared noise": lambda: (
             shared() or shared_noise.shared_noise(drawn(), tried, claim, sized=sampler.sized)
         ),
         "support": lambda: support.support(drawn(), tried, claim, dist),
-        "output type": lambda: output_type.output_type(sampler, tried, claim, seed=four),
-        "clipping": lambda: clipping.clipping(sampler, tried, seed=six),
+        "output type": lambda: output_type.output_type(
+            within(2 * _FOR_EACH), tried, claim, seed=four
+        ),
+        "clipping": lambda: clipping.clipping(within(_FOR_EACH), tried, seed=six),
         "floating point": lambda: floating_point.floating_point(
-            sampler, drawn(), tried, claim, seed=five
+            within(_FOR_EACH), drawn(), tried, claim, seed=five
         ),
     }
     found = []
     for name, check in checks.items():
         try:
-            status, reason = check()
+            status, reason, bound = check()
         except InputError as error:
-            status, reason = CheckResult.not_run(str(error))
-        found.append(Check(name=name, status=status, reason=reason))
+            status, reason, bound = CheckResult.not_run(str(error))
+        if bound is not None:
+            bound = replace(bound, source=f"the check of {name}: {bound.source}")
+        found.append(Check(name=name, status=status, reason=reason, bound=bound))
     return tuple(found)

@@ -110,7 +110,12 @@ def _among_entries(batch: NDArray[Any], inputs: list[Any], claim: ClaimUnderTest
                 f"{words(inputs[other])}"
             )
             if claim.refuted(hits, held, misses, held):
-                return CheckResult.failed(f"{evidence}. Draw noise for every entry by itself.")
+                pair = inputs[one], inputs[other]
+                event = f"{combination.name} of the output on one side of a threshold"
+                return CheckResult.failed(
+                    f"{evidence}. Draw noise for every entry by itself.",
+                    claim.bound(pair, event, hits, misses, held),
+                )
             suspected = suspected or evidence
     if suspected:
         return CheckResult.not_run(

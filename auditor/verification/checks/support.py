@@ -59,22 +59,25 @@ def support(
             hits, misses = (int(chosen[test[i]].sum()) for i in (a, b))
             if misses == 0 and claim.refuted(hits, half, 0, half):
                 example = words(outcomes[int(np.argmax(np.where(chosen, counts[a], 0)))])
-                return _failed(inputs, a, b, hits, half, f"outputs such as {example}")
+                return _failed(claim, inputs, a, b, hits, half, f"outputs such as {example}")
         if ranges is not None:
             low, high = ranges[0][b], ranges[1][b]
             hits, misses = (_beyond(batch[i, half:], low, high) for i in (a, b))
             if misses == 0 and claim.refuted(hits, half, 0, half):
                 where = f"outputs outside of {_interval(low, high)}"
-                return _failed(inputs, a, b, hits, half, where)
+                return _failed(claim, inputs, a, b, hits, half, where)
     return CheckResult.passed(
         f"No output in {2 * half} draws an input gave away which input it cannot come from."
     )
 
 
-def _failed(inputs: list[Any], a: int, b: int, hits: int, half: int, event: str) -> CheckResult:
+def _failed(
+    claim: ClaimUnderTest, inputs: list[Any], a: int, b: int, hits: int, half: int, event: str
+) -> CheckResult:
     return CheckResult.failed(
         f"The input {words(inputs[a])} gave {event} {hits} times in {half} draws, the input "
-        f"{words(inputs[b])} never in as many: seen there, they rule it out. {_REMEDY}"
+        f"{words(inputs[b])} never in as many: seen there, they rule it out. {_REMEDY}",
+        claim.bound((inputs[a], inputs[b]), event, hits, 0, half),
     )
 
 
@@ -143,11 +146,13 @@ def _by_distribution(
         log_probs = np.stack([dist.log_prob(asked, inputs[i]) for i in (a, b)])
         own, other = log_probs if asked.ndim > 1 else without_underflow(log_probs, claim.epsilon)
         only = np.isfinite(own) & np.isneginf(other)
-        if shared.impossible(int(only.sum()), len(only)):
+        hits = int(only.sum())
+        if shared.impossible(hits, len(only)):
+            event = f"outputs such as {words(asked[int(np.argmax(only))])}"
             return CheckResult.failed(
-                f"The input {words(inputs[a])} gave outputs such as "
-                f"{words(asked[int(np.argmax(only))])}, {int(only.sum())} in {len(only)} draws, "
-                f"which its distribution calls impossible for {words(inputs[b])}. {_REMEDY}"
+                f"The input {words(inputs[a])} gave {event}, {hits} in {len(only)} draws, "
+                f"which its distribution calls impossible for {words(inputs[b])}. {_REMEDY}",
+                shared.bound((inputs[a], inputs[b]), event, hits, 0, len(only), epsilon=math.inf),
             )
     return CheckResult.passed(
         "By its distribution every output seen is possible under every input tried."

@@ -156,6 +156,50 @@ def test_leaks_are_found_whatever_form_they_have(randomizer: Randomizer, least: 
     assert measured(randomizer).epsilon > least
 
 
+def leaking(share: float, of: Randomizer = response) -> Randomizer:
+    """Says its input in a word of its own, this seldom."""
+    return lambda x, rng, size: np.where(rng.random(size) < share, 2 + x, of(x, rng, size))
+
+
+def clipped_noise(x: int, rng: np.random.Generator, size: int) -> Any:
+    """Laplace noise clipped at 8, which one output in 3,000 shows."""
+    return 0.5 * x + np.clip(rng.laplace(size=size), -8.0, 8.0)
+
+
+@pytest.mark.parametrize(
+    ("randomizer", "samples", "least"),
+    [
+        (leaking(1e-3), 100_000, 2.5),
+        (leaking(1e-4), 1_000_000, 2.5),
+        (leaking(5e-5), 1_000_000, 1.9),
+        (leaking(5e-5), 10_000_000, 4.0),
+        (leaking(1e-4, lambda x, rng, size: x + rng.laplace(size=size)), 1_000_000, 2.5),
+        (clipped_noise, 1_000_000, 3.0),
+        (
+            lambda x, rng, size: np.where(rng.random(size) < 5e-4, f"x={x}", word(x, rng, size)),
+            100_000,
+            2.0,
+        ),
+    ],
+)
+def test_a_rare_certain_leak_is_not_hidden_by_a_common_harmless_ratio(
+    randomizer: Randomizer, samples: int, least: float
+) -> None:
+    """The ratio of the rest is e: what shows more is the leak."""
+    assert measured(randomizer, samples=samples).epsilon > least
+
+
+def test_a_rare_leak_of_one_input_of_many_chooses_the_pair() -> None:
+    def call(x: int, rng: np.random.Generator, size: int) -> Any:
+        return np.where(rng.random(size) < 1e-3 * (x == 7), 99, response(x % 2, rng, size))
+
+    found = measured(call, [*range(9)], samples=200_000)
+    assert found.epsilon > 2.0
+    assert found.witness is not None
+    assert (found.witness.input_a, found.witness.probability_b) == ("7", 0.0)
+    assert found.witness.output.endswith("output in {99}")
+
+
 def test_the_pair_is_found_among_many_inputs() -> None:
     found = measured(lambda x, rng, size: rng.random(size) < 0.5 + 0.4 * (x == 37), [*range(64)])
     assert found.epsilon > 0.8 * math.log(0.5 / 0.1)

@@ -18,6 +18,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.exact.output_distribution import Density
+from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
@@ -352,3 +353,43 @@ def test_a_vector_beyond_all_draws_is_said_to_be_one() -> None:
     assert found.epsilon > 6.0
     assert found.witness is not None
     assert "if none can be, log_prob must say so" in found.witness.note
+
+
+def seldom(share: float, listed: bool = False, words: bool = True) -> Density:
+    """Randomized response at epsilon 1 that says its input in clear, this seldom."""
+    plain = ["no", "yes", "saw no", "saw yes"] if words else [0, 1, 70, 80]
+    names = np.array(plain)
+    keep = 1 / (1 + math.exp(-1.0))
+
+    def probabilities(value: int) -> Any:
+        row = np.full(4, 0.0)
+        row[value], row[1 - value] = (1 - share) * keep, (1 - share) * (1 - keep)
+        row[2 + value] = share
+        return row
+
+    def sample(value: int, rng: np.random.Generator, size: int) -> Any:
+        return names[rng.choice(4, size=size, p=probabilities(value))]
+
+    def log_prob(outputs: Any, value: int) -> Any:
+        place = (np.asarray(outputs)[..., None] == names).argmax(axis=-1)
+        possible = (np.asarray(outputs)[..., None] == names).any(axis=-1)
+        with np.errstate(divide="ignore"):
+            return np.where(possible, np.log(probabilities(value))[place], -np.inf)
+
+    return Density(sample=sample, log_prob=log_prob, outputs=names if listed else None)
+
+
+@pytest.mark.parametrize("words", [True, False])
+@pytest.mark.parametrize(("share", "listed"), [(1e-5, False), (1e-5, True), (1e-12, True)])
+def test_a_seldom_leak_that_is_written_in_a_law_is_found(
+    share: float, listed: bool, words: bool
+) -> None:
+    """By draws, if they are not much rarer than 1 in 100,000; by the list of outputs, always."""
+    found = exact_search(
+        seldom(share, listed, words),
+        epsilon=1.0,
+        delta=0.0,
+        inputs=[0, 1],
+        seed=np.random.SeedSequence(1),
+    )
+    assert math.isinf(found.epsilon)

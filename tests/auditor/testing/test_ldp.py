@@ -72,12 +72,25 @@ def test_a_sample_that_shows_nothing_fails_unless_it_is_allowed() -> None:
 
     with pytest.raises(AssertionError, match="INCONCLUSIVE") as caught:
         assert_ldp(clear, epsilon=10.0, samples=8_000)
-    assert "draw at least 36,659 per input" in str(caught.value).replace("\n            ", " ")
-    assert "samples=36659" in str(caught.value)
+    assert "draw at least 37,948 per input" in str(caught.value).replace("\n            ", " ")
+    assert "samples=37948" in str(caught.value)
     allowed = assert_ldp(clear, epsilon=10.0, samples=8_000, allow="inconclusive")
-    assert (allowed.verdict, allowed.needed) == ("INCONCLUSIVE", 36_659)
+    assert (allowed.verdict, allowed.needed) == ("INCONCLUSIVE", 37_948)
     with pytest.raises(AssertionError, match="VIOLATED"):
-        assert_ldp(clear, epsilon=10.0, samples=36_659, allow="inconclusive")
+        assert_ldp(clear, epsilon=10.0, samples=37_948, allow="inconclusive")
+
+
+def test_what_cannot_be_pasted_is_not_told_to_be_run_again() -> None:
+    for mechanism, inputs in (
+        (lambda x, rng, size: np.full(size, x), [0, 1]),
+        (str.upper, [0, 1]),
+        (BitFlip.asymmetric(1.0), None),
+        (BitFlip.asymmetric(1.0).randomize, [0, 1]),
+        (response, [np.array(0), np.array(1)]),
+    ):
+        with pytest.raises((AssertionError, InputError)) as caught:
+            assert_ldp(mechanism, epsilon=0.5, inputs=inputs, samples=20_000)
+        assert "Again:" not in str(caught.value)
 
 
 def test_it_takes_what_verify_ldp_takes() -> None:

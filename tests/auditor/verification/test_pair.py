@@ -19,6 +19,7 @@ def pair(randomizer: Any, strategy: Any, epsilon: float = 1.0, delta: float = 0.
         strategy,
         epsilon=epsilon,
         delta=delta,
+        samples=1_000_000,
         seed=np.random.SeedSequence(3),
     )
 

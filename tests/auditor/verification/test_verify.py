@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
 
 TRUTH = math.e / (1 + math.e)
 
@@ -235,3 +237,140 @@ def test_wide_outputs_are_drawn_less_often(width: int, draws: int) -> None:
     report = np.zeros(width, dtype=np.int8)
     found = verify_ldp(lambda x, rng: report, epsilon=1.0)
     assert found.samples == 2 * draws
+
+
+def test_noise_that_can_be_foretold_refutes_what_is_proved_of_its_distribution() -> None:
+    """A law that keeps its claim says nothing of code that draws it from one seed for ever."""
+    flip = BitFlip.symmetric(1.0)
+
+    def sample(bit: int, rng: np.random.Generator, size: int) -> Any:
+        return flip.randomize(bit, np.random.default_rng(7), (size,))
+
+    coded = Density(sample=sample, log_prob=flip.log_prob, domain=flip.domain)
+    found = verify_ldp(coded, epsilon=1.0, samples=2_000)
+    assert found.verdict is Verdict.VIOLATED
+    assert math.isinf(found.epsilon_lower)
+    assert (found.exact, found.confidence) == (False, 1 - 1e-6)
+    assert found.method.startswith("the check of determinism")
+    assert found.searched.tight
+    assert found.waiving(["determinism"]).verdict is Verdict.CONSISTENT
+    assert found.waiving(["support"]) == found
+
+
+def test_foretold_noise_that_is_the_same_for_every_input_tells_none_apart() -> None:
+    def sample(x: int, rng: np.random.Generator, size: int) -> Any:
+        return np.random.default_rng(7).random(size) < 0.5
+
+    found = verify_ldp(sample, epsilon=1.0, samples=2_000)
+    assert [check.name for check in found.faults] == ["determinism"]
+    assert found.verdict is Verdict.UNSUBSTANTIATED
+
+
+def test_an_output_that_rules_an_input_out_is_the_verdict() -> None:
+    """Draws that support looks at show more than the few that the measurement is given."""
+
+    def leaky(x: int, rng: np.random.Generator, size: int) -> Any:
+        return np.where(rng.random(size) < 0.05, 2 + x, response(x, rng, size))
+
+    found = verify_ldp(leaky, epsilon=2.0, samples=100)
+    assert found.verdict is Verdict.VIOLATED
+    assert found.searched.epsilon < 2.0 < found.epsilon_lower < math.inf
+    assert found.method.startswith("the check of support")
+    assert found.witness is not None
+    assert found.witness.probability_b == 0.0
+    assert found.epsilon_lower < math.log(found.witness.probability_a * 2**16)
+
+
+def test_a_law_that_the_samples_do_not_follow_is_not_asked_about_them() -> None:
+    """Support is then counted: the law calls possible what the code never gives."""
+
+    def sample(x: int, rng: np.random.Generator, size: int) -> Any:
+        return np.where(rng.random(size) < 0.3, 0, x)
+
+    flip = BitFlip.symmetric(1.0)
+    found = verify_ldp(
+        Density(sample=sample, log_prob=flip.log_prob), epsilon=1.0, inputs=[0, 1], samples=5_000
+    )
+    assert {"support", "fit to the claimed distribution"} <= {c.name for c in found.faults}
+    assert found.verdict is Verdict.VIOLATED
+
+
+def test_outputs_that_numpy_does_not_read_by_itself() -> None:
+    """Tensors that record gradients, bytes that are no ASCII, and nothing at all."""
+
+    class Tensor:
+        """What torch's tensors do."""
+
+        def __init__(self, values: Any) -> None:
+            self.values = values
+
+        def detach(self) -> Tensor:
+            return Tensor(self.values)
+
+        def cpu(self) -> Any:
+            return self.values
+
+        def __array__(self, *args: Any, **kwargs: Any) -> Any:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+
+    for randomizer in (
+        lambda x, rng, size: Tensor(response(x, rng, size)),
+        lambda x, rng: Tensor(np.array([response(x, rng, 1)[0]])),
+        lambda x, rng: b"\xff\xe9" if response(x, rng, 1)[0] else b"a",
+    ):
+        found = verify_ldp(randomizer, epsilon=1.0, samples=2_000)
+        assert 0.5 < found.epsilon_lower <= 1.0
+    nothing = verify_ldp(lambda x, rng: [], epsilon=1.0, samples=200)
+    assert (nothing.epsilon_lower, nothing.faults) == (0.0, ())
+
+    class Broken:
+        def __array__(self, *args: Any, **kwargs: Any) -> Any:
+            raise RuntimeError("no array")
+
+    with pytest.raises(InputError, match="RuntimeError: no array"):
+        verify_ldp(lambda x, rng, size: Broken(), epsilon=1.0, samples=200)
+
+
+def test_whole_numbers_may_come_as_floats() -> None:
+    assert verify_ldp(response, epsilon=1.0, samples=1e3).samples == 2_000  # type: ignore[arg-type]
+    for keywords in ({"samples": 1e3 + 0.5}, {"samples": "1000"}, {"seed": 1.5}):
+        with pytest.raises(InputError, match="as a whole number"):
+            verify_ldp(response, epsilon=1.0, **keywords)
+
+
+def test_outputs_of_many_values_that_hardly_repeat_are_fitted() -> None:
+    """A hundred flips have 2^100 outputs: no cell of the check of fit has any draws."""
+    flips = Repeated(BitFlip.symmetric(1.0), count=100)
+    found = verify_ldp(flips, epsilon=47.98, delta=1e-3, samples=1_000)
+    assert found.checks[0].name == "fit to the claimed distribution"
+
+
+def test_calls_are_bounded_by_the_draws_that_are_asked_for() -> None:
+    calls = 0
+
+    def counted(x: int, rng: np.random.Generator) -> float:
+        nonlocal calls
+        calls += 1
+        return x + float(rng.normal())
+
+    found = verify_ldp(counted, epsilon=50.0, samples=100)
+    assert found.samples == 200
+    assert calls <= 200 + 100 + 50
+
+
+def test_seconds_bound_the_draws_by_their_time() -> None:
+    def slow(x: int, rng: np.random.Generator) -> int:
+        time.sleep(1e-3)
+        return int(rng.random() < 0.5) ^ x
+
+    begun = time.perf_counter()
+    found = verify_ldp(slow, epsilon=1.0, seconds=3.0)
+    assert found.samples is not None
+    assert 200 <= found.samples < 2_000
+    assert time.perf_counter() - begun < 12.0
+    few = verify_ldp(response, epsilon=1.0, samples=500, seconds=60.0)
+    assert few == verify_ldp(response, epsilon=1.0, samples=500)
+    with pytest.raises(InputError, match=r"one draw takes 0\.00"):
+        verify_ldp(slow, epsilon=1.0, seconds=0.05)
+    with pytest.raises(InputError, match="seconds=-1"):
+        verify_ldp(slow, epsilon=1.0, seconds=-1.0)

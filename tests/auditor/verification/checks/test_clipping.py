@@ -132,3 +132,14 @@ def test_bounded_and_linear_ones_are_not_accused(f: Any, inputs: Any) -> None:
 def test_outputs_unlike_the_input_are_refused() -> None:
     with pytest.raises(InputError, match="shape of an input"):
         look(lambda x, rng, size: rng.laplace(x, 1.0, (size, 2)))
+
+
+def test_what_is_made_for_the_unit_sphere_is_not_asked_beyond_it() -> None:
+    """Its noise is scaled to the length of the input, 1; of other inputs, that is the fault."""
+
+    def direction(x: Any, rng: Rng, size: int) -> Any:
+        return x + np.linalg.norm(x) * rng.normal(size=(size, 3))
+
+    sphere = [np.array([0.6, 0.0, 0.8]), np.array([-0.6, 0.8, 0.0])]
+    assert look(direction, sphere).status is Status.NOT_RUN
+    assert look(direction, [*sphere, np.array([0.5, 0.0, 0.5])]).status is Status.FAILED

@@ -235,3 +235,23 @@ def test_a_discrete_law_on_a_grid_too_fine_to_repeat_is_no_density() -> None:
         seed=np.random.SeedSequence(3),
     )
     assert found.status is Status.PASSED
+
+
+def test_a_log_probability_of_one_output_at_a_time_passes() -> None:
+    """``math.log`` and ``if`` refuse arrays; that is no misfit."""
+    keep = 1.0 / (1.0 + math.exp(-1.0))
+
+    def flip(x: int, rng: np.random.Generator, size: int) -> Any:
+        return np.where(rng.random(size) < keep, x, 1 - x)
+
+    def log_flip(output: int, value: int) -> float:
+        return math.log(keep if output == value else 1.0 - keep)
+
+    def log_noise(output: float, value: float) -> float:
+        if output > value:
+            return -math.log(2.0) - (output - value)
+        return -math.log(2.0) + (output - value)
+
+    noise = Density(sample=lambda x, rng, size: x + rng.laplace(size=size), log_prob=log_noise)
+    for thing in (Density(sample=flip, log_prob=log_flip), noise):
+        assert check(thing, [0, 1], samples=4_000).status is Status.PASSED

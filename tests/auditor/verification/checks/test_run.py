@@ -9,7 +9,7 @@ import pytest
 
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.sampler import Sampler
-from fedrec_auditor.auditor.verification.checks.run import run_checks
+from fedrec_auditor.auditor.verification.checks.run import SHARE, run_checks
 from fedrec_auditor.auditor.verification.verification import Check, Status
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
@@ -25,7 +25,7 @@ def look(f: Any, inputs: Any = (0, 1), epsilon: float = 1.0, **more: Any) -> tup
         epsilon=epsilon,
         delta=0.0,
         seed=np.random.SeedSequence(4),
-        **more,
+        **{"samples": 100_000, **more},
     )
 
 
@@ -94,3 +94,23 @@ def test_many_inputs_and_long_vectors_stay_small() -> None:
 
     look(f, [np.full(2000, i) for i in range(60)])
     assert drawn < 1 << 25
+
+
+@pytest.mark.parametrize("samples", [100, 1_000, 20_000])
+def test_single_calls_are_a_share_of_the_draws(samples: int) -> None:
+    """Whatever the mechanism draws, the checks call it for half of ``samples`` an input."""
+    calls = 0
+
+    def noisy(x: float, rng: Rng) -> float:
+        nonlocal calls
+        calls += 1
+        return x + rng.laplace()
+
+    look(noisy, [0.5, 1.5], samples=samples)
+    assert calls <= SHARE * samples * 2 + 16
+
+
+def test_enough_draws_let_every_check_look_at_single_calls() -> None:
+    checks = look(lambda x, rng: round(x + rng.laplace(), 2), [0.5, 1.5])
+    not_run = [check.name for check in checks if check.status is Status.NOT_RUN]
+    assert not_run == ["shared noise", "clipping"]  # neither has anything to look at

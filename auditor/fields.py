@@ -1,0 +1,147 @@
+"""Answers that are no arrays of numbers, dictionaries, lists, text, read as named fields."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+_DEEPEST, _MOST = 8, 64
+_REST = "(the rest)"
+# What stands at a path; 0 where there is nothing.
+_NULL, _TRUTH, _NUMERIC, _TEXT, _EMPTY = 1.0, 2.0, 3.0, 4.0, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The paths of a few answers, such as ['age'] or [2]; read from any number of others.
+
+    Each path gives three numbers: what stands there (nothing, null, a truth value, a number, text,
+    an empty list), its number (that of a number in text too, else 0) and its text (a checksum,
+    else 0). A last number is a checksum of what stands at other paths.
+    """
+
+    paths: tuple[str, ...]
+
+    @classmethod
+    def of(cls, answers: Sequence[Any]) -> Fields | None:
+        """The fields of these; None for numbers and for words that are no numbers and no JSON."""
+        lists = [answer for answer in answers if isinstance(answer, (list, tuple))]
+        if len(set(map(len, lists))) < 2 and not any(map(_structured, answers)):
+            return None
+        found = {path: None for answer in answers for path, _ in _leaves(answer, "", 0)}
+        return cls(tuple(found)[:_MOST])
+
+    def read(self, answers: Iterable[Any]) -> NDArray[np.float64]:
+        """One row of numbers for each answer, (n, 3 paths + 1)."""
+        place = {path: 3 * index for index, path in enumerate(self.paths)}
+        rows = []
+        for answer in answers:
+            row, rest = [0.0] * (3 * len(self.paths) + 1), ""
+            for path, leaf in _leaves(answer, "", 0):
+                at = place.get(path)
+                if at is None:
+                    rest += f"{path}={leaf!r};"
+                else:
+                    row[at : at + 3] = _numbers(leaf)
+            row[-1] = _checksum(rest) if rest else 0.0
+            rows.append(row)
+        return np.array(rows, dtype=np.float64).reshape(len(rows), -1)
+
+    def __str__(self) -> str:
+        names = [
+            f"{3 * index}-{3 * index + 2}: {path or 'the answer'}"
+            for index, path in enumerate(self.paths)
+        ]
+        return (
+            "fields, each as its kind, number and text checksum "
+            f"({'; '.join(names[:8])}{'; ...' if len(names) > 8 else ''})"
+        )
+
+
+def _structured(answer: Any) -> bool:
+    if isinstance(answer, (bytes, bytearray)):
+        return False
+    if isinstance(answer, str):
+        return _parsed(answer) is not answer or _NUMBER.fullmatch(answer) is not None
+    if isinstance(answer, np.ndarray) and answer.dtype.kind in "biufS":
+        return False
+    if isinstance(answer, (list, tuple, np.ndarray)):
+        try:
+            kind = np.asarray(answer).dtype.kind
+        except Exception:  # ragged, or a foreign class that is no array
+            return all(isinstance(leaf, _PLAIN) for _, leaf in _leaves(answer, "", 0))
+        if kind == "U":
+            if len({isinstance(leaf, (str, bytes)) for _, leaf in _leaves(answer, "", 0)}) == 2:
+                return True
+            return any(map(_structured, np.asarray(answer, dtype=object).ravel().tolist()))
+        return kind == "O" and all(isinstance(leaf, _PLAIN) for _, leaf in _leaves(answer, "", 0))
+    if isinstance(answer, dict):
+        return all(isinstance(leaf, _PLAIN) for _, leaf in _leaves(answer, "", 0))
+    return answer is None
+
+
+_PLAIN = (bool, int, float, str, bytes, type(None), np.generic)
+
+
+def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """What an answer is made of, with its path; JSON in text is opened."""
+    if isinstance(part, str):
+        opened = _parsed(part)
+        if opened is not part:
+            yield f"{path} (text)", part
+            part = opened
+    if isinstance(part, np.ndarray):
+        part = part.tolist()
+    if isinstance(part, (dict, list, tuple)) and depth < _DEEPEST:
+        items = part.items() if isinstance(part, dict) else enumerate(part)
+        if not part:
+            yield path, part
+        for key, child in items:
+            yield from _leaves(child, f"{path}[{key!r}]", depth + 1)
+    else:
+        yield path, part
+
+
+def _parsed(text: str) -> Any:
+    """The object or list that JSON text holds; the text itself if it holds none."""
+    if text[:1] not in "{[" or not text:
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _numbers(leaf: Any) -> tuple[float, float, float]:
+    if isinstance(leaf, np.generic):
+        leaf = leaf.item()
+    if leaf is None:
+        return _NULL, 0.0, 0.0
+    if isinstance(leaf, bool):
+        return _TRUTH, float(leaf), 0.0
+    if isinstance(leaf, (int, float)) and leaf == leaf:
+        return _NUMERIC, _clipped(leaf), 0.0
+    if isinstance(leaf, bytes):
+        leaf = leaf.decode("latin-1")
+    if isinstance(leaf, str):
+        number = _clipped(float(leaf)) if _NUMBER.fullmatch(leaf) else 0.0
+        return _TEXT, number, _checksum(leaf)
+    return _EMPTY, 0.0, _checksum(repr(leaf))
+
+
+def _clipped(number: float) -> float:
+    return float(min(max(number, -1e100), 1e100))
+
+
+def _checksum(text: str) -> float:
+    """A whole number below 2^52: another text has another one, but for one pair in 2^52."""
+    data = text.encode("utf-8", "surrogatepass")
+    return float(zlib.crc32(data) | (zlib.adler32(data[::-1]) & 0xFFFFF) << 32)
