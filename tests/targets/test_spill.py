@@ -64,6 +64,27 @@ def test_beyond_the_bound_rounds_are_mapped_and_read_the_same(tmp_path: Path) ->
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="there is no /proc here")
+def test_pages_of_earlier_rounds_are_let_go(tmp_path: Path) -> None:
+    """Ten rounds of 16 MiB, each read once: no more than the last stays in memory."""
+
+    def resident() -> int:
+        status = Path("/proc/self/status").read_text()
+        return 1024 * int(status.partition("RssFile:")[2].split()[0])
+
+    spill, rounds, before = Spill(Compute(memory=0, folder=tmp_path)), [], resident()
+    for number in range(10):
+        values = np.full((8, 8 * BIG // 8), float(number))
+        kept = spill.keep(Round(None, Uploads(np.arange(8), {"dense": Dense(values)})))
+        assert kept.uploads.components["dense"].total()[0] == 8.0 * number
+        rounds.append(kept)
+        assert resident() - before < 1.5 * values.nbytes
+    for number, kept in enumerate(rounds):
+        component = kept.uploads.components["dense"]
+        assert isinstance(component, Dense)
+        assert (component.values == number).all()
+
+
 @pytest.mark.parametrize(
     ("settings", "name"),
     [({"kernel": "cobol"}, "kernel"), ({"threads": 0}, "threads"), ({"memory": -1}, "memory")],
