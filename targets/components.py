@@ -174,7 +174,7 @@ class Rows:
             pick = sparse.csr_array(
                 (np.ones(len(ids)), (ids, np.arange(len(ids)))), shape=(self.count, len(ids))
             )
-            out += pick @ change
+            out += np.asarray(pick @ change)
         return out if self.rest is None else out + len(self) * self.rest.astype(np.float64)
 
     def take(self, clients: Ints) -> Rows:
