@@ -23,7 +23,7 @@ from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor import workers
 from fedrec_auditor.auditor.checkpoints import Checkpoints, versions
 from fedrec_auditor.auditor.plan import Plan, Resources, Setting, make_plan, make_resources
-from fedrec_auditor.auditor.progress import Observer
+from fedrec_auditor.auditor.progress import Observer, Pace, diary, note
 from fedrec_auditor.auditor.tasks import Audit, AuditedTarget, Task, TaskResult
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import DataRow, Provenance, Record
@@ -124,25 +124,41 @@ def _run(
     kept = {} if checkpoints is None else {task: checkpoints.get(task) for task in tasks}
     results: Results = {task: result for task, result in kept.items() if result is not None}
     todo = audit.jobs([task for task in tasks if task not in results], jobs)
-    finished = workers.results(
-        _job, ((audit, job, checkpoints) for job in todo), jobs=min(jobs, len(todo))
-    )
-    for done in finished:
-        results |= done
+    jobs = min(jobs, len(todo))
+    named = {str(task): task for job in todo for task in job}
+    # Demonstrations are all of one kind, and those of most runs come first.
+    kind = (lambda task: "") if audit.plan.only else (lambda task: task.step)
+    pace = Pace(map(kind, named.values()), workers=jobs)
+    done = len(results)
+
+    def read(line: str) -> None:
+        nonlocal done
+        seconds, _, name = line.partition(" ")
+        done += 1
+        pace.finish(kind(named[name]), float(seconds))
         if observe is not None:
-            more = f" and {len(done) - 1} more" if len(done) > 1 else ""
-            observe(len(results), len(tasks), f"{next(iter(done))}{more}")
+            observe(done, len(tasks), name, pace.left())
+
+    with diary(read) as path:
+        finished = workers.results(
+            _job, ((audit, job, checkpoints, path) for job in todo), jobs=jobs
+        )
+        for more in finished:
+            results |= more
     return {task: results[task] for task in tasks}
 
 
-def _job(audit: Audit, tasks: Sequence[Task], checkpoints: Checkpoints | None) -> Results:
-    """Run tasks of one target in one thread, and keep each as soon as it is finished."""
+def _job(
+    audit: Audit, tasks: Sequence[Task], checkpoints: Checkpoints | None, path: Path
+) -> Results:
+    """Run tasks of one target in one thread; keep each as soon as it is finished, and note it."""
     audited, results = AuditedTarget(audit, tasks[0].target), {}
     for task in tasks:
         with threadpoolctl.threadpool_limits(1):
             results[task] = result = _timed(audited, task, alone=len(audit.targets) == 1)
         if checkpoints is not None and not result.errors:
             checkpoints.put(task, result)
+        note(path, f"{result.seconds} {task}")
     return results
 
 

@@ -19,6 +19,7 @@ from fedrec_auditor.targets.streams import Streams
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.floating[Any]]
+_BLOCK = 1 << 23  # numbers of a sum's block: 64 MiB in float64
 
 
 class Kind(StrEnum):
@@ -204,13 +205,18 @@ class Rows:
         return out
 
     def total(self) -> NDArray[Any]:
-        """Sum over all clients, in float64."""
-        change = self.values if self.rest is None else self.values - self.rest[self.ids]
-        pick = sparse.csr_array(
-            (np.ones(len(self.ids)), (self.ids, np.arange(len(self.ids)))),
-            shape=(self.count, len(self.ids)),
-        )
-        out = np.asarray(pick @ change.astype(np.float64))
+        """Sum over all clients, in float64, by blocks of rows: no copy of all values is made."""
+        out = np.zeros(self.shape)
+        step = max(1, _BLOCK // max(1, int(np.prod(self.shape[1:]))))
+        for start in range(0, len(self.ids), step):
+            ids = self.ids[start : start + step]
+            change = self.values[start : start + step].astype(np.float64)
+            if self.rest is not None:
+                change -= self.rest[ids]
+            pick = sparse.csr_array(
+                (np.ones(len(ids)), (ids, np.arange(len(ids)))), shape=(self.count, len(ids))
+            )
+            out += np.asarray(pick @ change)
         return out if self.rest is None else out + len(self) * self.rest.astype(np.float64)
 
     def take(self, clients: Ints) -> Rows:
@@ -255,8 +261,6 @@ class Randomized(Component):
     randomize: Randomizer
     streams: Streams
 
-    _BLOCK = 1 << 23  # numbers
-
     @property
     def kind(self) -> Kind:
         """What the messages say without the noise, and as well with it."""
@@ -282,7 +286,7 @@ class Randomized(Component):
     def total(self) -> NDArray[Any]:
         """Sum over all clients, by blocks of them."""
         out = np.zeros(self.shape)
-        step = max(1, self._BLOCK // max(1, int(np.prod(self.shape))))
+        step = max(1, _BLOCK // max(1, int(np.prod(self.shape))))
         for start in range(0, len(self), step):
             clients = np.arange(start, min(start + step, len(self)))
             out += self.dense(clients).sum(axis=0, dtype=np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import tempfile
 import weakref
 from dataclasses import fields, is_dataclass, replace
@@ -23,8 +24,9 @@ _SMALL = 1 << 20  # bytes; smaller arrays stay in memory
 class Spill:
     """Keeps rounds: in memory until their uploads exceed ``compute.memory`` bytes, then mapped.
 
-    Mapped files read like arrays and are removed when the last of them is collected. What a
-    message refers to without holding it (the broadcast behind an item table) is not counted.
+    Mapped files read like arrays and are removed when the last of them is collected. Their pages
+    that were read, as by the server's sum, are let go when the next round is kept. What a message
+    refers to without holding it (the broadcast behind an item table) is not counted.
     """
 
     def __init__(self, compute: Compute) -> None:
@@ -32,12 +34,14 @@ class Spill:
         self._parent = compute.folder
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._files = 0
+        self._read: list[weakref.ref[mmap.mmap]] = []
 
     def keep(self, one: Round) -> Round:
         """The same round, its uploads mapped from disk if the bound is reached."""
         shared = {id(array) for array in (one.broadcast or {}).values()}
         size = sum(_size(c, shared) for c in one.uploads.components.values())
         self._left -= size
+        self._let_go()
         if self._left >= 0:
             return one
         kept = {name: self._map(c, shared) for name, c in one.uploads.components.items()}
@@ -61,12 +65,21 @@ class Spill:
             self._folder = tempfile.TemporaryDirectory(prefix="uploads-", dir=self._parent)
         path = Path(self._folder.name) / f"{self._files}.npy"
         self._files += 1
-        mapped = np.lib.format.open_memmap(path, "w+", dtype=array.dtype, shape=array.shape)
-        mapped[...] = array
-        mapped.flush()
+        np.save(path, array, allow_pickle=False)
+        mapped = np.lib.format.open_memmap(path, "r+")
+        if isinstance(mapped.base, mmap.mmap):
+            self._read.append(weakref.ref(mapped.base))
         # the folder lives as long as any array in it
         weakref.finalize(mapped, _hold, self._folder)
         return mapped
+
+    def _let_go(self) -> None:
+        """Unmap the pages of the last round's files, where the system can; they stay readable."""
+        for found in self._read:
+            pages = found()
+            if pages is not None and hasattr(pages, "madvise"):
+                pages.madvise(mmap.MADV_DONTNEED)
+        self._read.clear()
 
 
 def _hold(folder: tempfile.TemporaryDirectory[str]) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.targets.compute import torch_threads
+
 if TYPE_CHECKING:
     import torch
 
@@ -20,7 +22,9 @@ class Perceptron:
     The same defaults: uniform Glorot weights, batches of 200, rate 1e-3, decay 1e-4, an end after
     ten epochs in a row that lower the loss by less than 1e-4. Nearly all the time of an input of
     10^5 columns goes into Adam's pass over the first layer's weights, which torch fuses; memory is
-    four times these weights. Float32; equal seeds give equal weights on one machine.
+    four times these weights. Float32; equal seeds give equal weights on one machine. It computes in
+    one thread: where cores are busy, several wait for one another longer than they work (20 times
+    as long was measured, two threads on two busy cores).
     """
 
     def __init__(self, hidden: tuple[int, ...], *, epochs: int, seed: int) -> None:
@@ -30,6 +34,11 @@ class Perceptron:
 
     def fit(self, x: NDArray[np.float32], y: NDArray[np.int64]) -> Perceptron:
         """Learn classes ``y`` (n,) from rows ``x`` (n, d)."""
+        with torch_threads(1):
+            self._fit(x, y)
+        return self
+
+    def _fit(self, x: NDArray[np.float32], y: NDArray[np.int64]) -> None:
         import torch
 
         self._classes, codes = np.unique(y, return_inverse=True)
@@ -66,13 +75,12 @@ class Perceptron:
             best = min(best, mean)
             if stalled >= _PATIENCE:
                 break
-        return self
 
     def predict(self, x: NDArray[np.float32]) -> NDArray[np.int64]:
         """The likeliest class of every row."""
         import torch
 
-        with torch.no_grad():
+        with torch_threads(1), torch.no_grad():
             found = self._logits(torch.from_numpy(np.ascontiguousarray(x))).argmax(dim=1)
         return np.asarray(self._classes[found.numpy()], dtype=np.int64)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -30,6 +31,7 @@ route = "shuffler"
 learner = {name = "ncf", dimension = 2}
 protection = {name = "laplace", epsilon = 2.0}
 """
+PROGRESS = re.compile(r"\[(\d+)/(\d+)\] [a-z-]+ [a-z-]+; .+ so far, (.+)")
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +132,11 @@ def test_every_attack_says_its_interval_and_baseline(done: Path) -> None:
 
 def test_progress_is_plain_lines_and_time_left(done: Path) -> None:
     lines = (done / "stderr").read_text().splitlines()
-    assert any("s left" in line for line in lines)
+    said = [found for line in lines if (found := PROGRESS.fullmatch(line))]
+    assert [int(found[1]) for found in said] == list(range(1, int(said[0][2]) + 1))
+    assert any(found[3] == "time left not known yet" for found in said)
+    assert any("left" in found[3] and "not known" not in found[3] for found in said)
+    assert said[-1][3] == "done"
     assert "\x1b" not in (done / "stderr").read_text()
     assert "\x1b" not in (done / "stdout").read_text()
 

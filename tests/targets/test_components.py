@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +35,21 @@ def test_rows_read_as_the_whole_matrix(seed: int, whole: bool) -> None:
     taken = component.take(order)
     np.testing.assert_array_equal(taken.dense(np.arange(3)), dense[order])
     assert taken.shape == component.shape == (6, 2)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_rows_are_summed_by_blocks(monkeypatch: pytest.MonkeyPatch, whole: bool) -> None:
+    """Blocks that end within a client, and that no copy of all values is made beside them."""
+    component, dense = rows(1, whole, clients=2000, count=500)
+    monkeypatch.setattr("fedrec_auditor.targets.components._BLOCK", 10_001)
+    tracemalloc.start()
+    try:
+        total = component.total()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_allclose(total, dense.sum(axis=0), atol=1e-9)
+    assert peak < component.values.nbytes / 5
 
 
 @given(st.integers(0, 2**32))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,12 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Dense, Kind, RankOne, Rows
 from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.systems.fedrec.fedrec import FedRec
+from fedrec_auditor.targets.systems.privrec.nn_self import NnSelf
 from fedrec_auditor.targets.transcript import Round, Uploads
 
 BIG = 1 << 18  # float64 numbers: 2 MiB
@@ -68,6 +74,55 @@ def test_beyond_the_bound_rounds_are_mapped_and_read_the_same(tmp_path: Path) ->
     del view
     gc.collect()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="there is no /proc here")
+def test_pages_of_earlier_rounds_are_let_go(tmp_path: Path) -> None:
+    """Ten rounds of 16 MiB, each read once: no more than the last stays in memory."""
+
+    def resident() -> int:
+        status = Path("/proc/self/status").read_text()
+        return 1024 * int(status.partition("RssFile:")[2].split()[0])
+
+    spill, rounds, before = Spill(Compute(memory=0, folder=tmp_path)), [], resident()
+    for number in range(10):
+        values = np.full((8, 8 * BIG // 8), float(number))
+        kept = spill.keep(Round(None, Uploads(np.arange(8), {"dense": Dense(values)})))
+        assert kept.uploads.components["dense"].total()[0] == 8.0 * number
+        rounds.append(kept)
+        assert resident() - before < 1.5 * values.nbytes
+    for number, kept in enumerate(rounds):
+        component = kept.uploads.components["dense"]
+        assert isinstance(component, Dense)
+        assert (component.values == number).all()
+
+
+@pytest.mark.parametrize("target", [FedRec(rounds=4), NnSelf(rounds=4, clients=10)])
+def test_a_round_on_disk_is_not_held_in_memory_too(
+    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the clients of a round begin to draw, what was uploaded before is gone."""
+    alive: list[weakref.ref[np.ndarray]] = []
+    held: list[int] = []
+    spawn, keep = Streams.spawn, Spill.keep
+
+    def spawned(rng: np.random.Generator, count: int) -> Streams:
+        held.append(sum(each() is not None for each in alive))
+        return spawn(rng, count)
+
+    def kept(self: Spill, one: Round) -> Round:
+        found = one.uploads.components.values()
+        alive.extend(weakref.ref(c.values) for c in found if isinstance(c, Dense | Rows))
+        return keep(self, one)
+
+    monkeypatch.setattr("fedrec_auditor.targets.spill._SMALL", 0)
+    monkeypatch.setattr(Streams, "spawn", spawned)
+    monkeypatch.setattr(Spill, "keep", kept)
+    data = Synthetic(n_users=30, n_items=20, profile=5).load()
+    target.run(data, np.random.default_rng(0), None, Compute(memory=0, folder=tmp_path))
+    assert len(alive) >= 8
+    assert len(held) >= 4
+    assert not any(held)
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,7 @@ class System(ABC):
                 trained: Trained = end.value
                 break
             kept = None if crossed is None else spill.keep(crossed)
+            del crossed  # it may be on disk now
             if kept is not None and not self.central:
                 rounds.append(kept)
             number += 1

@@ -6,9 +6,11 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 from sklearn.neural_network import MLPClassifier
 
 from fedrec_auditor.attacks.parts.perceptron import Perceptron
+from fedrec_auditor.targets.compute import torch_threads
 
 
 def problem(classes: int, rows: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -52,3 +54,18 @@ def test_it_ends_when_the_loss_stands_still() -> None:
     short, long = (Perceptron((4,), epochs=e, seed=0).fit(x, y) for e in (400, 440))
     for (one, _), (two, _) in zip(short._layers, long._layers, strict=True):
         np.testing.assert_array_equal(one.detach().numpy(), two.detach().numpy())
+
+
+def test_it_computes_in_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of a busy machine wait for one another: two took 20 times as long as one."""
+    seen, loss = [], torch.nn.functional.cross_entropy
+
+    def spied(*arguments: torch.Tensor) -> torch.Tensor:
+        seen.append(torch.get_num_threads())
+        return loss(*arguments)
+
+    monkeypatch.setattr(torch.nn.functional, "cross_entropy", spied)
+    with torch_threads(2):
+        Perceptron((4,), epochs=3, seed=0).fit(*problem(2))
+        assert torch.get_num_threads() == 2
+    assert seen == [1] * 6

@@ -65,6 +65,7 @@ class Federated(Composition):
             uploads = Uploads(users, self._send(clients, model, compute))
             yield Round(broadcast=model, uploads=uploads)
             model = _finite(self.step(model, uploads), number + 1)
+            del uploads  # before the next round's are made
         return Trained(model, model)
 
     def public(self, interactions: Interactions) -> Public:

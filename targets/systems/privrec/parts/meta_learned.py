@@ -170,6 +170,7 @@ class MetaLearned(Unperturbed):
             uploads = Uploads(senders, sent.components)
             yield Round(broadcast=model, uploads=uploads)
             model = self.step(model, uploads, rng)
+            del sent, uploads  # before the next round's are made
         return Trained(model, {**model, _SEED: rng.integers(0, 2**63)})
 
     def upload(
