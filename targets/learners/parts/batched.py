@@ -31,18 +31,18 @@ _NUMBERS = {"cpu": 1 << 21, "cuda": 1 << 28}
 """Padded item rows of a block, in numbers."""
 
 
-def train_batched(work: Work, compute: Compute) -> None:
-    """Trains all devices of ``work`` in place, block by block."""
+def train_batched(work: Work, epochs: range, compute: Compute) -> None:
+    """Trains all devices of ``work`` in place for these epochs, block by block."""
     device = torch.device(compute.device)
     bound = _NUMBERS.get(device.type, _NUMBERS["cpu"]) // work.dimension
     kind = _AdamBlock if work.local.optimizer == "adam" else _DescentBlock
     with torch_threads(compute.threads), torch.no_grad():
         for block in work.blocks(bound):
-            kind(work, block, device).train()
+            kind(work, block, device).train(epochs)
 
 
 class _Block(ABC):
-    """The state of a block of devices; ``train`` runs all epochs and writes the results back.
+    """The state of a block of devices; ``train`` runs epochs and writes the results back.
 
     ``mean`` (n, d) is the mean of every device's own rows as they are.
     """
@@ -79,10 +79,10 @@ class _Block(ABC):
     def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, torch.float32)
 
-    def train(self) -> None:
-        """All epochs of all devices of the block."""
+    def train(self, epochs: range) -> None:
+        """These epochs of all devices of the block."""
         width, batch = int(self.sizes.max()), self.local.batch
-        for epoch in range(self.local.epochs):
+        for epoch in epochs:
             order = torch.from_numpy(draw_order(self.streams, self.sizes, epoch)).to(self.device)
             for start in range(0, width, batch):
                 end = min(start + batch, width)
@@ -225,8 +225,25 @@ class _AdamBlock(_Block):
         self.gradient, self.row_gradient = torch.zeros_like(self.theta), torch.zeros_like(self.z)
         self.g = named(self.gradient, work.shapes)
         self.moments = tuple(
-            (torch.zeros_like(part), torch.zeros_like(part)) for part in (self.theta, self.z)
+            (torch.zeros_like(self.theta), torch.zeros_like(self.z)) for _ in range(2)
         )
+        for kept, rows, (theta, z) in zip(
+            work.moments, work.row_moments, self.moments, strict=False
+        ):
+            theta[:] = self._tensor(kept[block])
+            self._by_device(z)[self.real] = self._tensor(rows[self.place[self.real]])
+
+    def train(self, epochs: range) -> None:
+        """These epochs, the moments as those before have left them."""
+        self.steps += epochs.start * torch.ceil(self.size / self.local.batch)
+        super().train(epochs)
+
+    def _finish(self) -> None:
+        super()._finish()
+        kept = zip(self.work.moments, self.work.row_moments, self.moments, strict=False)
+        for of_theta, of_rows, (theta, z) in kept:
+            of_theta[self.block] = theta.cpu().numpy()
+            of_rows[self.place[self.real]] = self._by_device(z).cpu().numpy()[self.real]
 
     def _step(self, index: torch.Tensor, real: torch.Tensor) -> None:
         self.mean = self._mean_of_own(self.z)
@@ -286,9 +303,9 @@ class _AdamBlock(_Block):
         taken = active.to(torch.float32)[:, None, None]
         rate = taken * (self.local.learning_rate / (1 - BETA_1**steps))[:, None, None]
         scale = (1 - BETA_2**steps).rsqrt()[:, None, None]
-        parts = ((self.theta, self.gradient), (self.z, self.row_gradient))
-        for (values, gradient), moments in zip(parts, self.moments, strict=True):
-            p, g, m, v = (self._by_device(part) for part in (values, gradient, *moments))
+        values, gradients = (self.theta, self.z), (self.gradient, self.row_gradient)
+        for parts in zip(values, gradients, *self.moments, strict=True):
+            p, g, m, v = (self._by_device(part) for part in parts)
             m.lerp_(g, (1 - BETA_1) * taken)
             v.lerp_(g.square(), (1 - BETA_2) * taken)
             p.sub_(rate * m / (scale * v.sqrt() + TINY))

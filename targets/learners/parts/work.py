@@ -33,6 +33,8 @@ class Work:
     ``neighbours`` and ``deep`` say which model it is, ``shapes`` which components it has.
     ``theta`` (n, P) has all but the item rows, a component after the other; ``rows`` (nnz, d) the
     touched item rows. ``linear_term`` and ``linear_rows`` have the same shapes, or no rows.
+    ``moments`` and ``row_moments`` are Adam's, (2, n, P) and (2, nnz, d), where they must outlast
+    a call: for one call that runs all epochs they have no rows.
     """
 
     neighbours: Neighbours
@@ -46,6 +48,8 @@ class Work:
     rows: NDArray[np.float32]
     linear_term: NDArray[np.float32]
     linear_rows: NDArray[np.float32]
+    moments: NDArray[np.float32]
+    row_moments: NDArray[np.float32]
 
     @property
     def dimension(self) -> int:
