@@ -29,12 +29,14 @@ class Clients:
     """Devices of one round: what they hold, and their randomness.
 
     ``interactions`` has one row a device; ``features`` (n, d1) are its user's (Table I of the
-    FedRec paper).
+    FedRec paper). ``objective`` is where a linear term's coefficients are drawn, if not in
+    ``streams``: what a device keeps from round to round.
     """
 
     interactions: Interactions
     features: Floats
     streams: Streams
+    objective: Streams | None = None
 
     def __len__(self) -> int:
         return self.interactions.n_users
@@ -45,6 +47,7 @@ class Clients:
             interactions=self.interactions.take(devices),
             features=self.features[devices],
             streams=self.streams.take(devices),
+            objective=None if self.objective is None else self.objective.take(devices),
         )
 
 

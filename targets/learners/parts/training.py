@@ -50,7 +50,7 @@ def train(
     through ``local.noise``; that of the rows which it does not touch is drawn again when asked for.
     """
     shapes = {name: array.shape for name, array in model.items()}
-    streams = clients.streams
+    streams, objective = clients.streams, clients.objective or clients.streams
     examples = draw_examples(clients.interactions, streams, local.negatives)
     dense = [name for name in model if name != "item"]
     nothing = np.zeros((0, shapes["item"][1]), dtype=np.float32)
@@ -66,8 +66,8 @@ def train(
         examples=examples,
         theta=np.repeat(first[None], len(clients), axis=0),
         rows=model["item"][examples.ids],
-        linear_term=_linear_term(streams, local, shapes, dense),
-        linear_rows=draw_linear_rows(streams, local, shapes, examples)
+        linear_term=_linear_term(objective, local, shapes, dense),
+        linear_rows=draw_linear_rows(objective, local, shapes, examples)
         if "item" in local.linear_term
         else nothing,
         moments=np.zeros((kept, len(clients), len(first)), dtype=np.float32),
