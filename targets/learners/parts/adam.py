@@ -96,6 +96,7 @@ def train_adam(
     linear_rows: F32,
     neighbours: int,
     deep: bool,
+    squared: bool,
     rate: np.float32,
     batch: int,
     kept: F32,
@@ -171,14 +172,14 @@ def train_adam(
                 embed(user, inner, z_u, mean, w_1, w_2, bias, neighbours)
                 if deep:
                     score(logit, hidden, z[:b], user, from_user, from_item, tail, d_first)
-                    slopes(logit, mine, visit)
+                    slopes(logit, mine, visit, squared)
                     _gradient_mlp(
                         g_tail, g_item, d_first, dz[:b], logit, hidden, z[:b], from_item, tail
                     )
                     _outer(g_user, d_user, from_user, d_first, user)
                 else:
                     apply(logit, z[:b], user)
-                    slopes(logit, mine, visit)
+                    slopes(logit, mine, visit, squared)
                     gradient_dot(d_user, dz, logit, z, user)
                 if neighbours == 2:
                     for k in range(d):

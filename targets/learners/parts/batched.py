@@ -108,6 +108,10 @@ class _Block(ABC):
         """Mean of every device's own ``rows``, (n, d)."""
         return torch.bmm(self.own.view(len(self.block), 1, -1), self._by_device(rows))[:, 0]
 
+    def _slope(self, logit: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        """Derivative of the loss by the logits."""
+        return 2 * (logit - label) if self.work.squared else logit.sigmoid_() - label
+
     def _user(self) -> tuple[torch.Tensor, torch.Tensor]:
         """The user's embedding, and what its last layer is applied to."""
         base = _mv(self.p["user.E"], self.x)
@@ -155,7 +159,7 @@ class _DescentBlock(_Block):
             hidden.add_((_mv(from_user, user) + p["mlp1.bias"])[:, None]).relu_()
             last = p["mlp2.weight"][:, 0]
             logit = _mv(hidden, last) + p["mlp2.bias"]
-            slope = (logit.sigmoid() - label) * real
+            slope = self._slope(logit, label) * real
             d_first = (slope[:, :, None] * last[:, None]).mul_(hidden > 0)
             d_sum = d_first.sum(1)
             dz = torch.bmm(d_first, from_item)
@@ -166,7 +170,7 @@ class _DescentBlock(_Block):
             from_user.addcmul_(d_sum[:, :, None], user[:, None], value=-rate)
             p["mlp1.bias"].sub_(rate * d_sum)
         else:
-            slope = _mv(z, user).sigmoid_().sub_(label).mul_(real)
+            slope = self._slope(_mv(z, user), label) * real
             dz = slope[:, :, None] * user[:, None]
             d_user = _mv(z.transpose(1, 2), slope)
         d_mean = self._user_step(d_user, user, inner)
@@ -280,13 +284,13 @@ class _AdamBlock(_Block):
         p, g, (n, b), d = self.p, self.g, real.shape, self.work.dimension
         label, z = self.label[flat].view(n, b), self.z[flat].view(n, b, d)
         if not self.work.deep:
-            slope = _mv(z, user).sigmoid_().sub_(label).mul_(real)
+            slope = self._slope(_mv(z, user), label) * real
             return _outer(slope, user), _mv(z.transpose(1, 2), slope)
         from_user, from_item = p["mlp1.weight"].split(d, dim=2)
         hidden = torch.bmm(z, from_item.transpose(1, 2))
         hidden.add_((_mv(from_user, user) + p["mlp1.bias"])[:, None]).relu_()
         last = p["mlp2.weight"][:, 0]
-        slope = ((_mv(hidden, last) + p["mlp2.bias"]).sigmoid_() - label) * real
+        slope = self._slope(_mv(hidden, last) + p["mlp2.bias"], label) * real
         d_first = _outer(slope, last).mul_(hidden > 0)
         d_sum = d_first.sum(1)
         g["mlp2.weight"][:, 0] = _mv(hidden.transpose(1, 2), slope)

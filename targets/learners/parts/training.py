@@ -42,6 +42,7 @@ def train(
     *,
     neighbours: Neighbours,
     deep: bool,
+    squared: bool,
 ) -> dict[str, Component]:
     """Every device's model: touched rows of "item", all of the rest.
 
@@ -59,6 +60,7 @@ def train(
     work = Work(
         neighbours=neighbours,
         deep=deep,
+        squared=squared,
         shapes=shapes,
         local=local,
         streams=streams,
@@ -186,6 +188,7 @@ def _train_fused(work: Work, epochs: range, compute: Compute) -> None:
             work.linear_rows,
             int(work.neighbours),
             work.deep,
+            work.squared,
             np.float32(local.learning_rate),
             local.batch,
             *((work.moments, work.row_moments, epochs.start) if adam else ()),

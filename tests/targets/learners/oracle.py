@@ -55,6 +55,7 @@ def train_one(
     clients: Clients,
     user: int,
     local: LocalTraining,
+    squared: bool = False,
 ) -> dict[str, NDArray[np.float64]]:
     """The whole model of one device after its local training."""
     me = np.array([user])
@@ -77,7 +78,10 @@ def train_one(
             now = torch.tensor(order[start : start + local.batch])
             optimizer.zero_grad()
             logits = LOGITS[name](p, x, p["item"][own], p["item"][ids[now]])
-            loss = binary_cross_entropy_with_logits(logits, label[now], reduction="sum")
+            if squared:
+                loss = ((label[now] - logits) ** 2).sum()
+            else:
+                loss = binary_cross_entropy_with_logits(logits, label[now], reduction="sum")
             for key, draws in linear.items():
                 loss = loss + (draws * p[key]).sum() * len(now) / len(order)
             loss.backward()

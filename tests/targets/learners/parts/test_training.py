@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -93,10 +94,13 @@ def test_every_way_agrees_with_autograd(
         linear_term={part: 1.5 for part in moved if part in model},
         noise={part: ClippedNoise(0.8, 0.1) for part in noise if part in model},
     )
+    squared = name == "mf" and seed % 2 == 1
+    if squared:
+        learner = replace(learner, loss="squared")
     trained = learner.train(model, clients, local, Compute(kernel=kernel))
     assert list(trained) == list(model)
     for user in range(users):
-        slow, fast = train_one(name, model, clients, user, local), dense(trained, user)
+        slow, fast = train_one(name, model, clients, user, local, squared), dense(trained, user)
         largest = max(1.0, *(np.abs(part).max(initial=0) for part in slow.values()))
         for part, expected in slow.items():
             assert fast[part].dtype == np.float32

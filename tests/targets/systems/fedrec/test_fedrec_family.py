@@ -11,7 +11,9 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Catalogue
+from fedrec_auditor.targets.learners.mf import Mf
 from fedrec_auditor.targets.protections.laplace import LaplaceProtection
+from fedrec_auditor.targets.protections.objective import Objective
 from fedrec_auditor.targets.protections.unprotected import Unprotected
 from fedrec_auditor.targets.routes.direct import Direct
 from fedrec_auditor.targets.systems.fedrec.fixrec_max import FixRecMax
@@ -106,6 +108,12 @@ def test_a_devices_noise_is_its_own_whoever_else_is_asked() -> None:
         np.testing.assert_array_equal(
             part.dense(np.arange(1)), again.components[name].dense(np.arange(1)), err_msg=name
         )
+
+
+def test_f_dpmf_trains_the_loss_that_it_perturbs() -> None:
+    made = system("f-dpmf")
+    assert made.learner == Mf(loss="squared")
+    assert made.protection == Objective(loss="squared")
 
 
 def test_fixed_noise_is_that_of_the_ends_of_apm() -> None:
