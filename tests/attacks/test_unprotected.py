@@ -54,6 +54,7 @@ def unprotected() -> list[str]:
 UNPROTECTED = [
     "dp-privrec",
     "fcf",
+    "fcf-meta",
     "fedlightgcn",
     "fedmf",
     "fedncf",
