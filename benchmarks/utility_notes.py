@@ -55,7 +55,7 @@ NOTES: dict[str, str] = {
     "lfl-sgdmf": f"{_FIGURES}; at a claimed epsilon of 1 there is little signal in 943 users.",
     "local-only": f"{_FIGURES}: worse than vfl-sgdmf, as here.",
     "mf-np": "943 users; .602 on ML-1M cut to 60 interactions.",
-    "nn-self": "Features only, as in the text. MAML learns once a round; few rounds, rates of ours.",
+    "nn-self": "Features only, as the text has it. MAML learns once a round; rates of ours.",
     "obj-pertb": f"{_FIGURES}: poor, as here.",
     "privrec": (
         "Features only, as in the text: below popularity (.122). With item_ids=true .084, .132, "
