@@ -241,6 +241,47 @@ class Rows:
         return rows, np.asarray(np.repeat(starts, sizes) + offsets, dtype=np.intp)
 
 
+@dataclass(frozen=True, slots=True)
+class Overlaid(Component):
+    """Tables of which each client has changed some rows: ``rows`` instead of those of ``table``."""
+
+    table: Component
+    rows: Rows
+
+    @property
+    def kind(self) -> Kind:
+        """That of the rows."""
+        return self.rows.kind
+
+    @property
+    def rate(self) -> float | None:
+        """That of the rows."""
+        return self.rows.rate
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(M, d)."""
+        return self.rows.shape
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def dense(self, clients: Ints) -> NDArray[Any]:
+        """The tables of these clients, (len(clients), M, d)."""
+        out = self.table.dense(clients)
+        places, entries = self.rows._entries(clients)
+        out[places, self.rows.ids[entries]] = self.rows.values[entries]
+        return out
+
+    def total(self) -> NDArray[Any]:
+        """Sum over all clients, by blocks of them."""
+        return _total(self)
+
+    def take(self, clients: Ints) -> Overlaid:
+        """The tables of these clients."""
+        return Overlaid(self.table.take(clients), self.rows.take(clients))
+
+
 class Randomizer(Protocol):
     """A local randomizer of whole messages, with one stream of coins a client."""
 
@@ -285,12 +326,7 @@ class Randomized(Component):
 
     def total(self) -> NDArray[Any]:
         """Sum over all clients, by blocks of them."""
-        out = np.zeros(self.shape)
-        step = max(1, _BLOCK // max(1, int(np.prod(self.shape))))
-        for start in range(0, len(self), step):
-            clients = np.arange(start, min(start + step, len(self)))
-            out += self.dense(clients).sum(axis=0, dtype=np.float64)
-        return out
+        return _total(self)
 
     def take(self, clients: Ints) -> Randomized:
         """The messages of these clients."""
@@ -353,3 +389,13 @@ class Reports(Component):
         return Reports(
             self.index.reshape(-1, 1), self.positive.reshape(-1, 1), self.magnitude, self.matrix
         )
+
+
+def _total(messages: Component) -> NDArray[Any]:
+    """Sum over all clients, by blocks of them, in float64."""
+    out = np.zeros(messages.shape)
+    step = max(1, _BLOCK // max(1, int(np.prod(messages.shape))))
+    for start in range(0, len(messages), step):
+        clients = np.arange(start, min(start + step, len(messages)))
+        out += messages.dense(clients).sum(axis=0, dtype=np.float64)
+    return out

@@ -71,9 +71,22 @@ class Streams:
         self, clients: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]
     ) -> NDArray[np.float64]:
         """Laplace draws at single places of single clients' streams, broadcast together."""
+        return _laplace(self._words_at(clients, places))
+
+    def normal_at(
+        self, clients: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]
+    ) -> NDArray[np.float64]:
+        """Standard normal draws at single places of single clients' streams."""
+        from scipy.special import ndtri
+
+        return np.asarray(ndtri(_uniform(self._words_at(clients, places))))
+
+    def _words_at(
+        self, clients: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]
+    ) -> NDArray[np.uint64]:
         with np.errstate(over="ignore"):
             steps = (places.astype(np.uint64) + np.uint64(1)) * _GOLDEN
-            return _laplace(_mix(_mix(self.seeds[clients] + steps)))
+            return _mix(_mix(self.seeds[clients] + steps))
 
 
 def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:

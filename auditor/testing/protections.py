@@ -125,11 +125,12 @@ def check_input_stays(protection: Protection) -> None:
 
 
 def check_training(protection: Protection) -> None:
-    """It changes nothing of the local training but the linear term of the objective."""
+    """It changes nothing of the local training but the objective's linear term and the noise."""
     shapes = {"user.E": (3, 4), "item": (ITEMS, 2), "mlp1.weight": (1, 2), "mlp2.bias": (1,)}
     plain = LocalTraining(epochs=2, batch=7, negatives=3, learning_rate=0.1)
     trained = protection.training(plain, shapes)
-    assert replace(trained, linear_term={}) == plain, f"{trained} of {plain}"
+    assert replace(trained, linear_term={}, noise={}) == plain, f"{trained} of {plain}"
+    assert set(trained.noise) <= set(shapes), f"noise for {list(trained.noise)}"
     assert set(trained.linear_term) <= set(shapes), f"a linear term for {list(trained.linear_term)}"
     assert all(scale > 0 for scale in trained.linear_term.values()), f"scales {trained.linear_term}"
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.components import Component, Floats
+from fedrec_auditor.targets.components import Component, Floats, Ints, Randomizer
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
@@ -29,12 +29,14 @@ class Clients:
     """Devices of one round: what they hold, and their randomness.
 
     ``interactions`` has one row a device; ``features`` (n, d1) are its user's (Table I of the
-    FedRec paper).
+    FedRec paper). ``objective`` is where a linear term's coefficients are drawn, if not in
+    ``streams``: what a device keeps from round to round.
     """
 
     interactions: Interactions
     features: Floats
     streams: Streams
+    objective: Streams | None = None
 
     def __len__(self) -> int:
         return self.interactions.n_users
@@ -45,17 +47,31 @@ class Clients:
             interactions=self.interactions.take(devices),
             features=self.features[devices],
             streams=self.streams.take(devices),
+            objective=None if self.objective is None else self.objective.take(devices),
         )
+
+
+class EpochNoise(Randomizer, Protocol):
+    """What a device does to the entries of a component at the end of a local epoch."""
+
+    def rows(self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints) -> NDArray[Any]:
+        """Rows ``values`` (nnz, d) of tables, of which client i has ``ids[indptr[i]:indptr[i+1]]``.
+
+        They are what the whole tables would have there: an entry draws by its place in the table.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTraining:
-    """How a device trains: plain minibatch SGD on its positives and sampled negatives.
+    """How a device trains: minibatches of its positives and sampled negatives.
 
     ``negatives`` is q of "1 : q", drawn once an upload, without the user's own items; every epoch
     visits all examples in a new order, in batches of ``batch``. ``linear_term`` is added to the
     loss: by component, the scale of the Laplace draws that are its coefficients (objective
-    perturbation), divided by the number of examples.
+    perturbation), divided by the number of examples. ``noise`` is what a component goes through
+    after every epoch but the last, all of its entries, in every device, also in one without
+    examples: what is sent of the last epoch is the protection's.
     """
 
     epochs: int = 5
@@ -64,6 +80,7 @@ class LocalTraining:
     learning_rate: float = 0.001
     optimizer: Literal["sgd", "adam"] = "sgd"
     linear_term: Mapping[str, float] = field(default_factory=dict)
+    noise: Mapping[str, EpochNoise] = field(default_factory=dict)
 
 
 class Learner(Protocol):
@@ -92,7 +109,8 @@ class Learner(Protocol):
         """Every device's model after local training: ``Dense``, and ``Rows`` over the broadcast.
 
         A device's result depends on its own row of ``clients`` and on the broadcast only. A device
-        without positives returns the broadcast.
+        without positives returns the broadcast. With ``local.noise`` on the items, these rows are
+        ``Overlaid`` on a table of noise.
         """
         ...
 

@@ -9,7 +9,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.protections.base import Promise
 from fedrec_auditor.targets.protections.parts.noise import LaplaceNoise
-from fedrec_auditor.targets.settings import check_settings, numbers, positive
+from fedrec_auditor.targets.settings import check_settings, numbers, usual
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,11 +19,7 @@ class AdaptiveLaplace(LaplaceNoise):
     An entry spends its group's epsilon, exactly: the range is 2 clip, and so is the sensitivity. A
     whole upload spends the sum over all its entries. The defaults are those of section 5.7, which
     are not those of equation 11: for these see ``by_resistance``. A model without one of the groups
-    has no use for its budget.
-
-    Algorithm 2 clips and adds noise after every local epoch. Here this is done once, on what is
-    sent: states between epochs do not leave the device, so a round spends the budget once either
-    way, and noise on them only disturbs the training.
+    has no use for its budget. ``every_epoch`` is Algorithm 2: see ``LaplaceNoise``.
     Source: Zhang et al., Algorithm 2, equations 11 and 12, section 5.7.
     """
 
@@ -32,11 +28,10 @@ class AdaptiveLaplace(LaplaceNoise):
     mlp1: float = 40.0
     mlp2: float = 50.0
     clip: float = 0.5
+    every_epoch: bool = True
 
     def __post_init__(self) -> None:
-        check_settings(
-            self, user=positive, item=positive, mlp1=positive, mlp2=positive, clip=positive
-        )
+        check_settings(self, **usual(self))
 
     @classmethod
     def by_resistance(cls, *, least: float, most: float, clip: float = 0.5) -> Self:
@@ -47,7 +42,7 @@ class AdaptiveLaplace(LaplaceNoise):
     def budget(self, group: str) -> float:
         """Epsilon of an entry of ``group``; InputError for a group that has none."""
         budgets = numbers(self)
-        del budgets["clip"]
+        del budgets["clip"], budgets["every_epoch"]
         if group not in budgets:
             raise InputError(
                 f"Expected a model of groups among {', '.join(budgets)}, got {group!r}. Use "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.protections.base import Promise
 from fedrec_auditor.targets.protections.parts.noise import LaplaceNoise
-from fedrec_auditor.targets.settings import check_settings, positive
+from fedrec_auditor.targets.settings import check_settings, usual
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,14 +17,17 @@ class LaplaceProtection(LaplaceNoise):
     An entry spends ``epsilon``, exactly, and a whole upload so many times that as it has entries.
     The paper prints neither number for FedNews and "+LDP": clip is that of section 5.4, and the
     default epsilon the least of section 5.7's interval [40, 60] (noise factor 0.025).
+    ``every_epoch`` adds it after each local epoch, as the paper's Algorithm 2 does and its FixRec;
+    an upload's noise is added once where no algorithm says more (FedNews, "+LDP").
     Source: Zhang et al., equation 12 and section 5.3 (FedNews, after Qi et al. 2020).
     """
 
     epsilon: float = 40.0
     clip: float = 0.5
+    every_epoch: bool = False
 
     def __post_init__(self) -> None:
-        check_settings(self, epsilon=positive, clip=positive)
+        check_settings(self, **usual(self))
 
     def budget(self, group: str) -> float:
         """The same for every group."""

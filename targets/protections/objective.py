@@ -16,7 +16,7 @@ from fedrec_auditor.targets.features import LEVELS
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
 from fedrec_auditor.targets.protections.base import Promise, Protection
-from fedrec_auditor.targets.settings import check_settings, positive
+from fedrec_auditor.targets.settings import boolean, check_settings, positive
 from fedrec_auditor.targets.streams import Streams
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _LOSSES = {"logistic": 0.5, "squared": 2.0}
 """Size of the linear coefficient at 0, as in ``targets.mechanisms.objective_perturbation``."""
+_OBJECTIVE = 1
+"""Purpose of a device's randomness beside that of its features."""
 _BEYOND = (
     "a law and a budget that the paper does not print: here only rows that were trained on are "
     "tilted"
@@ -35,11 +37,13 @@ _ATTRIBUTES = "; with perturbed features it speaks of attributes, not of interac
 class Objective(Protection):
     """A linear term with Laplace coefficients of scale 2 |a| d / epsilon added to the loss.
 
-    |a| is the linear coefficient of the loss of one example at 0 (1/2 for the logistic loss, 2 for
-    the squared one), d the dimension of embeddings, taken as in [-1, 1]: two examples are at most
-    2 |a| d apart in the L1 norm of their linear coefficients. ``loss`` "logistic" (F-GERAI) adds it
-    to every component, "squared" (F-DPMF) to the item rows. The paper prints no epsilon and no
-    distribution; the default of 10 is this project's.
+    The coefficients are drawn once a training by each device, as an objective is perturbed before
+    it is minimised; ``every_round`` draws them anew whenever a device takes part. Neither is
+    printed. |a| is the linear coefficient of the loss of one example at 0 (1/2 for the logistic
+    loss, 2 for the squared one), d the dimension of embeddings, taken as in [-1, 1]: two examples
+    are at most 2 |a| d apart in the L1 norm of their linear coefficients. ``loss`` "logistic"
+    (F-GERAI) adds it to every component, "squared" (F-DPMF, whose learner has that loss) to the
+    item rows. The paper prints no epsilon and no distribution; the default of 10 is this project's.
 
     Nothing of this covers what is sent. The client follows gradients of its data, not a noisy
     objective's coefficients alone (see the mechanism), and rows of the item table that
@@ -55,11 +59,12 @@ class Objective(Protection):
 
     epsilon: float = 10.0
     loss: str = "logistic"
+    every_round: bool = False
     features: bool = False
     feature_epsilon: float = 1.0
 
     def __post_init__(self) -> None:
-        check_settings(self, epsilon=positive)
+        check_settings(self, epsilon=positive, every_round=boolean, features=boolean)
         if self.loss not in _LOSSES:
             raise InputError(
                 f"Expected a loss among {', '.join(_LOSSES)}, got loss={self.loss!r}. "
@@ -74,7 +79,9 @@ class Objective(Protection):
             ) from error
 
     def prepare(self, clients: Clients) -> Clients:
-        """The features perturbed, if they are to be."""
+        """The coefficients' randomness, and the features perturbed, if they are to be."""
+        if not self.every_round:
+            clients = replace(clients, objective=clients.streams.fold_in(_OBJECTIVE))
         if not self.features:
             return clients
         most = np.ones(clients.features.shape[1])

@@ -18,6 +18,8 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.metrics import auc
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.privrec.nn_self import NnSelf
+from fedrec_auditor.targets.systems.privrec.privrec import PrivRec
 from fedrec_auditor.targets.transcript import RoundView, Uploads, View
 
 DATA = Synthetic(n_users=150, n_items=200, profile=20, signal=1.0).load()
@@ -29,8 +31,10 @@ NOISY_OBJECTIVE = {"f-dpmf", "f-gerai", "f-gerai-nl"}
 
 @cache
 def seen(name: str) -> View:
-    """One round, seen by the server."""
+    """One round, seen by the server; of systems that may embed items, with embeddings."""
     target = FAMILIES["targets"].member(name)().shortened(1)
+    if isinstance(target, PrivRec | NnSelf):
+        target = replace(target, item_ids=True)
     transcript = target.run(DATA, np.random.default_rng(0)).transcript
     return transcript.view(Vantage.SERVER)
 
@@ -50,6 +54,7 @@ def unprotected() -> list[str]:
 UNPROTECTED = [
     "dp-privrec",
     "fcf",
+    "fcf-meta",
     "fedlightgcn",
     "fedmf",
     "fedncf",

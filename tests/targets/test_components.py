@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrec_auditor.targets.components import Dense, Kind, Randomized, Rows
+from fedrec_auditor.targets.components import Dense, Kind, Overlaid, Randomized, Rows
 from fedrec_auditor.targets.streams import Streams
 
 
@@ -82,6 +82,32 @@ def test_noise_is_redrawn_the_same(seed: int) -> None:
     np.testing.assert_array_equal(noisy.dense(np.array([3, 1])), whole[[3, 1]])
     np.testing.assert_array_equal(noisy.take(np.array([2])).dense(np.array([0])), whole[[2]])
     np.testing.assert_allclose(noisy.total(), whole.sum(axis=0))
+
+
+@given(st.integers(0, 2**32))
+def test_trained_rows_lie_over_a_table_of_noise(seed: int) -> None:
+    changed, dense = rows(seed, whole=True)
+    noise = Randomized(
+        Dense(np.zeros((4, 6, 2)), Kind.MODEL),
+        Noise(2.0),
+        Streams.spawn(np.random.default_rng(seed), 4),
+    )
+    overlaid, noisy = Overlaid(noise, changed), noise.dense(np.arange(4))
+    trained = np.zeros((4, 6), dtype=bool)
+    for client in range(4):
+        trained[client, changed.ids[changed.indptr[client] : changed.indptr[client + 1]]] = True
+    expected = np.where(trained[:, :, None], dense, noisy)
+    np.testing.assert_array_equal(overlaid.dense(np.arange(4)), expected)
+    np.testing.assert_array_equal(
+        overlaid.take(np.array([3, 1])).dense(np.array([1])), expected[[1]]
+    )
+    np.testing.assert_allclose(overlaid.total(), expected.sum(axis=0))
+    assert (overlaid.shape, len(overlaid), overlaid.kind, overlaid.rate) == (
+        (6, 2),
+        4,
+        Kind.MODEL,
+        0.1,
+    )
 
 
 def test_noise_is_fresh_in_every_entry() -> None:

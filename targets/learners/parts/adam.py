@@ -3,8 +3,8 @@
 Forward and backward are those of ``fused``, but gradients are kept, and every parameter of the
 device, its touched item rows included, takes a step at every minibatch, as torch's dense Adam does:
 a row moves on after the batch that it was in. Moments begin at zero in every round, as a device
-keeps nothing between rounds. A device's result is the same to the bit in any batch of devices, in
-any number of threads.
+keeps nothing between rounds; they last from epoch to epoch, also where noise falls between. A
+device's result is the same to the bit in any batch of devices, in any number of threads.
 """
 
 from __future__ import annotations
@@ -96,10 +96,18 @@ def train_adam(
     linear_rows: F32,
     neighbours: int,
     deep: bool,
+    squared: bool,
     rate: np.float32,
     batch: int,
+    kept: F32,
+    kept_rows: F32,
+    done: int,
 ) -> None:
-    """Trains ``devices`` in place: arguments as ``fused.train_fused`` has them."""
+    """Trains ``devices`` in place: arguments as ``fused.train_fused`` has them.
+
+    Moments begin and end in ``kept`` (2, n, P) and ``kept_rows`` (2, nnz, d) if these are not
+    empty, after ``done`` epochs.
+    """
     width, d, widest = x.shape[1], rows.shape[1], sizes.max()
     z, dz = np.zeros((batch, d), np.float32), np.zeros((batch, d), np.float32)
     layer, logits = np.zeros(d * batch, np.float32), np.zeros(batch, np.float32)
@@ -135,12 +143,17 @@ def train_adam(
             from_item[:] = weight[:, d:].T
         moments[2:] = 0
         row_state[:] = 0
+        if len(kept):
+            moments[2:] = kept[:, devices[place]]
+            for k in range(2):
+                row_state[1 + k][: size * d] = kept_rows[k, first : first + size].ravel()
         d_rows = row_state[0][: size * d].reshape(size, d)
         held = 0
         for i in range(size):
             held += mine[i]
         part = np.float32(1) / np.float32(held)
-        decay_1, decay_2 = 1.0, 1.0
+        steps = done * ((size + batch - 1) // batch)
+        decay_1, decay_2 = BETA_1**steps, BETA_2**steps
         for epoch in range(order.shape[0]):
             for start in range(0, size, batch):
                 visit = order[epoch, place, start : min(start + batch, size)]
@@ -159,14 +172,14 @@ def train_adam(
                 embed(user, inner, z_u, mean, w_1, w_2, bias, neighbours)
                 if deep:
                     score(logit, hidden, z[:b], user, from_user, from_item, tail, d_first)
-                    slopes(logit, mine, visit)
+                    slopes(logit, mine, visit, squared)
                     _gradient_mlp(
                         g_tail, g_item, d_first, dz[:b], logit, hidden, z[:b], from_item, tail
                     )
                     _outer(g_user, d_user, from_user, d_first, user)
                 else:
                     apply(logit, z[:b], user)
-                    slopes(logit, mine, visit)
+                    slopes(logit, mine, visit, squared)
                     gradient_dot(d_user, dz, logit, z, user)
                 if neighbours == 2:
                     for k in range(d):
@@ -219,6 +232,10 @@ def train_adam(
                     scale,
                     tiny,
                 )
+        if len(kept):
+            kept[:, devices[place]] = moments[2:]
+            for k in range(2):
+                kept_rows[k, first : first + size] = row_state[1 + k][: size * d].reshape(size, d)
         flat[:mlp] = p[:mlp]
         flat[top:] = p[top:]
         if deep:

@@ -31,18 +31,18 @@ _NUMBERS = {"cpu": 1 << 21, "cuda": 1 << 28}
 """Padded item rows of a block, in numbers."""
 
 
-def train_batched(work: Work, compute: Compute) -> None:
-    """Trains all devices of ``work`` in place, block by block."""
+def train_batched(work: Work, epochs: range, compute: Compute) -> None:
+    """Trains all devices of ``work`` in place for these epochs, block by block."""
     device = torch.device(compute.device)
     bound = _NUMBERS.get(device.type, _NUMBERS["cpu"]) // work.dimension
     kind = _AdamBlock if work.local.optimizer == "adam" else _DescentBlock
     with torch_threads(compute.threads), torch.no_grad():
         for block in work.blocks(bound):
-            kind(work, block, device).train()
+            kind(work, block, device).train(epochs)
 
 
 class _Block(ABC):
-    """The state of a block of devices; ``train`` runs all epochs and writes the results back.
+    """The state of a block of devices; ``train`` runs epochs and writes the results back.
 
     ``mean`` (n, d) is the mean of every device's own rows as they are.
     """
@@ -79,10 +79,10 @@ class _Block(ABC):
     def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, torch.float32)
 
-    def train(self) -> None:
-        """All epochs of all devices of the block."""
+    def train(self, epochs: range) -> None:
+        """These epochs of all devices of the block."""
         width, batch = int(self.sizes.max()), self.local.batch
-        for epoch in range(self.local.epochs):
+        for epoch in epochs:
             order = torch.from_numpy(draw_order(self.streams, self.sizes, epoch)).to(self.device)
             for start in range(0, width, batch):
                 end = min(start + batch, width)
@@ -107,6 +107,10 @@ class _Block(ABC):
     def _mean_of_own(self, rows: torch.Tensor) -> torch.Tensor:
         """Mean of every device's own ``rows``, (n, d)."""
         return torch.bmm(self.own.view(len(self.block), 1, -1), self._by_device(rows))[:, 0]
+
+    def _slope(self, logit: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        """Derivative of the loss by the logits."""
+        return 2 * (logit - label) if self.work.squared else logit.sigmoid_() - label
 
     def _user(self) -> tuple[torch.Tensor, torch.Tensor]:
         """The user's embedding, and what its last layer is applied to."""
@@ -155,7 +159,7 @@ class _DescentBlock(_Block):
             hidden.add_((_mv(from_user, user) + p["mlp1.bias"])[:, None]).relu_()
             last = p["mlp2.weight"][:, 0]
             logit = _mv(hidden, last) + p["mlp2.bias"]
-            slope = (logit.sigmoid() - label) * real
+            slope = self._slope(logit, label) * real
             d_first = (slope[:, :, None] * last[:, None]).mul_(hidden > 0)
             d_sum = d_first.sum(1)
             dz = torch.bmm(d_first, from_item)
@@ -166,7 +170,7 @@ class _DescentBlock(_Block):
             from_user.addcmul_(d_sum[:, :, None], user[:, None], value=-rate)
             p["mlp1.bias"].sub_(rate * d_sum)
         else:
-            slope = _mv(z, user).sigmoid_().sub_(label).mul_(real)
+            slope = self._slope(_mv(z, user), label) * real
             dz = slope[:, :, None] * user[:, None]
             d_user = _mv(z.transpose(1, 2), slope)
         d_mean = self._user_step(d_user, user, inner)
@@ -225,8 +229,25 @@ class _AdamBlock(_Block):
         self.gradient, self.row_gradient = torch.zeros_like(self.theta), torch.zeros_like(self.z)
         self.g = named(self.gradient, work.shapes)
         self.moments = tuple(
-            (torch.zeros_like(part), torch.zeros_like(part)) for part in (self.theta, self.z)
+            (torch.zeros_like(self.theta), torch.zeros_like(self.z)) for _ in range(2)
         )
+        for kept, rows, (theta, z) in zip(
+            work.moments, work.row_moments, self.moments, strict=False
+        ):
+            theta[:] = self._tensor(kept[block])
+            self._by_device(z)[self.real] = self._tensor(rows[self.place[self.real]])
+
+    def train(self, epochs: range) -> None:
+        """These epochs, the moments as those before have left them."""
+        self.steps += epochs.start * torch.ceil(self.size / self.local.batch)
+        super().train(epochs)
+
+    def _finish(self) -> None:
+        super()._finish()
+        kept = zip(self.work.moments, self.work.row_moments, self.moments, strict=False)
+        for of_theta, of_rows, (theta, z) in kept:
+            of_theta[self.block] = theta.cpu().numpy()
+            of_rows[self.place[self.real]] = self._by_device(z).cpu().numpy()[self.real]
 
     def _step(self, index: torch.Tensor, real: torch.Tensor) -> None:
         self.mean = self._mean_of_own(self.z)
@@ -263,13 +284,13 @@ class _AdamBlock(_Block):
         p, g, (n, b), d = self.p, self.g, real.shape, self.work.dimension
         label, z = self.label[flat].view(n, b), self.z[flat].view(n, b, d)
         if not self.work.deep:
-            slope = _mv(z, user).sigmoid_().sub_(label).mul_(real)
+            slope = self._slope(_mv(z, user), label) * real
             return _outer(slope, user), _mv(z.transpose(1, 2), slope)
         from_user, from_item = p["mlp1.weight"].split(d, dim=2)
         hidden = torch.bmm(z, from_item.transpose(1, 2))
         hidden.add_((_mv(from_user, user) + p["mlp1.bias"])[:, None]).relu_()
         last = p["mlp2.weight"][:, 0]
-        slope = ((_mv(hidden, last) + p["mlp2.bias"]).sigmoid_() - label) * real
+        slope = self._slope(_mv(hidden, last) + p["mlp2.bias"], label) * real
         d_first = _outer(slope, last).mul_(hidden > 0)
         d_sum = d_first.sum(1)
         g["mlp2.weight"][:, 0] = _mv(hidden.transpose(1, 2), slope)
@@ -286,9 +307,9 @@ class _AdamBlock(_Block):
         taken = active.to(torch.float32)[:, None, None]
         rate = taken * (self.local.learning_rate / (1 - BETA_1**steps))[:, None, None]
         scale = (1 - BETA_2**steps).rsqrt()[:, None, None]
-        parts = ((self.theta, self.gradient), (self.z, self.row_gradient))
-        for (values, gradient), moments in zip(parts, self.moments, strict=True):
-            p, g, m, v = (self._by_device(part) for part in (values, gradient, *moments))
+        values, gradients = (self.theta, self.z), (self.gradient, self.row_gradient)
+        for parts in zip(values, gradients, *self.moments, strict=True):
+            p, g, m, v = (self._by_device(part) for part in parts)
             m.lerp_(g, (1 - BETA_1) * taken)
             v.lerp_(g.square(), (1 - BETA_2) * taken)
             p.sub_(rate * m / (scale * v.sqrt() + TINY))

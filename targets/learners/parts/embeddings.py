@@ -45,6 +45,7 @@ class Embeddings:
 
     neighbours: ClassVar[Neighbours]
     deep: ClassVar[bool]
+    loss: ClassVar[str] = "logistic"  # a setting where there is another
 
     def __post_init__(self) -> None:
         check_settings(self, dimension=whole, init_scale=positive)
@@ -91,7 +92,15 @@ class Embeddings:
                 f"Expected linear terms of {', '.join(model)}, got one of {', '.join(unknown)}. "
                 "Name components of the model."
             )
-        return train(model, clients, local, compute, neighbours=self.neighbours, deep=self.deep)
+        return train(
+            model,
+            clients,
+            local,
+            compute,
+            neighbours=self.neighbours,
+            deep=self.deep,
+            squared=self.loss == "squared",
+        )
 
     def score(self, model: Broadcast, clients: Clients) -> Floats:
         """Logits of all items, (n, n_items) float32: the same order as their sigmoid, without ties.

@@ -144,11 +144,14 @@ def score(
 
 
 @_compiled
-def slopes(logit: F32, positive: Flags, visit: Places) -> None:
-    """Derivative of the cross-entropy by the logits, in their place."""
+def slopes(logit: F32, positive: Flags, visit: Places, squared: bool) -> None:
+    """Derivative of the cross-entropy, or of the squared error, by the logits, in their place."""
     for e in range(len(visit)):
         label = np.float32(1) if positive[visit[e]] else np.float32(0)
-        logit[e] = np.float32(1) / (np.float32(1) + np.exp(-logit[e])) - label
+        if squared:
+            logit[e] = np.float32(2) * (logit[e] - label)
+        else:
+            logit[e] = np.float32(1) / (np.float32(1) + np.exp(-logit[e])) - label
 
 
 @_compiled
@@ -282,6 +285,7 @@ def train_fused(
     linear_rows: F32,
     neighbours: int,
     deep: bool,
+    squared: bool,
     rate: np.float32,
     batch: int,
 ) -> None:
@@ -330,9 +334,9 @@ def train_fused(
         if len(linear_term):
             drawn_e = linear_term[devices[place]][: d * width].reshape(d, width)
             apply(drawn_z_u, drawn_e, features)
-        squared = np.float32(0)
+        norm = np.float32(0)
         for k in range(width):
-            squared += features[k] * features[k]
+            norm += features[k] * features[k]
 
         for epoch in range(order.shape[0]):
             for start in range(0, size, batch):
@@ -344,7 +348,7 @@ def train_fused(
                 embed(user, inner, z_u, mean, matrix_1, matrix_2, bias, neighbours)
                 if deep:
                     score(logit, hidden, z[:b], user, from_user, from_item, tail, scratch)
-                    slopes(logit, mine, visit)
+                    slopes(logit, mine, visit, squared)
                     _descend_mlp(
                         d_user,
                         dz[:b],
@@ -361,7 +365,7 @@ def train_fused(
                     )
                 else:
                     apply(logit, z[:b], user)
-                    slopes(logit, mine, visit)
+                    slopes(logit, mine, visit, squared)
                     gradient_dot(d_user, dz, logit, z, user)
                 if neighbours == 2:
                     for k in range(d):
@@ -374,7 +378,7 @@ def train_fused(
                     d_mean[:] = d_user
                 for k in range(d):
                     taken[k] += rate * d_z_u[k]
-                    z_u[k] -= rate * squared * d_z_u[k]
+                    z_u[k] -= rate * norm * d_z_u[k]
                 _move_rows(own, mean, shift, d_mean, dz, mine, visit, rate, part, neighbours)
                 share = np.float32(b) / np.float32(size)
                 if len(linear_rows):

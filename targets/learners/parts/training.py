@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
+from fedrec_auditor.targets.components import Component, Dense, Kind, Overlaid, Randomized, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.learners.parts.minibatches import (
@@ -27,6 +28,8 @@ _WORTH = 3e8
 
 Loading it takes half a second from numba's cache, compiling it ten once a machine.
 """
+_NOISE = 1 << 32
+"""Purpose of a device's randomness, beyond those of ``minibatches``: the noise after an epoch."""
 _ORDERED = 1 << 18
 """Places in the orders of a block of devices."""
 
@@ -39,20 +42,25 @@ def train(
     *,
     neighbours: Neighbours,
     deep: bool,
+    squared: bool,
 ) -> dict[str, Component]:
     """Every device's model: touched rows of "item", all of the rest.
 
-    Memory: the result (twice with a linear term), and what one block of devices needs.
+    Memory: the result (twice with a linear term, thrice with Adam and noise between epochs), and
+    what one block of devices needs. Between epochs, every device's parameters and touched rows go
+    through ``local.noise``; that of the rows which it does not touch is drawn again when asked for.
     """
     shapes = {name: array.shape for name, array in model.items()}
-    streams = clients.streams
+    streams, objective = clients.streams, clients.objective or clients.streams
     examples = draw_examples(clients.interactions, streams, local.negatives)
     dense = [name for name in model if name != "item"]
     nothing = np.zeros((0, shapes["item"][1]), dtype=np.float32)
     first = np.concatenate([model[name].ravel() for name in dense])
+    kept = 2 if local.noise and local.optimizer == "adam" else 0
     work = Work(
         neighbours=neighbours,
         deep=deep,
+        squared=squared,
         shapes=shapes,
         local=local,
         streams=streams,
@@ -60,22 +68,29 @@ def train(
         examples=examples,
         theta=np.repeat(first[None], len(clients), axis=0),
         rows=model["item"][examples.ids],
-        linear_term=_linear_term(streams, local, shapes, dense),
-        linear_rows=draw_linear_rows(streams, local, shapes, examples)
+        linear_term=_linear_term(objective, local, shapes, dense),
+        linear_rows=draw_linear_rows(objective, local, shapes, examples)
         if "item" in local.linear_term
         else nothing,
+        moments=np.zeros((kept, len(clients), len(first)), dtype=np.float32),
+        row_moments=np.zeros((kept, *model["item"][examples.ids].shape), dtype=np.float32),
     )
     if _kernel(work, compute) == "numba":
-        _train_fused(work, compute)
+        run = _train_fused
     else:
-        from fedrec_auditor.targets.learners.parts.batched import train_batched
-
-        train_batched(work, compute)
+        from fedrec_auditor.targets.learners.parts.batched import train_batched as run
+    if local.noise:
+        for epoch in range(local.epochs):
+            if epoch:
+                _disturb(work, epoch - 1)
+            run(work, range(epoch, epoch + 1), compute)
+    else:
+        run(work, range(local.epochs), compute)
     out: dict[str, Component] = {
         name: Dense(values, Kind.MODEL, local.learning_rate)
         for name, values in named(work.theta, shapes).items()
     }
-    out["item"] = Rows(
+    rows = Rows(
         indptr=examples.indptr,
         ids=examples.ids,
         values=work.rows,
@@ -84,6 +99,7 @@ def train(
         rate=local.learning_rate,
         rest=model["item"],
     )
+    out["item"] = rows if "item" not in local.noise else Overlaid(_disturbed(work, rows), rows)
     return {name: out[name] for name in model}
 
 
@@ -99,6 +115,34 @@ def _linear_term(
         for name in dense
     ]
     return np.concatenate(parts, axis=1)
+
+
+def _epoch_streams(work: Work, name: str, epoch: int) -> Streams:
+    return work.streams.fold_in(_NOISE + epoch).fold_in(list(work.shapes).index(name))
+
+
+def _disturb(work: Work, epoch: int) -> None:
+    """All parameters and touched rows as the device has them at the end of ``epoch``."""
+    for name, values in named(work.theta, work.shapes).items():
+        if name in work.local.noise:
+            values[:] = work.local.noise[name](values, _epoch_streams(work, name, epoch))
+    if "item" in work.local.noise:
+        streams, examples = _epoch_streams(work, "item", epoch), work.examples
+        work.rows[:] = work.local.noise["item"].rows(
+            work.rows, streams, examples.indptr, examples.ids
+        )
+
+
+def _disturbed(work: Work, rows: Rows) -> Component:
+    """The item table after all epochs but the last, had nothing been trained."""
+    none = np.zeros(0, dtype=np.int64)
+    table: Component = replace(
+        rows, indptr=np.zeros_like(rows.indptr), ids=none, values=rows.values[none]
+    )
+    for epoch in range(work.local.epochs - 1):
+        streams = _epoch_streams(work, "item", epoch)
+        table = Randomized(table, work.local.noise["item"], streams)
+    return table
 
 
 def _kernel(work: Work, compute: Compute) -> str:
@@ -117,18 +161,20 @@ def _kernel(work: Work, compute: Compute) -> str:
     return "numba" if visits * work.dimension**2 > _WORTH else "torch"
 
 
-def _train_fused(work: Work, compute: Compute) -> None:
+def _train_fused(work: Work, epochs: range, compute: Compute) -> None:
+    """Trains all devices of ``work`` in place for these epochs."""
     from fedrec_auditor.targets.learners.parts.adam import train_adam
     from fedrec_auditor.targets.learners.parts.fused import train_fused
 
     local, examples = work.local, work.examples
-    kernel = train_adam if local.optimizer == "adam" else train_fused
+    adam = local.optimizer == "adam"
+    kernel = train_adam if adam else train_fused
 
     def run(block: NDArray[np.int64]) -> None:
         sizes, streams = examples.sizes[block], work.streams.take(block)
-        order = np.empty((local.epochs, len(block), int(sizes.max())), dtype=np.int32)
-        for epoch in range(local.epochs):
-            order[epoch] = draw_order(streams, sizes, epoch)
+        order = np.empty((len(epochs), len(block), int(sizes.max())), dtype=np.int32)
+        for place, epoch in enumerate(epochs):
+            order[place] = draw_order(streams, sizes, epoch)
         kernel(
             block,
             examples.indptr[block],
@@ -142,11 +188,13 @@ def _train_fused(work: Work, compute: Compute) -> None:
             work.linear_rows,
             int(work.neighbours),
             work.deep,
+            work.squared,
             np.float32(local.learning_rate),
             local.batch,
+            *((work.moments, work.row_moments, epochs.start) if adam else ()),
         )
 
-    blocks = work.blocks(_ORDERED // max(1, local.epochs) // compute.threads)
+    blocks = work.blocks(_ORDERED // max(1, len(epochs)) // compute.threads)
     # compiled products are those of scipy's BLAS, which must be loaded to be held at one thread
     importlib.import_module("scipy.linalg.cython_blas")
     with threadpool_limits(1, user_api="blas"):

@@ -30,13 +30,17 @@ class Neighbours(IntEnum):
 class Work:
     """All devices of one call: what they train on, and their parameters, trained in place.
 
-    ``neighbours`` and ``deep`` say which model it is, ``shapes`` which components it has.
+    ``neighbours`` and ``deep`` say which model it is, ``squared`` that its loss is not the
+    cross-entropy but (label - logit)^2, ``shapes`` which components it has.
     ``theta`` (n, P) has all but the item rows, a component after the other; ``rows`` (nnz, d) the
     touched item rows. ``linear_term`` and ``linear_rows`` have the same shapes, or no rows.
+    ``moments`` and ``row_moments`` are Adam's, (2, n, P) and (2, nnz, d), where they must outlast
+    a call: for one call that runs all epochs they have no rows.
     """
 
     neighbours: Neighbours
     deep: bool
+    squared: bool
     shapes: dict[str, tuple[int, ...]]
     local: LocalTraining
     streams: Streams
@@ -46,6 +50,8 @@ class Work:
     rows: NDArray[np.float32]
     linear_term: NDArray[np.float32]
     linear_rows: NDArray[np.float32]
+    moments: NDArray[np.float32]
+    row_moments: NDArray[np.float32]
 
     @property
     def dimension(self) -> int:

@@ -6,15 +6,15 @@ import math
 import zlib
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from fedrec_auditor.targets.components import Component, Randomized
-from fedrec_auditor.targets.learners.base import Clients
+from fedrec_auditor.targets.components import Component, Ints, Randomized
+from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
@@ -49,6 +49,26 @@ class ClippedNoise:
 
             laplace(flat, streams.seeds, self.clip, self.scale, out)
         return out.reshape(values.shape)
+
+    def rows(self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints) -> NDArray[Any]:
+        """Rows (nnz, d) of tables, of which client i has ``ids[indptr[i] : indptr[i + 1]]``."""
+        out = np.empty_like(values)
+        if not self.normal:
+            from fedrec_auditor.targets.protections.parts.noise_kernel import laplace_rows
+
+            laplace_rows(
+                values, indptr, ids.astype(np.int64), streams.seeds, self.clip, self.scale, out
+            )
+            return out
+        width = values.shape[1]
+        owners = np.repeat(np.arange(len(streams)), np.diff(indptr))[:, None]
+        step = max(1, _BLOCK // max(1, width))
+        for start in range(0, len(values), step):
+            part = slice(start, start + step)
+            places = ids[part, None].astype(np.int64) * width + np.arange(width)
+            noise = self.scale * streams.normal_at(owners[part], places)
+            out[part] = noise + np.clip(values[part], -self.clip, self.clip)
+        return out
 
     def _add_normal(self, flat: NDArray[Any], streams: Streams, out: NDArray[Any]) -> None:
         size = flat.shape[1]
@@ -96,9 +116,26 @@ class Noisy(Protection):
 
 
 class LaplaceNoise(Noisy):
-    """Laplace noise of scale 2 clip / epsilon of the entry's group, on entries of [-clip, clip]."""
+    """Laplace noise of scale 2 clip / epsilon of the entry's group, on entries of [-clip, clip].
+
+    With ``every_epoch`` entries are clipped and noised after each local epoch, and the next one
+    starts from there (Algorithm 2). What is sent spends no more for it, and no less against the
+    worst pair of models: it is a function of the data and of earlier noise, which the last noise
+    covers whatever they are; and the states between, which together would spend an epsilon an
+    epoch, do not leave the device. An entry that training leaves alone is sent with the noise of
+    all epochs, sqrt(epochs) times the deviation of one.
+    """
 
     clip: float
+    every_epoch: bool
+
+    def training(
+        self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
+    ) -> LocalTraining:
+        """The noise of all epochs but the last, which ``protect`` adds."""
+        if not self.every_epoch or local.epochs == 1:
+            return local
+        return replace(local, noise={name: self.noise(name.partition(".")[0]) for name in shapes})
 
     @abstractmethod
     def budget(self, group: str) -> float:

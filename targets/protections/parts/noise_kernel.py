@@ -26,6 +26,17 @@ def _mix(word: np.uint64) -> np.uint64:
     return word ^ (word >> _S31)
 
 
+@compiled(inline="always")
+def _sent(entry: float, word: np.uint64, clip: float, scale: float) -> float:
+    size = scale * math.log(np.float64(word >> _ELEVEN) * _UNIT + _HALF)
+    value: float = np.float64(entry)
+    if value > clip:
+        value = clip
+    elif value < -clip:
+        value = -clip
+    return value + size if word & _ONE else value - size
+
+
 @compiled()
 def laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> None:
     """``out`` (n, size) from ``flat``, clipped, and the Laplace draws of ``seeds`` (n,)."""
@@ -34,11 +45,19 @@ def laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> None:
         step = np.uint64(0)
         for place in range(flat.shape[1]):
             step += _GOLDEN
-            word = _mix(_mix(seed + step))
-            size = scale * math.log(np.float64(word >> _ELEVEN) * _UNIT + _HALF)
-            value: float = np.float64(flat[client, place])
-            if value > clip:
-                value = clip
-            elif value < -clip:
-                value = -clip
-            out[client, place] = value + size if word & _ONE else value - size
+            out[client, place] = _sent(flat[client, place], _mix(_mix(seed + step)), clip, scale)
+
+
+@compiled()
+def laplace_rows(
+    values: Any, indptr: Any, ids: Any, seeds: Any, clip: float, scale: float, out: Any
+) -> None:
+    """The same for rows ``ids`` (nnz,) of tables of which client i has ``indptr[i]`` and on."""
+    width = values.shape[1]
+    for client in range(len(seeds)):
+        for row in range(indptr[client], indptr[client + 1]):
+            step = np.uint64(ids[row] * width) * _GOLDEN
+            for place in range(width):
+                step += _GOLDEN
+                word = _mix(_mix(seeds[client] + step))
+                out[row, place] = _sent(values[row, place], word, clip, scale)

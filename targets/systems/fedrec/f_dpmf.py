@@ -9,12 +9,12 @@ from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated, Lea
 
 @dataclass(frozen=True, kw_only=True)
 class FDpmf(Federated):
-    """DPMF's objective perturbation on the MF client; see ``Objective``.
+    """DPMF's objective perturbation on the MF client with DPMF's squared loss; see ``Objective``.
 
     Its Hit@20 is drawn in Figure 5 and printed nowhere.
     """
 
-    learner: Learner = Mf()
+    learner: Learner = Mf(loss="squared")
     protection: Protection = Objective(loss="squared")
 
     place = "section 5.3 (F-DPMF)"

@@ -10,7 +10,7 @@ from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated, Pro
 class FixRecMax(Federated):
     """Noise factor 0.033: epsilon 30 in all components (section 5.7)."""
 
-    protection: Protection = LaplaceProtection(epsilon=30.0)
+    protection: Protection = LaplaceProtection(epsilon=30.0, every_epoch=True)
 
     place = "section 5.7"
     reported = hits(0.067, 0.043, "Table III")

@@ -10,7 +10,7 @@ from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated, Pro
 class FixRecMin(Federated):
     """Noise factor 0.017: epsilon 60 in all components (section 5.7)."""
 
-    protection: Protection = LaplaceProtection(epsilon=60.0)
+    protection: Protection = LaplaceProtection(epsilon=60.0, every_epoch=True)
 
     place = "section 5.7"
     reported = hits(0.105, 0.054, "Table III")

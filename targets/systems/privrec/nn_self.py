@@ -27,12 +27,12 @@ class NnSelf(MetaLearned):
     ``server_rate`` (alpha2) times the sum, as equation 5 has it. ``local_epochs`` are the steps of
     full gradients on the support set (equation 4 has one and allows for more; one learns next to
     nothing here). A new device takes them on all it holds (section 4.1: its training set is the
-    support set). Features and network are PrivRec's; ``batch`` only bounds what is computed at
-    once.
+    support set). Features, ``item_ids`` and network are PrivRec's; ``batch`` only bounds what is
+    computed at once.
     """
 
     server_rate: float = 0.1
-    item_ids: bool = True
+    item_ids: bool = False
 
     reported = reported((0.109, 0.148, 0.190, 0.235), (0.098, 0.124, 0.162, 0.201))
 

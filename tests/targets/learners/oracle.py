@@ -55,6 +55,7 @@ def train_one(
     clients: Clients,
     user: int,
     local: LocalTraining,
+    squared: bool = False,
 ) -> dict[str, NDArray[np.float64]]:
     """The whole model of one device after its local training."""
     me = np.array([user])
@@ -62,12 +63,13 @@ def train_one(
     examples = draw_examples(interactions, streams, local.negatives)
     own = torch.tensor(interactions.ratings.indices.astype(np.int64))
     p = {key: torch.tensor(value, dtype=torch.float64) for key, value in broadcast.items()}
-    if not len(own):
+    if not len(own) and not local.noise:
         return {key: value.numpy() for key, value in p.items()}
     ids = torch.tensor(examples.ids.astype(np.int64))
     label = torch.tensor(examples.positive, dtype=torch.float64)
     x = torch.tensor(clients.features[user], dtype=torch.float64)
     linear = linear_terms(broadcast, streams, local, examples)
+    shapes = {key: value.shape for key, value in broadcast.items()}
     kind = torch.optim.Adam if local.optimizer == "adam" else torch.optim.SGD
     optimizer = kind([value.requires_grad_() for value in p.values()], lr=local.learning_rate)
     for epoch in range(local.epochs):
@@ -76,11 +78,20 @@ def train_one(
             now = torch.tensor(order[start : start + local.batch])
             optimizer.zero_grad()
             logits = LOGITS[name](p, x, p["item"][own], p["item"][ids[now]])
-            loss = binary_cross_entropy_with_logits(logits, label[now], reduction="sum")
+            if squared:
+                loss = ((label[now] - logits) ** 2).sum()
+            else:
+                loss = binary_cross_entropy_with_logits(logits, label[now], reduction="sum")
             for key, draws in linear.items():
                 loss = loss + (draws * p[key]).sum() * len(now) / len(order)
             loss.backward()
             optimizer.step()
+        if epoch < local.epochs - 1:
+            for place, key in enumerate(shapes):
+                if key in local.noise:
+                    drawn = streams.fold_in((1 << 32) + epoch).fold_in(place)
+                    noisy = local.noise[key](p[key].detach().numpy()[None], drawn)[0]
+                    p[key].data.copy_(torch.tensor(noisy))
     return {key: value.detach().numpy() for key, value in p.items()}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +14,13 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
+from fedrec_auditor.targets.learners.mf import Mf
 from fedrec_auditor.targets.mechanisms.objective_perturbation import ObjectivePerturbation
 from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
 from fedrec_auditor.targets.protections.objective import Objective, perturbed
+from fedrec_auditor.targets.protections.unprotected import Unprotected
 from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.fedrec.f_gerai_nl import FGeraiNl
 
 LEVEL = 1e-9
 SHAPES = {"user.E": (8, 44), "item": (30, 8), "mlp1.weight": (8, 16)}
@@ -72,7 +76,7 @@ def _jumps(law: Piecewise, share: float, low: float, high: float) -> list[float]
 
 def test_features_are_perturbed_only_where_asked_and_stay_in_range() -> None:
     before = clients(50)
-    assert Objective().prepare(before) is before
+    assert Objective().prepare(before).features is before.features
     after = Objective(features=True).prepare(before).features
     assert after.dtype == before.features.dtype
     assert after.min() >= 0.0
@@ -89,6 +93,34 @@ def test_each_devices_features_depend_on_its_own_stream_only() -> None:
         np.testing.assert_array_equal(
             Objective(features=True).prepare(one).features[0], together[i]
         )
+
+
+@pytest.mark.parametrize("every_round", [False, True])
+def test_a_device_keeps_its_objective_for_the_training(every_round: bool) -> None:
+    """What a step of rate 1 adds to a row with no slope is minus the coefficients drawn for it."""
+    system = FGeraiNl(
+        learner=Mf(dimension=4),
+        protection=Objective(every_round=every_round),
+        share=1.0,
+        rounds=3,
+        epochs=1,
+        batch=100,
+        learning_rate=1.0,
+        optimizer="sgd",
+    )
+    everyone = Interactions.of(np.ones((2, 5)))  # no negatives: all rows are trained
+    moved = []
+    for one in system.run(everyone, np.random.default_rng(0)).transcript.rounds:
+        noisy = one.uploads.components["user.E"].dense(np.arange(2)) - one.broadcast["user.E"]
+        plain = replace(system, protection=Unprotected()).upload(
+            everyone, one.broadcast, np.random.default_rng(0)
+        )
+        trained = plain.components["user.E"].dense(np.arange(2)) - one.broadcast["user.E"]
+        moved.append(noisy - trained)
+    assert np.abs(moved[0]).min(initial=1.0) > 1e-6
+    assert np.abs(moved[0][0] - moved[0][1]).max() > 0.01
+    for later in moved[1:]:
+        assert np.allclose(later, moved[0], atol=1e-4) == (not every_round)
 
 
 def test_promises_are_for_an_interaction_and_with_features_for_an_attribute() -> None:

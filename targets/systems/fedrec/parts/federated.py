@@ -57,11 +57,7 @@ class Federated(Composition):
         senders = self.senders(interactions.n_users)
         for number in range(self.rounds):
             users = np.sort(rng.permutation(interactions.n_users)[:senders])
-            clients = Clients(
-                interactions=interactions.take(users),
-                features=everyone.features[users],
-                streams=Streams.spawn(rng, senders),
-            )
+            clients = replace(everyone.take(users), streams=Streams.spawn(rng, senders))
             uploads = Uploads(users, self._send(clients, model, compute))
             yield Round(broadcast=model, uploads=uploads)
             model = _finite(self.step(model, uploads), number + 1)

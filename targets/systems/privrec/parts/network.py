@@ -28,7 +28,8 @@ USER, ITEM, GENRE = "user.", "item", "genre"
 class Network:
     """Sizes of a network, and which features it reads.
 
-    ``ids`` gives every item an embedding of its own; ``side`` reads features of users and items.
+    ``side`` reads features of users and items; ``ids`` gives every item an embedding of its own,
+    which it has anyway where no genres are read.
     """
 
     embedding: int
@@ -40,22 +41,18 @@ class Network:
         """Shape of every component: "user.<attribute>", "item", "genre", "mlp1.weight", ...
 
         Rows of "mlp1.weight" belong to the user's attributes in alphabetical order, then to the
-        item, then to its genres. InputError if nothing tells one item from another.
+        item, then to its genres.
         """
         tables: dict[str, tuple[int, ...]] = {}
         if self.side:
             for key in sorted(interactions.attributes):
                 categories = interactions.attributes[key].categories
                 tables[f"{USER}{key}"] = (len(categories), self.embedding)
-        if self.ids:
+        genres = 0 if interactions.genres is None else interactions.genres.shape[1]
+        if self.ids or not (self.side and genres):
             tables[ITEM] = (interactions.n_items, self.embedding)
-        if self.side and interactions.genres is not None and interactions.genres.shape[1]:
-            tables[GENRE] = (interactions.genres.shape[1], self.embedding)
-        if ITEM not in tables and GENRE not in tables:
-            raise InputError(
-                "Expected items with genres where items have no embeddings of their own, got data "
-                "without genres. Set item_ids=true, or give data with genres."
-            )
+        if self.side and genres:
+            tables[GENRE] = (genres, self.embedding)
         sizes = [self.embedding * len(tables), *(self.width >> layer for layer in range(LAYERS))]
         for layer in range(LAYERS):
             tables[f"mlp{layer + 1}.weight"] = (sizes[layer], sizes[layer + 1])

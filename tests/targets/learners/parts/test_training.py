@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,9 +20,11 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, Learner, LocalTraining
 from fedrec_auditor.targets.learners.parts import batched as _batched
 from fedrec_auditor.targets.learners.parts import training as _training
+from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
 from fedrec_auditor.targets.streams import Streams
 from tests.targets.learners.oracle import LOGITS, train_one
 
+CPU = Compute()
 TOLERANCE = 2e-5
 """Of float32 results over the largest parameter, after the few steps taken here."""
 
@@ -60,10 +63,12 @@ def dense(trained: dict[str, Component], user: int) -> dict[str, NDArray[Any]]:
     epochs=st.integers(1, 3),
     negatives=st.integers(0, 4),
     moved=st.sampled_from([(), ("item",), ("user.E", "mlp2.bias"), ("item", "user.E", "user.b")]),
+    noise=st.sampled_from([(), ("item",), ("item", "user.E", "mlp1.weight", "mlp2.bias")]),
     seed=st.integers(0, 2**32),
 )
-@example(3, 40, 8, 4, 8, 2, 4, ("item", "user.E", "user.W1", "user.W2", "mlp1.weight"), 1)
-@example(2, 30, 16, 3, 32, 5, 4, (), 2)
+@example(3, 40, 8, 4, 8, 2, 4, ("item", "user.E", "user.W1", "user.W2", "mlp1.weight"), (), 1)
+@example(2, 30, 16, 3, 32, 5, 4, (), (), 2)
+@example(3, 30, 8, 3, 8, 3, 4, (), ("item", "user.E", "user.W2", "mlp1.weight"), 3)
 def test_every_way_agrees_with_autograd(
     name: str,
     kernel: str,
@@ -76,6 +81,7 @@ def test_every_way_agrees_with_autograd(
     epochs: int,
     negatives: int,
     moved: tuple[str, ...],
+    noise: tuple[str, ...],
     seed: int,
 ) -> None:
     learner, model, clients = setting(name, users=users, items=items, d=d, width=width, seed=seed)
@@ -86,11 +92,15 @@ def test_every_way_agrees_with_autograd(
         learning_rate=0.02,
         optimizer=optimizer,
         linear_term={part: 1.5 for part in moved if part in model},
+        noise={part: ClippedNoise(0.8, 0.1) for part in noise if part in model},
     )
+    squared = name == "mf" and seed % 2 == 1
+    if squared:
+        learner = replace(learner, loss="squared")
     trained = learner.train(model, clients, local, Compute(kernel=kernel))
     assert list(trained) == list(model)
     for user in range(users):
-        slow, fast = train_one(name, model, clients, user, local), dense(trained, user)
+        slow, fast = train_one(name, model, clients, user, local, squared), dense(trained, user)
         largest = max(1.0, *(np.abs(part).max(initial=0) for part in slow.values()))
         for part, expected in slow.items():
             assert fast[part].dtype == np.float32
@@ -109,12 +119,19 @@ def test_the_step_is_large_enough_to_tell_a_wrong_gradient(name: str) -> None:
         assert np.abs(trained[part] - before).max() > 100 * TOLERANCE, part
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("noise", [{}, {"item": ClippedNoise(0.5, 0.1)}])
 @pytest.mark.parametrize("linear_term", [{}, {"item": 1.0, "user.W2": 2.0}])
 def test_fused_results_are_the_same_bits_in_any_batch_order_and_threads(
-    linear_term: dict[str, float], monkeypatch: pytest.MonkeyPatch
+    linear_term: dict[str, float],
+    noise: dict[str, ClippedNoise],
+    optimizer: Literal["sgd", "adam"],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     learner, model, clients = setting("gcn", users=9, items=60, d=12, width=3, seed=3)
-    local = LocalTraining(epochs=2, batch=16, linear_term=linear_term)
+    local = LocalTraining(
+        epochs=2, batch=16, optimizer=optimizer, linear_term=linear_term, noise=noise
+    )
     whole = learner.train(model, clients, local, Compute(kernel="numba"))
     for user in range(9):
         alone = learner.train(model, clients.take(np.array([user])), local, Compute(kernel="numba"))
@@ -192,6 +209,30 @@ def test_a_device_sends_the_rows_it_touched_and_nothing_of_others(kernel: str) -
         assert isinstance(part, Dense | Rows)
     for name, values in dense(trained, 0).items():  # has nothing to learn from
         np.testing.assert_array_equal(values, model[name])
+
+
+@pytest.mark.parametrize("normal", [False, True])
+def test_noise_between_epochs_falls_on_every_entry_also_without_items(normal: bool) -> None:
+    """Nothing is learnt from no items: each epoch but the last clips the broadcast and adds."""
+    learner, model, clients = setting("mf", users=2, items=900, d=4, width=2, seed=5)
+    noise = ClippedNoise(0.5, 0.1, normal)
+    deviation = 0.1 if normal else 0.1 * np.sqrt(2)
+    for epochs in (1, 2, 5):
+        local = LocalTraining(epochs=epochs, noise=dict.fromkeys(model, noise))
+        trained = dense(learner.train({**model, "item": 0 * model["item"]}, clients, local, CPU), 0)
+        found = trained["item"].std()
+        assert found == pytest.approx(deviation * np.sqrt(epochs - 1), rel=0.06)
+        assert (trained["user.E"] == model["user.E"]).all() == (epochs == 1)
+
+
+def test_rows_are_disturbed_as_the_whole_table_would_be() -> None:
+    rng = np.random.default_rng(0)
+    tables, streams = rng.normal(size=(3, 7, 4)).astype(np.float32), Streams.spawn(rng, 3)
+    indptr, ids = np.array([0, 2, 2, 5]), np.array([1, 6, 0, 3, 5], dtype=np.int32)
+    for noise in (ClippedNoise(0.5, 0.3), ClippedNoise(0.5, 0.3, normal=True)):
+        whole, owners = noise(tables, streams), np.array([0, 0, 2, 2, 2])
+        rows = noise.rows(tables[owners, ids], streams, indptr, ids)
+        np.testing.assert_array_equal(rows, whole[owners, ids])
 
 
 def test_large_work_on_a_processor_is_fused_and_small_work_is_not(

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.learners.base import Catalogue
+from fedrec_auditor.targets.learners.mf import Mf
 from fedrec_auditor.targets.protections.laplace import LaplaceProtection
+from fedrec_auditor.targets.protections.objective import Objective
 from fedrec_auditor.targets.protections.unprotected import Unprotected
 from fedrec_auditor.targets.routes.direct import Direct
 from fedrec_auditor.targets.systems.fedrec.fixrec_max import FixRecMax
 from fedrec_auditor.targets.systems.fedrec.fixrec_min import FixRecMin
 from fedrec_auditor.targets.systems.fedrec.parts.federated import Federated
+
+FUSED = Compute(kernel="numba")
 
 
 def system(name: str) -> Federated:
@@ -66,6 +76,44 @@ def test_a_suffix_names_the_protection_of_the_same_learner(base: str) -> None:
 def test_less_noise_hits_more_often_in_tables_iii_and_vi(order: tuple[str, ...]) -> None:
     figures = [hits(name) for name in order]
     assert figures == sorted(set(figures))
+
+
+@pytest.mark.parametrize(
+    ("name", "noises"), [("fedrec-apm", 5), ("fixrec-max", 5), ("fixrec-min", 5), ("fednews", 1)]
+)
+def test_an_item_that_training_leaves_alone_has_the_noise_of_all_epochs(
+    name: str, noises: int
+) -> None:
+    """Algorithm 2 clips and adds noise in each of the five local epochs: .0527, not .0236."""
+    made = system(name)
+    one = math.sqrt(2) / made.protection.budget("item")
+    if name == "fedrec-apm":
+        assert (round(one, 4), round(one * math.sqrt(5), 4)) == (0.0236, 0.0527)
+    profiles, rng = Interactions.of(np.eye(1, 2000)), np.random.default_rng(0)
+    broadcast = made.learner.initial(Catalogue(n_items=2000, n_user_features=18), rng)
+    sent = made.upload(profiles, broadcast, rng).components["item"].dense(np.arange(1))[0]
+    found = (sent - broadcast["item"]).std()  # 5 of 2,000 rows are trained, at a rate of .001
+    assert found == pytest.approx(one * math.sqrt(noises), rel=0.02)
+
+
+def test_a_devices_noise_is_its_own_whoever_else_is_asked() -> None:
+    made = system("fedrec-apm")
+    profiles, rng = Interactions.of(np.eye(3, 40)), np.random.default_rng(0)
+    broadcast = made.learner.initial(Catalogue(n_items=40, n_user_features=18), rng)
+    whole, again = (
+        made.upload(profiles.take(some), broadcast, np.random.default_rng(1), compute=FUSED)
+        for some in (np.arange(3), np.arange(1))
+    )
+    for name, part in whole.components.items():
+        np.testing.assert_array_equal(
+            part.dense(np.arange(1)), again.components[name].dense(np.arange(1)), err_msg=name
+        )
+
+
+def test_f_dpmf_trains_the_loss_that_it_perturbs() -> None:
+    made = system("f-dpmf")
+    assert made.learner == Mf(loss="squared")
+    assert made.protection == Objective(loss="squared")
 
 
 def test_fixed_noise_is_that_of_the_ends_of_apm() -> None:

@@ -15,10 +15,13 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.privrec.dp_privrec import DpPrivRec
+from fedrec_auditor.targets.systems.privrec.nn_self import NnSelf
 from fedrec_auditor.targets.systems.privrec.parts.examples import DeviceExamples
 from fedrec_auditor.targets.systems.privrec.privrec import PrivRec
+from fedrec_auditor.targets.systems.privrec.privrec_cen import PrivRecCen
 
-SMALL = PrivRec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16)
+SMALL = PrivRec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16, item_ids=True)
 
 
 def some_data(users: int = 20, items: int = 25, seed: int = 0) -> Interactions:
@@ -136,6 +139,16 @@ def test_scores_leave_out_no_one_and_depend_on_the_devices_own_data_only() -> No
     np.testing.assert_array_equal(SMALL.score(model, data, np.array([7, 3])), every[[7, 3]])
 
 
+@pytest.mark.parametrize("kind", [PrivRec, PrivRecCen, DpPrivRec, NnSelf])
+def test_the_default_reads_features_only_as_the_text_has_it(kind: type[PrivRec]) -> None:
+    """Section 2.1; the embeddings of items' numbers are a switch."""
+    data = some_data()
+    first = kind().first(data, np.random.default_rng(0))
+    assert "genre" in first
+    assert "item" not in first
+    assert "item" in kind(item_ids=True).first(data, np.random.default_rng(0))
+
+
 def test_without_embeddings_of_items_those_of_equal_genres_tie() -> None:
     data, system = some_data(), replace(SMALL, item_ids=False)
     run = system.run(data, np.random.default_rng(0))
@@ -146,8 +159,6 @@ def test_without_embeddings_of_items_those_of_equal_genres_tie() -> None:
     twins = replace(data, genres=genres)
     scores = system.score(run.model, twins, np.arange(20))
     np.testing.assert_allclose(scores[:, 0], scores[:, 1], rtol=1e-5)
-    with pytest.raises(InputError, match="item_ids=true"):
-        system.run(replace(data, genres=None), np.random.default_rng(0))
 
 
 def test_no_epsilon_is_claimed_and_none_accounted() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.systems.privrec.parts.network import Network, genre_shares
 
@@ -36,9 +37,14 @@ def test_inputs_are_what_the_tables_embed(ids: bool, side: bool, tables: int) ->
     assert shapes["mlp4.weight"] == (8, 4)
 
 
-def test_nothing_that_tells_items_apart_is_refused() -> None:
-    with pytest.raises(InputError, match="item_ids=true"):
-        Network(embedding=5, width=32, ids=False, side=False).shapes(DATA)
+def test_without_genres_an_items_number_is_its_feature() -> None:
+    network = Network(embedding=5, width=32, ids=False, side=True)
+    for bare in (replace(DATA, genres=None), replace(DATA, genres=np.zeros((4, 0), dtype=bool))):
+        assert (
+            {"item", "user.sex"}
+            <= set(network.shapes(bare))
+            == set(network.shapes(bare)) - {"genre"}
+        )
 
 
 def test_first_weights_have_their_spread() -> None:
