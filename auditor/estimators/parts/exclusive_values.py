@@ -148,7 +148,7 @@ def exclusive_rules(
         best: tuple[float, tuple[Members | Beyond, ...]] | None = None
         for option in options:
             simpler = best is None or option[0] > best[0] * (1 + SIMPLER)
-            if simpler and any(map(len, option[1])):
+            if simpler and any(len(part) for part in option[1]):
                 best = option
         if best is not None:
             found[a, b] = Found(best[0], a, b, ExclusiveRule(best[1]))
@@ -160,7 +160,7 @@ def _option(
     budget: SampleBudget,
     outputs: Sequence[NDArray[Any]],
 ) -> tuple[float, tuple[Members | Beyond, ...]]:
-    right, wrong = (sum(each[k] for each in some) for k in (1, 2))
+    right, wrong = sum(each[1] for each in some), sum(each[2] for each in some)
     seen = 2 * len(outputs[0])
     return _expected(right, wrong, seen, budget), tuple(each[0] for each in some)
 
