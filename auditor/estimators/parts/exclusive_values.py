@@ -67,7 +67,7 @@ class Members:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beyond:
+class OutsideRange:
     """Numbers beyond where those of the other input end: ``ends`` are (low, high) of either."""
 
     entry: int
@@ -94,7 +94,7 @@ class Beyond:
 class ExclusiveRule:
     """Guesses the input under which alone a value was seen, and abstains on all others."""
 
-    parts: tuple[Members | Beyond, ...]
+    parts: tuple[Members | OutsideRange, ...]
 
     sides = frozenset({FIRST, SECOND})
 
@@ -134,7 +134,7 @@ def exclusive_rules(
     readings = list(_readings(outputs))
     found = {}
     for a, b in pairs:
-        options: list[tuple[float, tuple[Members | Beyond, ...]]] = []
+        options: list[tuple[float, tuple[Members | OutsideRange, ...]]] = []
         for least in _LEAST:
             together: list[tuple[Members, int, int]] = []
             for reading in readings:
@@ -145,7 +145,7 @@ def exclusive_rules(
             some = [[each] for each in together] + [together] * (len(together) > 1)
             options += [_option(each, budget, outputs) for each in some]
         options += _ranges(outputs, a, b, budget)
-        best: tuple[float, tuple[Members | Beyond, ...]] | None = None
+        best: tuple[float, tuple[Members | OutsideRange, ...]] | None = None
         for option in options:
             simpler = best is None or option[0] > best[0] * (1 + SIMPLER)
             if simpler and any(len(part) for part in option[1]):
@@ -156,10 +156,10 @@ def exclusive_rules(
 
 
 def _option(
-    some: Sequence[tuple[Members | Beyond, int, int]],
+    some: Sequence[tuple[Members | OutsideRange, int, int]],
     budget: SampleBudget,
     outputs: Sequence[NDArray[Any]],
-) -> tuple[float, tuple[Members | Beyond, ...]]:
+) -> tuple[float, tuple[Members | OutsideRange, ...]]:
     right, wrong = sum(each[1] for each in some), sum(each[2] for each in some)
     seen = 2 * len(outputs[0])
     return _expected(right, wrong, seen, budget), tuple(each[0] for each in some)
@@ -261,7 +261,7 @@ def _keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
 
 def _ranges(
     outputs: Sequence[NDArray[Any]], a: int, b: int, budget: SampleBudget
-) -> Iterator[tuple[float, tuple[Beyond]]]:
+) -> Iterator[tuple[float, tuple[OutsideRange]]]:
     """Ranges that end under one input, entry by entry."""
     one, other = outputs[a], outputs[b]
     width = int(np.prod(one.shape[1:]))
@@ -271,9 +271,11 @@ def _ranges(
         name = "output" if width == 1 else plain_name(entry, one.shape[1:])
         values = [as_floats(each.reshape(len(each), -1)[:, entry]).ravel() for each in (one, other)]
 
-        def part(rows: slice, name: str = name, entry: int = entry, values: Any = values) -> Beyond:
+        def part(
+            rows: slice, name: str = name, entry: int = entry, values: Any = values
+        ) -> OutsideRange:
             ends = tuple(_ends(column[rows]) for column in values)
-            return Beyond(entry=0, name=name, ends=(ends[0], ends[1]))
+            return OutsideRange(entry=0, name=name, ends=(ends[0], ends[1]))
 
         right = wrong = 0
         for half in (slice(0, None, 2), slice(1, None, 2)):
