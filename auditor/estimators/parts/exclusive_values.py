@@ -22,8 +22,9 @@ from fedrec_auditor.auditor.estimators.parts.rule_selection import SIMPLER
 from fedrec_auditor.auditor.estimators.parts.statistics import as_floats, plain_name
 
 # How often a value must have come up under one input, at the least; the best of these is taken.
-# The larger ones come first, for their sets are smaller.
-_LEAST = (8, 4, 2, 1)
+_LEAST = (1, 2, 4, 8)
+# Of more different values, those that came once are left out.
+_SINGLES = 4096
 # Entries of an output that are read one by one, and numbers that are sorted for all of them.
 _ENTRIES, _SORTED = 64, 1 << 23
 # Half of a wrong guess is to be expected of a set that showed none.
@@ -138,13 +139,17 @@ def exclusive_rules(
         for least in _LEAST:
             together: list[tuple[Members, int, int]] = []
             for reading in readings:
+                if least < reading.fewest:
+                    continue
                 right, wrong = reading.judged(a, b, least)
-                # Nothing to go by: whole outputs seen once are the last resort.
-                if right > 3 * wrong or (least == 1 and not options and not together):
+                if right > 3 * wrong:
                     together.append((reading.members(a, b, least, outputs), right, wrong))
             some = [[each] for each in together] + [together] * (len(together) > 1)
             options += [_option(each, budget, outputs) for each in some]
         options += _ranges(outputs, a, b, budget)
+        if not options and readings:  # nothing to go by: what was seen once
+            whole = readings[0]
+            options = [(0.0, (whole.members(a, b, whole.fewest, outputs),))]
         best: tuple[float, tuple[Members | OutsideRange, ...]] | None = None
         for option in options:
             simpler = best is None or option[0] > best[0] * (1 + SIMPLER)
@@ -184,6 +189,11 @@ class _Reading:
     high: NDArray[Any]
     first_seen: NDArray[np.int64]
     counts: NDArray[np.int64]
+
+    @property
+    def fewest(self) -> int:
+        """How often a value must come: twice where so many differ that fresh ones come near one."""
+        return 1 if len(self.low) <= _SINGLES else 2
 
     def judged(self, a: int, b: int, least: int) -> tuple[int, int]:
         """Right and wrong guesses of draws that were left out one at a time."""
