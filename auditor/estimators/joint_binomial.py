@@ -96,7 +96,9 @@ class JointBinomial(Estimator):
         most = GuessCounts.all_right(draws)
         names = worlds.names[a], worlds.names[b]
         best = max(limits, key=lambda each: each.epsilon(delta, alpha), default=None)
-        witness = best and _witness(best.counts, best.rule, names, drawn, worlds.statistic)
+        witness = None
+        if best is not None:
+            witness = _witness(best.counts, best.rule, names, drawn, worlds.statistic)
         return tuple(
             Bound(
                 epsilon=max(

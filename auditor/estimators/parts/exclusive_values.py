@@ -22,8 +22,9 @@ from fedrec_auditor.auditor.estimators.parts.rule_selection import SIMPLER
 from fedrec_auditor.auditor.estimators.parts.statistics import as_floats, plain_name
 
 # How often a value must have come up under one input, at the least; the best of these is taken.
-# The larger ones come first, for their sets are smaller.
-_LEAST = (8, 4, 2, 1)
+_LEAST = (1, 2, 4, 8)
+# Of more different values, those that came once are left out.
+_SINGLES = 4096
 # Entries of an output that are read one by one, and numbers that are sorted for all of them.
 _ENTRIES, _SORTED = 64, 1 << 23
 # Half of a wrong guess is to be expected of a set that showed none.
@@ -67,7 +68,7 @@ class Members:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beyond:
+class OutsideRange:
     """Numbers beyond where those of the other input end: ``ends`` are (low, high) of either."""
 
     entry: int
@@ -94,7 +95,7 @@ class Beyond:
 class ExclusiveRule:
     """Guesses the input under which alone a value was seen, and abstains on all others."""
 
-    parts: tuple[Members | Beyond, ...]
+    parts: tuple[Members | OutsideRange, ...]
 
     sides = frozenset({FIRST, SECOND})
 
@@ -134,21 +135,25 @@ def exclusive_rules(
     readings = list(_readings(outputs))
     found = {}
     for a, b in pairs:
-        options: list[tuple[float, tuple[Members | Beyond, ...]]] = []
+        options: list[tuple[float, tuple[Members | OutsideRange, ...]]] = []
         for least in _LEAST:
             together: list[tuple[Members, int, int]] = []
             for reading in readings:
+                if least < reading.fewest:
+                    continue
                 right, wrong = reading.judged(a, b, least)
-                # Nothing to go by: whole outputs seen once are the last resort.
-                if right > 3 * wrong or (least == 1 and not options and not together):
+                if right > 3 * wrong:
                     together.append((reading.members(a, b, least, outputs), right, wrong))
             some = [[each] for each in together] + [together] * (len(together) > 1)
             options += [_option(each, budget, outputs) for each in some]
         options += _ranges(outputs, a, b, budget)
-        best: tuple[float, tuple[Members | Beyond, ...]] | None = None
+        if not options and readings:  # nothing to go by: what was seen once
+            whole = readings[0]
+            options = [(0.0, (whole.members(a, b, whole.fewest, outputs),))]
+        best: tuple[float, tuple[Members | OutsideRange, ...]] | None = None
         for option in options:
             simpler = best is None or option[0] > best[0] * (1 + SIMPLER)
-            if simpler and any(map(len, option[1])):
+            if simpler and any(len(part) for part in option[1]):
                 best = option
         if best is not None:
             found[a, b] = Found(best[0], a, b, ExclusiveRule(best[1]))
@@ -156,11 +161,11 @@ def exclusive_rules(
 
 
 def _option(
-    some: Sequence[tuple[Members | Beyond, int, int]],
+    some: Sequence[tuple[Members | OutsideRange, int, int]],
     budget: SampleBudget,
     outputs: Sequence[NDArray[Any]],
-) -> tuple[float, tuple[Members | Beyond, ...]]:
-    right, wrong = (sum(each[k] for each in some) for k in (1, 2))
+) -> tuple[float, tuple[Members | OutsideRange, ...]]:
+    right, wrong = sum(each[1] for each in some), sum(each[2] for each in some)
     seen = 2 * len(outputs[0])
     return _expected(right, wrong, seen, budget), tuple(each[0] for each in some)
 
@@ -184,6 +189,11 @@ class _Reading:
     high: NDArray[Any]
     first_seen: NDArray[np.int64]
     counts: NDArray[np.int64]
+
+    @property
+    def fewest(self) -> int:
+        """How often a value must come: twice where so many differ that fresh ones come near one."""
+        return 1 if len(self.low) <= _SINGLES else 2
 
     def judged(self, a: int, b: int, least: int) -> tuple[int, int]:
         """Right and wrong guesses of draws that were left out one at a time."""
@@ -261,7 +271,7 @@ def _keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
 
 def _ranges(
     outputs: Sequence[NDArray[Any]], a: int, b: int, budget: SampleBudget
-) -> Iterator[tuple[float, tuple[Beyond]]]:
+) -> Iterator[tuple[float, tuple[OutsideRange]]]:
     """Ranges that end under one input, entry by entry."""
     one, other = outputs[a], outputs[b]
     width = int(np.prod(one.shape[1:]))
@@ -271,9 +281,11 @@ def _ranges(
         name = "output" if width == 1 else plain_name(entry, one.shape[1:])
         values = [as_floats(each.reshape(len(each), -1)[:, entry]).ravel() for each in (one, other)]
 
-        def part(rows: slice, name: str = name, entry: int = entry, values: Any = values) -> Beyond:
+        def part(
+            rows: slice, name: str = name, entry: int = entry, values: Any = values
+        ) -> OutsideRange:
             ends = tuple(_ends(column[rows]) for column in values)
-            return Beyond(entry=0, name=name, ends=(ends[0], ends[1]))
+            return OutsideRange(entry=0, name=name, ends=(ends[0], ends[1]))
 
         right = wrong = 0
         for half in (slice(0, None, 2), slice(1, None, 2)):

@@ -39,7 +39,7 @@ def _weights(entry: int, count: int) -> NDArray[np.uint64]:
 def _summed(numbers: NDArray[Any], weights: NDArray[np.uint64]) -> NDArray[np.uint64]:
     step = max(1, _BLOCK // max(1, len(weights)))
     parts = [
-        (numbers[start : start + step].astype(np.uint64) * weights).sum(axis=1, dtype=np.uint64)
+        numbers[start : start + step].astype(np.uint64) @ weights
         for start in range(0, len(numbers), step)
     ]
     return np.concatenate([np.zeros(0, dtype=np.uint64), *parts])

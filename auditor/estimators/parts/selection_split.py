@@ -91,8 +91,8 @@ class SelectionSplit:
                 f"Expected outputs of one shape, got {shapes}. "
                 "Return the same shape for every input."
             )
-        if any(outputs.dtype.kind in "US" for outputs in drawn):
-            drawn = [outputs.astype(str) for outputs in drawn]
+        if any(outputs.dtype.kind == "U" for outputs in drawn):
+            drawn = [o if o.dtype.kind == "U" else o.astype(str) for o in drawn]
         return cls(tuple(outputs[:size] for outputs in drawn))
 
     @property

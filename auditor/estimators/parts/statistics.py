@@ -107,7 +107,7 @@ class Outcome:
         flat = _columns(outputs, self.entry)
         if len(self.marks) == 1 and self.marks[0].dtype == flat.dtype and len(self.keys) <= _FEW:
             return self._one_of_few(flat[:, 0])
-        if self.marks[0].dtype.kind in "US":
+        if self.marks[0].dtype.kind == "U" and flat.dtype.kind != "U":
             flat = flat.astype(str)
         keys = _keys(flat, self.marks, self.weights)
         found = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
