@@ -42,9 +42,10 @@ class Composition(System):
 
     ``epochs``, ``batch`` and ``learning_rate`` are the paper's (section 5.4), and so is ``share``
     of the users a round: at 0, half of up to 1,000 users (ML-100K) and a tenth of more (ML-1M).
-    ``negatives`` is its q, which it does not print; 4 is usual. The paper trains until convergence
-    and does not say by which ``optimizer``. By "adam" at its rate that takes ``rounds`` = 12; plain
-    "sgd" takes hundreds (Hit@20 of FedRec on ML-100K is at chance after 30 and .071 after 500).
+    ``negatives`` is its q, which it does not print; 4 is usual. The paper trains until convergence,
+    and its Algorithm 1 writes a plain gradient step. By the ``optimizer`` "adam" at its rate that
+    takes ``rounds`` = 12; "sgd" takes hundreds (Hit@20 of FedRec on ML-100K is at chance after 30
+    rounds and .071 after 500).
     ``best`` is the best rating of the scale, for the users' features; higher ratings count as it.
     """
 
