@@ -27,3 +27,8 @@ class Mf(Embeddings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(self, "loss", ("logistic", "squared"))
+
+    @property
+    def squared(self) -> bool:
+        """Whether ``loss`` is the squared error."""
+        return self.loss == "squared"

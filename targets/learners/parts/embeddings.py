@@ -45,10 +45,14 @@ class Embeddings:
 
     neighbours: ClassVar[Neighbours]
     deep: ClassVar[bool]
-    loss: ClassVar[str] = "logistic"  # a setting where there is another
 
     def __post_init__(self) -> None:
         check_settings(self, dimension=whole, init_scale=positive)
+
+    @property
+    def squared(self) -> bool:
+        """Whether the loss is the squared error instead of the cross-entropy."""
+        return False
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -99,7 +103,7 @@ class Embeddings:
             compute,
             neighbours=self.neighbours,
             deep=self.deep,
-            squared=self.loss == "squared",
+            squared=self.squared,
         )
 
     def score(self, model: Broadcast, clients: Clients) -> Floats:
