@@ -59,9 +59,8 @@ NOTES: dict[str, str] = {
     "nn-self": "Features only, as the text has it. MAML learns once a round; rates of ours.",
     "obj-pertb": f"{_FIGURES}: poor, as here.",
     "privrec": (
-        "Features only, as in the text: below popularity (.122). With item_ids=true .084, .132, "
-        ".196 and .243, near Table 1 on ML-1M, and .135 at 10 after 40 rounds there. Rates and "
-        "layer sizes are not printed, and the ratings of our ML-1M are not known."
+        "Features only, as in the text. With item_ids=true .076, .121, .194 and .243, near what "
+        "Table 1 has on ML-1M. Rates and layer sizes are not printed."
     ),
     "privrec-cen": "Algorithm 1 run in one place ends in the same model.",
     "vfl-sgdmf": f"{_FIGURES}; without noise 0.976. At a claimed epsilon of 1, 943 users are few.",

@@ -51,7 +51,7 @@ class Embeddings:
 
     @property
     def squared(self) -> bool:
-        """Whether the loss is a squared error instead of the cross-entropy."""
+        """Whether the loss is the squared error instead of the cross-entropy."""
         return False
 
     @property

@@ -33,6 +33,7 @@ class NnSelf(MetaLearned):
 
     server_rate: float = 0.1
     item_ids: bool = False
+    averaged_genres: bool = False
 
     reported = reported((0.109, 0.148, 0.190, 0.235), (0.098, 0.124, 0.162, 0.201))
 
@@ -46,7 +47,13 @@ class NnSelf(MetaLearned):
     @property
     def network(self) -> Network:
         """Features of users and items."""
-        return Network(embedding=self.embedding, width=self.width, ids=self.item_ids, side=True)
+        return Network(
+            embedding=self.embedding,
+            width=self.width,
+            ids=self.item_ids,
+            side=True,
+            averaged=self.averaged_genres,
+        )
 
     def learn(self, devices: Devices) -> Weights:
         """The change that each device returns: minus its meta-gradient."""

@@ -20,7 +20,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.privrec.parts.examples import LANES, DeviceExamples
 from fedrec_auditor.targets.systems.privrec.parts.loss import Weights, gradients, logits, loss
-from fedrec_auditor.targets.systems.privrec.parts.network import ITEM, USER, genre_shares
+from fedrec_auditor.targets.systems.privrec.parts.network import ITEM, USER, genre_flags
 from fedrec_auditor.targets.transcript import Broadcast
 
 
@@ -38,14 +38,14 @@ class Devices:
     """n devices: their examples, features of these, and the weights that they start from.
 
     ``weights`` are the broadcast's, as views without memory of their own but for "user" and
-    "item". ``shares`` (n, width, g) are the genres of the examples, ``labels`` (n, width).
+    "item". ``flags`` (n, width, g) are the genres of the examples, ``labels`` (n, width).
     A minibatch has ``batch`` examples, of which ``width`` is a multiple.
     """
 
     examples: DeviceExamples
     streams: Streams
     weights: Weights
-    shares: Tensor
+    flags: Tensor
     labels: Tensor
     batch: int
 
@@ -86,12 +86,12 @@ class Devices:
         weights["user"] = torch.cat([torch.zeros((n, 0), dtype=dtype, device=device), *user], dim=1)
         if ITEM not in weights:
             weights[ITEM] = torch.zeros((n, full, 0), dtype=dtype, device=device)
-        shares = torch.as_tensor(genre_shares(interactions), dtype=dtype, device=device)
+        flags = torch.as_tensor(genre_flags(interactions), dtype=dtype, device=device)
         return cls(
             examples=examples,
             streams=streams,
             weights=weights,
-            shares=shares[items],
+            flags=flags[items],
             labels=labels,
             batch=batch,
         )
@@ -127,7 +127,7 @@ class Devices:
                 live = {k: v[:left].detach() for k, v in now.items() if k != ITEM}
                 live[ITEM] = now[ITEM][device, place]
                 slope = gradients(
-                    live, self.shares[device, place], self.labels[device, place], weight
+                    live, self.flags[device, place], self.labels[device, place], weight
                 )
                 if pull:
                     for name, value in now.items():
@@ -173,8 +173,8 @@ def maml(devices: Devices, local: ProximalTraining) -> Weights:
         for at in range(0, width, size):
             block = slice(at, at + size)
             live = weights | {ITEM: weights[ITEM][:, block]}
-            shares, labels = devices.shares[:, block], devices.labels[:, block]
-            parts.append(loss(live, shares, labels, mean[:, block]))
+            flags, labels = devices.flags[:, block], devices.labels[:, block]
+            parts.append(loss(live, flags, labels, mean[:, block]))
         return torch.stack(parts).sum()
 
     now = start
@@ -189,14 +189,14 @@ def maml(devices: Devices, local: ProximalTraining) -> Weights:
     return change
 
 
-def all_scores(devices: Devices, weights: Weights, broadcast: Broadcast, shares: Tensor) -> Tensor:
-    """Scores of all items, (n, n_items), by trained ``weights``; ``shares`` (n_items, g).
+def all_scores(devices: Devices, weights: Weights, broadcast: Broadcast, flags: Tensor) -> Tensor:
+    """Scores of all items, (n, n_items), by trained ``weights``; ``flags`` (n_items, g).
 
     Rows of items that a device has not trained are those of the broadcast. In double precision
     where single does not hold the scores.
     """
     n, rows = len(devices.examples), weights[ITEM]
-    table = torch.zeros((shares.shape[0], rows.shape[2]), dtype=rows.dtype, device=rows.device)
+    table = torch.zeros((flags.shape[0], rows.shape[2]), dtype=rows.dtype, device=rows.device)
     if ITEM in broadcast:
         table = torch.as_tensor(np.array(broadcast[ITEM]), dtype=rows.dtype, device=rows.device)
     every = table.expand(n, *table.shape).clone()
@@ -206,7 +206,7 @@ def all_scores(devices: Devices, weights: Weights, broadcast: Broadcast, shares:
     every[torch.as_tensor(device), torch.as_tensor(items)] = rows[
         torch.as_tensor(device), torch.as_tensor(example)
     ]
-    whole, kinds = weights | {ITEM: every}, shares.expand(n, *shares.shape)
+    whole, kinds = weights | {ITEM: every}, flags.expand(n, *flags.shape)
     with torch.no_grad():
         found = logits(whole, kinds)
         if not found.isfinite().all():  # huge weights are still weights: five layers of them fit

@@ -18,7 +18,7 @@ its examples; "genre" (n, g, d) and the layers as they are broadcast.
 """
 
 
-def logits(weights: Mapping[str, Tensor], shares: Tensor) -> Tensor:
+def logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
     """Scores before the sigmoid of every item of ``weights``, (n, items): equation 1.
 
     The first layer is taken apart by what it reads, so that a user's part is computed once and a
@@ -29,7 +29,13 @@ def logits(weights: Mapping[str, Tensor], shares: Tensor) -> Tensor:
     hidden = weights["mlp1.bias"][:, None] + user[:, None] @ first[:, :du]
     hidden = hidden + rows @ first[:, du : du + d]
     if GENRE in weights:
-        hidden = hidden + shares @ (weights[GENRE] @ first[:, du + d :])
+        genre, last = weights[GENRE], first[:, du + d :]
+        if last.shape[1] > genre.shape[2]:  # an input a genre
+            parts = (genre[:, :, None] @ last.reshape(*genre.shape, -1))[:, :, 0]
+        else:
+            flags = flags / flags.sum(dim=-1, keepdim=True).clamp(min=1)
+            parts = genre @ last
+        hidden = hidden + flags @ parts
     for layer in range(2, LAYERS + 1):
         hidden = torch.relu(hidden) @ weights[f"mlp{layer}.weight"]
         hidden = hidden + weights[f"mlp{layer}.bias"][:, None]
@@ -37,19 +43,19 @@ def logits(weights: Mapping[str, Tensor], shares: Tensor) -> Tensor:
     return out + weights["output.bias"][:, None]
 
 
-def loss(weights: Mapping[str, Tensor], shares: Tensor, labels: Tensor, weight: Tensor) -> Tensor:
+def loss(weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, weight: Tensor) -> Tensor:
     """Equation 2 with ``weight`` (n, items) for each example, summed over devices."""
     return binary_cross_entropy_with_logits(
-        logits(weights, shares), labels, weight=weight, reduction="sum"
+        logits(weights, flags), labels, weight=weight, reduction="sum"
     )
 
 
 def gradients(
-    weights: Mapping[str, Tensor], shares: Tensor, labels: Tensor, weight: Tensor
+    weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, weight: Tensor
 ) -> Weights:
     """Gradient of every device's loss by its own weights: devices do not mix in the sum."""
     live = {name: value.requires_grad_() for name, value in weights.items()}
     found = torch.autograd.grad(
-        loss(live, shares, labels, weight), list(live.values()), allow_unused=True
+        loss(live, flags, labels, weight), list(live.values()), allow_unused=True
     )
     return {name: g for name, g in zip(live, found, strict=True) if g is not None}

@@ -32,7 +32,7 @@ from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Repo
 from fedrec_auditor.targets.systems.parts.system import Trained, Training, Unperturbed
 from fedrec_auditor.targets.systems.privrec.parts.examples import LANES, DeviceExamples
 from fedrec_auditor.targets.systems.privrec.parts.message import joined, messages
-from fedrec_auditor.targets.systems.privrec.parts.network import LAYERS, Network, genre_shares
+from fedrec_auditor.targets.systems.privrec.parts.network import LAYERS, Network, genre_flags
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 if TYPE_CHECKING:
@@ -212,12 +212,12 @@ class MetaLearned(Unperturbed):
         broadcast = self.network.check(model.arrays, interactions)
         users = np.asarray(users)
         streams = Streams(np.uint64(model.arrays[_SEED]) + users.astype(np.uint64))
-        shares = torch.from_numpy(genre_shares(interactions))
+        flags = torch.from_numpy(genre_flags(interactions))
         scores = np.zeros((len(users), interactions.n_items))
         with torch_threads(DEFAULT.threads):
             for chosen, devices in self._devices(interactions, users, streams, broadcast, "cpu"):
                 trained = self.personalize(devices)
-                scores[chosen] = all_scores(devices, trained, broadcast, shares).numpy()
+                scores[chosen] = all_scores(devices, trained, broadcast, flags).numpy()
         return scores
 
     def _devices(

@@ -1,11 +1,12 @@
 """The recommender of the PrivRec paper: embedded features into a multi-layer network (equation 1).
 
 Of a user it takes the categorical features that the data have (gender, occupation, age group), of
-an item its number and its genres. Each value has an embedding; those of an item's genres are
-averaged. All are concatenated, [U; V], and go through four hidden layers with ReLU into one
-sigmoid. The paper gives the embedding's dimension (64) and the number of layers, not their sizes:
-here ``width``, then halved from layer to layer. Section 4.1 names the sigmoid as "the" activation,
-equation 1 ReLU within and a sigmoid at the end for implicit feedback: equation 1 is followed.
+an item its number and its genres. Each value has an embedding, each genre one where an item is of
+it and zeros where it is not. All are concatenated, [U; V], and go through four hidden layers with
+ReLU into one sigmoid. The paper gives the embedding's dimension (64) and the number of layers, not
+their sizes: here ``width``, then halved from layer to layer. Section 4.1 names the sigmoid as "the"
+activation, equation 1 ReLU within and a sigmoid at the end for implicit feedback: equation 1 is
+followed.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ class Network:
     """Sizes of a network, and which features it reads.
 
     ``side`` reads features of users and items; ``ids`` gives every item an embedding of its own,
-    which it has anyway where no genres are read.
+    which it has anyway where no genres are read. ``averaged`` replaces the embeddings of an item's
+    genres by their mean, an input of the size of one.
     """
 
     embedding: int
     width: int
     ids: bool
     side: bool
+    averaged: bool = False
 
     def shapes(self, interactions: Interactions) -> dict[str, tuple[int, ...]]:
         """Shape of every component: "user.<attribute>", "item", "genre", "mlp1.weight", ...
@@ -53,7 +56,8 @@ class Network:
             tables[ITEM] = (interactions.n_items, self.embedding)
         if self.side and genres:
             tables[GENRE] = (genres, self.embedding)
-        sizes = [self.embedding * len(tables), *(self.width >> layer for layer in range(LAYERS))]
+        count = len(tables) + (genres - 1 if GENRE in tables and not self.averaged else 0)
+        sizes = [self.embedding * count, *(self.width >> layer for layer in range(LAYERS))]
         for layer in range(LAYERS):
             tables[f"mlp{layer + 1}.weight"] = (sizes[layer], sizes[layer + 1])
             tables[f"mlp{layer + 1}.bias"] = (sizes[layer + 1],)
@@ -87,9 +91,8 @@ class Network:
         return {name: (broadcast or {})[name] for name in expected}
 
 
-def genre_shares(interactions: Interactions) -> NDArray[np.float32]:
-    """Weights with which embeddings of genres are averaged, (n_items, genres)."""
+def genre_flags(interactions: Interactions) -> NDArray[np.float32]:
+    """1 where an item is of a genre, (n_items, genres)."""
     if interactions.genres is None:
         return np.zeros((interactions.n_items, 0), dtype=np.float32)
-    flags = interactions.genres.astype(np.float32)
-    return np.asarray(flags / np.maximum(flags.sum(axis=1, keepdims=True), 1.0))
+    return interactions.genres.astype(np.float32)

@@ -33,7 +33,7 @@ def test_components_are_named_by_what_they_are() -> None:
     shapes = {k: v.shape for k, v in SMALL.first(data, np.random.default_rng(0)).items()}
     codes = {key: len(a.categories) for key, a in data.attributes.items()}
     assert data.genres is not None
-    inputs = 4 * (len(codes) + 2)
+    inputs = 4 * (len(codes) + 1 + data.genres.shape[1])
     assert shapes == {
         **{f"user.{key}": (count, 4) for key, count in codes.items()},
         "item": (25, 4),
@@ -186,6 +186,7 @@ def test_no_epsilon_is_claimed_and_none_accounted() -> None:
         ("width", 15),
         ("embedding", True),
         ("item_ids", 1),
+        ("averaged_genres", 0),
         ("negatives", math.nan),
     ],
 )

@@ -21,7 +21,7 @@ from fedrec_auditor.targets.systems.privrec.parts.device import (
 )
 from fedrec_auditor.targets.systems.privrec.parts.examples import DeviceExamples
 from fedrec_auditor.targets.systems.privrec.parts.loss import Weights
-from fedrec_auditor.targets.systems.privrec.parts.network import Network, genre_shares
+from fedrec_auditor.targets.systems.privrec.parts.network import Network, genre_flags
 
 Model = dict[str, torch.Tensor]
 
@@ -49,7 +49,11 @@ def score(model: Model, data: Interactions, user: int, items: torch.Tensor) -> t
         parts.append(model["item"][items])
     if "genre" in model and data.genres is not None:
         flags = torch.tensor(data.genres, dtype=torch.float64)[items]
-        parts.append(flags @ model["genre"] / flags.sum(1, keepdim=True).clamp(min=1))
+        each = flags[:, :, None] * model["genre"]
+        if len(model["mlp1.weight"]) > sum(p.shape[1] for p in parts) + each.shape[2]:
+            parts.append(each.flatten(1))
+        else:
+            parts.append(each.sum(1) / flags.sum(1, keepdim=True).clamp(min=1))
     hidden = torch.cat(parts, dim=1)
     for layer in range(1, 5):
         hidden = torch.relu(hidden @ model[f"mlp{layer}.weight"] + model[f"mlp{layer}.bias"])
@@ -104,7 +108,7 @@ def setup(
 ) -> tuple[Interactions, DeviceExamples, Streams, Devices, Model]:
     rng = np.random.default_rng(seed)
     data = some_data(rng)
-    network = Network(embedding=3, width=8, ids=ids, side=side)
+    network = Network(embedding=3, width=8, ids=ids, side=side, averaged=seed % 2 == 1)
     broadcast = network.initial(data, rng)
     for name in broadcast:  # no zeros: every bias must count
         broadcast[name] += rng.normal(size=broadcast[name].shape).astype(np.float32) * 0.3
@@ -206,8 +210,8 @@ def test_scores_are_those_of_the_trained_table_and_of_the_broadcast_elsewhere() 
     local = ProximalTraining(epochs=1, rate=0.4, proximal=0.0)
     ends = plain_training(start, data, examples, streams, local)
     broadcast = {k: v.numpy() for k, v in start.items()}
-    shares = torch.from_numpy(genre_shares(data)).double()
-    found = all_scores(devices, devices.train(local), broadcast, shares)
+    flags = torch.from_numpy(genre_flags(data)).double()
+    found = all_scores(devices, devices.train(local), broadcast, flags)
     every = torch.arange(data.n_items)
     for user, model in enumerate(ends):
         torch.testing.assert_close(
@@ -230,7 +234,7 @@ def test_a_device_that_diverges_changes_nothing_and_spoils_nobody(
         examples=devices.examples,
         streams=devices.streams,
         weights=spoilt,
-        shares=devices.shares,
+        flags=devices.flags,
         labels=devices.labels,
         batch=devices.batch,
     )
@@ -249,6 +253,6 @@ def test_scores_of_huge_weights_are_numbers() -> None:
             weights[name] = torch.full_like(weights[name], 1e20)
     weights["mlp1.bias"] *= 1e10  # above all that the embeddings add: no unit is dead
     broadcast = {k: v.numpy() for k, v in start.items()}
-    found = all_scores(devices, weights, broadcast, torch.from_numpy(genre_shares(data)))
+    found = all_scores(devices, weights, broadcast, torch.from_numpy(genre_flags(data)))
     assert found.isfinite().all()
     assert found.abs().max() > 1e50

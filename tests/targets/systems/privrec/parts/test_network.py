@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.systems.privrec.parts.network import Network, genre_shares
+from fedrec_auditor.targets.systems.privrec.parts.network import Network, genre_flags
 
 DATA = Interactions.of(
     np.ones((3, 4)),
@@ -18,10 +18,9 @@ DATA = Interactions.of(
 )
 
 
-def test_genres_are_averaged_and_may_be_none() -> None:
-    expected = [[0.5, 0, 0.5], [0, 0, 0], [0, 1, 0], [1 / 3, 1 / 3, 1 / 3]]
-    np.testing.assert_allclose(genre_shares(DATA), expected, rtol=1e-6)
-    assert genre_shares(Interactions.of(np.ones((3, 4)))).shape == (4, 0)
+def test_genres_may_be_none() -> None:
+    np.testing.assert_array_equal(genre_flags(DATA), DATA.genres)
+    assert genre_flags(Interactions.of(np.ones((3, 4)))).shape == (4, 0)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +30,9 @@ def test_genres_are_averaged_and_may_be_none() -> None:
 def test_inputs_are_what_the_tables_embed(ids: bool, side: bool, tables: int) -> None:
     network = Network(embedding=5, width=32, ids=ids, side=side)
     shapes = network.shapes(DATA)
-    assert shapes["mlp1.weight"] == (5 * tables, 32)
+    assert shapes["mlp1.weight"] == (5 * (tables + (2 if side else 0)), 32)  # of 3 genres, one each
+    averaged = replace(network, averaged=True).shapes(DATA)
+    assert averaged["mlp1.weight"] == (5 * tables, 32)
     assert ("item" in shapes) == ids
     assert ("genre" in shapes) == ("user.sex" in shapes) == side
     assert shapes["mlp4.weight"] == (8, 4)

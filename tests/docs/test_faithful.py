@@ -1,0 +1,69 @@
+"""docs/faithful.md names the defaults that the systems have, and figures that the code gives."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan import make_plan, make_target
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.fedrec.fedrec_apm import FedRecApm
+
+PAGE = (Path(__file__).parents[2] / "docs" / "faithful.md").read_text(encoding="utf-8")
+ML_100K = Population(n_users=943, n_items=1682, n_features=44)
+SETTINGS = {
+    "every_epoch": ("fedrec-apm", "protection", True),
+    "item_ids": ("privrec", None, False),
+    "averaged_genres": ("nn-self", None, False),
+    "every_round": ("f-gerai", "protection", False),
+    "init_scale": ("fedrec", "learner", 0.1),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_of_the_page_is_one_and_has_its_default(name: str) -> None:
+    target, part, default = SETTINGS[name]
+    assert f"`{name}`" in PAGE
+    made = FAMILIES["targets"].member(target)()
+    assert getattr(made if part is None else getattr(made, part), name) == default
+
+
+def test_a_plan_takes_the_settings() -> None:
+    plan = make_plan(
+        {
+            "targets": ("fedrec-apm", "f-dpmf", "privrec"),
+            "settings": {
+                "fedrec-apm": {"protection": {"name": "adaptive-laplace", "every_epoch": False}},
+                "f-dpmf": {"learner": {"name": "mf", "loss": "logistic"}},
+                "privrec": {"item_ids": True},
+            },
+        }
+    )
+    apm, dpmf, privrec = (make_target(name, plan) for name in plan.targets)
+    assert not apm.protection.every_epoch
+    assert dpmf.learner.loss == "logistic"
+    assert privrec.item_ids
+
+
+def test_every_system_of_the_page_exists() -> None:
+    first = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `")]
+    named = {word for cell in first for word in cell.split("`")[1::2]}
+    suffixes = {"-ldp", "-apm", "+LDP"}
+    assert len(named) > 15
+    assert named - suffixes <= set(FAMILIES["targets"].names())
+
+
+def test_the_figures_of_an_upload() -> None:
+    """7,124,530 is 60 an entry of the item table, and the rest."""
+    system = FedRecApm()
+    counts = system.entries(ML_100K)
+    assert counts["item"] == 107_648
+    spent = system.protection.spent(counts)
+    assert spent == 7_124_530
+    rest = spent - 60 * counts["item"]
+    assert f"{rest:,.0f} + {60 * 64:,} d2 instead of {spent:,.0f}" in PAGE
+    one = math.sqrt(2) / 60
+    assert f"deviation {one * math.sqrt(5):.4f} (five epochs), else {one:.4f}" in PAGE
