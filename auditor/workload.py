@@ -57,7 +57,9 @@ class Workload:
         users, items = interactions.n_users, interactions.n_items
         profiles = np.diff(interactions.ratings.indptr)
         width = max((size[name] for name in _WIDTHS if name in size), default=1.0)
-        share = min(size["clients"] / users, 1.0) if "clients" in size else size.get("share", 1.0)
+        share = size.get("share", 1.0) or 0.5  # 0 is the paper's share: half at most
+        if "clients" in size:
+            share = min(size["clients"] / users, 1.0)
         drawn = share * size.get("rate", 1.0) * float(profiles.sum())
         examples = 1.0 + size.get("negatives", 0.0)
         reports, rounds = size.get("reports", 0.0), size.get("rounds", 1.0)

@@ -72,7 +72,7 @@ def _again(mechanism: Any, settings: dict[str, Any]) -> list[str]:
     module = sys.modules.get(getattr(mechanism, "__module__", None) or "")
     if not name or getattr(module, name, None) is not mechanism:
         return []
-    words = [f"{key}={value!r}" for key, value in settings.items()]
+    words = [f"{key}={value!r}" for key, value in settings.items() if value is not None]
     try:
         ast.literal_eval(repr(list(settings.values())))
     except (ValueError, SyntaxError):

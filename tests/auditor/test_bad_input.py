@@ -108,7 +108,10 @@ FEDNCF = "targets = ['fedncf']\n[settings.fedncf]\n"
             "line 4: Expected dimension",
         ),
         (FEDNCF + "protection.name = 'laplace'\nprotection.epsilon = 'x'\n", "got 'x'"),
-        (FEDNCF + "protection = {name = 'laplace', sigma = 3}\n", "(epsilon, clip), got 'sigma'"),
+        (
+            FEDNCF + "protection = {name = 'laplace', sigma = 3}\n",
+            "(epsilon, clip, every_epoch), got 'sigma'",
+        ),
     ],
 )
 def test_a_bad_plan_is_refused(cli: Cli, tmp_path: Path, content: str, said: str) -> None:

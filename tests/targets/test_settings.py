@@ -34,6 +34,7 @@ TAKEN: dict[Rule, tuple[object, ...]] = {
     settings.share: (1, 1.0, 1e-9),
     settings.proper_share: (0.5, 1e-9),
     settings.share_or_none: (0, 0.0, 0.999),
+    settings.fraction: (0, 1, 0.5),
     settings.boolean: (True, False),
 }
 REFUSED: dict[Rule, tuple[object, ...]] = {
@@ -45,6 +46,7 @@ REFUSED: dict[Rule, tuple[object, ...]] = {
     settings.share: (0, 1.01),
     settings.proper_share: (0, 1),
     settings.share_or_none: (-0.1, 1),
+    settings.fraction: (-0.1, 1.01),
     settings.boolean: (0, 1, 1.0),
 }
 

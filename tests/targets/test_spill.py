@@ -87,7 +87,7 @@ def test_pages_of_earlier_rounds_are_let_go(tmp_path: Path) -> None:
     spill, rounds, before = Spill(Compute(memory=0, folder=tmp_path)), [], resident()
     for number in range(10):
         values = np.full((8, 8 * BIG // 8), float(number))
-        kept = spill.keep(Round(None, Uploads(np.arange(8), {"dense": Dense(values)})))
+        kept = spill.keep(Round(None, Uploads(np.arange(8), {"dense": Dense(values, Kind.MODEL)})))
         assert kept.uploads.components["dense"].total()[0] == 8.0 * number
         rounds.append(kept)
         assert resident() - before < 1.5 * values.nbytes
