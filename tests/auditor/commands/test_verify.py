@@ -228,6 +228,8 @@ def test_warnings_of_the_callable_do_not_crowd_the_refusal(tmp_path: Path) -> No
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc here")
 def test_an_interrupt_ends_it_and_what_it_runs(tmp_path: Path) -> None:
     words = ["verify", "homemade:hangs", "--epsilon", "1"]
+    # a shell's background job ignores it, and so would all that it starts
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(
         [sys.executable, "-m", "fedrec_auditor", *words],
         cwd=tmp_path,
