@@ -257,6 +257,12 @@ def _conclude(
             f"bound {_at(accounted)} ({accounted.source}) in the same scope. The target, the "
             "accountant or the estimator is wrong; trust nothing else in this audit."
         )
+    if measured is not None and measured.assumptions and refutes(measured, claim):
+        return Verdict.UNSUBSTANTIATED, (
+            f"Epsilon is at least {_at(measured)} ({measured.source}), above the claimed "
+            f"{_number(claim.epsilon)}, if {'; '.join(measured.assumptions)}. That is not known, "
+            "so the claim is not refuted: measure without an assumption."
+        )
     if measured is not None and not outside_model and refutes(measured, claim):
         how = (
             "exactly" if measured.confidence == 1.0 else f"at {measured.confidence:.4g} confidence"

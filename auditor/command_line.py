@@ -20,7 +20,15 @@ import typer
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
-from fedrec_auditor.auditor.commands import account, doctor, listing, report, run, verify
+from fedrec_auditor.auditor.commands import (
+    account,
+    doctor,
+    estimate,
+    listing,
+    report,
+    run,
+    verify,
+)
 from fedrec_auditor.auditor.output import discard_output, open_closed, tell
 
 BAD_INPUT = 2
@@ -48,6 +56,7 @@ app.command("run", epilog=_glossary(Verdict))(run.command)
 app.command("list")(listing.command)
 app.command("account", epilog=_glossary(Verdict, Arithmetic))(account.command)
 app.command("verify", epilog=_glossary(Verdict))(verify.command)
+app.command("estimate", epilog=_glossary(Verdict))(estimate.command)
 app.command("report")(report.command)
 app.command("doctor")(doctor.command)
 

@@ -35,6 +35,8 @@ class Worlds:
         returns one output a run, (size, *shape): numbers, booleans or strings. The same arguments
         give the same outputs.
     statistic : what one output is, in words; empty if it is the whole output of a randomizer.
+    available : how many outputs of each world there are, where each was made before and is handed
+        out once; None where they are drawn afresh.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class Worlds:
     scope: Scope
     draw: Callable[[int, int, np.random.Generator], Any]
     statistic: str = ""
+    available: int | None = None
 
     def sample(self, world: int, size: int, rng: np.random.Generator) -> NDArray[Any]:
         """``size`` outputs of one world, (size, *shape).

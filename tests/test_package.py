@@ -13,7 +13,14 @@ import fedrec_auditor
 from fedrec_auditor.auditor import testing
 
 SURFACE = {
-    "fedrec_auditor": ["InputError", "Verification", "__version__", "audit", "verify_ldp"],
+    "fedrec_auditor": [
+        "InputError",
+        "Verification",
+        "__version__",
+        "audit",
+        "from_scores",
+        "verify_ldp",
+    ],
     "fedrec_auditor.auditor.testing": ["Case", "assert_ldp", "check_mechanism", "inputs_of"],
 }
 SUITES = {

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
-from typing import Protocol
+from enum import StrEnum
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import Bound, check_epsilon
+from fedrec_auditor.accountants.statements.bound import Bound, check_delta, check_epsilon
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.worlds import Worlds
 
@@ -18,11 +19,22 @@ FEWEST_SAMPLES = 10
 _MOST_SAMPLES = 1 << 50
 
 
+class Assumption(StrEnum):
+    """What a bound is conditional on, beyond its confidence."""
+
+    NONE = "nothing"
+    PRIOR = "a prior, over which its confidence is an average"
+    GAUSSIAN = "worlds that are as apart as two Gaussians of one deviation, at delta above 0"
+
+
 class Estimator(Protocol):
     """Draws from worlds, and bounds epsilon from below at the stated confidence.
 
-    Members inherit from this class, for ``bound`` and ``needed``; they write the rest.
+    Members inherit from this class, for ``bound`` and ``needed``; they write the rest. One whose
+    bound is ``conditional`` names that in the assumptions of every bound.
     """
+
+    conditional: ClassVar[Assumption] = Assumption.NONE
 
     @property
     def reference(self) -> str:
@@ -81,6 +93,16 @@ class Estimator(Protocol):
                 return None
         fewest = max(FEWEST_SAMPLES, enough // 2)
         return bisect.bisect_left(range(enough), True, lo=fewest, key=shows)
+
+
+def check_positive_delta(delta: float) -> float:
+    """Return ``delta`` in (0, 1), for estimators that are conditional on Gaussian worlds."""
+    if check_delta(delta) == 0:
+        raise InputError(
+            "Expected delta above 0, got delta=0.0. Of Gaussians epsilon is infinite at 0: give "
+            "the delta of the claim."
+        )
+    return delta
 
 
 def check_samples(samples: int) -> int:

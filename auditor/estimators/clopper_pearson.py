@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import (
     Bound,
     Side,
@@ -24,6 +23,7 @@ from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
     clopper_pearson_upper,
     event_epsilon,
 )
+from fedrec_auditor.auditor.estimators.parts.scores import as_scores
 from fedrec_auditor.auditor.estimators.parts.selection_split import SelectionSplit, split_size
 from fedrec_auditor.auditor.worlds import Worlds
 
@@ -49,12 +49,6 @@ class ThresholdEvent:
         """How many of the scores are in the event."""
         inside = scores >= self.threshold if self.above else scores <= self.threshold
         return int(np.count_nonzero(inside))
-
-    def epsilon(self, hits: int, misses: int, trials: int, *, delta: float, alpha: float) -> float:
-        """The bound if it was seen so often in ``trials`` of either world, at level 1 - alpha."""
-        return float(
-            event_epsilon(hits, trials, misses, trials, delta=delta, alpha=alpha, share=self.share)
-        )
 
     def __str__(self) -> str:
         return f"score {'>=' if self.above else '<='} {self.threshold:.6g}"
@@ -83,6 +77,19 @@ class ClopperPearson(Estimator):
     """
 
     reference = "Clopper and Pearson 1934, event chosen on other samples"
+    source: ClassVar[str] = "Clopper-Pearson on held-out samples"
+    assumptions: ClassVar[tuple[str, ...]] = ()
+
+    def epsilon(
+        self, hits: int, misses: int, trials: int, *, delta: float, alpha: float, share: float
+    ) -> float:
+        """The bound at level 1 - ``alpha`` if an event came so often in ``trials`` of each world.
+
+        The limit of its chance in the first takes ``share`` of the error.
+        """
+        return float(
+            event_epsilon(hits, trials, misses, trials, delta=delta, alpha=alpha, share=share)
+        )
 
     def bounds(
         self,
@@ -98,12 +105,7 @@ class ClopperPearson(Estimator):
         alpha = 1 - check_confidence(confidences[0])
         selecting, counting = rng.spawn(2)
         split = SelectionSplit.drawn(worlds, check_samples(samples), selecting)
-        if split.shape or split.outputs[0].dtype.kind in "US":
-            raise InputError(
-                f"Expected one number an output, got {split.outputs[0].dtype} of shape "
-                f"{split.shape}. Use the estimator joint-binomial, which learns what to look at."
-            )
-        scores = [outputs.astype(np.float64) for outputs in split.outputs]
+        scores = [as_scores(outputs) for outputs in split.outputs]
         trials = samples - split.size
         event = max(
             (
@@ -118,14 +120,19 @@ class ClopperPearson(Estimator):
         )
         return tuple(
             Bound(
-                epsilon=event.epsilon(hits, misses, trials, delta=delta, alpha=1 - level),
+                epsilon=self.epsilon(
+                    hits, misses, trials, delta=delta, alpha=1 - level, share=event.share
+                ),
                 delta=delta,
                 side=Side.LOWER,
                 scope=worlds.scope,
-                source="Clopper-Pearson on held-out samples",
+                source=self.source,
+                assumptions=self.assumptions,
                 confidence=level,
                 samples=split.size * len(scores) + 2 * trials,
-                largest=event.epsilon(trials, 0, trials, delta=delta, alpha=1 - level),
+                largest=self.epsilon(
+                    trials, 0, trials, delta=delta, alpha=1 - level, share=event.share
+                ),
                 witness=_witness(worlds, event, hits, misses, trials, 1 - level),
             )
             for level in map(check_confidence, confidences)
@@ -136,8 +143,9 @@ class ClopperPearson(Estimator):
         check_delta(delta)
         alpha = 1 - check_confidence(confidence)
         n = samples - split_size(check_samples(samples))
-        found = (event_epsilon(n, n, 0, n, delta=delta, alpha=alpha, share=s) for s in _SHARES)
-        return max(map(float, found))
+        return max(
+            self.epsilon(n, 0, n, delta=delta, alpha=alpha, share=share) for share in _SHARES
+        )
 
 
 def _witness(

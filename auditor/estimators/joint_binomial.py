@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -47,6 +48,8 @@ class JointBinomial(Estimator):
     the same draws with a limit of its own at a tenth of the error; the first one keeps nine tenths
     (Bonferroni), and the larger bound is given.
 
+    Of scores that were saved, a few are left over, for a coin chooses how many of each world count.
+
     >>> from fedrec_auditor.auditor.sampler import Sampler
     >>> worlds = Sampler.of(lambda p, rng, size: rng.random(size) < p).worlds([0.5, 0.9])
     >>> bound = JointBinomial().bound(
@@ -75,7 +78,8 @@ class JointBinomial(Estimator):
         alpha = 1 - check_confidence(confidences[0])
         selecting, counting = rng.spawn(2)
         split = SelectionSplit.drawn(worlds, check_samples(samples), selecting)
-        draws = 2 * (samples - split.size)
+        left = samples - split.size
+        draws = 2 * left if worlds.available is None else _fitting(left)
         a, b, *rules = split.select(SampleBudget(draws=draws, delta=delta, alpha=alpha))
         used, shape = split.size * len(worlds.names) + draws, split.shape
         del split
@@ -85,7 +89,7 @@ class JointBinomial(Estimator):
         limits = [
             _Limit(rule, share)
             for rule, share in zip(rules, (1.0 - RARE, RARE), strict=True)
-            if rule
+            if rule and (worlds.available is None or max(drawn) <= left)
         ]
         counts = np.zeros((len(limits), 2, 2), dtype=np.int64)
         for i, (world, size, stream) in enumerate(zip((a, b), drawn, streams, strict=True)):
@@ -128,6 +132,15 @@ class JointBinomial(Estimator):
         return GuessCounts.all_right(draws).epsilon(
             delta=delta, alpha=(1.0 - RARE) * (1 - check_confidence(confidence))
         )
+
+
+def _fitting(available: int) -> int:
+    """How often a coin may be tossed so that neither side hardly ever comes up more often.
+
+    A side comes up more than ``available`` times in 4 deviations of the binomial, 6 in 100,000. The
+    bound then is 0, so that it holds whichever way the coin falls.
+    """
+    return int((math.sqrt(4 + 2 * available) - 2) ** 2)
 
 
 @dataclass(frozen=True, slots=True)

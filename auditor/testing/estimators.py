@@ -21,7 +21,7 @@ from scipy import stats
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.auditor.estimators.base import Estimator
+from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
 from fedrec_auditor.auditor.sampler import ONE_REPORT
 from fedrec_auditor.auditor.testing.parts.checks import check_refused, checks_of, run_checks
 from fedrec_auditor.auditor.worlds import BLOCK, Worlds
@@ -70,8 +70,9 @@ def gaussian(mu: float) -> World:
     )
 
 
+NOTHING = "no leak"
 WORLDS = {
-    "no leak": World(
+    NOTHING: World(
         lambda rng, n: rng.normal(size=n), lambda rng, n: rng.normal(size=n), lambda delta: 0.0
     ),
     "response 1": response(1.0),
@@ -89,17 +90,30 @@ def worlds_of(a: Draw, b: Draw) -> Worlds:
     )
 
 
+def holds_for(estimator: Estimator) -> dict[str, World]:
+    """Those of ``WORLDS`` of which the estimator's assumption is true."""
+    if estimator.conditional is Assumption.GAUSSIAN:
+        return {name: WORLDS[name] for name in (NOTHING, "gaussian 1")}
+    return WORLDS
+
+
+def least_delta(estimator: Estimator) -> float:
+    """0, or a small delta for an estimator that has no answer at 0."""
+    return 0.01 if estimator.conditional is Assumption.GAUSSIAN else 0.0
+
+
 def estimate(
     estimator: Estimator,
     worlds: Worlds,
     *,
-    delta: float = 0.0,
+    delta: float | None = None,
     confidence: float = 0.95,
     samples: int = 1_000,
     seed: int | np.random.SeedSequence = 0,
 ) -> Bound:
-    """One bound, with a generator of its own."""
+    """One bound, with a generator of its own, by default at the least delta it has an answer at."""
     rng = np.random.default_rng(seed)
+    delta = least_delta(estimator) if delta is None else delta
     return estimator.bound(worlds, delta=delta, confidence=confidence, samples=samples, rng=rng)
 
 
@@ -122,8 +136,8 @@ def estimates(
 
 def check_calibration(estimator: Estimator) -> None:
     """The bound is above the truth in no more runs than its confidence allows."""
-    for name, world in WORLDS.items():
-        for delta in (0.0, 0.3):
+    for name, world in holds_for(estimator).items():
+        for delta in (least_delta(estimator), 0.3):
             truth = world.truth(delta)
             if math.isinf(truth):
                 continue
@@ -141,7 +155,8 @@ def check_calibration(estimator: Estimator) -> None:
 
 def check_power(estimator: Estimator) -> None:
     """With 20,000 scores a world, half of a leak of 1 is found, whichever world shows it."""
-    for world in (response(1.0), laplace(1.0), gaussian(1.0)):
+    leaks = [world for name, world in holds_for(estimator).items() if name != NOTHING]
+    for world in leaks:
         delta = 0.01 if math.isinf(world.truth(0.0)) else 0.0
         for one, other in ((world.a, world.b), (world.b, world.a)):
             worlds = worlds_of(one, other)
@@ -164,6 +179,7 @@ def check_edges(estimator: Estimator) -> None:
 def check_largest(estimator: Estimator) -> None:
     """What draws can show is what they do show of worlds without noise; ``needed`` inverts it."""
     for samples, delta, confidence in ((100, 0.0, 0.95), (3_000, 1e-3, 0.9), (30_000, 0.05, 0.999)):
+        delta = max(delta, least_delta(estimator))
         largest = estimator.largest(samples, delta=delta, confidence=confidence)
         shown = estimate(
             estimator, _sure(1.0), samples=samples, delta=delta, confidence=confidence
@@ -203,7 +219,13 @@ def check_confidences(estimator: Estimator) -> None:
     """Bounds at several confidences come from the same draws, and less error shows less."""
     leak = response(1.0)
     worlds, rng = worlds_of(leak.a, leak.b), np.random.default_rng(6)
-    found = estimator.bounds(worlds, delta=0.0, confidences=(0.9, 0.999), samples=2_000, rng=rng)
+    found = estimator.bounds(
+        worlds,
+        delta=least_delta(estimator),
+        confidences=(0.9, 0.999),
+        samples=2_000,
+        rng=rng,
+    )
     assert [bound.confidence for bound in found] == [0.9, 0.999], "not the confidences asked for"
     assert found[0].epsilon > found[1].epsilon, "less error does not show less"
     alone = estimate(estimator, worlds, confidence=0.9, samples=2_000, seed=6)
@@ -254,6 +276,9 @@ def check_statement(estimator: Estimator) -> None:
     assert bound.confidence == 0.9, f"a bound at confidence {bound.confidence} for 0.9"
     assert bound.samples == 800, f"{bound.samples} samples of 800"
     assert bound.source, "the bound has no source"
+    assert bool(bound.assumptions) == (estimator.conditional is not Assumption.NONE), (
+        f"{estimator.conditional} is assumed, and {bound.assumptions} told"
+    )
     assert estimator.reference, "the estimator has no reference"
 
 

@@ -28,15 +28,15 @@ def describe(found: Verification, *, allow: Collection[str] = (), command: str =
     standing = found.unwaived(allow)
     lines = [_headline(found, failures=len(standing))]
     for label, text in _evidence(found):
-        lines += _entry(label, text)
+        lines += entry(label, text)
     if found.verdict is Verdict.INCONCLUSIVE:
-        lines += _entry("sample", _too_small(found, command or "samples="))
+        lines += entry("sample", _too_small(found, command or "samples="))
     if found.checks:
         lines.append("checks of what a ratio does not show")
     for check in sorted(found.checks, key=lambda check: list(_MARKS).index(check.status)):
         waived = check.status is Status.FAILED and check not in standing
         mark = "waived" if waived else _MARKS[check.status]
-        lines += _entry(mark, f"{check.name}: {check.reason}")
+        lines += entry(mark, f"{check.name}: {check.reason}")
     return "\n".join(lines)
 
 
@@ -133,7 +133,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
-def _entry(label: str, text: str) -> list[str]:
+def entry(label: str, text: str) -> list[str]:
     """One labelled paragraph with a hanging indent."""
     return textwrap.wrap(
         printable(text),

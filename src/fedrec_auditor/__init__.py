@@ -1,6 +1,7 @@
 """Is the epsilon true? Audits of federated recommenders and tests of local randomizers.
 
-``audit`` runs a whole audit and returns its record; ``verify_ldp`` tests one mechanism. Importing
+``audit`` runs a whole audit and returns its record; ``verify_ldp`` tests one mechanism;
+``from_scores`` bounds epsilon by scores of canaries that somebody else has trained with. Importing
 this package imports neither torch nor scikit-learn; they come with the first call.
 """
 
@@ -12,16 +13,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedrec_auditor.accountants.errors import InputError
     from fedrec_auditor.auditor.runner import audit
+    from fedrec_auditor.auditor.scores import from_scores
     from fedrec_auditor.auditor.verification import Verification, verify_ldp
 
     __version__: str
 
-__all__ = ["InputError", "Verification", "__version__", "audit", "verify_ldp"]
+__all__ = ["InputError", "Verification", "__version__", "audit", "from_scores", "verify_ldp"]
 
 _PLACES = {
     "InputError": "fedrec_auditor.accountants.errors",
     "Verification": "fedrec_auditor.auditor.verification",
     "audit": "fedrec_auditor.auditor.runner",
+    "from_scores": "fedrec_auditor.auditor.scores",
     "verify_ldp": "fedrec_auditor.auditor.verification",
 }
 

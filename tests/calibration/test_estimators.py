@@ -14,7 +14,11 @@ from scipy import stats
 
 from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.testing.estimators import WORLDS, estimates, response
+from fedrec_auditor.auditor.testing.estimators import (
+    WORLDS,
+    estimates,
+    response,
+)
 
 pytestmark = pytest.mark.calibration
 RUNS = 5_000

@@ -1,0 +1,110 @@
+"""``auditor estimate``: saved scores of canaries against one epsilon."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedrec_auditor.accountants.verdict import FailOn, Gate, Judgement
+from fedrec_auditor.auditor.output import spare_output
+
+if TYPE_CHECKING:
+    from fedrec_auditor.accountants.statements.bound import Bound
+
+
+def command(
+    scores: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SCORES.npz",
+            help="Arrays in_scores (n, ...) and out_scores (m, ...), one row a training with the "
+            "canary and without; in_ids and out_ids if canaries have names.",
+        ),
+    ],
+    epsilon: Annotated[
+        float | None, typer.Option(help="The claimed epsilon, to be judged.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="The delta of the claim.")] = 0.0,
+    estimator: Annotated[
+        str, typer.Option(help="A name of `auditor list estimators`.")
+    ] = "joint-binomial",
+    confidence: Annotated[float, typer.Option(help="Of the bound.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Splits the scores: some choose, others count.")] = 0,
+    fail_on: Annotated[
+        FailOn, typer.Option(help="Exit with 1 if the verdict is at this level or above.")
+    ] = FailOn.VIOLATED,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CHECK", help="`inconclusive`: too few scores to refute."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Bound epsilon from below by scores with and without a canary, wherever they come from.
+
+    Each score comes from a training of its own. Exits with 1 if the claim is VIOLATED, with 3 if so
+    few scores could not have refuted it.
+    """
+    from fedrec_auditor.accountants.statements.claim import Claim
+    from fedrec_auditor.accountants.verdict import judge
+    from fedrec_auditor.auditor.scores import CanaryScores
+
+    found = CanaryScores.read(scores)
+    bound = found.bound(delta=delta, confidence=confidence, estimator=estimator, seed=seed)
+    judgement = None
+    if epsilon is not None:
+        claim = Claim(
+            epsilon=epsilon,
+            delta=delta,
+            scope=bound.scope,
+            statement=f"Epsilon is {epsilon:g} at delta {delta:g}.",
+            source="the command line",
+        )
+        judgement = judge(claim, scope=bound.scope, measured=bound)
+    with spare_output("The exit code is that of the verdict."):
+        if as_json:
+            print(_as_text(bound, judgement))
+        else:
+            print("\n".join(describe(bound, judgement)))
+            sys.stdout.flush()
+    gate = Gate(fail_on, allow or [])
+    raise typer.Exit(gate.code([] if judgement is None else [judgement.verdict]))
+
+
+def describe(bound: Bound, judgement: Judgement | None) -> Iterator[str]:
+    """The finding first, then the number with its scope, then the method, in lines."""
+    from fedrec_auditor.auditor.verification.words import entry
+
+    at = f"at delta {bound.delta:g}, at confidence {bound.confidence:.6g}"
+    if judgement is None:
+        yield f"Epsilon is at least {bound.epsilon:.6g}, {at}"
+    else:
+        yield f"{judgement.verdict}: {judgement.reason}"
+        yield from entry("bound", f"epsilon is at least {bound.epsilon:.6g}, {at}")
+    yield from entry("scope", f"{bound.scope} (unless the canaries stand for something else)")
+    yield from entry("how", f"{bound.source}, {bound.samples:,} scores")
+    yield from entry("limit", f"so many scores show {bound.largest:.6g} at most, all guesses right")
+    for assumption in bound.assumptions:
+        yield from entry("if", assumption)
+    if (witness := bound.witness) is not None:
+        yield from entry("event", witness.output)
+        yield from entry(
+            "chances",
+            f"{witness.probability_a:.6g} where {witness.input_a}, {witness.probability_b:.6g} "
+            f"where {witness.input_b}",
+        )
+        yield from entry("note", witness.note)
+
+
+def _as_text(bound: Bound, judgement: Judgement | None) -> str:
+    import dataclasses
+
+    from fedrec_auditor.reports.store import plain
+
+    judged = {} if judgement is None else dataclasses.asdict(judgement)
+    found = {"bound": dataclasses.asdict(bound), **judged}
+    return json.dumps(plain(found), indent=2, allow_nan=False)

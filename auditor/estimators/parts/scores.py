@@ -1,0 +1,31 @@
+"""Outputs that are one number each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.worlds import Worlds
+
+
+def as_scores(outputs: NDArray[Any]) -> NDArray[np.float64]:
+    """Outputs (n,) as numbers; InputError for text and for arrays (n, *shape)."""
+    if outputs.ndim > 1 or outputs.dtype.kind in "US":
+        raise InputError(
+            f"Expected one number an output, got {outputs.dtype} of shape {outputs.shape[1:]}. "
+            "Use the estimator joint-binomial, which learns what to look at."
+        )
+    return outputs.astype(np.float64)
+
+
+def drawn_scores(
+    worlds: Worlds, samples: int, rng: np.random.Generator
+) -> list[NDArray[np.float64]]:
+    """``samples`` scores of every world, (samples,) each."""
+    return [
+        np.concatenate([as_scores(block) for block in worlds.blocks(world, samples, stream)])
+        for world, stream in enumerate(rng.spawn(len(worlds.names)))
+    ]

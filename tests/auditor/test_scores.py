@@ -1,0 +1,108 @@
+"""Bounds from saved scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.scores import CanaryScores, from_scores
+
+RUNS = 400
+
+
+@pytest.mark.parametrize("n", [20, 100, 1000])
+def test_the_bound_is_above_the_truth_no_more_often_than_it_says(n: int) -> None:
+    misses, shown = 0, []
+    truth = np.log(0.75 / 0.25)
+    for rng in np.random.default_rng(1).spawn(RUNS):
+        bound = from_scores(rng.random(n) < 0.75, rng.random(n) < 0.25, confidence=0.9)
+        misses += bound.epsilon > truth
+        shown.append(bound.epsilon)
+    assert stats.binomtest(misses, RUNS, 0.1, "greater").pvalue > 1e-6
+    if n == 1000:
+        assert np.median(shown) > 0.75 * truth
+
+
+def test_scores_are_counted_once_and_nearly_all() -> None:
+    rng = np.random.default_rng(0)
+    for n, m in ((1000, 1000), (5000, 700)):
+        scores = CanaryScores.of(rng.normal(1, 1, n), rng.normal(0, 1, m))
+        samples = scores.bound().samples
+        assert samples is not None
+        assert 1.8 * min(n, m) < samples <= 2 * min(n, m)
+
+
+@pytest.mark.parametrize("name", FAMILIES["estimators"].names())
+def test_every_estimator_reads_saved_scores(name: str) -> None:
+    rng = np.random.default_rng(3)
+    inside, outside = rng.normal(2, 1, 4000), rng.normal(0, 1, 4000)
+    bound = from_scores(inside, outside, delta=1e-3, estimator=name)
+    assert 1.0 < bound.epsilon < gaussian_epsilon(1e-3, 2.0)
+    again = from_scores(inside, outside, delta=1e-3, estimator=name)
+    assert again == bound
+
+
+def test_vectors_are_scores_too() -> None:
+    rng = np.random.default_rng(5)
+    inside = rng.normal(0, 1, (4000, 8)) + 0.7
+    assert from_scores(inside, rng.normal(0, 1, (4000, 8)), delta=1e-3).epsilon > 1.0
+
+
+def test_ties_and_infinite_scores_are_no_error() -> None:
+    tied = from_scores(np.ones(50), np.ones(50))
+    assert tied.epsilon == 0
+    assert from_scores(np.full(200, np.inf), np.zeros(200)).epsilon > 2
+    assert from_scores(np.ones(50), np.zeros(50), delta=0.9).epsilon == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"in_scores": [1.0] * 9}, "at least 10 scores with the canary in, got 9"),
+        ({"in_scores": 3.0}, "at least 10 scores with the canary in, got 0"),
+        ({"in_scores": [float("nan")] * 20}, "without NaN for the canary in"),
+        ({"in_scores": ["a"] * 20}, "Expected numbers with the canary in"),
+        ({"in_scores": np.ones((20, 2))}, r"one shape, got \(2,\) in and \(\) out"),
+        ({"in_ids": range(20)}, "identifiers of both sides"),
+        ({"in_ids": range(19), "out_ids": range(20)}, "an identifier for each of 20"),
+        ({"in_ids": [0, *range(19)], "out_ids": range(20)}, "got np.int64\\(0\\) twice"),
+        ({"estimator": "none"}, "auditor list estimators"),
+        ({"delta": 1.0}, "delta in"),
+        ({"confidence": 1.0}, "confidence in"),
+    ],
+)
+def test_bad_scores_are_refused(arguments: dict[str, object], message: str) -> None:
+    given: dict[str, object] = {"in_scores": np.arange(20.0), "out_scores": np.arange(20.0)}
+    with pytest.raises(InputError, match=message):
+        from_scores(**{**given, **arguments})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"in_scores": np.ones(20)},
+        {"in_scores": np.ones(20), "out_scores": np.array([{}] * 20, dtype=object)},
+    ],
+)
+def test_files_without_numbers_are_refused(tmp_path: Path, arrays: dict[str, object]) -> None:
+    path = tmp_path / "scores.npz"
+    np.savez(path, **arrays)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"Expected"):
+        CanaryScores.read(path)
+
+
+def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
+    for content in (b"", b"PK\x03\x04 cut off", b"text"):
+        path = tmp_path / "scores.npz"
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="Expected an npz file"):
+            CanaryScores.read(path)
+    np.save(tmp_path / "one.npy", np.ones(3))
+    with pytest.raises(InputError, match="a single array"):
+        CanaryScores.read(tmp_path / "one.npy")
