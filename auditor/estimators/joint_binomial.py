@@ -73,11 +73,12 @@ class JointBinomial(Estimator):
         """
         check_delta(delta)
         alpha = 1 - check_confidence(confidences[0])
-        selecting, counting = rng.spawn(2)
+        selecting, judging, counting = rng.spawn(3)
         split = SelectionSplit.drawn(worlds, check_samples(samples), selecting)
-        draws = 2 * (samples - split.size)
-        a, b, *rules = split.select(SampleBudget(draws=draws, delta=delta, alpha=alpha))
-        used, shape = split.size * len(worlds.names) + draws, split.shape
+        budget = SampleBudget(draws=2 * (samples - split.size), delta=delta, alpha=alpha)
+        a, b, *rules, judged, size = split.select(budget, worlds, judging)
+        draws = budget.draws - 2 * size
+        used, shape = split.size * len(worlds.names) + judged + draws, split.shape
         del split
         choosing, *streams = counting.spawn(3)
         first = int(choosing.binomial(draws, 0.5))

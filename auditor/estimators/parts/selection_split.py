@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,13 @@ from fedrec_auditor.auditor.estimators.parts.exclusive_values import (
 )
 from fedrec_auditor.auditor.estimators.parts.learned_scores import learned_scores
 from fedrec_auditor.auditor.estimators.parts.rule_selection import (
-    SIMPLER,
     best_rule,
     expected_at_a_glance,
+)
+from fedrec_auditor.auditor.estimators.parts.rule_validation import (
+    Contender,
+    RuleValidation,
+    simplest_best,
 )
 from fedrec_auditor.auditor.estimators.parts.statistics import (
     Outcome,
@@ -36,7 +40,6 @@ from fedrec_auditor.auditor.estimators.parts.statistics import (
 )
 from fedrec_auditor.auditor.worlds import UnevenOutputs, Worlds
 
-Exclusive = ExclusiveRule | None
 LARGEST_SPLIT = 200_000
 """Most outputs kept of each world."""
 MOST_ENTRIES = 1 << 24
@@ -52,6 +55,8 @@ _REPEATS = 8
 _ALL = 16
 # Pairs of worlds that are looked at closely, of those that look best at a glance.
 _CLOSELY = 4
+# Rules that fresh draws choose from; with fewer draws they would decide no better than the split.
+_CONTENDERS, _FEWEST_TO_JUDGE = 8, 4_000
 # Pairs of worlds that are all looked at for values seen in one world only.
 _MOST_PAIRS = 66
 # The share of the split on which scores are learned, its inverse; the rest chooses among them.
@@ -63,6 +68,20 @@ _EVEN = 0.5
 def split_size(samples: int) -> int:
     """How many of ``samples`` draws of a world choose what is looked at in the others."""
     return min(samples // 2, max(_SMALLEST_SPLIT, samples // _SHARE), LARGEST_SPLIT)
+
+
+class Selection(NamedTuple):
+    """Two worlds, and what guesses between them.
+
+    To judge rules, ``drawn`` outputs were drawn in all, ``size`` of each world.
+    """
+
+    a: int
+    b: int
+    rule: DecisionRule | None
+    exclusive: ExclusiveRule | None
+    drawn: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,49 +124,62 @@ class SelectionSplit:
         """Shape of one output."""
         return self.outputs[0].shape[1:]
 
-    def select(self, budget: SampleBudget) -> tuple[int, int, DecisionRule | None, Exclusive]:
-        """Two worlds, the rule of ``choose``, and one on values seen in one of the worlds only.
+    def select(self, budget: SampleBudget, worlds: Worlds, rng: np.random.Generator) -> Selection:
+        """Two of the worlds, the rule of ``choose``, and one on values seen in one of them only.
 
         ``RARE`` of the error of ``budget`` is for the latter, the rest for the former. The worlds
-        are those of the rule of which more is expected.
+        are those of the rule of which more is expected. Where rules compete, fresh draws decide.
         """
         common = replace(budget, alpha=(1.0 - RARE) * budget.alpha)
         rare = replace(budget, alpha=RARE * budget.alpha)
-        a, b, rule, expected = self._chosen(common)
+        contenders, size, drawn = self._contenders(common), 0, 0
+        best = simplest_best(contenders)
+        fresh = min(self.size, budget.draws // 2 // _SHARE)
+        if len(contenders) > 1 and fresh >= _FEWEST_TO_JUDGE:
+            size, validation = fresh, RuleValidation(worlds, fresh, self.shape, rng)
+            best, drawn = validation.best(contenders, common)
+        expected = best.expected if best else 0.0
+        a, b = best[:2] if best else (0, 1)
         pairs = list(itertools.combinations(range(len(self.outputs)), 2))
         tried = pairs if len(pairs) <= _MOST_PAIRS else [(a, b)]
         found = exclusive_rules(self.outputs, tried, rare)
-        best = max(found.values(), key=lambda each: each.expected, default=None)
-        if best is not None and best.expected > expected and (best.a, best.b) != (a, b):
-            a, b = best.a, best.b
-            rule = SelectionSplit((self.outputs[a], self.outputs[b]))._chosen(common)[2]
+        only = max(found.values(), key=lambda each: each.expected, default=None)
+        if only is not None and only.expected > expected and (only.a, only.b) != (a, b):
+            a, b = only.a, only.b
+            best = self._pair_of(a, b).choose(common)
         only = found.get((a, b))
-        return a, b, rule, only.rule if only else None
+        rule, exclusive = (each.rule if each else None for each in (best, only))
+        return Selection(a, b, rule, exclusive, drawn, size)
 
-    def choose(self, budget: SampleBudget) -> tuple[int, int, DecisionRule | None]:
-        """Two worlds and the rule with the largest expected bound; None if no rule shows any.
+    def choose(self, budget: SampleBudget) -> Contender | None:
+        """The rule with the largest expected bound by this split alone; None if no rule shows any.
 
         Where caution sees nothing in any rule, less is asked, and at last any rule will do: fresh
         draws will tell, and a weak leak is not missed because the split is small.
         """
-        return self._chosen(budget)[:3]
+        return simplest_best(self._contenders(budget))
 
-    def _chosen(self, budget: SampleBudget) -> tuple[int, int, DecisionRule | None, float]:
+    def _pair_of(self, a: int, b: int) -> SelectionSplit:
+        return SelectionSplit((self.outputs[a], self.outputs[b]))
+
+    def _contenders(self, budget: SampleBudget) -> list[Contender]:
+        """The few rules of which most is expected, simpler ones first."""
         statistics = self._statistics()
         pairs = self._pairs(statistics, budget)
-        best, chosen, chosen_rule = 0.0, (0, 1), None
         trusting = replace(budget, caution=0.0)
+        found: list[Contender] = []
         last = replace(trusting, alpha=_EVEN)
-        for attempt in (budget, trusting, last):
-            if attempt is last:
-                best = float(np.finfo(float).min)
-            for a, b in pairs:
-                for epsilon, rule in self._closely(a, b, statistics, attempt):
-                    if epsilon > best + SIMPLER * max(best, 0.0):
-                        best, chosen, chosen_rule = epsilon, (a, b), rule
-            if chosen_rule is not None:
+        for attempt, least in ((budget, 0.0), (trusting, 0.0), (last, -np.inf)):
+            found = [
+                Contender(a, b, expected, rule)
+                for a, b in pairs
+                for expected, rule in self._closely(a, b, statistics, attempt)
+                if rule is not None and expected > least
+            ]
+            if found:
                 break
-        return *chosen, chosen_rule, best
+        likely = sorted(range(len(found)), key=lambda i: -found[i].expected)[:_CONTENDERS]
+        return [found[i] for i in sorted(likely)]
 
     def _statistics(self) -> list[Statistic]:
         """What needs no pair: which outcome it is where they are few, else numbers and sums."""
