@@ -37,10 +37,11 @@ class JointBinomial(Estimator):
     """Holds at the stated confidence, whatever the outputs are and whatever was learned of them.
 
     A tenth of the draws of each world (2,000 if that is more, half of them at most, 200,000 at
-    most) selects two worlds and a rule that guesses between them, or abstains, so that the expected
-    bound is largest. What is left of the draws of those two is drawn afresh, a fair coin choosing
-    the world of each output, and only counted: one rule and one limit, so no correction is owed
-    (``GuessCounts``).
+    most) proposes rules that guess between two worlds, or abstain. Where several look good and
+    draws are many, a further tenth decides between them (``RuleValidation``): the rule whose
+    expected bound is largest. What is left of the draws of its two worlds is drawn afresh, a fair
+    coin choosing the world of each output, and only counted: one rule and one limit, so no
+    correction is owed (``GuessCounts``).
 
     A second rule guesses where a value shows that the split saw in one of the two worlds only: a
     leak of one output in ten thousand, which a harmless larger ratio would hide. It is counted on
@@ -73,7 +74,7 @@ class JointBinomial(Estimator):
         """
         check_delta(delta)
         alpha = 1 - check_confidence(confidences[0])
-        selecting, judging, counting = rng.spawn(3)
+        selecting, counting, judging = rng.spawn(3)
         split = SelectionSplit.drawn(worlds, check_samples(samples), selecting)
         budget = SampleBudget(draws=2 * (samples - split.size), delta=delta, alpha=alpha)
         a, b, *rules, judged, size = split.select(budget, worlds, judging)
@@ -122,7 +123,7 @@ class JointBinomial(Estimator):
         """The bound if every guess is right: see ``Estimator``.
 
         Where the outputs are so wide that memory limits the selection split, a little more can be
-        shown.
+        shown; where rules compete, a little less (see the class).
         """
         check_delta(delta)
         draws = 2 * (samples - split_size(check_samples(samples)))

@@ -148,8 +148,8 @@ class SelectionSplit:
             a, b = only.a, only.b
             best = self._pair_of(a, b).choose(common)
         only = found.get((a, b))
-        rule, exclusive = (each.rule if each else None for each in (best, only))
-        return Selection(a, b, rule, exclusive, drawn, size)
+        rule = best.rule if best else None
+        return Selection(a, b, rule, only.rule if only else None, drawn, size)
 
     def choose(self, budget: SampleBudget) -> Contender | None:
         """The rule with the largest expected bound by this split alone; None if no rule shows any.
