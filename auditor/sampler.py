@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.fields import Fields
+from fedrec_auditor.auditor.spelling import Spelling
 from fedrec_auditor.auditor.worlds import Worlds, checked_outputs
 from fedrec_auditor.targets.mechanisms.base import plainly
 
@@ -48,14 +49,14 @@ class Sampler:
     """A randomizer that gives independent outputs for an input, drawn from a generator.
 
     ``call`` takes (value, rng, size) if ``sized``, else (value, rng) for one output at a time.
-    ``allowance`` bounds the draws, if there is one. ``fields`` read answers that are no arrays.
+    ``allowance`` bounds the draws, if there is one. ``reader`` reads answers that are no arrays.
     """
 
     name: str
     call: Callable[..., Any]
     sized: bool
     allowance: Allowance | None = None
-    fields: Fields | None = None
+    reader: Fields | Spelling | None = None
 
     @classmethod
     def of(cls, randomizer: Any) -> Sampler:
@@ -97,15 +98,30 @@ class Sampler:
         InputError if it raised, or gave another number of outputs, ragged ones, objects or NaN.
         """
         answer, origin = self.answer(value, rng, size), f"the input {value!r}"
-        if self.fields is not None and hasattr(answer, "__len__") and len(answer) == size:
-            answer = self.fields.read(answer)
+        if self.reader is not None and hasattr(answer, "__len__") and len(answer) == size:
+            answer = self.reader.read(answer)
         return checked_outputs(answer, size, origin)
+
+    @property
+    def fields(self) -> Fields | None:
+        """What answers are read as, if they are structures whose fields are read."""
+        return self.reader if isinstance(self.reader, Fields) else None
 
     def reading(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
         """The same randomizer, whose answers are read as fields if some for ``inputs`` ask for it.
 
         Dictionaries, null, lists of several lengths, text beside numbers, JSON, numbers in text.
         """
+        return replace(self, reader=Fields.of(self._looked_at(inputs, rng)))
+
+    def spelling(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
+        """The same randomizer, whose answers are spelt as words if some are no arrays and no words.
+
+        For who is to be asked about whole answers.
+        """
+        return replace(self, reader=Spelling.of(self._looked_at(inputs, rng)))
+
+    def _looked_at(self, inputs: Sequence[Any], rng: np.random.Generator) -> list[Any]:
         answers: list[Any] = []
         for value, child in zip(inputs, rng.spawn(len(inputs)), strict=True):
             answer = self.answer(value, child, _LOOKED_AT)
@@ -113,7 +129,7 @@ class Sampler:
                 answers += answer
             elif isinstance(answer, np.ndarray) and answer.ndim and answer.dtype.kind in "OU":
                 answers += answer.tolist()
-        return replace(self, fields=Fields.of(answers))
+        return answers
 
     def draws(
         self, inputs: Sequence[Any], seeds: Sequence[np.random.SeedSequence], size: int
@@ -155,7 +171,7 @@ class Sampler:
             names=tuple(plainly(value) for value in inputs),
             scope=ONE_REPORT,
             draw=lambda world, size, rng: self.draw(inputs[world], rng, size),
-            statistic=str(self.fields) if self.fields else "",
+            fields=self.fields,
         )
 
 

@@ -56,7 +56,7 @@ def pair_from(
             if len(scores) >= most:
                 return -1.0
             bound = JointBinomial().bound(
-                sampler.worlds(pair),
+                sampler.reading(pair, np.random.default_rng(entropy)).worlds(pair),
                 delta=delta,
                 confidence=0.95,
                 samples=draws,

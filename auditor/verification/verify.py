@@ -103,16 +103,19 @@ def verify_ldp(
     """
     samples, seed = _whole("samples", samples), cast("int", _whole("seed", seed))
     _check(mechanism, epsilon, delta, samples, confidence, seed)
-    claim, sampler = ldp_claim(epsilon, delta), Sampler.of(mechanism)
+    claim = ldp_claim(epsilon, delta)
+    dist = OutputDistribution.of(mechanism) if hasattr(mechanism, "log_prob") else None
+    sampler = Sampler.of(mechanism) if dist is None else dist.sampler
     draws = samples or (SIZED_SAMPLES if sampler.sized else SINGLE_SAMPLES)
     search, measuring, look, fit, reading = np.random.SeedSequence(seed).spawn(5)
 
     given = _given(inputs)
     fits: tuple[Check, ...] = ()
-    dist = None
-    if hasattr(mechanism, "log_prob"):
-        dist = OutputDistribution.of(mechanism)
+    bound: Bound | None = None
+    if dist is not None:
         chosen = CandidateInputs.of(dist, given, seed).shown
+        dist = dist.spelling(chosen, seed)
+        sampler = dist.sampler
         draws = _affordable(sampler, chosen, seconds, draws)
         fitted = check_fit(sampler, dist, chosen, samples=draws, seed=fit)
         fits = (Check(name="fit to the claimed distribution", **fitted._asdict()),)
@@ -120,24 +123,23 @@ def verify_ldp(
             dist = None
     elif given is None or isinstance(given, list):
         chosen = _listed(given)
-        sampler = sampler.reading(chosen, np.random.default_rng(reading))
     else:
         few = draws if seconds is None else 0
         chosen = pair_from(sampler, given, epsilon=epsilon, delta=delta, samples=few, seed=search)
-    if samples is None and sampler.fields:
-        draws = min(draws, SINGLE_SAMPLES)
-    if not fits:
-        draws = _affordable(sampler, chosen, seconds, draws)
-    if samples is None and not fits:
-        width = sampler.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
-        draws = min(draws, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
-    bound: Bound | None = None
     if dist is not None:
         with suppress(NoCurve):
             bound = exact_search(
                 dist, epsilon=epsilon, delta=delta, inputs=given, seed=search, samples=draws
             )
     if bound is None:
+        sampler = sampler.reading(chosen, np.random.default_rng(reading))
+        if not fits:
+            draws = _affordable(sampler, chosen, seconds, draws)
+        if samples is None and sampler.fields:
+            draws = min(draws, SINGLE_SAMPLES)
+        if samples is None and not fits:
+            width = sampler.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
+            draws = min(draws, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
         bound = _measured(
             sampler, chosen, claim, samples=draws, confidence=confidence, seed=measuring
         )
@@ -145,7 +147,13 @@ def verify_ldp(
     if not exceeds(bound.largest, epsilon):
         needed = JointBinomial().needed(epsilon, delta=delta, confidence=confidence)
     checks = run_checks(
-        sampler, chosen, epsilon=epsilon, delta=delta, seed=look, samples=draws, dist=dist
+        sampler,
+        chosen,
+        epsilon=epsilon,
+        delta=delta,
+        seed=look,
+        samples=draws,
+        dist=None if sampler.fields else dist,
     )
     return Verification.of(bound, claim, needed=needed, checks=(*fits, *checks))
 

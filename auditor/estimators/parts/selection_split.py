@@ -18,6 +18,7 @@ from fedrec_auditor.auditor.estimators.parts.decision_rule import (
     cuts_between,
     histogram,
 )
+from fedrec_auditor.auditor.estimators.parts.entry_names import EntryNames
 from fedrec_auditor.auditor.estimators.parts.exclusive_values import (
     ExclusiveRule,
     exclusive_rules,
@@ -34,9 +35,11 @@ from fedrec_auditor.auditor.estimators.parts.statistics import (
     place_in_period,
     plain_numbers,
 )
+from fedrec_auditor.auditor.fields import Fields
 from fedrec_auditor.auditor.worlds import UnevenOutputs, Worlds
 
 Exclusive = ExclusiveRule | None
+_Choice = tuple[float, tuple[int, int], DecisionRule | None]
 LARGEST_SPLIT = 200_000
 """Most outputs kept of each world."""
 MOST_ENTRIES = 1 << 24
@@ -54,6 +57,9 @@ _ALL = 16
 _CLOSELY = 4
 # Pairs of worlds that are all looked at for values seen in one world only.
 _MOST_PAIRS = 66
+# Parts of an output that are looked at by themselves or left out, outputs that order them, and
+# sets of parts that are tried.
+_SHRUNK, _GLANCED, _TRIES = 64, 5_000, 48
 # The share of the split on which scores are learned, its inverse; the rest chooses among them.
 _LEARNING = 2
 # The level at which the quantile of an expected bound is 0: no luck is taken off.
@@ -70,6 +76,7 @@ class SelectionSplit:
     """Outputs of each world, each (n, *shape), all of one kind."""
 
     outputs: tuple[NDArray[Any], ...]
+    fields: Fields | None = None
 
     @classmethod
     def drawn(cls, worlds: Worlds, samples: int, rng: np.random.Generator) -> SelectionSplit:
@@ -93,7 +100,7 @@ class SelectionSplit:
             )
         if any(outputs.dtype.kind == "U" for outputs in drawn):
             drawn = [o if o.dtype.kind == "U" else o.astype(str) for o in drawn]
-        return cls(tuple(outputs[:size] for outputs in drawn))
+        return cls(tuple(outputs[:size] for outputs in drawn), worlds.fields)
 
     @property
     def size(self) -> int:
@@ -104,6 +111,11 @@ class SelectionSplit:
     def shape(self) -> tuple[int, ...]:
         """Shape of one output."""
         return self.outputs[0].shape[1:]
+
+    @property
+    def names(self) -> EntryNames:
+        """What the entries of an output are called."""
+        return EntryNames(self.shape, self.fields)
 
     def select(self, budget: SampleBudget) -> tuple[int, int, DecisionRule | None, Exclusive]:
         """Two worlds, the rule of ``choose``, and one on values seen in one of the worlds only.
@@ -116,11 +128,11 @@ class SelectionSplit:
         a, b, rule, expected = self._chosen(common)
         pairs = list(itertools.combinations(range(len(self.outputs)), 2))
         tried = pairs if len(pairs) <= _MOST_PAIRS else [(a, b)]
-        found = exclusive_rules(self.outputs, tried, rare)
+        found = exclusive_rules(self.outputs, tried, rare, self.names)
         best = max(found.values(), key=lambda each: each.expected, default=None)
         if best is not None and best.expected > expected and (best.a, best.b) != (a, b):
             a, b = best.a, best.b
-            rule = SelectionSplit((self.outputs[a], self.outputs[b]))._chosen(common)[2]
+            rule = replace(self, outputs=(self.outputs[a], self.outputs[b]))._chosen(common)[2]
         only = found.get((a, b))
         return a, b, rule, only.rule if only else None
 
@@ -135,19 +147,67 @@ class SelectionSplit:
     def _chosen(self, budget: SampleBudget) -> tuple[int, int, DecisionRule | None, float]:
         statistics = self._statistics()
         pairs = self._pairs(statistics, budget)
-        best, chosen, chosen_rule = 0.0, (0, 1), None
         trusting = replace(budget, caution=0.0)
-        last = replace(trusting, alpha=_EVEN)
-        for attempt in (budget, trusting, last):
-            if attempt is last:
-                best = float(np.finfo(float).min)
+        nothing = 0.0, (0, 1), None
+        found: _Choice = nothing
+        for attempt in (budget, trusting, replace(trusting, alpha=_EVEN)):
+            last = attempt.alpha == _EVEN
+            found = plain = (float(np.finfo(float).min), (0, 1), None) if last else nothing
             for a, b in pairs:
                 for epsilon, rule in self._closely(a, b, statistics, attempt):
-                    if epsilon > best + SIMPLER * max(best, 0.0):
-                        best, chosen, chosen_rule = epsilon, (a, b), rule
-            if chosen_rule is not None:
+                    if epsilon > found[0] + SIMPLER * max(found[0], 0.0):
+                        found = epsilon, (a, b), rule
+                    told = rule is not None and rule.statistic.plain
+                    if told and epsilon > plain[0] + SIMPLER * max(plain[0], 0.0):
+                        plain = epsilon, (a, b), rule
+            if self._as_good(plain, found, replace(attempt, caution=0.0)):
+                found = plain[0], plain[1], self._simplified(plain, attempt)
+            if found[2] is not None:
                 break
+        best, chosen, chosen_rule = found
         return *chosen, chosen_rule, best
+
+    def _as_good(self, plain: _Choice, found: _Choice, trusting: SampleBudget) -> bool:
+        """Whether a rule in values of parts may show as much as the one found, for all we know.
+
+        Of the plain rule no luck is taken off, of the other it was: their difference is then within
+        the split's own error.
+        """
+        rule = plain[2]
+        if rule is None or plain[0] <= 0:
+            return False
+        values = (rule.statistic.of(self.outputs[world]) for world in plain[1])
+        expected, _ = best_rule(rule.statistic, *values, trusting)
+        return max(expected, plain[0]) >= found[0] * (1.0 - SIMPLER)
+
+    def _simplified(self, choice: _Choice, budget: SampleBudget) -> DecisionRule | None:
+        """The same kind of rule on fewer parts of an output, of which about as much is expected.
+
+        Parts are left out, many at once and then one by one, as long as a rule on those kept is
+        expected to show as much, less ``SIMPLER``.
+        """
+        best, (a, b), rule = choice
+        if rule is None or not isinstance(rule.statistic, Outcome):
+            return rule
+        parts = list(rule.statistic.parts or self.names.parts)
+        words = self.outputs[0].dtype.kind in "US"
+        tries = 0 if words or len(parts) > _SHRUNK else _TRIES
+        both = np.concatenate([self.outputs[a], self.outputs[b]])
+        step = len(parts) // 2
+        while step:
+            start = 0
+            while start < len(parts) and len(parts) > step and tries:
+                kept, tries = parts[:start] + parts[start + step :], tries - 1
+                fewer = Outcome.seen(both, len(both), tuple(kept), self.names)
+                if fewer is not None:
+                    values = (fewer.of(self.outputs[world]) for world in (a, b))
+                    expected, simpler = best_rule(fewer, *values, budget)
+                    if simpler is not None and expected >= best * (1.0 - SIMPLER):
+                        rule, parts = simpler, kept
+                        continue
+                start += step
+            step //= 2
+        return rule
 
     def _statistics(self) -> list[Statistic]:
         """What needs no pair: which outcome it is where they are few, else numbers and sums."""
@@ -158,6 +218,8 @@ class SelectionSplit:
         if kind in "US":
             return self._names(sample)
         most = min(_MOST_OUTCOMES, len(sample) // _REPEATS)
+        if self.fields is not None:
+            return self._of_fields(sample, most)
         outcome = Outcome.seen(sample, most) if kind != "f" or width > 1 else None
         if outcome is not None and len(outcome.keys) <= _ALL:
             return [outcome]
@@ -166,17 +228,56 @@ class SelectionSplit:
             numbers += [place_in_period(as_floats(sample)[:, 0])]
         return [outcome, *numbers] if outcome is not None else [*numbers]
 
+    def _of_fields(self, sample: NDArray[Any], most: int) -> list[Statistic]:
+        """What each field is, of those of few values that vary, and what all of these are."""
+        found = [Outcome.seen(sample, most, (part,), self.names) for part in self.names.parts]
+        few = [outcome for outcome in found if outcome is not None and len(outcome.keys) > 1]
+        parts = tuple(part for outcome in few for part in outcome.parts)
+        together = Outcome.seen(sample, most, parts, self.names) if len(parts) > 1 else None
+        return [*few, together] if together is not None else [*few]
+
     def _learns(self, statistics: list[Statistic]) -> bool:
         """Whether outputs are vectors of numbers, of more than a few outcomes."""
-        numbers = self.outputs[0].dtype.kind not in "US"
-        return numbers and len(statistics) > 1 and prod(self.shape) > 1
+        told = len(statistics) == 1 and self.fields is None
+        return self.outputs[0].dtype.kind not in "US" and prod(self.shape) > 1 and not told
 
     def _names(self, sample: NDArray[Any]) -> list[Statistic]:
-        """Which string it is, or which strings; and which string one entry of it is."""
+        """Which string one entry is, and which string it is, or which strings."""
         width = sample[0].size
-        entries = [None, *range(min(width, _ALL) if width > 1 else 0)]
-        seen = [Outcome.seen(sample, len(sample), entry) for entry in entries]
+        several = self.names.parts[:_ALL] if width > 1 else ()
+        seen = [Outcome.seen(sample, len(sample), (part,), self.names) for part in several]
+        seen.append(Outcome.seen(sample, len(sample)))
         return [outcome for outcome in seen if outcome is not None]
+
+    @property
+    def _in_parts(self) -> bool:
+        """Whether outputs are vectors of numbers whose entries are looked at by themselves."""
+        numbers = self.outputs[0].dtype.kind not in "US"
+        return numbers and prod(self.shape) > 1 and self.fields is None
+
+    def _few_parts(self, a: int, b: int, budget: SampleBudget) -> Iterator[Outcome]:
+        """Which values the parts show that differ most between two worlds: one, two, four, eight.
+
+        The order is that of the bound to expect at a glance at some of the outputs.
+        """
+        one, other = (self.outputs[world] for world in (a, b))
+        some = one[:_GLANCED], other[:_GLANCED]
+        both = np.concatenate(some)
+        strength = []
+        for part in self.names.parts[:_SHRUNK]:
+            values = Outcome.seen(both, _ALL, (part,), self.names)
+            if values is not None and len(values.keys) > 1:
+                counts = [histogram(values.of(each), values.cuts).astype(float) for each in some]
+                strength.append((expected_at_a_glance(counts[0], counts[1], budget), part))
+        strength.sort(key=lambda found: -found[0])
+        for count in (1, 2, 4, 8):
+            parts = tuple(part for _, part in strength[:count])
+            if count > len(strength) or count == len(self.names.parts):
+                break
+            most = min(_MOST_OUTCOMES, self.size // _REPEATS)
+            found = Outcome.seen(np.concatenate([one, other]), most, parts, self.names)
+            if found is not None:
+                yield found
 
     def _pairs(self, statistics: list[Statistic], budget: SampleBudget) -> list[tuple[int, int]]:
         """The pairs that look best at a glance, on one set of cuts for all worlds."""
@@ -206,7 +307,8 @@ class SelectionSplit:
     def _closely(
         self, a: int, b: int, statistics: list[Statistic], budget: SampleBudget
     ) -> Iterator[tuple[float, DecisionRule | None]]:
-        for statistic in statistics:
+        simple = self._few_parts(a, b, budget) if self._in_parts else ()
+        for statistic in itertools.chain(simple, statistics):
             yield best_rule(
                 statistic, statistic.of(self.outputs[a]), statistic.of(self.outputs[b]), budget
             )
@@ -214,6 +316,6 @@ class SelectionSplit:
             learning = self.size // _LEARNING
             one, other = self.outputs[a], self.outputs[b]
             for score in learned_scores(
-                as_floats(one[:learning]), as_floats(other[:learning]), self.shape
+                as_floats(one[:learning]), as_floats(other[:learning]), self.names
             ):
                 yield best_rule(score, score.of(one[learning:]), score.of(other[learning:]), budget)
