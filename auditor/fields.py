@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,17 +18,17 @@ _DEEPEST, _MOST = 8, 64
 # Texts that are remembered, so that a witness can be told in words.
 _REMEMBERED, _LONGEST = 4096, 200
 # What stands at a path; 0 where there is nothing.
-_NULL, _TRUTH, _NUMERIC, _TEXT, _EMPTY = 1.0, 2.0, 3.0, 4.0, 5.0
+_NULL, _TRUTH, _NUMERIC, _TEXT, _EMPTY, _MINUS_ZERO = 1.0, 2.0, 3.0, 4.0, 5.0, 6.0
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
     """The paths of a few answers, such as .age or [2]; read from any number of others.
 
-    Each path gives three numbers: what stands there (nothing, null, a truth value, a number, text,
-    an empty list), its number (that of a number in text too, else 0) and its text (a checksum,
-    else 0). A last number is a checksum of what stands at other paths. ``texts`` are some of those
-    behind the checksums.
+    Each path gives three numbers: what stands there (nothing, null, a truth value, a number, -0.0,
+    text, an empty list), its number (that of a number in text too, else 0) and a checksum of its
+    text (else 0). A last number is a checksum of what stands at other paths. ``texts`` are some of
+    those behind the checksums.
     """
 
     paths: tuple[str, ...]
@@ -35,7 +36,10 @@ class Fields:
 
     @classmethod
     def of(cls, answers: Sequence[Any]) -> Fields | None:
-        """The fields of these; None for numbers and for words that are no numbers and no JSON."""
+        """The fields of these; None for numbers and for words that are no numbers and no JSON.
+
+        Words that end in a NUL are read as well: an array of numpy drops it.
+        """
         lists = [answer for answer in answers if isinstance(answer, (list, tuple))]
         if len(set(map(len, lists))) < 2 and not any(map(_structured, answers)):
             return None
@@ -87,6 +91,8 @@ class Fields:
             return self.texts.get(kind, "others") if kind else "none"
         if kind == _NUMERIC:
             return f"{number:.15g}"
+        if kind == _MINUS_ZERO:
+            return "-0.0"
         if kind == _TRUTH:
             return str(bool(number))
         if kind in (_TEXT, _EMPTY):
@@ -100,9 +106,10 @@ class Fields:
 
 def _structured(answer: Any) -> bool:
     if isinstance(answer, (bytes, bytearray)):
-        return False
+        return answer.endswith(b"\0")
     if isinstance(answer, str):
-        return _parsed(answer) is not answer or _NUMBER.fullmatch(answer) is not None
+        opened = _parsed(answer) is not answer
+        return opened or _NUMBER.fullmatch(answer) is not None or answer.endswith("\0")
     if isinstance(answer, np.ndarray) and answer.dtype.kind in "biufS":
         return False
     if isinstance(answer, (list, tuple, np.ndarray)):
@@ -162,6 +169,8 @@ def _numbers(leaf: Any) -> tuple[tuple[float, float, float], Any]:
         return (_NULL, 0.0, 0.0), None
     if isinstance(leaf, bool):
         return (_TRUTH, float(leaf), 0.0), None
+    if leaf == 0 and isinstance(leaf, float) and math.copysign(1.0, leaf) < 0:
+        return (_MINUS_ZERO, 0.0, 0.0), None
     if isinstance(leaf, (int, float)) and leaf == leaf:
         return (_NUMERIC, _clipped(leaf), 0.0), None
     text = leaf.decode("latin-1") if isinstance(leaf, bytes) else leaf

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,9 +31,13 @@ _LOOKED_AT = 8
 
 @dataclass(slots=True)
 class Allowance:
-    """How many more outputs may be drawn, of ``most``; InputError once they are used up."""
+    """How many more outputs may be drawn, of ``most``, and until when (``time.perf_counter``).
 
-    most: int
+    InputError once either is used up.
+    """
+
+    most: float
+    until: float = math.inf
     used: int = 0
 
     def spend(self, outputs: int) -> None:
@@ -40,8 +46,19 @@ class Allowance:
         if self.used > self.most:
             raise InputError(
                 f"Expected more than the {self.most:,} draws that are its share, which is too few "
-                "for it. Raise samples."
+                "for it. Raise samples, or seconds."
             )
+        self.in_time()
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is over."""
+        return time.perf_counter() > self.until
+
+    def in_time(self) -> None:
+        """InputError if the time is over."""
+        if self.late:
+            raise InputError("Expected more time than was left of seconds. Raise them.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +99,18 @@ class Sampler:
         """
         if self.allowance is not None:
             self.allowance.spend(size)
+        if self.sized:
+            return self._called(value, rng, size)
+        answers = []
+        for _ in range(size):
+            if self.allowance is not None:
+                self.allowance.in_time()
+            answers.append(self._called(value, rng))
+        return answers
+
+    def _called(self, value: Any, *arguments: Any) -> Any:
         try:
-            if self.sized:
-                return self.call(_fresh(value), rng, size)
-            return [self.call(_fresh(value), rng) for _ in range(size)]
+            return self.call(_fresh(value), *arguments)
         except (Exception, SystemExit) as error:
             raise InputError(
                 f"Expected outputs for the input {value!r}, got {type(error).__name__}: {error}. "
@@ -101,6 +126,21 @@ class Sampler:
         if self.reader is not None and hasattr(answer, "__len__") and len(answer) == size:
             answer = self.reader.read(answer)
         return checked_outputs(answer, size, origin)
+
+    @property
+    def used_up(self) -> bool:
+        """Whether nothing is left of what it may draw, or no time."""
+        return self.allowance is not None and (self.left <= 0 or self.allowance.late)
+
+    @property
+    def drawn(self) -> int:
+        """Outputs that were drawn of its allowance; 0 if it has none."""
+        return 0 if self.allowance is None else self.allowance.used
+
+    @property
+    def left(self) -> float:
+        """Outputs that it may still draw, infinitely many if nothing bounds them."""
+        return math.inf if self.allowance is None else self.allowance.most - self.drawn
 
     @property
     def fields(self) -> Fields | None:
@@ -140,9 +180,9 @@ class Sampler:
             for value, seed in zip(inputs, seeds, strict=True)
         ]
 
-    def allowed(self, most: int) -> Sampler:
-        """The same randomizer for ``most`` outputs in all."""
-        return replace(self, allowance=Allowance(most))
+    def allowed(self, most: float, until: float = math.inf) -> Sampler:
+        """The same randomizer for ``most`` outputs in all, and ``until`` then."""
+        return replace(self, allowance=Allowance(most, until))
 
     def shapes(self) -> Sampler:
         """The same randomizer, of whose outputs only the shape is shown, as a word.

@@ -34,6 +34,9 @@ FORMS = {
     "ragged": lambda x, rng: [0] * (1 + said(x, rng)),
     "absent keys": lambda x, rng: {"a": 1} if said(x, rng) else {"b": 1},
     "numbers in text": lambda x, rng: f"{said(x, rng) + 0.2 * rng.random():.12f}",
+    "a NUL at the end": lambda x, rng: "word" + "\0" * said(x, rng),
+    "bytes with a NUL": lambda x, rng: b"word" + b"\0" * said(x, rng),
+    "the sign of a zero": lambda x, rng: {"n": (0.0, -0.0)[said(x, rng)]},
     "a number's spelling": lambda x, rng: ("0.5", "0.500")[said(x, rng)],
 }
 
@@ -48,6 +51,9 @@ EVENTS = {
     "ragged": "output[1] = ",
     "absent keys": "output.",
     "numbers in text": "output",
+    "a NUL at the end": "output = 'word",
+    "bytes with a NUL": "output = b'word",
+    "the sign of a zero": "output.n = ",
     "a number's spelling": "output = '0.5",
 }
 

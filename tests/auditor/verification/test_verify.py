@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification import Density
+from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.verify import verify_ldp
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
@@ -267,18 +269,17 @@ def test_foretold_noise_that_is_the_same_for_every_input_tells_none_apart() -> N
 
 
 def test_an_output_that_rules_an_input_out_is_the_verdict() -> None:
-    """Draws that support looks at show more than the few that the measurement is given."""
-
     def leaky(x: int, rng: np.random.Generator, size: int) -> Any:
         return np.where(rng.random(size) < 0.05, 2 + x, response(x, rng, size))
 
-    found = verify_ldp(leaky, epsilon=2.0, samples=100)
+    found = verify_ldp(leaky, epsilon=2.0, samples=20_000)
     assert found.verdict is Verdict.VIOLATED
-    assert found.searched.epsilon < 2.0 < found.epsilon_lower < math.inf
-    assert found.method.startswith("the check of support")
-    assert found.witness is not None
-    assert found.witness.probability_b == 0.0
-    assert found.epsilon_lower < math.log(found.witness.probability_a * 2**16)
+    (support,) = found.faults
+    assert support.name == "support"
+    assert support.bound is not None
+    assert 2.0 < support.bound.epsilon <= found.epsilon_lower < math.inf
+    waived = found.waiving(["support"])
+    assert waived.epsilon_lower == found.searched.epsilon
 
 
 def test_a_law_that_the_samples_do_not_follow_is_not_asked_about_them() -> None:
@@ -356,6 +357,75 @@ def test_calls_are_bounded_by_the_draws_that_are_asked_for() -> None:
     found = verify_ldp(counted, epsilon=50.0, samples=100)
     assert found.samples == 200
     assert calls <= 200 + 100 + 50
+
+
+def test_outputs_of_the_checks_are_bounded_where_a_call_gives_many() -> None:
+    drawn = 0
+
+    def counted(x: float, rng: np.random.Generator, size: int) -> Any:
+        nonlocal drawn
+        drawn += size
+        return x + rng.normal(size=size)
+
+    found = verify_ldp(counted, epsilon=50.0, samples=1_000, inputs=[0.0, 1.0])
+    assert found.samples == 2_000
+    assert drawn <= 2_000 + 1_000 + 50
+
+
+@pytest.mark.parametrize("inputs", [None, st.sampled_from([0, 1])])
+@pytest.mark.parametrize("sized", [False, True])
+def test_seconds_bound_the_checks_and_the_search_too(sized: bool, inputs: Any) -> None:
+    def slow(x: int, rng: np.random.Generator, size: int) -> Any:
+        time.sleep(4e-3 * size)
+        return (rng.random(size) < 0.5) ^ x
+
+    def slow_alone(x: int, rng: np.random.Generator) -> Any:
+        return slow(x, rng, 1)[0]
+
+    begun = time.perf_counter()
+    found = verify_ldp(slow if sized else slow_alone, epsilon=1.0, seconds=6.0, inputs=inputs)
+    assert time.perf_counter() - begun < 12.0
+    assert found.verdict is Verdict.UNSUBSTANTIATED
+    assert any("Raise samples, or seconds" in check.reason for check in found.checks)
+
+
+def test_draws_that_take_longer_than_planned_are_given_up_and_show_nothing() -> None:
+    calls = 0
+
+    def slower(x: int, rng: np.random.Generator) -> int:
+        nonlocal calls
+        calls += 1
+        time.sleep(1e-3 if calls < 400 else 0.05)
+        return x
+
+    begun = time.perf_counter()
+    found = verify_ldp(slower, epsilon=1.0, seconds=4.0)
+    assert time.perf_counter() - begun < 6.0
+    assert (found.verdict, found.epsilon_lower) == ("INCONCLUSIVE", 0.0)
+    assert "the seconds were over" in found.method
+
+
+def test_checks_end_with_the_time_in_the_middle_of_a_look() -> None:
+    """A call that takes ever longer is not waited for."""
+    calls = 0
+
+    def slower(x: int, rng: np.random.Generator) -> int:
+        nonlocal calls
+        calls += 1
+        time.sleep(1e-3 if calls < 2_000 else 0.05)
+        return int(rng.random() < 0.5) ^ x
+
+    begun = time.perf_counter()
+    run_checks(
+        Sampler.of(slower),
+        [0, 1],
+        epsilon=1.0,
+        delta=0.0,
+        seed=np.random.SeedSequence(0),
+        samples=100_000,
+        until=begun + 3.0,
+    )
+    assert time.perf_counter() - begun < 4.0
 
 
 def test_seconds_bound_the_draws_by_their_time() -> None:
