@@ -37,7 +37,7 @@ def pair_from(
     excess. The search chooses and proves nothing: its draws must not count. At most 120 pairs are
     measured, so many as take no more draws than ``samples`` of each input (8 at the least, of 100
     draws), and no more once the allowance of ``sampler`` is used up. InputError for a strategy
-    without two different inputs, and where not one pair could be measured.
+    without two different inputs.
     """
     from hypothesis import strategies as st
 
@@ -61,11 +61,11 @@ def pair_from(
                     samples=draws,
                     rng=np.random.default_rng(entropy),
                 )
+                scores[key] = bound.epsilon
             except InputError:
-                if scores and sampler.used_up:
-                    return -1.0
-                raise
-            scores[key] = bound.epsilon
+                if not sampler.used_up:
+                    raise
+                scores[key] = -1.0 if scores else 0.0
         return scores[key]
 
     pairs = st.tuples(strategy, strategy)

@@ -148,8 +148,8 @@ class SelectionSplit:
         statistics = self._statistics()
         pairs = self._pairs(statistics, budget)
         trusting = replace(budget, caution=0.0)
-        nothing = 0.0, (0, 1), None
-        found: _Choice = nothing
+        nothing: _Choice = (0.0, (0, 1), None)
+        found = nothing
         for attempt in (budget, trusting, replace(trusting, alpha=_EVEN)):
             last = attempt.alpha == _EVEN
             found = plain = (float(np.finfo(float).min), (0, 1), None) if last else nothing
@@ -160,14 +160,23 @@ class SelectionSplit:
                     told = rule is not None and rule.statistic.plain
                     if told and epsilon > plain[0] + SIMPLER * max(plain[0], 0.0):
                         plain = epsilon, (a, b), rule
-            if self._as_good(plain, found, replace(attempt, caution=0.0)):
-                found = plain[0], plain[1], self._simplified(plain, attempt)
+            bold = replace(attempt, caution=0.0)
+            if self._as_good(plain, found, bold):
+                found = plain[0], plain[1], self._simplified(plain, bold)
             if found[2] is not None:
                 break
         best, chosen, chosen_rule = found
         return *chosen, chosen_rule, best
 
-    def _as_good(self, plain: _Choice, found: _Choice, trusting: SampleBudget) -> bool:
+    def _best(
+        self, statistic: Statistic, a: int, b: int, budget: SampleBudget
+    ) -> tuple[float, DecisionRule | None]:
+        """The best rule on a statistic for two worlds, and the bound to expect of it."""
+        return best_rule(
+            statistic, statistic.of(self.outputs[a]), statistic.of(self.outputs[b]), budget
+        )
+
+    def _as_good(self, plain: _Choice, found: _Choice, bold: SampleBudget) -> bool:
         """Whether a rule in values of parts may show as much as the one found, for all we know.
 
         Of the plain rule no luck is taken off, of the other it was: their difference is then within
@@ -176,15 +185,14 @@ class SelectionSplit:
         rule = plain[2]
         if rule is None or plain[0] <= 0:
             return False
-        values = (rule.statistic.of(self.outputs[world]) for world in plain[1])
-        expected, _ = best_rule(rule.statistic, *values, trusting)
+        expected, _ = self._best(rule.statistic, *plain[1], bold)
         return max(expected, plain[0]) >= found[0] * (1.0 - SIMPLER)
 
-    def _simplified(self, choice: _Choice, budget: SampleBudget) -> DecisionRule | None:
-        """The same kind of rule on fewer parts of an output, of which about as much is expected.
+    def _simplified(self, choice: _Choice, bold: SampleBudget) -> DecisionRule | None:
+        """The same kind of rule on fewer parts of an output, which may show as much.
 
-        Parts are left out, many at once and then one by one, as long as a rule on those kept is
-        expected to show as much, less ``SIMPLER``.
+        Parts are left out, many at once and then one by one, as long as a rule on those kept may
+        show as much for all we know; see ``_as_good``.
         """
         best, (a, b), rule = choice
         if rule is None or not isinstance(rule.statistic, Outcome):
@@ -200,8 +208,7 @@ class SelectionSplit:
                 kept, tries = parts[:start] + parts[start + step :], tries - 1
                 fewer = Outcome.seen(both, len(both), tuple(kept), self.names)
                 if fewer is not None:
-                    values = (fewer.of(self.outputs[world]) for world in (a, b))
-                    expected, simpler = best_rule(fewer, *values, budget)
+                    expected, simpler = self._best(fewer, a, b, bold)
                     if simpler is not None and expected >= best * (1.0 - SIMPLER):
                         rule, parts = simpler, kept
                         continue
@@ -309,9 +316,7 @@ class SelectionSplit:
     ) -> Iterator[tuple[float, DecisionRule | None]]:
         simple = self._few_parts(a, b, budget) if self._in_parts else ()
         for statistic in itertools.chain(simple, statistics):
-            yield best_rule(
-                statistic, statistic.of(self.outputs[a]), statistic.of(self.outputs[b]), budget
-            )
+            yield self._best(statistic, a, b, budget)
         if self._learns(statistics):
             learning = self.size // _LEARNING
             one, other = self.outputs[a], self.outputs[b]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from typing import Any
 
@@ -194,7 +195,7 @@ def test_a_law_whose_divergence_is_out_of_reach_is_measured() -> None:
 
 
 def test_a_shape_that_tells_the_input_refutes_any_claim() -> None:
-    found = verify_ldp(lambda x, rng, size: np.zeros((size, 1 + x)), epsilon=5.0, samples=5_000)
+    found = verify_ldp(lambda x, rng, size: np.zeros((size, 1 + x)), epsilon=5.0, samples=50_000)
     assert found.verdict is Verdict.VIOLATED
     assert found.witness is not None
     assert "an output of shape" in found.witness.output
@@ -272,7 +273,7 @@ def test_an_output_that_rules_an_input_out_is_the_verdict() -> None:
     def leaky(x: int, rng: np.random.Generator, size: int) -> Any:
         return np.where(rng.random(size) < 0.05, 2 + x, response(x, rng, size))
 
-    found = verify_ldp(leaky, epsilon=2.0, samples=20_000)
+    found = verify_ldp(leaky, epsilon=2.0, samples=200_000)
     assert found.verdict is Verdict.VIOLATED
     (support,) = found.faults
     assert support.name == "support"
@@ -376,7 +377,7 @@ def test_outputs_of_the_checks_are_bounded_where_a_call_gives_many() -> None:
 @pytest.mark.parametrize("sized", [False, True])
 def test_seconds_bound_the_checks_and_the_search_too(sized: bool, inputs: Any) -> None:
     def slow(x: int, rng: np.random.Generator, size: int) -> Any:
-        time.sleep(4e-3 * size)
+        time.sleep(1e-3 * size)
         return (rng.random(size) < 0.5) ^ x
 
     def slow_alone(x: int, rng: np.random.Generator) -> Any:
@@ -444,3 +445,42 @@ def test_seconds_bound_the_draws_by_their_time() -> None:
         verify_ldp(slow, epsilon=1.0, seconds=0.05)
     with pytest.raises(InputError, match="seconds=-1"):
         verify_ldp(slow, epsilon=1.0, seconds=-1.0)
+
+
+def fair_bits(rng: np.random.Generator, size: int) -> Any:
+    return rng.integers(0, 2, (size, 8))
+
+
+def two_entries(x: int, rng: np.random.Generator, size: int) -> Any:
+    """Two responses at epsilon 1 among fair bits: together they show 2."""
+    bits = fair_bits(rng, size)
+    bits[:, 2], bits[:, 5] = response(x, rng, size), response(x, rng, size)
+    return bits
+
+
+def exclusive_or(x: int, rng: np.random.Generator, size: int) -> Any:
+    """A response at epsilon 1 that no entry shows by itself."""
+    bits = fair_bits(rng, size)
+    bits[:, 6] = bits[:, 1] ^ response(x, rng, size)
+    return bits
+
+
+@pytest.mark.parametrize(
+    ("randomizer", "epsilon", "entries", "samples"),
+    [
+        (two_entries, 2.0, {2, 5}, 4_000),
+        (two_entries, 2.0, {2, 5}, 40_000),
+        (exclusive_or, 1.0, {1, 6}, 4_000),
+        (lambda x, rng, size: two_entries(x, rng, size)[:, 3:6], 1.0, {2}, 4_000),
+        (lambda x, rng, size: two_entries(x, rng, size).astype(float), 2.0, {2, 5}, 4_000),
+    ],
+)
+def test_an_event_is_one_of_few_entries(
+    randomizer: Any, epsilon: float, entries: set[int], samples: int
+) -> None:
+    found = verify_ldp(randomizer, epsilon=0.6 * epsilon, samples=samples)
+    assert found.verdict is Verdict.VIOLATED
+    assert 0.75 * epsilon < found.epsilon_lower <= epsilon
+    assert found.witness is not None
+    named = re.findall(r"output\[(\d)\]", found.witness.output)
+    assert set(map(int, named)) == entries
