@@ -57,6 +57,8 @@ _ALL = 16
 _CLOSELY = 4
 # Pairs of worlds that are all looked at for values seen in one world only.
 _MOST_PAIRS = 66
+# A rule in values of entries is taken if it is expected to show so little less than another one.
+_CLOSE = 0.05
 # Parts of an output that are looked at by themselves or left out, outputs that order them, and
 # sets of parts that are tried.
 _SHRUNK, _GLANCED, _TRIES = 64, 5_000, 48
@@ -160,8 +162,8 @@ class SelectionSplit:
                     told = rule is not None and rule.statistic.plain
                     if told and epsilon > plain[0] + SIMPLER * max(plain[0], 0.0):
                         plain = epsilon, (a, b), rule
-            bold = replace(attempt, caution=0.0)
-            if self._as_good(plain, found, bold):
+            if plain[2] is not None and plain[0] >= found[0] * (1.0 - _CLOSE) > 0:
+                bold = replace(attempt, caution=0.0)
                 found = plain[0], plain[1], self._simplified(plain, bold)
             if found[2] is not None:
                 break
@@ -176,23 +178,12 @@ class SelectionSplit:
             statistic, statistic.of(self.outputs[a]), statistic.of(self.outputs[b]), budget
         )
 
-    def _as_good(self, plain: _Choice, found: _Choice, bold: SampleBudget) -> bool:
-        """Whether a rule in values of parts may show as much as the one found, for all we know.
-
-        Of the plain rule no luck is taken off, of the other it was: their difference is then within
-        the split's own error.
-        """
-        rule = plain[2]
-        if rule is None or plain[0] <= 0:
-            return False
-        expected, _ = self._best(rule.statistic, *plain[1], bold)
-        return max(expected, plain[0]) >= found[0] * (1.0 - SIMPLER)
-
     def _simplified(self, choice: _Choice, bold: SampleBudget) -> DecisionRule | None:
         """The same kind of rule on fewer parts of an output, which may show as much.
 
         Parts are left out, many at once and then one by one, as long as a rule on those kept may
-        show as much for all we know; see ``_as_good``.
+        show as much for all we know: no luck is taken off its expected bound, as it was off the
+        other's, so that their difference is within the split's own error.
         """
         best, (a, b), rule = choice
         if rule is None or not isinstance(rule.statistic, Outcome):

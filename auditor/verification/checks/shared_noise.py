@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.verification.checks.evidence import (
     stacked,
     words,
 )
-from fedrec_auditor.auditor.verification.verification import CheckResult
+from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 
 CALLS = 16
 SIZE = 64
@@ -27,6 +27,7 @@ SIZE = 64
 _ENTRIES = 64
 # How many calls lie between two that are compared, and the entries of an output that are.
 _LAGS, _FIRST = (1, 2, 3), 8
+_WORST_FIRST = (Status.FAILED, Status.NOT_RUN, Status.PASSED)
 
 
 def shared_in_call(
@@ -42,7 +43,8 @@ def shared_in_call(
         for value, child in zip(inputs, seed.spawn(len(inputs)), strict=True):
             rng = np.random.default_rng(child)
             calls = stacked([sampler.draw(value, rng, size) for _ in range(CALLS)])
-            if found := shared_by_calls(calls, value, FALSE_ALARM / len(inputs) / 2):
+            found = shared_by_calls(calls, value, FALSE_ALARM / len(inputs) / 2)
+            if found.status is Status.FAILED:
                 return found
             if _repeats(calls.reshape(CALLS, size, -1), FALSE_ALARM / len(inputs) / 2):
                 return CheckResult.failed(
@@ -67,17 +69,19 @@ def shared_noise(
     """
     batch = stacked(draws)
     if not sized:
-        for value, calls in zip(inputs, batch, strict=True):
-            if found := shared_by_calls(calls[:, None], value, FALSE_ALARM / len(inputs)):
-                return found
+        alpha = FALSE_ALARM / len(inputs)
+        found = [shared_by_calls(b[:, None], v, alpha) for v, b in zip(inputs, batch, strict=True)]
+        worst = min(found, key=lambda each: _WORST_FIRST.index(each.status))
+        if worst.status is Status.FAILED:
+            return worst
     if batch.ndim == 2 or batch.dtype.kind not in "biuf":
         if sized:
             return CheckResult.passed("Outputs of one call are no more alike than those of many.")
-        return CheckResult.passed("Outputs of successive calls are as alike as those of any.")
+        return worst
     return _among_entries(batch, inputs, claim.shared(2 * math.comb(len(inputs), 2)))
 
 
-def shared_by_calls(calls: NDArray[Any], value: Any, alpha: float) -> CheckResult | None:
+def shared_by_calls(calls: NDArray[Any], value: Any, alpha: float) -> CheckResult:
     """Successive calls for ``value`` do not share their noise, nor take it with changed signs.
 
     ``calls`` (c, n, *output shape) are n outputs each of c calls. Each of the first entries, and
@@ -85,7 +89,7 @@ def shared_by_calls(calls: NDArray[Any], value: Any, alpha: float) -> CheckResul
     bits, and two pairs far from each other four bits. Where two of the four are 1 and the draws are
     exchangeable, the bits within the pairs are equal with probability 1/3 exactly (2 of 6 orders);
     noise that is shared makes them equal, opposite noise different. A two-sided binomial test of
-    that share, at an error of ``alpha`` over all tests. None if nothing is wrong.
+    that share, at an error of ``alpha`` over all tests. Not run where no outcome of any could fail.
     """
     tests = [
         (lag, name, pairs)
@@ -94,11 +98,13 @@ def shared_by_calls(calls: NDArray[Any], value: Any, alpha: float) -> CheckResul
         for start in (0, lag)
         if len(pairs := _pairs(bits[start:], lag)) > 1
     ]
+    most = 0
     for lag, name, pairs in tests:
         half = len(pairs) // 2
         four = np.concatenate([pairs[:half], pairs[-half:]], axis=1)
         told = four[four.sum(axis=1) == 2]
         alike, trials = int((told[:, 0] == told[:, 1]).sum()), len(told)
+        most = max(most, trials)
         least = min(stats.binom.cdf(alike, trials, 1 / 3), stats.binom.sf(alike - 1, trials, 1 / 3))
         if 2.0 * least * len(tests) < alpha:
             apart = "the next call" if lag == 1 else f"the call {lag} later"
@@ -108,7 +114,12 @@ def shared_by_calls(calls: NDArray[Any], value: Any, alpha: float) -> CheckResul
                 "both takes noise off, and a bound measured here, which takes calls as "
                 "independent, may not hold. Draw fresh noise in every call."
             )
-    return None
+    if 2.0 * (2 / 3) ** most * len(tests) >= alpha:
+        return CheckResult.not_run(
+            f"Calls for the input {words(value)} are too few, or vary too little, to tell whether "
+            "they share noise."
+        )
+    return CheckResult.passed("Outputs of successive calls are as alike as those of any.")
 
 
 def _large(calls: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.bool_]]]:

@@ -231,10 +231,16 @@ def test_independent_calls_are_not_accused(f: Any) -> None:
     assert by_calls(f).status is not Status.FAILED
 
 
+@pytest.mark.parametrize("calls", [np.zeros(2000), np.arange(40) % 2])
+def test_calls_that_cannot_tell_pass_nothing(calls: Any) -> None:
+    assert shared_by_calls(calls[:, None], 0, 1e-6).status is Status.NOT_RUN
+
+
 def test_independent_calls_are_accused_as_seldom_as_is_said() -> None:
     """At an error of 5%, of 2,000 sequences of independent bits."""
     rng = np.random.default_rng(5)
     accused = sum(
-        shared_by_calls(rng.random((400, 1)) < 0.3, 0, 0.05) is not None for _ in range(2_000)
+        shared_by_calls(rng.random((400, 1)) < 0.3, 0, 0.05).status is Status.FAILED
+        for _ in range(2_000)
     )
     assert accused <= 130  # 100 are allowed: above 130 with chance 2e-3
