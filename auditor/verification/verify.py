@@ -267,7 +267,7 @@ def _affordable(
             sampler.draw(value, rng, size)
             taken.append(time.perf_counter() - start)
         each = max(taken) / size
-        if sum(taken) > left / _PILOTS / 2:
+        if 4 * sum(taken) > left / _PILOTS:
             break
         size *= 4
     left = _until(begun, seconds) - time.perf_counter()

@@ -373,72 +373,88 @@ def test_outputs_of_the_checks_are_bounded_where_a_call_gives_many() -> None:
     assert drawn <= 2_000 + 1_000 + 50
 
 
+class Clock:
+    """Time that passes only where a callable takes it."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.begun = self.now
+
+    def __call__(self) -> float:
+        return self.now
+
+    @property
+    def passed(self) -> float:
+        return self.now - self.begun
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(time, "perf_counter", found)
+    return found
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
 @pytest.mark.parametrize("inputs", [None, st.sampled_from([0, 1])])
 @pytest.mark.parametrize("sized", [False, True])
-def test_seconds_bound_the_checks_and_the_search_too(sized: bool, inputs: Any) -> None:
+def test_seconds_bound_the_checks_and_the_search_too(
+    clock: Clock, sized: bool, inputs: Any, epsilon: float
+) -> None:
     def slow(x: int, rng: np.random.Generator, size: int) -> Any:
-        time.sleep(1e-3 * size)
-        return (rng.random(size) < 0.5) ^ x
+        clock.now += 0.02 * size
+        return response(x, rng, size)
 
     def slow_alone(x: int, rng: np.random.Generator) -> Any:
         return slow(x, rng, 1)[0]
 
-    begun = time.perf_counter()
-    found = verify_ldp(slow if sized else slow_alone, epsilon=1.0, seconds=6.0, inputs=inputs)
-    assert time.perf_counter() - begun < 12.0
-    assert found.verdict is Verdict.UNSUBSTANTIATED
+    found = verify_ldp(slow if sized else slow_alone, epsilon=epsilon, seconds=60.0, inputs=inputs)
+    assert 20.0 < clock.passed < 70.0
+    assert found.verdict == ("VIOLATED" if epsilon < 0.5 else "UNSUBSTANTIATED")
     assert any("Raise samples, or seconds" in check.reason for check in found.checks)
 
 
-def test_draws_that_take_longer_than_planned_are_given_up_and_show_nothing() -> None:
+def test_draws_that_take_longer_than_planned_are_given_up_and_show_nothing(clock: Clock) -> None:
     calls = 0
 
     def slower(x: int, rng: np.random.Generator) -> int:
         nonlocal calls
         calls += 1
-        time.sleep(1e-3 if calls < 400 else 0.05)
+        clock.now += 0.02 if calls < 400 else 1.0
         return x
 
-    begun = time.perf_counter()
-    found = verify_ldp(slower, epsilon=1.0, seconds=4.0)
-    assert time.perf_counter() - begun < 6.0
+    found = verify_ldp(slower, epsilon=1.0, seconds=60.0)
+    assert clock.passed < 72.0
     assert (found.verdict, found.epsilon_lower) == ("INCONCLUSIVE", 0.0)
     assert "the seconds were over" in found.method
 
 
-def test_checks_end_with_the_time_in_the_middle_of_a_look() -> None:
-    """A call that takes ever longer is not waited for."""
-    calls = 0
-
-    def slower(x: int, rng: np.random.Generator) -> int:
-        nonlocal calls
-        calls += 1
-        time.sleep(1e-3 if calls < 2_000 else 0.05)
+def test_checks_end_with_the_time_in_the_middle_of_a_look(clock: Clock) -> None:
+    def slow(x: int, rng: np.random.Generator) -> int:
+        clock.now += 0.05
         return int(rng.random() < 0.5) ^ x
 
-    begun = time.perf_counter()
     run_checks(
-        Sampler.of(slower),
+        Sampler.of(slow),
         [0, 1],
         epsilon=1.0,
         delta=0.0,
         seed=np.random.SeedSequence(0),
         samples=100_000,
-        until=begun + 3.0,
+        until=clock.now + 3.0,
     )
-    assert time.perf_counter() - begun < 4.0
+    assert clock.passed < 3.2
 
 
-def test_seconds_bound_the_draws_by_their_time() -> None:
+def test_seconds_bound_the_draws_by_their_time(clock: Clock) -> None:
     def slow(x: int, rng: np.random.Generator) -> int:
-        time.sleep(1e-3)
+        clock.now += 1e-3
         return int(rng.random() < 0.5) ^ x
 
-    begun = time.perf_counter()
     found = verify_ldp(slow, epsilon=1.0, seconds=3.0)
     assert found.samples is not None
-    assert 200 <= found.samples < 2_000
-    assert time.perf_counter() - begun < 12.0
+    assert 400 <= found.samples < 2_000
+    assert clock.passed < 3.5
     few = verify_ldp(response, epsilon=1.0, samples=500, seconds=60.0)
     assert few == verify_ldp(response, epsilon=1.0, samples=500)
     with pytest.raises(InputError, match=r"one draw takes 0\.00"):
