@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.estimators.parts.statistics import plain_name
 from fedrec_auditor.auditor.fields import Fields
 
 
@@ -33,7 +32,9 @@ class EntryNames:
         """An entry as Python would write it, or what it says of its field."""
         if self.fields is not None:
             return self.fields.column_name(entry)
-        return plain_name(entry, self.shape) if self.shape else "output"
+        if not self.shape:
+            return "output"
+        return f"output[{', '.join(str(i) for i in np.unravel_index(entry, self.shape))}]"
 
     def part(self, entries: tuple[int, ...]) -> str:
         """The name of a part."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.estimators.parts.decision_rule import cuts_between
-
-if TYPE_CHECKING:
-    from fedrec_auditor.auditor.estimators.parts.entry_names import EntryNames
+from fedrec_auditor.auditor.estimators.parts.entry_names import EntryNames
 
 Values = NDArray[Any]
 # So few whole numbers are told apart by comparing with each.
@@ -57,11 +55,6 @@ def as_floats(outputs: Values) -> NDArray[np.float64]:
     """Outputs (n, *shape) as numbers (n, entries) that may be added and squared."""
     flat = outputs.reshape(len(outputs), int(np.prod(outputs.shape[1:])))
     return np.clip(flat.astype(np.float64), -_LARGE, _LARGE)
-
-
-def plain_name(entry: int, shape: tuple[int, ...]) -> str:
-    """An entry of an output of this shape, as Python would write it."""
-    return f"output[{', '.join(str(i) for i in np.unravel_index(entry, shape))}]"
 
 
 @dataclass(frozen=True, slots=True)
