@@ -16,6 +16,8 @@ from fedrec_auditor.auditor.estimators.parts.decision_rule import (
 from fedrec_auditor.auditor.estimators.parts.rule_selection import SIMPLER
 from fedrec_auditor.auditor.worlds import Worlds
 
+_CLOSE = 0.05
+
 
 class Contender(NamedTuple):
     """A rule that guesses between the worlds ``a`` and ``b``, and the bound to expect of it."""
@@ -27,7 +29,18 @@ class Contender(NamedTuple):
 
 
 def simplest_best(contenders: Sequence[Contender]) -> Contender | None:
-    """The one of which most is expected, an earlier one if that is about as much."""
+    """The one of which most is expected, an earlier one if that is about as much.
+
+    One in values of entries is taken if it is expected to show so little less than another one.
+    """
+    best = _first_best(contenders)
+    plain = _first_best([each for each in contenders if each.rule.statistic.plain])
+    if best is None or plain is None:
+        return best
+    return plain if plain.expected >= best.expected * (1.0 - _CLOSE) > 0 else best
+
+
+def _first_best(contenders: Sequence[Contender]) -> Contender | None:
     best: Contender | None = None
     for each in contenders:
         if best is None or each.expected > best.expected + SIMPLER * max(best.expected, 0.0):

@@ -392,7 +392,7 @@ def test_outcomes_are_told_apart_and_others_are_none(outputs: np.ndarray) -> Non
     assert outcome is not None
     rows = [str(row) for row in outputs.tolist()]
     positions = outcome.of(outputs)
-    assert [outcome.shown[position] for position in positions] == rows
+    assert [outcome.shown[position][0] for position in positions] == rows
     assert outcome.words(positions[0] - 0.5, positions[0] + 0.5) == f"output in {{{rows[0]}}}"
     assert Outcome.seen(outputs, 1) is None
     if outputs.dtype.kind in "iU":
