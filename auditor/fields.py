@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,25 +15,31 @@ from numpy.typing import NDArray
 
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 _DEEPEST, _MOST = 8, 64
-_REST = "(the rest)"
+# Texts that are remembered, so that a witness can be told in words.
+_REMEMBERED, _LONGEST = 4096, 200
 # What stands at a path; 0 where there is nothing.
-_NULL, _TRUTH, _NUMERIC, _TEXT, _EMPTY = 1.0, 2.0, 3.0, 4.0, 5.0
+_NULL, _TRUTH, _NUMERIC, _TEXT, _EMPTY, _MINUS_ZERO = 1.0, 2.0, 3.0, 4.0, 5.0, 6.0
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The paths of a few answers, such as ['age'] or [2]; read from any number of others.
+    """The paths of a few answers, such as .age or [2]; read from any number of others.
 
-    Each path gives three numbers: what stands there (nothing, null, a truth value, a number, text,
-    an empty list), its number (that of a number in text too, else 0) and its text (a checksum,
-    else 0). A last number is a checksum of what stands at other paths.
+    Each path gives three numbers: what stands there (nothing, null, a truth value, a number, -0.0,
+    text, an empty list), its number (that of a number in text too, else 0) and a checksum of its
+    text (else 0). A last number is a checksum of what stands at other paths. ``texts`` are some of
+    those behind the checksums.
     """
 
     paths: tuple[str, ...]
+    texts: dict[float, str] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, answers: Sequence[Any]) -> Fields | None:
-        """The fields of these; None for numbers and for words that are no numbers and no JSON."""
+        """The fields of these; None for numbers and for words that are no numbers and no JSON.
+
+        Words that end in a NUL are read as well: an array of numpy drops it.
+        """
         lists = [answer for answer in answers if isinstance(answer, (list, tuple))]
         if len(set(map(len, lists))) < 2 and not any(map(_structured, answers)):
             return None
@@ -49,28 +56,60 @@ class Fields:
                 at = place.get(path)
                 if at is None:
                     rest += f"{path}={leaf!r};"
-                else:
-                    row[at : at + 3] = _numbers(leaf)
-            row[-1] = _checksum(rest) if rest else 0.0
+                    continue
+                row[at : at + 3], text = _numbers(leaf)
+                if text:
+                    self._remember(row[at + 2], repr(text))
+            if rest:
+                row[-1] = _checksum(rest)
+                self._remember(row[-1], rest)
             rows.append(row)
         return np.array(rows, dtype=np.float64).reshape(len(rows), -1)
 
-    def __str__(self) -> str:
-        names = [
-            f"{3 * index}-{3 * index + 2}: {path or 'the answer'}"
-            for index, path in enumerate(self.paths)
-        ]
-        return (
-            "fields, each as its kind, number and text checksum "
-            f"({'; '.join(names[:8])}{'; ...' if len(names) > 8 else ''})"
-        )
+    @property
+    def columns(self) -> tuple[tuple[int, ...], ...]:
+        """The places in a row that belong to each path, and to the rest."""
+        last = 3 * len(self.paths)
+        return (*((k, k + 1, k + 2) for k in range(0, last, 3)), (last,))
+
+    def name(self, column: int) -> str:
+        """The field of a column, as Python would write it: output.user.bits[0]."""
+        path = column // 3
+        return f"output{self.paths[path]}" if path < len(self.paths) else "output's other fields"
+
+    def column_name(self, column: int) -> str:
+        """What a column holds."""
+        if column == 3 * len(self.paths):
+            return f"checksum of {self.name(column)}"
+        return f"{('kind of ', '', 'checksum of ')[column % 3]}{self.name(column)}"
+
+    def value(self, row: NDArray[np.float64], column: int) -> str:
+        """What the field of a column was in a row, in words."""
+        start = column // 3 * 3
+        kind, number, checksum = (*row[start : start + 3].tolist(), 0.0, 0.0)[:3]
+        if start == 3 * len(self.paths):
+            return self.texts.get(kind, "others") if kind else "none"
+        if kind == _NUMERIC:
+            return f"{number:.15g}"
+        if kind == _MINUS_ZERO:
+            return "-0.0"
+        if kind == _TRUTH:
+            return str(bool(number))
+        if kind in (_TEXT, _EMPTY):
+            return self.texts.get(checksum, "a text")
+        return "None" if kind == _NULL else "absent"
+
+    def _remember(self, checksum: float, text: str) -> None:
+        if len(self.texts) < _REMEMBERED:
+            self.texts.setdefault(checksum, text[:_LONGEST])
 
 
 def _structured(answer: Any) -> bool:
     if isinstance(answer, (bytes, bytearray)):
-        return False
+        return answer.endswith(b"\0")
     if isinstance(answer, str):
-        return _parsed(answer) is not answer or _NUMBER.fullmatch(answer) is not None
+        opened = _parsed(answer) is not answer
+        return opened or _NUMBER.fullmatch(answer) is not None or answer.endswith("\0")
     if isinstance(answer, np.ndarray) and answer.dtype.kind in "biufS":
         return False
     if isinstance(answer, (list, tuple, np.ndarray)):
@@ -105,7 +144,9 @@ def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
         if not part:
             yield path, part
         for key, child in items:
-            yield from _leaves(child, f"{path}[{key!r}]", depth + 1)
+            plain = isinstance(key, str) and key.isidentifier()
+            step = f".{key}" if plain else f"[{key!r}]"
+            yield from _leaves(child, path + step, depth + 1)
     else:
         yield path, part
 
@@ -120,21 +161,23 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def _numbers(leaf: Any) -> tuple[float, float, float]:
+def _numbers(leaf: Any) -> tuple[tuple[float, float, float], Any]:
+    """Kind, number and checksum of what stands at a path, and what the checksum is of, if any."""
     if isinstance(leaf, np.generic):
         leaf = leaf.item()
     if leaf is None:
-        return _NULL, 0.0, 0.0
+        return (_NULL, 0.0, 0.0), None
     if isinstance(leaf, bool):
-        return _TRUTH, float(leaf), 0.0
+        return (_TRUTH, float(leaf), 0.0), None
+    if leaf == 0 and isinstance(leaf, float) and math.copysign(1.0, leaf) < 0:
+        return (_MINUS_ZERO, 0.0, 0.0), None
     if isinstance(leaf, (int, float)) and leaf == leaf:
-        return _NUMERIC, _clipped(leaf), 0.0
-    if isinstance(leaf, bytes):
-        leaf = leaf.decode("latin-1")
-    if isinstance(leaf, str):
-        number = _clipped(float(leaf)) if _NUMBER.fullmatch(leaf) else 0.0
-        return _TEXT, number, _checksum(leaf)
-    return _EMPTY, 0.0, _checksum(repr(leaf))
+        return (_NUMERIC, _clipped(leaf), 0.0), None
+    text = leaf.decode("latin-1") if isinstance(leaf, bytes) else leaf
+    if isinstance(text, str):
+        number = _clipped(float(text)) if _NUMBER.fullmatch(text) else 0.0
+        return (_TEXT, number, _checksum(text)), leaf
+    return (_EMPTY, 0.0, _checksum(repr(leaf))), leaf
 
 
 def _clipped(number: float) -> float:

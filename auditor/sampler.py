@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.fields import Fields
+from fedrec_auditor.auditor.spelling import Spelling
 from fedrec_auditor.auditor.worlds import Worlds, checked_outputs
 from fedrec_auditor.targets.mechanisms.base import plainly
 
@@ -28,9 +31,13 @@ _LOOKED_AT = 8
 
 @dataclass(slots=True)
 class Allowance:
-    """How many more outputs may be drawn, of ``most``; InputError once they are used up."""
+    """How many more outputs may be drawn, of ``most``, and until when (``time.perf_counter``).
 
-    most: int
+    InputError once either is used up.
+    """
+
+    most: float
+    until: float = math.inf
     used: int = 0
 
     def spend(self, outputs: int) -> None:
@@ -39,8 +46,19 @@ class Allowance:
         if self.used > self.most:
             raise InputError(
                 f"Expected more than the {self.most:,} draws that are its share, which is too few "
-                "for it. Raise samples."
+                "for it. Raise samples, or seconds."
             )
+        self.in_time()
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is over."""
+        return time.perf_counter() > self.until
+
+    def in_time(self) -> None:
+        """InputError if the time is over."""
+        if self.late:
+            raise InputError("Expected more time than was left of seconds. Raise them.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +66,14 @@ class Sampler:
     """A randomizer that gives independent outputs for an input, drawn from a generator.
 
     ``call`` takes (value, rng, size) if ``sized``, else (value, rng) for one output at a time.
-    ``allowance`` bounds the draws, if there is one. ``fields`` read answers that are no arrays.
+    ``allowance`` bounds the draws, if there is one. ``reader`` reads answers that are no arrays.
     """
 
     name: str
     call: Callable[..., Any]
     sized: bool
     allowance: Allowance | None = None
-    fields: Fields | None = None
+    reader: Fields | Spelling | None = None
 
     @classmethod
     def of(cls, randomizer: Any) -> Sampler:
@@ -81,10 +99,18 @@ class Sampler:
         """
         if self.allowance is not None:
             self.allowance.spend(size)
+        if self.sized:
+            return self._called(value, rng, size)
+        answers = []
+        for _ in range(size):
+            if self.allowance is not None:
+                self.allowance.in_time()
+            answers.append(self._called(value, rng))
+        return answers
+
+    def _called(self, value: Any, *arguments: Any) -> Any:
         try:
-            if self.sized:
-                return self.call(_fresh(value), rng, size)
-            return [self.call(_fresh(value), rng) for _ in range(size)]
+            return self.call(_fresh(value), *arguments)
         except (Exception, SystemExit) as error:
             raise InputError(
                 f"Expected outputs for the input {value!r}, got {type(error).__name__}: {error}. "
@@ -97,15 +123,45 @@ class Sampler:
         InputError if it raised, or gave another number of outputs, ragged ones, objects or NaN.
         """
         answer, origin = self.answer(value, rng, size), f"the input {value!r}"
-        if self.fields is not None and hasattr(answer, "__len__") and len(answer) == size:
-            answer = self.fields.read(answer)
+        if self.reader is not None and hasattr(answer, "__len__") and len(answer) == size:
+            answer = self.reader.read(answer)
         return checked_outputs(answer, size, origin)
+
+    @property
+    def used_up(self) -> bool:
+        """Whether nothing is left of what it may draw, or no time."""
+        return self.allowance is not None and (self.left <= 0 or self.allowance.late)
+
+    @property
+    def drawn(self) -> int:
+        """Outputs that were drawn of its allowance; 0 if it has none."""
+        return 0 if self.allowance is None else self.allowance.used
+
+    @property
+    def left(self) -> float:
+        """Outputs that it may still draw, infinitely many if nothing bounds them."""
+        return math.inf if self.allowance is None else self.allowance.most - self.drawn
+
+    @property
+    def fields(self) -> Fields | None:
+        """What answers are read as, if they are structures whose fields are read."""
+        return self.reader if isinstance(self.reader, Fields) else None
 
     def reading(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
         """The same randomizer, whose answers are read as fields if some for ``inputs`` ask for it.
 
         Dictionaries, null, lists of several lengths, text beside numbers, JSON, numbers in text.
         """
+        return replace(self, reader=Fields.of(self._looked_at(inputs, rng)))
+
+    def spelling(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
+        """The same randomizer, whose answers are spelt as words if some are no arrays and no words.
+
+        For who is to be asked about whole answers.
+        """
+        return replace(self, reader=Spelling.of(self._looked_at(inputs, rng)))
+
+    def _looked_at(self, inputs: Sequence[Any], rng: np.random.Generator) -> list[Any]:
         answers: list[Any] = []
         for value, child in zip(inputs, rng.spawn(len(inputs)), strict=True):
             answer = self.answer(value, child, _LOOKED_AT)
@@ -113,7 +169,7 @@ class Sampler:
                 answers += answer
             elif isinstance(answer, np.ndarray) and answer.ndim and answer.dtype.kind in "OU":
                 answers += answer.tolist()
-        return replace(self, fields=Fields.of(answers))
+        return answers
 
     def draws(
         self, inputs: Sequence[Any], seeds: Sequence[np.random.SeedSequence], size: int
@@ -124,9 +180,9 @@ class Sampler:
             for value, seed in zip(inputs, seeds, strict=True)
         ]
 
-    def allowed(self, most: int) -> Sampler:
-        """The same randomizer for ``most`` outputs in all."""
-        return replace(self, allowance=Allowance(most))
+    def allowed(self, most: float, until: float = math.inf) -> Sampler:
+        """The same randomizer for ``most`` outputs in all, and ``until`` then."""
+        return replace(self, allowance=Allowance(most, until))
 
     def shapes(self) -> Sampler:
         """The same randomizer, of whose outputs only the shape is shown, as a word.
@@ -155,7 +211,7 @@ class Sampler:
             names=tuple(plainly(value) for value in inputs),
             scope=ONE_REPORT,
             draw=lambda world, size, rng: self.draw(inputs[world], rng, size),
-            statistic=str(self.fields) if self.fields else "",
+            fields=self.fields,
         )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.estimators.base import FEWEST_SAMPLES
+from fedrec_auditor.auditor.estimators.base import FEWEST_SAMPLES, Estimator
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.worlds import Worlds, checked_outputs
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.auditor.fields import Fields
 
 BLOCK, BLOCK_ENTRIES = 1 << 16, 1 << 22
 """Most outputs drawn at once, and most entries of them: what bounds the memory of a measurement,
@@ -35,6 +36,7 @@ class Worlds:
         returns one output a run, (size, *shape): numbers, booleans or strings. The same arguments
         give the same outputs.
     statistic : what one output is, in words; empty if it is the whole output of a randomizer.
+    fields : what the entries of an output encode, if it was a structure; see ``Fields``.
     available : how many outputs of each world there are, where each was made before and is handed
         out once; None where they are drawn afresh.
 
@@ -54,6 +56,7 @@ class Worlds:
     scope: Scope
     draw: Callable[[int, int, np.random.Generator], Any]
     statistic: str = ""
+    fields: Fields | None = None
     available: int | None = None
 
     def sample(self, world: int, size: int, rng: np.random.Generator) -> NDArray[Any]:

@@ -59,7 +59,7 @@ def command(
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(help="Draw fewer if all draws would take longer than about this."),
+        typer.Option(help="Draw fewer if everything would take longer than about this."),
     ] = None,
     confidence: Annotated[float, typer.Option(help="Of a measured bound.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,

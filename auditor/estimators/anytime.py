@@ -18,6 +18,7 @@ from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.estimators.base import Estimator, check_samples
 from fedrec_auditor.auditor.estimators.parts.decision_rule import SECOND, SampleBudget
 from fedrec_auditor.auditor.estimators.parts.guess_counts import GuessCounts
+from fedrec_auditor.auditor.estimators.parts.guess_witness import guess_witness
 from fedrec_auditor.auditor.estimators.parts.selection_split import SelectionSplit, split_size
 from fedrec_auditor.auditor.worlds import Worlds
 
@@ -61,15 +62,18 @@ class Anytime(Estimator):
         check_delta(delta)
         errors = [1 - check_confidence(confidence) for confidence in confidences]
         selecting, counting = rng.spawn(2)
-        split = SelectionSplit.drawn(worlds, check_samples(samples), selecting, most=_MOST_SPLIT)
+        size = _split_size(check_samples(samples))
+        split = SelectionSplit.drawn(worlds, size, selecting)
         left = samples - split.size
         most = 2 * left
-        a, b, rule = split.choose(SampleBudget(draws=most, delta=delta, alpha=errors[0]))
+        chosen = split.choose(SampleBudget(draws=most, delta=delta, alpha=errors[0]))
+        a, b = (chosen.a, chosen.b) if chosen else (0, 1)
+        rule = chosen.rule if chosen else None
         used, shape = split.size * len(worlds.names), split.shape
         del split
         table, drawn = np.zeros((2, 2), dtype=np.int64), np.zeros(2, dtype=np.int64)
         best = np.zeros(len(errors))
-        look = 0
+        look, counts = 0, GuessCounts.all_right(0)
         for look, total in enumerate(_looks(most), 1):
             stream = counting.spawn(1)[0]
             more = total - int(drawn.sum())
@@ -105,15 +109,24 @@ class Anytime(Estimator):
                 confidence=1 - error,
                 samples=used + int(drawn.sum()),
                 largest=_largest(most, delta, error),
-                witness=None if rule is None else rule.witness(table, drawn, names, worlds),
+                witness=None
+                if rule is None
+                else guess_witness(
+                    counts, rule, names, (int(drawn[0]), int(drawn[1])), worlds.statistic
+                ),
             )
             for epsilon, error in zip(best.tolist(), errors, strict=True)
         )
 
     def largest(self, samples: int, *, delta: float, confidence: float) -> float:
         """The bound if every guess is right at every look."""
-        split = min(split_size(check_samples(samples)), _MOST_SPLIT)
+        split = _split_size(check_samples(samples))
         return _largest(2 * (samples - split), check_delta(delta), 1 - check_confidence(confidence))
+
+
+def _split_size(samples: int) -> int:
+    """How many draws of each world choose the rule: few, for the others may end soon."""
+    return min(split_size(samples), _MOST_SPLIT)
 
 
 def _looks(most: int) -> Iterator[int]:

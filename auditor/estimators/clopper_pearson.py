@@ -104,7 +104,7 @@ class ClopperPearson(Estimator):
         check_delta(delta)
         alpha = 1 - check_confidence(confidences[0])
         selecting, counting = rng.spawn(2)
-        split = SelectionSplit.drawn(worlds, check_samples(samples), selecting)
+        split = SelectionSplit.drawn(worlds, split_size(check_samples(samples)), selecting)
         scores = [as_scores(outputs) for outputs in split.outputs]
         trials = samples - split.size
         event = max(

@@ -12,19 +12,18 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements.bound import (
     Bound,
     Side,
-    Witness,
     check_confidence,
     check_delta,
 )
 from fedrec_auditor.auditor.estimators.base import Estimator, check_samples
 from fedrec_auditor.auditor.estimators.parts.decision_rule import (
-    FIRST,
     SECOND,
     DecisionRule,
     SampleBudget,
 )
 from fedrec_auditor.auditor.estimators.parts.exclusive_values import ExclusiveRule
 from fedrec_auditor.auditor.estimators.parts.guess_counts import GuessCounts
+from fedrec_auditor.auditor.estimators.parts.guess_witness import guess_witness
 from fedrec_auditor.auditor.estimators.parts.selection_split import (
     RARE,
     SelectionSplit,
@@ -38,10 +37,11 @@ class JointBinomial(Estimator):
     """Holds at the stated confidence, whatever the outputs are and whatever was learned of them.
 
     A tenth of the draws of each world (2,000 if that is more, half of them at most, 200,000 at
-    most) selects two worlds and a rule that guesses between them, or abstains, so that the expected
-    bound is largest. What is left of the draws of those two is drawn afresh, a fair coin choosing
-    the world of each output, and only counted: one rule and one limit, so no correction is owed
-    (``GuessCounts``).
+    most) proposes rules that guess between two worlds, or abstain. Where several look good and
+    draws are many, a further tenth decides between them (``RuleValidation``): the rule whose
+    expected bound is largest. What is left of the draws of its two worlds is drawn afresh, a fair
+    coin choosing the world of each output, and only counted: one rule and one limit, so no
+    correction is owed (``GuessCounts``).
 
     A second rule guesses where a value shows that the split saw in one of the two worlds only: a
     leak of one output in ten thousand, which a harmless larger ratio would hide. It is counted on
@@ -76,12 +76,13 @@ class JointBinomial(Estimator):
         """
         check_delta(delta)
         alpha = 1 - check_confidence(confidences[0])
-        selecting, counting = rng.spawn(2)
-        split = SelectionSplit.drawn(worlds, check_samples(samples), selecting)
-        left = samples - split.size
+        selecting, counting, judging = rng.spawn(3)
+        split = SelectionSplit.drawn(worlds, split_size(check_samples(samples)), selecting)
+        budget = SampleBudget(draws=2 * (samples - split.size), delta=delta, alpha=alpha)
+        a, b, *rules, judged, size = split.select(budget, worlds, judging)
+        left = samples - split.size - size
         draws = 2 * left if worlds.available is None else _fitting(left)
-        a, b, *rules = split.select(SampleBudget(draws=draws, delta=delta, alpha=alpha))
-        used, shape = split.size * len(worlds.names) + draws, split.shape
+        used, shape = split.size * len(worlds.names) + judged + draws, split.shape
         del split
         choosing, *streams = counting.spawn(3)
         first = int(choosing.binomial(draws, 0.5))
@@ -102,7 +103,7 @@ class JointBinomial(Estimator):
         best = max(limits, key=lambda each: each.epsilon(delta, alpha), default=None)
         witness = None
         if best is not None:
-            witness = _witness(best.counts, best.rule, names, drawn, worlds.statistic)
+            witness = guess_witness(best.counts, best.rule, names, drawn, worlds.statistic)
         return tuple(
             Bound(
                 epsilon=max(
@@ -125,7 +126,7 @@ class JointBinomial(Estimator):
         """The bound if every guess is right: see ``Estimator``.
 
         Where the outputs are so wide that memory limits the selection split, a little more can be
-        shown.
+        shown; where rules compete, a little less (see the class).
         """
         check_delta(delta)
         draws = 2 * (samples - split_size(check_samples(samples)))
@@ -164,34 +165,3 @@ class _Limit:
     def epsilon(self, delta: float, alpha: float) -> float:
         """The bound where ``alpha`` is the error of all rules together."""
         return self.counts.epsilon(delta=delta, alpha=self.share * alpha)
-
-
-def _witness(
-    found: GuessCounts,
-    rule: DecisionRule | ExclusiveRule,
-    names: tuple[str, str],
-    drawn: tuple[int, int],
-    statistic: str,
-) -> Witness:
-    """The side of the rule that was right more often."""
-    sides = [
-        (found.first, FIRST, names, drawn),
-        (found.second, SECOND, names[::-1], drawn[::-1]),
-    ]
-    (right, wrong), side, (one, other), (n, m) = max(
-        (s for s in sides if s[1] in rule.sides), key=lambda s: (s[0][0] + 1) / (s[0][1] + 1)
-    )
-    more = (
-        f"; {other} guessed on {rule.words(-side)} too, right {found.right} of "
-        f"{found.right + found.wrong} times in all"
-        if -side in rule.sides
-        else ""
-    )
-    return Witness(
-        input_a=one,
-        input_b=other,
-        output=f"{statistic}: {rule.words(side)}" if statistic else rule.words(side),
-        probability_a=right / max(n, 1),
-        probability_b=wrong / max(m, 1),
-        note=f"shares seen: {right} of {n} draws against {wrong} of {m}{more}",
-    )

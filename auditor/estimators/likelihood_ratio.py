@@ -31,8 +31,8 @@ class LikelihoodRatio(Estimator):
 
     The selection split of ``joint-binomial`` chooses two worlds and a rule. Its two events, the
     parts of the outputs where it guesses the first world and those where it guesses the second, are
-    each certified by two Clopper-Pearson limits on fresh draws, at half the error an event: unlike a
-    threshold's event it may be a union of intervals, or a set of outcomes. At delta above 0 it is
+    each certified by two Clopper-Pearson limits on fresh draws, at half the error an event: unlike
+    a threshold's event it may be a union of intervals, or a set of outcomes. At delta above 0 it is
     the event of Neyman and Pearson, as far as the split knows the ratio.
 
     >>> from fedrec_auditor.auditor.sampler import Sampler
@@ -59,10 +59,12 @@ class LikelihoodRatio(Estimator):
         check_delta(delta)
         alpha = 1 - check_confidence(confidences[0])
         selecting, counting = rng.spawn(2)
-        split = SelectionSplit.drawn(worlds, check_samples(samples), selecting)
+        split = SelectionSplit.drawn(worlds, split_size(check_samples(samples)), selecting)
         trials, shape = samples - split.size, split.shape
         budget = SampleBudget(draws=2 * trials, delta=delta, alpha=alpha)
-        a, b, rule = split.choose(budget)
+        chosen = split.choose(budget)
+        a, b = (chosen.a, chosen.b) if chosen else (0, 1)
+        rule = chosen.rule if chosen else None
         used = split.size * len(worlds.names) + 2 * trials
         del split
         counts = np.zeros((2, 2), dtype=np.int64)  # world, then the world guessed

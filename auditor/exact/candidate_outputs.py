@@ -60,7 +60,10 @@ class CandidateOutputs:
     ) -> CandidateOutputs:
         """Draw under some of ``inputs``, for each afresh, ``samples`` times at most, and look."""
         drawn = np.concatenate(
-            [dist.draw(value, _DRAWS, seed + k) for k, value in enumerate(inputs.shown)]
+            [
+                dist.draw(value, min(_DRAWS, samples), seed + k)
+                for k, value in enumerate(inputs.shown)
+            ]
         )
         seen, shape = np.unique(drawn, axis=0), drawn.shape[1:]
         numbers, few = drawn.dtype.kind in "iuf", len(seen) <= len(drawn) // 4

@@ -107,6 +107,12 @@ class DivergenceSearch:
                     "measured."
                 )
             return self._integrated(a, b)
+        if every is None and self.dist.spelt is not None:
+            raise NoCurve(
+                "Expected outputs that can all be told at delta > 0, or numbers, got answers that "
+                "are no arrays, which may hold densities. List them as Density(outputs=...), ask "
+                "for delta 0, or pass the sampler alone to be measured."
+            )
         outputs = self._discrete(a, b) if every is None else every
         log_probs = self.dist.try_log_probs(outputs, (a, b))
         if every is not None and not sums_to_one(log_probs):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.spelling import Spelling
 from fedrec_auditor.auditor.worlds import checked_outputs
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase, plainly
 
@@ -33,19 +34,15 @@ class Density:
 
     ``sample`` takes (value, rng) or (value, rng, size); ``log_prob`` takes (output, value) and
     gives the log of the probability, or of the density, of one output or of many along the first
-    axis. ``domain`` says which inputs there are; without it, inputs must be given. ``outputs``
-    lists all outputs there are, along the first axis, where that can be done: then none of them is
-    too seldom to be looked at.
+    axis; of one where outputs are no arrays, but dictionaries, say. ``domain`` says which inputs
+    there are; without it, inputs must be given. ``outputs`` lists all outputs there are, along the
+    first axis, where that can be done: then none of them is too seldom to be looked at.
     """
 
     sample: Callable[..., Any]
     log_prob: Callable[[Any, Any], Any]
     domain: Domain | None = None
     outputs: Any = None
-
-    def __call__(self, value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
-        """``size`` draws along the first axis."""
-        return Sampler.of(self.sample).draw(value, rng, size)
 
     def __str__(self) -> str:
         return str(getattr(self.sample, "__name__", type(self.sample).__name__))
@@ -85,7 +82,7 @@ class OutputDistribution:
         domain = getattr(origin, "domain", None)
         dist = cls(
             origin=origin,
-            sampler=Sampler.of(origin),
+            sampler=Sampler.of(origin.sample if isinstance(origin, Density) else origin),
             density=density,
             domain=domain if isinstance(domain, Domain) else None,
             outputs=_listed(origin) if isinstance(origin, Density) else None,
@@ -134,6 +131,20 @@ class OutputDistribution:
             rows.append(np.where(np.isposinf(row), np.nan, row))
         return np.stack(rows)
 
+    def spelling(self, inputs: Sequence[Any], seed: int) -> OutputDistribution:
+        """The same, whose outputs are words if some for ``inputs`` are no arrays; see ``Spelling``.
+
+        ``log_prob`` is asked about the answers that were spelt.
+        """
+        if self.worst_case is not None:
+            return self
+        return replace(self, sampler=self.sampler.spelling(inputs, np.random.default_rng(seed)))
+
+    @property
+    def spelt(self) -> Spelling | None:
+        """What spelt the outputs, where they are no arrays."""
+        return self.sampler.reader if isinstance(self.sampler.reader, Spelling) else None
+
     @property
     def named(self) -> WorstCase | None:
         """The worst-case sets, where they are of whole inputs and outputs, and so name them."""
@@ -165,6 +176,8 @@ class OutputDistribution:
 
     def _ask(self, outputs: NDArray[Any], value: Any) -> NDArray[np.float64]:
         with np.errstate(all="ignore"):
+            if self.spelt is not None:
+                return self._singly(outputs, value)
             try:
                 found = np.asarray(self.density(outputs, value), dtype=np.float64)
             except Exception:  # one output at a time: as `if` and the module math want it
@@ -178,7 +191,10 @@ class OutputDistribution:
         if outputs.ndim > 1:
             return np.array([float(self.density(output, value)) for output in outputs])
         different, places = np.unique(outputs, return_inverse=True)
-        found = [float(self.density(output, value)) for output in different.tolist()]
+        asked = different.tolist()
+        if self.spelt is not None:
+            asked = [self.spelt.answer(word) for word in asked]
+        found = [float(self.density(output, value)) for output in asked]
         return np.array(found, dtype=np.float64)[places.ravel()]
 
     def _answer(self, output: Any, value: Any) -> float:
@@ -192,6 +208,9 @@ def _listed(origin: Density) -> NDArray[Any] | None:
     if origin.outputs is None:
         return None
     outputs = list(origin.outputs)
+    spelling = Spelling.of(outputs)
+    if spelling is not None:
+        return spelling.read(outputs)
     return checked_outputs(outputs, len(outputs), "the list of all outputs")
 
 

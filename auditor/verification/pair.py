@@ -35,17 +35,15 @@ def pair_from(
     Pairs of ``strategy`` are scored by a lower bound from 4,000 draws each, steered towards a
     larger one; if it exceeds the claim, the simplest pair is returned that shows half of the
     excess. The search chooses and proves nothing: its draws must not count. At most 120 pairs are
-    measured, and of a randomizer that gives one output a call, so many as take no more calls than
-    ``samples`` of each input (8 at the least). InputError for a strategy without two different
-    inputs.
+    measured, so many as take no more draws than ``samples`` of each input (8 at the least, of 100
+    draws), and no more once the allowance of ``sampler`` is used up. InputError for a strategy
+    without two different inputs.
     """
     from hypothesis import strategies as st
 
     entropy = int(seed.generate_state(1)[0])
-    draws, most = _SAMPLES, _MOST_PAIRS
-    if not sampler.sized:
-        draws = min(_SAMPLES, max(_FEWEST, samples // _MOST_PAIRS))
-        most = min(_MOST_PAIRS, max(_FEWEST_PAIRS, samples // draws))
+    draws = min(_SAMPLES, max(_FEWEST, samples // _MOST_PAIRS))
+    most = min(_MOST_PAIRS, max(_FEWEST_PAIRS, samples // draws))
     scores: dict[Hashable, float] = {}
 
     def score(pair: tuple[Any, Any]) -> float:
@@ -53,16 +51,21 @@ def pair_from(
         if key[0] == key[1]:
             return -1.0
         if key not in scores:
-            if len(scores) >= most:
+            if len(scores) >= most or (scores and sampler.used_up):
                 return -1.0
-            bound = JointBinomial().bound(
-                sampler.worlds(pair),
-                delta=delta,
-                confidence=0.95,
-                samples=draws,
-                rng=np.random.default_rng(entropy),
-            )
-            scores[key] = bound.epsilon
+            try:
+                bound = JointBinomial().bound(
+                    sampler.reading(pair, np.random.default_rng(entropy)).worlds(pair),
+                    delta=delta,
+                    confidence=0.95,
+                    samples=draws,
+                    rng=np.random.default_rng(entropy),
+                )
+                scores[key] = bound.epsilon
+            except InputError:
+                if not sampler.used_up:
+                    raise
+                scores[key] = -1.0 if scores else 0.0
         return scores[key]
 
     pairs = st.tuples(strategy, strategy)

@@ -14,6 +14,7 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import (
     Bound,
+    Side,
     check_confidence,
     check_delta,
     check_epsilon,
@@ -26,7 +27,7 @@ from fedrec_auditor.auditor.exact.divergence_search import NoCurve
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.measure import measure
-from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.sampler import ONE_REPORT, Sampler
 from fedrec_auditor.auditor.verification.checks.fit import check_fit
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.pair import pair_from
@@ -52,6 +53,10 @@ SIZED_SAMPLES = 1_000_000
 SINGLE_SAMPLES = 100_000
 """Default draws per input of a callable that draws one at a time."""
 _PILOTS = 8
+# The share of the seconds in which a pair of inputs is looked for.
+_SEARCH = 0.2
+# The share of what is left that draws are planned to take, and that after which they are given up.
+_PLANNED, _LATE = 0.85, 1.15
 WIDE_NUMBERS, WIDE_SAMPLES = 1 << 28, 10_000
 """Most numbers per input by default, and the draws of outputs however wide."""
 
@@ -81,13 +86,14 @@ def verify_ldp(
         Default: the whole domain where there is one, else 0 and 1.
     samples : draws per input that is measured. Default 1,000,000, or 100,000 if they come one by
         one; fewer of a callable if that were more than 2^28 numbers, but 10,000 at least. They are
-        streamed, so memory does not grow with them. The checks take half as many calls at most,
-        where a call gives one output.
-    seconds : what all draws may take, about; fewer than ``samples`` are drawn if they would take
+        streamed, so memory does not grow with them. The checks draw half as many more at most.
+    seconds : what everything may take, about; fewer than ``samples`` are drawn if they would take
         longer. The first draws are timed and thrown away, and the number of those to come is fixed
         by that time, before any output is looked at: it does not depend on what will be counted,
         so a bound holds at its confidence as for a number fixed beforehand, and no error is spent
-        on looks in between. The same seed gives the same answer only where ``samples`` decide.
+        on looks in between. A callable that slows down, so that they are not made in time, is
+        given up: epsilon is at least 0, INCONCLUSIVE. Checks that are not done by then are not
+        run. The same seed gives the same answer only where ``samples`` decide.
 
     Where a check that failed shows more than the search or the measurement does, an output that
     rules an input out or noise that can be foretold, the verdict is by that.
@@ -101,51 +107,69 @@ def verify_ldp(
     >>> print(f"{found.verdict}: at least {found.epsilon_lower:.1f}, and in truth {np.log(3):.1f}")
     VIOLATED: at least 0.9, and in truth 1.1
     """
+    begun = time.perf_counter()
     samples, seed = _whole("samples", samples), cast("int", _whole("seed", seed))
     _check(mechanism, epsilon, delta, samples, confidence, seed)
-    claim, sampler = ldp_claim(epsilon, delta), Sampler.of(mechanism)
+    claim = ldp_claim(epsilon, delta)
+    dist = OutputDistribution.of(mechanism) if hasattr(mechanism, "log_prob") else None
+    sampler = Sampler.of(mechanism) if dist is None else dist.sampler
     draws = samples or (SIZED_SAMPLES if sampler.sized else SINGLE_SAMPLES)
     search, measuring, look, fit, reading = np.random.SeedSequence(seed).spawn(5)
 
     given = _given(inputs)
     fits: tuple[Check, ...] = ()
-    dist = None
-    if hasattr(mechanism, "log_prob"):
-        dist = OutputDistribution.of(mechanism)
+    bound: Bound | None = None
+    if dist is not None:
         chosen = CandidateInputs.of(dist, given, seed).shown
-        draws = _affordable(sampler, chosen, seconds, draws)
+        dist = dist.spelling(chosen, seed)
+        sampler = dist.sampler
+        draws = _affordable(sampler, chosen, begun, seconds, draws)
         fitted = check_fit(sampler, dist, chosen, samples=draws, seed=fit)
         fits = (Check(name="fit to the claimed distribution", **fitted._asdict()),)
         if fitted.status is Status.FAILED:  # then it says nothing of the code
             dist = None
     elif given is None or isinstance(given, list):
         chosen = _listed(given)
-        sampler = sampler.reading(chosen, np.random.default_rng(reading))
     else:
-        few = draws if seconds is None else 0
-        chosen = pair_from(sampler, given, epsilon=epsilon, delta=delta, samples=few, seed=search)
-    if samples is None and sampler.fields:
-        draws = min(draws, SINGLE_SAMPLES)
-    if not fits:
-        draws = _affordable(sampler, chosen, seconds, draws)
-    if samples is None and not fits:
-        width = sampler.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
-        draws = min(draws, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
-    bound: Bound | None = None
+        searcher = sampler.allowed(math.inf, _until(begun, seconds, _SEARCH))
+        chosen = pair_from(
+            searcher, given, epsilon=epsilon, delta=delta, samples=draws, seed=search
+        )
     if dist is not None:
         with suppress(NoCurve):
             bound = exact_search(
                 dist, epsilon=epsilon, delta=delta, inputs=given, seed=search, samples=draws
             )
     if bound is None:
-        bound = _measured(
-            sampler, chosen, claim, samples=draws, confidence=confidence, seed=measuring
-        )
+        sampler = sampler.reading(chosen, np.random.default_rng(reading))
+        if not fits:
+            draws = _affordable(sampler, chosen, begun, seconds, draws)
+        if samples is None and sampler.fields:
+            draws = min(draws, SINGLE_SAMPLES)
+        if samples is None and not fits:
+            width = sampler.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
+            draws = min(draws, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
+        limited = sampler.allowed(math.inf, _until(begun, seconds, _LATE))
+        try:
+            bound = _measured(
+                limited, chosen, claim, samples=draws, confidence=confidence, seed=measuring
+            )
+        except InputError:
+            if not limited.used_up:
+                raise
+            bound = _nothing(limited, delta, confidence)
     needed = None
     if not exceeds(bound.largest, epsilon):
         needed = JointBinomial().needed(epsilon, delta=delta, confidence=confidence)
     checks = run_checks(
-        sampler, chosen, epsilon=epsilon, delta=delta, seed=look, samples=draws, dist=dist
+        sampler,
+        chosen,
+        epsilon=epsilon,
+        delta=delta,
+        seed=look,
+        samples=draws,
+        until=_until(begun, seconds),
+        dist=None if sampler.fields else dist,
     )
     return Verification.of(bound, claim, needed=needed, checks=(*fits, *checks))
 
@@ -175,6 +199,23 @@ def _measured(
     raise AssertionError("shapes are words, which have one shape")
 
 
+def _nothing(sampler: Sampler, delta: float, confidence: float) -> Bound:
+    """What holds of any randomizer: all that may be said where the planned draws were not made.
+
+    To count those that were made would be to stop at a time that they themselves may have set.
+    """
+    return Bound(
+        epsilon=0.0,
+        delta=delta,
+        side=Side.LOWER,
+        scope=ONE_REPORT,
+        source="nothing: the seconds were over before the draws that they were to allow",
+        confidence=confidence,
+        samples=int(sampler.drawn),
+        largest=0.0,
+    )
+
+
 def _check(
     mechanism: Any, epsilon: float, delta: float, samples: int | None, confidence: float, seed: int
 ) -> None:
@@ -194,31 +235,47 @@ def _check(
         )
 
 
-def _affordable(sampler: Sampler, inputs: Sequence[Any], seconds: float | None, most: int) -> int:
-    """Draws of an input that take about ``seconds`` in all, by the time that some take.
+def _until(begun: float, seconds: float | None, share: float = 1.0) -> float:
+    """When a share of the seconds is over; never where there is no limit.
+
+    InputError for a number of seconds that is none.
+    """
+    if seconds is None:
+        return math.inf
+    if not 0 < seconds < math.inf:
+        raise InputError(f"Expected seconds above 0, got seconds={seconds!r}. Give 60, say.")
+    return begun + share * seconds
+
+
+def _affordable(
+    sampler: Sampler, inputs: Sequence[Any], begun: float, seconds: float | None, most: int
+) -> int:
+    """Draws of an input that take as long as is left of ``seconds``, by the time that some take.
 
     ``most`` at most, and that where ``seconds`` is None. Two measurements of two inputs each, their
-    selection splits of all inputs, and the checks.
-    InputError for a number of seconds that is none, or allows fewer than 100 draws.
+    selection splits of all inputs, and the checks. The slower one of the first and the last input
+    counts. InputError if fewer than 100 draws are allowed.
     """
     if seconds is None:
         return most
-    if not 0 < seconds < math.inf:
-        raise InputError(f"Expected seconds above 0, got seconds={seconds!r}. Give 60, say.")
+    left = _until(begun, seconds) - time.perf_counter()
     rng, size, each = np.random.default_rng(0), 1, 0.0
     for _ in range(_PILOTS):  # in larger and larger calls: the first ones warm up
-        begun = time.perf_counter()
-        sampler.draw(inputs[0], rng, size)
-        taken = time.perf_counter() - begun
-        each = taken / size
-        if taken > seconds / _PILOTS / 2:
+        taken = []
+        for value in (inputs[0], inputs[-1]):
+            start = time.perf_counter()
+            sampler.draw(value, rng, size)
+            taken.append(time.perf_counter() - start)
+        each = max(taken) / size
+        if 4 * sum(taken) > left / _PILOTS:
             break
         size *= 4
-    draws = int(seconds / max(each * (4.0 + len(inputs)), 1e-12))
+    left = _until(begun, seconds) - time.perf_counter()
+    draws = int(_PLANNED * left / max(each * (4.0 + len(inputs)), 1e-12))
     if draws < 100:
         raise InputError(
             f"Expected seconds for 100 draws of an input at least, got seconds={seconds:g}, where "
-            f"one draw takes {each:.3g} s. Give {math.ceil(120 * each * (4 + len(inputs)))}, say."
+            f"one draw takes {each:.3g} s. Give {math.ceil(160 * each * (4 + len(inputs)))}, say."
         )
     return min(draws, most)
 

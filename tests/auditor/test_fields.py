@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 from fedrec_auditor import verify_ldp
 from fedrec_auditor.auditor.fields import Fields
@@ -33,7 +34,27 @@ FORMS = {
     "ragged": lambda x, rng: [0] * (1 + said(x, rng)),
     "absent keys": lambda x, rng: {"a": 1} if said(x, rng) else {"b": 1},
     "numbers in text": lambda x, rng: f"{said(x, rng) + 0.2 * rng.random():.12f}",
+    "a NUL at the end": lambda x, rng: "word" + "\0" * said(x, rng),
+    "bytes with a NUL": lambda x, rng: b"word" + b"\0" * said(x, rng),
+    "the sign of a zero": lambda x, rng: {"n": (0.0, -0.0)[said(x, rng)]},
     "a number's spelling": lambda x, rng: ("0.5", "0.500")[said(x, rng)],
+}
+
+
+EVENTS = {
+    "JSON": "output.bit = ",
+    "dictionary": "output.bit = ",
+    "nested": "output.user.bits[0] = ",
+    "words in an object array": "output[1] = ",
+    "tuple of both": "output[1] = ",
+    "null": "output = ",
+    "ragged": "output[1] = ",
+    "absent keys": "output.",
+    "numbers in text": "output",
+    "a NUL at the end": "output = 'word",
+    "bytes with a NUL": "output = b'word",
+    "the sign of a zero": "output.n = ",
+    "a number's spelling": "output = '0.5",
 }
 
 
@@ -43,8 +64,32 @@ def test_every_form_shows_the_epsilon_of_the_bit_in_it(form: str) -> None:
     assert 2.6 < found.epsilon_lower <= 3.0
     assert found.verdict == "UNSUBSTANTIATED"
     assert found.witness is not None
-    assert found.witness.output.startswith("fields, each as its kind")
+    assert found.witness.output.startswith(EVENTS[form])
     assert verify_ldp(FORMS[form], epsilon=2.0, samples=6_000).verdict == "VIOLATED"
+
+
+def test_fields_are_read_where_hypothesis_looks_for_inputs() -> None:
+    inputs = st.integers(0, 3)
+
+    def report(x: int, rng: Rng) -> Any:
+        return {"salt": salt(rng), "bit": said(x % 2, rng)}
+
+    found = verify_ldp(report, epsilon=2.0, samples=6_000, inputs=inputs)
+    assert found.verdict == "VIOLATED"
+    assert found.witness is not None
+    assert found.witness.output.startswith("output.bit ")
+    assert verify_ldp(report, epsilon=3.0, samples=6_000, inputs=inputs).epsilon_lower > 2.5
+
+
+def test_values_seen_under_one_input_only_are_told_by_their_field() -> None:
+    def leaky(x: int, rng: Rng) -> Any:
+        word = f"debug {x}" if rng.random() < 0.01 else ""
+        return {"salt": salt(rng), "word": word, "bit": said(x, rng, 0.5)}
+
+    witness = verify_ldp(leaky, epsilon=1.0, samples=20_000).witness
+    assert witness is not None
+    assert "output.word" in witness.output
+    assert "'debug " in witness.output
 
 
 def test_a_field_that_comes_seldom_is_seen_among_the_rest() -> None:
@@ -64,9 +109,19 @@ def test_numbers_and_plain_words_are_left_alone() -> None:
 def test_what_is_read() -> None:
     fields = Fields.of([{"a": 1, "b": "2.50"}, {"a": None, "c": []}])
     assert fields is not None
-    assert fields.paths == ("['a']", "['b']", "['c']")
+    assert fields.paths == (".a", ".b", ".c")
     rows = fields.read([{"a": 1, "b": "2.50"}, {"a": True}, {"z": 7}, {"z": 8}])
     assert rows[0, :5].tolist() == [3.0, 1.0, 0.0, 4.0, 2.5]
     assert rows[1, :4].tolist() == [2.0, 1.0, 0.0, 0.0]
     assert rows[2, -1] != rows[3, -1] != 0.0
     assert rows[0, -1] == 0.0
+    assert [fields.value(rows[0], column) for column in (0, 3, 6)] == ["1", "'2.50'", "absent"]
+    assert [fields.value(rows[1], column) for column in (0, 9)] == ["True", "none"]
+    assert fields.value(rows[2], 9) == ".z=7;"
+    names = [fields.column_name(column) for column in (0, 4, 8, 9)]
+    assert names == [
+        "kind of output.a",
+        "output.b",
+        "checksum of output.c",
+        "checksum of output's other fields",
+    ]

@@ -19,6 +19,7 @@ import pytest
 from scipy import stats
 
 from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
@@ -27,6 +28,7 @@ from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
 from fedrec_auditor.auditor.measure import measure
 from fedrec_auditor.auditor.sampler import ONE_REPORT, Sampler
 from fedrec_auditor.auditor.testing.estimators import gaussian
+from fedrec_auditor.auditor.verification.verify import verify_ldp
 
 pytestmark = pytest.mark.calibration
 RUNS = 400
@@ -224,6 +226,22 @@ def test_false_alarms(name: str) -> None:
     alarms = accusations(honest, honest.epsilon, runs, seed=7)
     print(f"\n| {name}, accused | {said(alarms, runs)} |")
     assert stats.binomtest(alarms, runs, 0.05**2, "greater").pvalue >= 0.001
+
+
+def rounded_laplace(x: int, rng: np.random.Generator, size: int) -> Any:
+    return np.round((x + rng.laplace(size=size)) * 16) / 16
+
+
+@pytest.mark.parametrize("call", [response(1.0), rounded_laplace, two_sided_geometric])
+def test_false_alarms_of_whole_verifications(call: Randomizer) -> None:
+    """With all checks, which may fail one in a million each: none does."""
+    runs = 250
+    found = [verify_ldp(call, epsilon=1.0, samples=1_000, seed=seed) for seed in range(runs)]
+    alarms = sum(each.verdict is Verdict.VIOLATED for each in found)
+    name = getattr(call, "__name__", "")
+    print(f"\n| {name}, verified and accused | {said(alarms, runs)} |")
+    assert stats.binomtest(alarms, runs, 0.05**2, "greater").pvalue >= 0.001
+    assert not [check for each in found for check in each.faults]
 
 
 FAMILIES: dict[str, tuple[Callable[[float], Honest], float]] = {

@@ -31,8 +31,13 @@ class Statistic(Protocol):
     """A number for each output, chosen before the outputs that count were drawn.
 
     ``cuts`` are its own, increasing, the part before the first for outputs not to be guessed on;
-    None if it is to be cut where values suggest it.
+    None if it is to be cut where values suggest it. ``plain`` says that it is read off the output.
     """
+
+    @property
+    def plain(self) -> bool:
+        """See above."""
+        ...
 
     @property
     def cuts(self) -> NDArray[np.float64] | None:

@@ -16,10 +16,11 @@ from fedrec_auditor.auditor.estimators.parts.decision_rule import (
     SECOND,
     SampleBudget,
 )
+from fedrec_auditor.auditor.estimators.parts.entry_names import EntryNames
 from fedrec_auditor.auditor.estimators.parts.fingerprints import fingerprints
 from fedrec_auditor.auditor.estimators.parts.guess_counts import expected_epsilon, failure_mass
 from fedrec_auditor.auditor.estimators.parts.rule_selection import SIMPLER
-from fedrec_auditor.auditor.estimators.parts.statistics import as_floats, plain_name
+from fedrec_auditor.auditor.estimators.parts.statistics import as_floats
 
 # How often a value must have come up under one input, at the least; the best of these is taken.
 _LEAST = (1, 2, 4, 8)
@@ -122,7 +123,10 @@ class Found(NamedTuple):
 
 
 def exclusive_rules(
-    outputs: Sequence[NDArray[Any]], pairs: Sequence[tuple[int, int]], budget: SampleBudget
+    outputs: Sequence[NDArray[Any]],
+    pairs: Sequence[tuple[int, int]],
+    budget: SampleBudget,
+    names: EntryNames | None = None,
 ) -> dict[tuple[int, int], Found]:
     """For each of ``pairs`` of worlds, the rule with the largest expected bound.
 
@@ -132,7 +136,8 @@ def exclusive_rules(
     judged crosswise on halves. Values are whole outputs and single entries, of which the best, or
     all that look good together, make the rule.
     """
-    readings = list(_readings(outputs))
+    names = names or EntryNames(outputs[0].shape[1:])
+    readings = list(_readings(outputs, names))
     found = {}
     for a, b in pairs:
         options: list[tuple[float, tuple[Members | OutsideRange, ...]]] = []
@@ -146,7 +151,7 @@ def exclusive_rules(
                     together.append((reading.members(a, b, least, outputs), right, wrong))
             some = [[each] for each in together] + [together] * (len(together) > 1)
             options += [_option(each, budget, outputs) for each in some]
-        options += _ranges(outputs, a, b, budget)
+        options += _ranges(outputs, a, b, budget, names)
         if not options and readings:  # nothing to go by: what was seen once
             whole = readings[0]
             options = [(0.0, (whole.members(a, b, whole.fewest, outputs),))]
@@ -184,7 +189,7 @@ class _Reading:
     """The values of one entry, or of whole outputs: how often each came in each world."""
 
     entry: int | None
-    name: str
+    names: EntryNames
     low: NDArray[Any]
     high: NDArray[Any]
     first_seen: NDArray[np.int64]
@@ -214,34 +219,39 @@ class _Reading:
             shown[side] = tuple(self._name(self.first_seen[k], outputs) for k in often)
         return Members(
             entry=self.entry,
-            name=self.name,
+            name="output" if self.part is None else self.names.part(self.part),
             low=self.low[either],
             high=self.high[either],
             sides=np.where(first[either], np.int8(FIRST), np.int8(SECOND)),
             shown=shown,
         )
 
+    @property
+    def part(self) -> tuple[int, ...] | None:
+        """The entries that this one belongs with; None for whole outputs."""
+        return next((part for part in self.names.parts if self.entry in part), None)
+
     def _name(self, draw: int, outputs: Sequence[NDArray[Any]]) -> str:
         world, row = divmod(int(draw), len(outputs[0]))
-        output = outputs[world][row]
-        return str((output if self.entry is None else output.ravel()[self.entry]).tolist())
+        output, part = outputs[world][row], self.part
+        return str(output.tolist()) if part is None else self.names.value(output.ravel(), part)
 
 
-def _readings(outputs: Sequence[NDArray[Any]]) -> Iterator[_Reading]:
+def _readings(outputs: Sequence[NDArray[Any]], names: EntryNames) -> Iterator[_Reading]:
     """Whole outputs, unless they are vectors in floating point, and entries."""
-    shape, width = outputs[0].shape[1:], int(np.prod(outputs[0].shape[1:]))
+    width = int(np.prod(outputs[0].shape[1:]))
     if not width:
         return
     floats = any(each.dtype.kind == "f" for each in outputs)
     if not floats or width == 1:
-        yield _reading(outputs, None if width > 1 or not floats else 0, "output")
+        yield _reading(outputs, None if width > 1 or not floats else 0, names)
     if width > 1:
         most = max(1, _SORTED // (len(outputs) * len(outputs[0])))
         for entry in np.unique(np.linspace(0, width - 1, min(width, _ENTRIES, most)).astype(int)):
-            yield _reading(outputs, int(entry), plain_name(int(entry), shape))
+            yield _reading(outputs, int(entry), names)
 
 
-def _reading(outputs: Sequence[NDArray[Any]], entry: int | None, name: str) -> _Reading:
+def _reading(outputs: Sequence[NDArray[Any]], entry: int | None, names: EntryNames) -> _Reading:
     keys = np.concatenate([_keys(each, entry) for each in outputs])
     values, first_seen, group = np.unique(keys, return_index=True, return_inverse=True)
     low = high = values
@@ -256,7 +266,7 @@ def _reading(outputs: Sequence[NDArray[Any]], entry: int | None, name: str) -> _
         [np.bincount(row, minlength=len(low)) for row in group.reshape(len(outputs), -1)]
     )
     return _Reading(
-        entry=entry, name=name, low=low, high=high, first_seen=first_seen, counts=counts
+        entry=entry, names=names, low=low, high=high, first_seen=first_seen, counts=counts
     )
 
 
@@ -270,7 +280,7 @@ def _keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
 
 
 def _ranges(
-    outputs: Sequence[NDArray[Any]], a: int, b: int, budget: SampleBudget
+    outputs: Sequence[NDArray[Any]], a: int, b: int, budget: SampleBudget, names: EntryNames
 ) -> Iterator[tuple[float, tuple[OutsideRange]]]:
     """Ranges that end under one input, entry by entry."""
     one, other = outputs[a], outputs[b]
@@ -278,7 +288,7 @@ def _ranges(
     if one.dtype.kind not in "iuf" or len(one) < 4 * _BEFORE or not width:
         return
     for entry in range(min(width, _ENTRIES)):
-        name = "output" if width == 1 else plain_name(entry, one.shape[1:])
+        name = names.of(entry)
         values = [as_floats(each.reshape(len(each), -1)[:, entry]).ravel() for each in (one, other)]
 
         def part(

@@ -9,8 +9,9 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.auditor.estimators.parts.entry_names import EntryNames
 from fedrec_auditor.auditor.estimators.parts.logistic_regression import fitted
-from fedrec_auditor.auditor.estimators.parts.statistics import Number, plain_name
+from fedrec_auditor.auditor.estimators.parts.statistics import Number
 
 Matrix = NDArray[np.float64]
 # What learning may cost: outputs of each input, entries of an output.
@@ -23,7 +24,7 @@ _VALUES, _SURE = 64, 4.0
 _REACH = 1e6
 
 
-def learned_scores(first: Matrix, second: Matrix, shape: tuple[int, ...]) -> Iterator[Number]:
+def learned_scores(first: Matrix, second: Matrix, names: EntryNames) -> Iterator[Number]:
     """Statistics for outputs (n, d) of two worlds, cheap ones before a trained classifier.
 
     The entries that differ most, alone and summed with the sign of their difference; the projection
@@ -53,7 +54,7 @@ def learned_scores(first: Matrix, second: Matrix, shape: tuple[int, ...]) -> Ite
     apart = np.maximum(np.abs(shift), np.maximum(np.abs(squares), 2 * np.abs(zeros)))
     order = np.argsort(-apart, kind="stable")
     for entry in order[:_ALONE].tolist():
-        yield Number(plain_name(entry, shape), itemgetter((slice(None), entry)))
+        yield Number(names.of(entry), itemgetter((slice(None), entry)), plain=True)
     by_shift = np.argsort(-np.abs(shift), kind="stable")
     for count in sorted({2**i for i in range(1, 17) if 2**i < len(shift)} | {len(shift)}):
         chosen = np.sort(by_shift[:count])

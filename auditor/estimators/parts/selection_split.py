@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from fedrec_auditor.auditor.estimators.parts.decision_rule import (
     cuts_between,
     histogram,
 )
+from fedrec_auditor.auditor.estimators.parts.entry_names import EntryNames
 from fedrec_auditor.auditor.estimators.parts.exclusive_values import (
     ExclusiveRule,
     exclusive_rules,
@@ -28,15 +29,20 @@ from fedrec_auditor.auditor.estimators.parts.rule_selection import (
     best_rule,
     expected_at_a_glance,
 )
+from fedrec_auditor.auditor.estimators.parts.rule_validation import (
+    Contender,
+    RuleValidation,
+    simplest_best,
+)
 from fedrec_auditor.auditor.estimators.parts.statistics import (
     Outcome,
     as_floats,
     place_in_period,
     plain_numbers,
 )
+from fedrec_auditor.auditor.fields import Fields
 from fedrec_auditor.auditor.worlds import UnevenOutputs, Worlds
 
-Exclusive = ExclusiveRule | None
 LARGEST_SPLIT = 200_000
 """Most outputs kept of each world."""
 MOST_ENTRIES = 1 << 24
@@ -52,8 +58,13 @@ _REPEATS = 8
 _ALL = 16
 # Pairs of worlds that are looked at closely, of those that look best at a glance.
 _CLOSELY = 4
+# Rules that fresh draws choose from; with fewer draws they would decide no better than the split.
+_CONTENDERS, _FEWEST_TO_JUDGE = 8, 4_000
 # Pairs of worlds that are all looked at for values seen in one world only.
 _MOST_PAIRS = 66
+# Parts of an output that are looked at by themselves or left out, outputs that order them, and
+# sets of parts that are tried.
+_SHRUNK, _GLANCED, _TRIES = 64, 5_000, 48
 # The share of the split on which scores are learned, its inverse; the rest chooses among them.
 _LEARNING = 2
 # The level at which the quantile of an expected bound is 0: no luck is taken off.
@@ -65,16 +76,30 @@ def split_size(samples: int) -> int:
     return min(samples // 2, max(_SMALLEST_SPLIT, samples // _SHARE), LARGEST_SPLIT)
 
 
+class Selection(NamedTuple):
+    """Two worlds, and what guesses between them.
+
+    To judge rules, ``drawn`` outputs were drawn in all, ``size`` of each world.
+    """
+
+    a: int
+    b: int
+    rule: DecisionRule | None
+    exclusive: ExclusiveRule | None
+    drawn: int
+    size: int
+
+
 @dataclass(frozen=True, slots=True)
 class SelectionSplit:
     """Outputs of each world, each (n, *shape), all of one kind."""
 
     outputs: tuple[NDArray[Any], ...]
+    fields: Fields | None = None
 
     @classmethod
-    def drawn(cls, worlds: Worlds, samples: int, rng: np.random.Generator) -> SelectionSplit:
-        """``split_size`` outputs of each world, fewer of wide ones; else UnevenOutputs."""
-        size = split_size(samples)
+    def drawn(cls, worlds: Worlds, size: int, rng: np.random.Generator) -> SelectionSplit:
+        """``size`` outputs of each world, fewer of wide ones; else UnevenOutputs."""
         drawn = []
         for world, stream in enumerate(rng.spawn(len(worlds.names))):
             parts: list[NDArray[Any]] = []
@@ -93,7 +118,7 @@ class SelectionSplit:
             )
         if any(outputs.dtype.kind == "U" for outputs in drawn):
             drawn = [o if o.dtype.kind == "U" else o.astype(str) for o in drawn]
-        return cls(tuple(outputs[:size] for outputs in drawn))
+        return cls(tuple(outputs[:size] for outputs in drawn), worlds.fields)
 
     @property
     def size(self) -> int:
@@ -105,49 +130,105 @@ class SelectionSplit:
         """Shape of one output."""
         return self.outputs[0].shape[1:]
 
-    def select(self, budget: SampleBudget) -> tuple[int, int, DecisionRule | None, Exclusive]:
-        """Two worlds, the rule of ``choose``, and one on values seen in one of the worlds only.
+    @property
+    def names(self) -> EntryNames:
+        """What the entries of an output are called."""
+        return EntryNames(self.shape, self.fields)
+
+    def select(self, budget: SampleBudget, worlds: Worlds, rng: np.random.Generator) -> Selection:
+        """Two of the worlds, the rule of ``choose``, and one on values seen in one of them only.
 
         ``RARE`` of the error of ``budget`` is for the latter, the rest for the former. The worlds
-        are those of the rule of which more is expected.
+        are those of the rule of which more is expected. Where rules compete, fresh draws decide.
         """
         common = replace(budget, alpha=(1.0 - RARE) * budget.alpha)
         rare = replace(budget, alpha=RARE * budget.alpha)
-        a, b, rule, expected = self._chosen(common)
+        contenders, size, drawn = self._contenders(common), 0, 0
+        best = simplest_best(contenders)
+        fresh = min(self.size, budget.draws // 2 // _SHARE)
+        if len(contenders) > 1 and fresh >= _FEWEST_TO_JUDGE:
+            size, validation = fresh, RuleValidation(worlds, fresh, self.shape, rng)
+            best, drawn = validation.best(contenders, common)
+        expected = best.expected if best else 0.0
+        a, b = best[:2] if best else (0, 1)
         pairs = list(itertools.combinations(range(len(self.outputs)), 2))
         tried = pairs if len(pairs) <= _MOST_PAIRS else [(a, b)]
-        found = exclusive_rules(self.outputs, tried, rare)
-        best = max(found.values(), key=lambda each: each.expected, default=None)
-        if best is not None and best.expected > expected and (best.a, best.b) != (a, b):
-            a, b = best.a, best.b
-            rule = SelectionSplit((self.outputs[a], self.outputs[b]))._chosen(common)[2]
+        found = exclusive_rules(self.outputs, tried, rare, self.names)
+        only = max(found.values(), key=lambda each: each.expected, default=None)
+        if only is not None and only.expected > expected and (only.a, only.b) != (a, b):
+            a, b = only.a, only.b
+            best = replace(self, outputs=(self.outputs[a], self.outputs[b])).choose(common)
         only = found.get((a, b))
-        return a, b, rule, only.rule if only else None
+        rule = best.rule if best else None
+        return Selection(a, b, rule, only.rule if only else None, drawn, size)
 
-    def choose(self, budget: SampleBudget) -> tuple[int, int, DecisionRule | None]:
-        """Two worlds and the rule with the largest expected bound; None if no rule shows any.
+    def choose(self, budget: SampleBudget) -> Contender | None:
+        """The rule with the largest expected bound by this split alone; None if no rule shows any.
 
         Where caution sees nothing in any rule, less is asked, and at last any rule will do: fresh
         draws will tell, and a weak leak is not missed because the split is small.
         """
-        return self._chosen(budget)[:3]
+        return simplest_best(self._contenders(budget))
 
-    def _chosen(self, budget: SampleBudget) -> tuple[int, int, DecisionRule | None, float]:
+    def _contenders(self, budget: SampleBudget) -> list[Contender]:
+        """The few rules of which most is expected, simpler ones first."""
         statistics = self._statistics()
         pairs = self._pairs(statistics, budget)
-        best, chosen, chosen_rule = 0.0, (0, 1), None
         trusting = replace(budget, caution=0.0)
+        found: list[Contender] = []
         last = replace(trusting, alpha=_EVEN)
-        for attempt in (budget, trusting, last):
-            if attempt is last:
-                best = float(np.finfo(float).min)
-            for a, b in pairs:
-                for epsilon, rule in self._closely(a, b, statistics, attempt):
-                    if epsilon > best + SIMPLER * max(best, 0.0):
-                        best, chosen, chosen_rule = epsilon, (a, b), rule
-            if chosen_rule is not None:
+        for attempt, least in ((budget, 0.0), (trusting, 0.0), (last, -np.inf)):
+            found = [
+                Contender(a, b, expected, rule)
+                for a, b in pairs
+                for expected, rule in self._closely(a, b, statistics, attempt)
+                if rule is not None and expected > least
+            ]
+            if found:
                 break
-        return *chosen, chosen_rule, best
+        likely = sorted(range(len(found)), key=lambda i: -found[i].expected)[:_CONTENDERS]
+        kept = [found[i] for i in sorted(likely)]
+        best = simplest_best(kept)
+        if best is not None and best.rule.statistic.plain and best.expected > 0:
+            kept.insert(0, best._replace(rule=self._simplified(best, trusting)))
+        return kept
+
+    def _best(
+        self, statistic: Statistic, a: int, b: int, budget: SampleBudget
+    ) -> tuple[float, DecisionRule | None]:
+        """The best rule on a statistic for two worlds, and the bound to expect of it."""
+        return best_rule(
+            statistic, statistic.of(self.outputs[a]), statistic.of(self.outputs[b]), budget
+        )
+
+    def _simplified(self, choice: Contender, bold: SampleBudget) -> DecisionRule:
+        """The same kind of rule on fewer parts of an output, which may show as much.
+
+        Parts are left out, many at once and then one by one, as long as a rule on those kept may
+        show as much for all we know: no luck is taken off its expected bound, as it was off the
+        other's, so that their difference is within the split's own error.
+        """
+        a, b, best, rule = choice
+        if not isinstance(rule.statistic, Outcome):
+            return rule
+        parts = list(rule.statistic.parts or self.names.parts)
+        words = self.outputs[0].dtype.kind in "US"
+        tries = 0 if words or len(parts) > _SHRUNK else _TRIES
+        both = np.concatenate([self.outputs[a], self.outputs[b]])
+        step = len(parts) // 2
+        while step:
+            start = 0
+            while start < len(parts) and len(parts) > step and tries:
+                kept, tries = parts[:start] + parts[start + step :], tries - 1
+                fewer = Outcome.seen(both, len(both), tuple(kept), self.names)
+                if fewer is not None:
+                    expected, simpler = self._best(fewer, a, b, bold)
+                    if simpler is not None and expected >= best * (1.0 - SIMPLER):
+                        rule, parts = simpler, kept
+                        continue
+                start += step
+            step //= 2
+        return rule
 
     def _statistics(self) -> list[Statistic]:
         """What needs no pair: which outcome it is where they are few, else numbers and sums."""
@@ -158,6 +239,8 @@ class SelectionSplit:
         if kind in "US":
             return self._names(sample)
         most = min(_MOST_OUTCOMES, len(sample) // _REPEATS)
+        if self.fields is not None:
+            return self._of_fields(sample, most)
         outcome = Outcome.seen(sample, most) if kind != "f" or width > 1 else None
         if outcome is not None and len(outcome.keys) <= _ALL:
             return [outcome]
@@ -166,17 +249,56 @@ class SelectionSplit:
             numbers += [place_in_period(as_floats(sample)[:, 0])]
         return [outcome, *numbers] if outcome is not None else [*numbers]
 
+    def _of_fields(self, sample: NDArray[Any], most: int) -> list[Statistic]:
+        """What each field is, of those of few values that vary, and what all of these are."""
+        found = [Outcome.seen(sample, most, (part,), self.names) for part in self.names.parts]
+        few = [outcome for outcome in found if outcome is not None and len(outcome.keys) > 1]
+        parts = tuple(part for outcome in few for part in outcome.parts)
+        together = Outcome.seen(sample, most, parts, self.names) if len(parts) > 1 else None
+        return [*few, together] if together is not None else [*few]
+
     def _learns(self, statistics: list[Statistic]) -> bool:
         """Whether outputs are vectors of numbers, of more than a few outcomes."""
-        numbers = self.outputs[0].dtype.kind not in "US"
-        return numbers and len(statistics) > 1 and prod(self.shape) > 1
+        told = len(statistics) == 1 and self.fields is None
+        return self.outputs[0].dtype.kind not in "US" and prod(self.shape) > 1 and not told
 
     def _names(self, sample: NDArray[Any]) -> list[Statistic]:
-        """Which string it is, or which strings; and which string one entry of it is."""
+        """Which string one entry is, and which string it is, or which strings."""
         width = sample[0].size
-        entries = [None, *range(min(width, _ALL) if width > 1 else 0)]
-        seen = [Outcome.seen(sample, len(sample), entry) for entry in entries]
+        several = self.names.parts[:_ALL] if width > 1 else ()
+        seen = [Outcome.seen(sample, len(sample), (part,), self.names) for part in several]
+        seen.append(Outcome.seen(sample, len(sample)))
         return [outcome for outcome in seen if outcome is not None]
+
+    @property
+    def _in_parts(self) -> bool:
+        """Whether outputs are vectors of numbers whose entries are looked at by themselves."""
+        numbers = self.outputs[0].dtype.kind not in "US"
+        return numbers and prod(self.shape) > 1 and self.fields is None
+
+    def _few_parts(self, a: int, b: int, budget: SampleBudget) -> Iterator[Outcome]:
+        """Which values the parts show that differ most between two worlds: one, two, four, eight.
+
+        The order is that of the bound to expect at a glance at some of the outputs.
+        """
+        one, other = (self.outputs[world] for world in (a, b))
+        some = one[:_GLANCED], other[:_GLANCED]
+        both = np.concatenate(some)
+        strength = []
+        for part in self.names.parts[:_SHRUNK]:
+            values = Outcome.seen(both, _ALL, (part,), self.names)
+            if values is not None and len(values.keys) > 1:
+                counts = [histogram(values.of(each), values.cuts).astype(float) for each in some]
+                strength.append((expected_at_a_glance(counts[0], counts[1], budget), part))
+        strength.sort(key=lambda found: -found[0])
+        for count in (1, 2, 4, 8):
+            parts = tuple(part for _, part in strength[:count])
+            if count > len(strength) or count == len(self.names.parts):
+                break
+            most = min(_MOST_OUTCOMES, self.size // _REPEATS)
+            found = Outcome.seen(np.concatenate([one, other]), most, parts, self.names)
+            if found is not None:
+                yield found
 
     def _pairs(self, statistics: list[Statistic], budget: SampleBudget) -> list[tuple[int, int]]:
         """The pairs that look best at a glance, on one set of cuts for all worlds."""
@@ -206,14 +328,13 @@ class SelectionSplit:
     def _closely(
         self, a: int, b: int, statistics: list[Statistic], budget: SampleBudget
     ) -> Iterator[tuple[float, DecisionRule | None]]:
-        for statistic in statistics:
-            yield best_rule(
-                statistic, statistic.of(self.outputs[a]), statistic.of(self.outputs[b]), budget
-            )
+        simple = self._few_parts(a, b, budget) if self._in_parts else ()
+        for statistic in itertools.chain(simple, statistics):
+            yield self._best(statistic, a, b, budget)
         if self._learns(statistics):
             learning = self.size // _LEARNING
             one, other = self.outputs[a], self.outputs[b]
             for score in learned_scores(
-                as_floats(one[:learning]), as_floats(other[:learning]), self.shape
+                as_floats(one[:learning]), as_floats(other[:learning]), self.names
             ):
                 yield best_rule(score, score.of(one[learning:]), score.of(other[learning:]), budget)

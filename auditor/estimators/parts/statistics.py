@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.estimators.parts.decision_rule import cuts_between
+from fedrec_auditor.auditor.estimators.parts.entry_names import EntryNames
 
 Values = NDArray[Any]
 # So few whole numbers are told apart by comparing with each.
@@ -25,10 +26,14 @@ _FEWEST_ON_GRID, _FINEST = 9, 2.0**22
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A function of a numeric output that has a name of its own: a coordinate, a sum."""
+    """A function of a numeric output that has a name of its own: a coordinate, a sum.
+
+    ``plain`` says that it is an entry of the output.
+    """
 
     name: str
     compute: Callable[[Values], Values]
+    plain: bool = False
     cuts: ClassVar[None] = None
 
     def of(self, outputs: Values) -> Values:
@@ -52,14 +57,9 @@ def as_floats(outputs: Values) -> NDArray[np.float64]:
     return np.clip(flat.astype(np.float64), -_LARGE, _LARGE)
 
 
-def plain_name(entry: int, shape: tuple[int, ...]) -> str:
-    """An entry of an output of this shape, as Python would write it."""
-    return f"output[{', '.join(str(i) for i in np.unravel_index(entry, shape))}]"
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Which of the outcomes seen in a sample an output, or one ``entry`` of it, is; -1 for others.
+    """Which of the outcomes seen in a sample an output, or some ``entries`` of it, is; else -1.
 
     ``marks`` holds for each entry of an output what tells its values apart: the values themselves,
     sorted, or for floats cuts between them, so that an error of rounding makes no other outcome.
@@ -67,17 +67,29 @@ class Outcome:
     outcomes of one key would be one to the rule, which stays valid.
     """
 
+    plain: ClassVar[bool] = True
     marks: tuple[Values, ...]
     weights: NDArray[np.uint64]
     keys: NDArray[np.uint64]
-    shown: tuple[str, ...]
-    entry: int | None = None
-    name: str = "output"
+    shown: tuple[tuple[str, ...], ...]
+    entries: NDArray[np.intp] | None = None
+    parts: tuple[tuple[int, ...], ...] = ()
+    names: tuple[str, ...] = ()
 
     @classmethod
-    def seen(cls, outputs: Values, most: int, entry: int | None = None) -> Outcome | None:
-        """The outcomes among ``outputs``; None if there are more than ``most``."""
-        flat = _columns(outputs, entry)
+    def seen(
+        cls,
+        outputs: Values,
+        most: int,
+        parts: tuple[tuple[int, ...], ...] = (),
+        names: EntryNames | None = None,
+    ) -> Outcome | None:
+        """The outcomes among ``outputs``, or among those ``parts`` of them that are named.
+
+        None if there are more than ``most``.
+        """
+        entries = np.array([entry for part in parts for entry in part]) if parts else None
+        flat = _columns(outputs, entries)
         found = []
         for column in flat.T:
             values = np.unique(column)
@@ -93,9 +105,13 @@ class Outcome:
         keys, where = np.unique(_keys(flat, marks, weights), return_index=True)
         if len(keys) > most:
             return None
-        rows = flat[where] if outputs.ndim > 1 and entry is None else flat[where, 0]
-        name = "output" if entry is None else plain_name(entry, outputs.shape[1:])
-        return cls(marks, weights, keys, tuple(str(row.tolist()) for row in rows), entry, name)
+        if names is None or not parts:
+            rows = flat[where] if outputs.ndim > 1 else flat[where, 0]
+            return cls(marks, weights, keys, tuple((str(row.tolist()),) for row in rows))
+        whole = outputs[where].reshape(len(where), -1)
+        shown = tuple(tuple(names.value(row, part) for part in parts) for row in whole)
+        called = tuple(names.part(part) for part in parts)
+        return cls(marks, weights, keys, shown, entries, parts, called)
 
     @property
     def cuts(self) -> NDArray[np.float64]:
@@ -104,7 +120,7 @@ class Outcome:
 
     def of(self, outputs: Values) -> Values:
         """Outputs (n, *shape) to positions (n,) among the outcomes seen."""
-        flat = _columns(outputs, self.entry)
+        flat = _columns(outputs, self.entries)
         if len(self.marks) == 1 and self.marks[0].dtype == flat.dtype and len(self.keys) <= _FEW:
             return self._one_of_few(flat[:, 0])
         if self.marks[0].dtype.kind == "U" and flat.dtype.kind != "U":
@@ -129,15 +145,20 @@ class Outcome:
     def words(self, low: float, high: float) -> str:
         """The outcomes with positions in an interval, by name."""
         start = 0 if np.isinf(low) else max(0, math.ceil(low))
-        names = self.shown[start : None if np.isinf(high) else max(0, math.ceil(high))]
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        return f"{self.name} in {{{', '.join(names[:5])}{more}}}"
+        shown = self.shown[start : None if np.isinf(high) else max(0, math.ceil(high))]
+        if self.names and len(shown) == 1:
+            return " and ".join(f"{n} = {v}" for n, v in zip(self.names, shown[0], strict=True))
+        single = len(self.names) < 2
+        values = [row[0] if single else f"({', '.join(row)})" for row in shown[:5]]
+        name = (self.names or ("output",))[0] if single else f"({', '.join(self.names)})"
+        more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
+        return f"{name} in {{{', '.join(values)}{more}}}"
 
 
-def _columns(outputs: Values, entry: int | None) -> Values:
-    """Outputs (n, *shape) as (n, entries), or as (n, 1) where only one entry counts."""
+def _columns(outputs: Values, entries: NDArray[np.intp] | None) -> Values:
+    """Outputs (n, *shape) as (n, entries), all of them or those named."""
     flat = outputs.reshape(len(outputs), -1)
-    return flat if entry is None else flat[:, entry : entry + 1]
+    return flat if entries is None else flat[:, entries]
 
 
 def _keys(

@@ -69,9 +69,16 @@ class ThresholdBand:
                 parts.append(
                     (low, high, cuts, np.full(len(cuts), above), np.full(len(cuts), first))
                 )
-        low, high, cuts, above_all, first_all = map(np.concatenate, zip(*parts, strict=True))
+        low, high, cuts, above_all, first_all = (
+            np.concatenate(column) for column in zip(*parts, strict=True)
+        )
         return cls(
-            low=low, high=high, thresholds=cuts, above=above_all, first=first_all, alpha=alpha
+            low=low,
+            high=np.asarray(high, dtype=np.float64),
+            thresholds=cuts,
+            above=above_all,
+            first=first_all,
+            alpha=alpha,
         )
 
     def best(self, delta: float) -> int:

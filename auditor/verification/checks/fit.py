@@ -77,7 +77,7 @@ def check_fit(
     chosen = inputs[:_MOST_INPUTS]
     *seeds, choosing = seed.spawn(len(chosen) + 1)
     entries = len(chosen) * sampler.draw(chosen[0], np.random.default_rng(choosing), 1).size
-    size = max(_FEWEST, min(samples, _MOST_ENTRIES // max(1, entries)))
+    size = min(samples, max(_FEWEST, _MOST_ENTRIES // max(1, entries)))
     drawn = sampler.draws(chosen, seeds, size)
     try:
         own = [dist.log_prob(outputs, value) for outputs, value in zip(drawn, chosen, strict=True)]

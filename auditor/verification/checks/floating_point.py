@@ -53,6 +53,9 @@ def floating_point(
     and exponent do, so often that ``_EXPECTED`` were due; the other half counts them. Fails if the
     counts refute the claim. Numbers that repeat are left to the ratio.
 
+    The sign of a zero is one such bit: -0.0 equals 0.0, and is written with its sign. An output
+    with a -0.0 is an event known beforehand, so all ``draws`` count it.
+
     Not seen: inputs so near that only the choice of doubles differs, not their lowest set bits,
     under a sampler that cannot be inverted, as numpy's ``normal`` and torch's noise.
     """
@@ -63,7 +66,20 @@ def floating_point(
     shape = batch.shape[2:]
     size = max(least, numbers // max(1, math.prod(shape)))
     pairs = [p for c in itertools.combinations(range(len(inputs)), 2) for p in (c, c[::-1])]
-    claim = claim.shared(len(pairs) + most)
+    claim = claim.shared(2 * len(pairs) + most)
+    negative = ((batch == 0) & np.signbit(batch)).reshape(*batch.shape[:2], -1).any(axis=2)
+    for a, b in pairs:
+        hits, misses, held = int(negative[a].sum()), int(negative[b].sum()), negative.shape[1]
+        for (one, other), event in (
+            ((hits, misses), "hold"),
+            ((held - hits, held - misses), "lack"),
+        ):
+            if claim.refuted(one, held, other, held):
+                return CheckResult.failed(
+                    f"{one} of {held} outputs for the input {words(inputs[a])} {event} a -0.0, "
+                    f"{other} for {words(inputs[b])}: it equals 0.0, and its sign is sent all the "
+                    "same. Add 0.0 to the output, or send whole numbers."
+                )
     rng = np.random.default_rng(seed)
     inverse: OneUniform | None = None
     shares = []

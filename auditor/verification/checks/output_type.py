@@ -52,15 +52,16 @@ def output_type(
     )
     if mass < _LOOKS // 4:
         return CheckResult.passed("Answers have the same type and form for every input tried.")
-    fresh = [_parts(sampler, probes[i], children[len(probes) + i], _COUNTED) for i in (a, b)]
+    counted = int(min(_COUNTED, sampler.left // 2))
+    fresh = [_parts(sampler, probes[i], children[len(probes) + i], counted) for i in (a, b)]
     hits, misses = (sum(part[path][token] for token in chosen) for part in fresh)
     usual = fresh[1][path].most_common(1)[0][0]
     evidence = (
         f"{f'Part {path} of the answer' if path else 'The answer'} is {' or '.join(chosen[:3])} in "
-        f"{hits} of {_COUNTED} answers for the input {words(probes[a])}, and in {misses} for "
+        f"{hits} of {counted} answers for the input {words(probes[a])}, and in {misses} for "
         f"{words(probes[b])}, where it is mostly {usual}"
     )
-    if claim.refuted(hits, _COUNTED, misses, _COUNTED):
+    if claim.refuted(hits, counted, misses, counted):
         return CheckResult.failed(f"{evidence}. Return the noisy numbers alone, in one form.")
     if misses:
         return CheckResult.passed(f"{evidence}, as a claim of {claim.epsilon:g} allows.")

@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.verification.checks import (
     support,
 )
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
-from fedrec_auditor.auditor.verification.verification import Check, CheckResult
+from fedrec_auditor.auditor.verification.verification import Check, CheckResult, Status
 
 MOST_INPUTS = 8
 # Numbers drawn for all inputs together: what bounds time and memory.
@@ -32,10 +32,12 @@ _NUMBERS = 1 << 18
 _CALLS = 1 << 15
 _REPEATED = 4096
 SHARE = 0.5
-"""Calls of the checks, where a call gives one output, over those of the measurement."""
+"""Outputs that the checks draw, at most, over those that ``samples`` allow the measurement."""
 # How the checks share them: outputs that several look at, and each of the others by itself; and the
 # fewest outputs of an input that are worth a look.
-_DRAWN, _FOR_EACH, _FEWEST = 0.35, 0.13, 32
+_DRAWN, _FOR_EACH, _LOOK, _FEWEST = 0.35, 0.1, 0.01, 32
+# The fewest outputs of a call that are compared with those of another.
+_FEWEST_IN_CALL = 4
 
 
 def run_checks(
@@ -46,19 +48,19 @@ def run_checks(
     delta: float,
     seed: np.random.SeedSequence,
     samples: int,
+    until: float = math.inf,
     dist: OutputDistribution | None = None,
 ) -> tuple[Check, ...]:
     """Look for what no ratio of probabilities shows; the same names in the same order always.
 
     ``dist`` are the output probabilities that the randomizer claims, if it claims any. At most
     ``MOST_INPUTS`` of the inputs are tried: the first, the last and some between. A check that
-    cannot look is "not run" and says why. A randomizer that gives one output a call is called
-    ``SHARE`` times ``samples`` for each of the inputs tried at most; one that gives many at once is
-    asked for 2^18 numbers or so, whatever ``samples``. Each accuses a randomizer that keeps its
-    claim with probability ``FALSE_ALARM`` at most. Determinism, shared noise and support count
-    events of the values put out: where one tells inputs apart, the check says what epsilon that
-    shows. Types and the low-order bits of doubles are judged apart from the ratio of values, and
-    say none.
+    cannot look is "not run" and says why. ``SHARE`` times ``samples`` outputs are drawn for each of
+    the inputs tried at most, and none after ``until`` (``time.perf_counter``): what a check did not
+    finish by then is not run, whatever it saw. Each accuses a randomizer that keeps its claim with
+    probability ``FALSE_ALARM`` at most. Determinism, shared noise and support count events of the
+    values put out: where one tells inputs apart, the check says what epsilon that shows. Types and
+    the low-order bits of doubles are judged apart from the ratio of values, and say none.
     """
     places = np.linspace(0, len(inputs) - 1, min(len(inputs), MOST_INPUTS)).round().astype(int)
     tried = [inputs[place] for place in places]
@@ -66,32 +68,40 @@ def run_checks(
 
     @functools.cache
     def entries() -> int:
-        return max(1, int(sampler.draw(tried[0], np.random.default_rng(one), 2)[0].size))
+        return max(1, int(within(_LOOK).draw(tried[0], np.random.default_rng(one), 2)[0].size))
 
     @functools.cache
     def shared() -> CheckResult | None:
-        return shared_noise.shared_in_call(sampler, tried, seed=three)
+        size = min(shared_noise.SIZE, int(_FOR_EACH * allowance / len(tried)) // shared_noise.CALLS)
+        if sampler.sized and size < _FEWEST_IN_CALL:
+            return CheckResult.not_run(
+                f"{shared_noise.CALLS} calls for so few outputs as are its share cannot tell. "
+                "Raise samples, or seconds."
+            )
+        return shared_noise.shared_in_call(within(_FOR_EACH), tried, size=size, seed=three)
 
     @functools.cache
     def drawn() -> list[NDArray[Any]]:
-        if not sampler.draw(tried[0], np.random.default_rng(one), 2)[0].size:
+        if not within(_LOOK).draw(tried[0], np.random.default_rng(one), 2)[0].size:
             raise InputError("Expected outputs with entries, got empty ones: nothing is sent.")
-        if shared():
-            raise InputError("Expected independent outputs, but those of one call share noise.")
+        if (found := shared()) and found.status is Status.FAILED:
+            raise InputError(
+                "Expected independent outputs, but those of one call, or of several, share noise."
+            )
         most = _NUMBERS // entries() if sampler.sized else min(_CALLS, _NUMBERS // entries())
         size = int(min(max(128, most // len(tried)), _DRAWN * allowance / len(tried)))
         if size < _FEWEST:
             raise InputError(
                 f"Expected {_FEWEST} draws of an input at the least, got {size} as the share of "
-                "the checks. Raise samples."
+                "the checks. Raise samples, or seconds."
             )
-        return sampler.draws(tried, one.spawn(len(tried)), size)
+        return within(_DRAWN).draws(tried, one.spawn(len(tried)), size)
 
     repeated = _REPEATED if sampler.sized else _REPEATED // 4
-    allowance = math.inf if sampler.sized else SHARE * samples * len(tried)
+    allowance = SHARE * samples * len(tried)
 
     def within(share: float) -> Sampler:
-        return sampler if sampler.sized else sampler.allowed(int(share * allowance))
+        return sampler.allowed(max(2, int(share * allowance)), until)
 
     claim = ClaimUnderTest(epsilon=epsilon, delta=delta)
     checks: dict[str, Callable[[], CheckResult]] = {

@@ -1,15 +1,16 @@
-"""Every output, and every entry of one, must have noise of its own."""
+"""Every call, every output, and every entry of one, must have noise of its own."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.evidence import (
@@ -18,26 +19,34 @@ from fedrec_auditor.auditor.verification.checks.evidence import (
     stacked,
     words,
 )
-from fedrec_auditor.auditor.verification.verification import CheckResult
+from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 
-_CALLS = 16
-_SIZE = 64
+CALLS = 16
+SIZE = 64
+"""Calls for many outputs that are compared for each input, and the outputs of each."""
 _ENTRIES = 64
+# How many calls lie between two that are compared, and the entries of an output that are.
+_LAGS, _FIRST = (1, 2, 3), 8
+_WORST_FIRST = (Status.FAILED, Status.NOT_RUN, Status.PASSED)
 
 
 def shared_in_call(
-    sampler: Sampler, inputs: list[Any], *, seed: np.random.SeedSequence
+    sampler: Sampler, inputs: list[Any], *, size: int = SIZE, seed: np.random.SeedSequence
 ) -> CheckResult | None:
     """Outputs of one call, which stand for different users, do not share their noise.
 
-    ``_CALLS`` calls of ``_SIZE`` outputs are exchangeable draws, so equal outputs fall into one
-    call by chance only; see ``_repeats``. None if nothing is wrong with them.
+    ``CALLS`` calls of ``size`` outputs are exchangeable draws, so equal outputs fall into one
+    call by chance only; see ``_repeats``. Nor do calls share it; see ``shared_by_calls``. None if
+    nothing is wrong with them.
     """
     if sampler.sized:
         for value, child in zip(inputs, seed.spawn(len(inputs)), strict=True):
             rng = np.random.default_rng(child)
-            calls = stacked([sampler.draw(value, rng, _SIZE) for _ in range(_CALLS)])
-            if _repeats(calls.reshape(_CALLS, _SIZE, -1), FALSE_ALARM / len(inputs)):
+            calls = stacked([sampler.draw(value, rng, size) for _ in range(CALLS)])
+            found = shared_by_calls(calls, value, FALSE_ALARM / len(inputs) / 2)
+            if found.status is Status.FAILED:
+                return found
+            if _repeats(calls.reshape(CALLS, size, -1), FALSE_ALARM / len(inputs) / 2):
                 return CheckResult.failed(
                     f"Outputs of one call repeat each other for the input {words(value)}, those of "
                     "different calls do not: users share their noise, and the difference of two "
@@ -55,16 +64,88 @@ def shared_noise(
     noise moves in the first half of ``draws`` and that differs between two inputs fails if it tells
     them apart in the second half more often than the claim allows. A combination that is the same
     for every input (one-hot entries sum to one) says nothing and passes. The first ``_ENTRIES``
-    entries are looked at. ``sized`` says that calls of many outputs were looked at already.
+    entries are looked at. ``sized`` says that calls of many outputs were looked at already;
+    otherwise ``draws`` are outputs of successive calls, see ``shared_by_calls``.
     """
     batch = stacked(draws)
+    if not sized:
+        alpha = FALSE_ALARM / len(inputs)
+        found = [shared_by_calls(b[:, None], v, alpha) for v, b in zip(inputs, batch, strict=True)]
+        worst = min(found, key=lambda each: _WORST_FIRST.index(each.status))
+        if worst.status is Status.FAILED:
+            return worst
     if batch.ndim == 2 or batch.dtype.kind not in "biuf":
         if sized:
             return CheckResult.passed("Outputs of one call are no more alike than those of many.")
-        return CheckResult.not_run(
-            "One number or word a call: there is nothing to share noise with."
-        )
+        return worst
     return _among_entries(batch, inputs, claim.shared(2 * math.comb(len(inputs), 2)))
+
+
+def shared_by_calls(calls: NDArray[Any], value: Any, alpha: float) -> CheckResult:
+    """Successive calls for ``value`` do not share their noise, nor take it with changed signs.
+
+    ``calls`` (c, n, *output shape) are n outputs each of c calls. Each of the first entries, and
+    their sum, is reduced to whether it is large. Two calls some few calls apart make a pair of such
+    bits, and two pairs far from each other four bits. Where two of the four are 1 and the draws are
+    exchangeable, the bits within the pairs are equal with probability 1/3 exactly (2 of 6 orders);
+    noise that is shared makes them equal, opposite noise different. A two-sided binomial test of
+    that share, at an error of ``alpha`` over all tests. Not run where no outcome of any could fail.
+    """
+    tests = [
+        (lag, name, pairs)
+        for name, bits in _large(calls)
+        for lag in _LAGS
+        for start in (0, lag)
+        if len(pairs := _pairs(bits[start:], lag)) > 1
+    ]
+    most = 0
+    for lag, name, pairs in tests:
+        half = len(pairs) // 2
+        four = np.concatenate([pairs[:half], pairs[-half:]], axis=1)
+        told = four[four.sum(axis=1) == 2]
+        alike, trials = int((told[:, 0] == told[:, 1]).sum()), len(told)
+        most = max(most, trials)
+        least = min(stats.binom.cdf(alike, trials, 1 / 3), stats.binom.sf(alike - 1, trials, 1 / 3))
+        if 2.0 * least * len(tests) < alpha:
+            apart = "the next call" if lag == 1 else f"the call {lag} later"
+            return CheckResult.failed(
+                f"{name} for the input {words(value)} goes with that of {apart}: of {trials} cases "
+                f"in which independent calls would agree in a third, {alike} agree. Whoever sees "
+                "both takes noise off, and a bound measured here, which takes calls as "
+                "independent, may not hold. Draw fresh noise in every call."
+            )
+    if 2.0 * (2 / 3) ** most * len(tests) >= alpha:
+        return CheckResult.not_run(
+            f"Calls for the input {words(value)} are too few, or vary too little, to tell whether "
+            "they share noise."
+        )
+    return CheckResult.passed("Outputs of successive calls are as alike as those of any.")
+
+
+def _large(calls: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Whether numbers of the outputs are large, or words the most common one, (c, n) each."""
+    flat = calls.reshape(*calls.shape[:2], -1)
+    if flat.dtype.kind not in "biuf":
+        values, counts = np.unique(flat[:, :, 0], return_counts=True)
+        yield "The output", flat[:, :, 0] == values[np.argmax(counts)]
+        return
+    numbers = np.nan_to_num(flat[:, :, :_ENTRIES].astype(np.float64))
+    columns = [(f"Entry {k}", numbers[:, :, k]) for k in range(min(_FIRST, flat.shape[2]))]
+    if flat.shape[2] > 1:
+        columns.append(("The sum of entries", numbers.sum(axis=2)))
+    else:
+        columns = [("The output", numbers[:, :, 0])] if columns else []
+    for name, column in columns:
+        middle = np.median(column)
+        above, least = column > middle, column >= middle
+        yield name, min(above, least, key=lambda bits: abs(float(bits.mean()) - 0.5))
+
+
+def _pairs(bits: NDArray[np.bool_], lag: int) -> NDArray[np.bool_]:
+    """Bits of calls with those of calls ``lag`` later, no call twice: (pairs, 2)."""
+    blocks = len(bits) // (2 * lag)
+    cut = bits[: blocks * 2 * lag].reshape(blocks, 2, lag, -1)
+    return np.moveaxis(cut, 1, -1).reshape(-1, 2)
 
 
 def _repeats(calls: NDArray[Any], alpha: float) -> bool:

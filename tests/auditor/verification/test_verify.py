@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from typing import Any
 
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification import Density
+from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.verify import verify_ldp
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
@@ -192,7 +195,7 @@ def test_a_law_whose_divergence_is_out_of_reach_is_measured() -> None:
 
 
 def test_a_shape_that_tells_the_input_refutes_any_claim() -> None:
-    found = verify_ldp(lambda x, rng, size: np.zeros((size, 1 + x)), epsilon=5.0, samples=5_000)
+    found = verify_ldp(lambda x, rng, size: np.zeros((size, 1 + x)), epsilon=5.0, samples=50_000)
     assert found.verdict is Verdict.VIOLATED
     assert found.witness is not None
     assert "an output of shape" in found.witness.output
@@ -267,18 +270,17 @@ def test_foretold_noise_that_is_the_same_for_every_input_tells_none_apart() -> N
 
 
 def test_an_output_that_rules_an_input_out_is_the_verdict() -> None:
-    """Draws that support looks at show more than the few that the measurement is given."""
-
     def leaky(x: int, rng: np.random.Generator, size: int) -> Any:
         return np.where(rng.random(size) < 0.05, 2 + x, response(x, rng, size))
 
-    found = verify_ldp(leaky, epsilon=2.0, samples=100)
+    found = verify_ldp(leaky, epsilon=2.0, samples=200_000)
     assert found.verdict is Verdict.VIOLATED
-    assert found.searched.epsilon < 2.0 < found.epsilon_lower < math.inf
-    assert found.method.startswith("the check of support")
-    assert found.witness is not None
-    assert found.witness.probability_b == 0.0
-    assert found.epsilon_lower < math.log(found.witness.probability_a * 2**16)
+    (support,) = found.faults
+    assert support.name == "support"
+    assert support.bound is not None
+    assert 2.0 < support.bound.epsilon <= found.epsilon_lower < math.inf
+    waived = found.waiving(["support"])
+    assert waived.epsilon_lower == found.searched.epsilon
 
 
 def test_a_law_that_the_samples_do_not_follow_is_not_asked_about_them() -> None:
@@ -358,19 +360,143 @@ def test_calls_are_bounded_by_the_draws_that_are_asked_for() -> None:
     assert calls <= 200 + 100 + 50
 
 
-def test_seconds_bound_the_draws_by_their_time() -> None:
+def test_outputs_of_the_checks_are_bounded_where_a_call_gives_many() -> None:
+    drawn = 0
+
+    def counted(x: float, rng: np.random.Generator, size: int) -> Any:
+        nonlocal drawn
+        drawn += size
+        return x + rng.normal(size=size)
+
+    found = verify_ldp(counted, epsilon=50.0, samples=1_000, inputs=[0.0, 1.0])
+    assert found.samples == 2_000
+    assert drawn <= 2_000 + 1_000 + 50
+
+
+class Clock:
+    """Time that passes only where a callable takes it."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.begun = self.now
+
+    def __call__(self) -> float:
+        return self.now
+
+    @property
+    def passed(self) -> float:
+        return self.now - self.begun
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(time, "perf_counter", found)
+    return found
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize("inputs", [None, st.sampled_from([0, 1])])
+@pytest.mark.parametrize("sized", [False, True])
+def test_seconds_bound_the_checks_and_the_search_too(
+    clock: Clock, sized: bool, inputs: Any, epsilon: float
+) -> None:
+    def slow(x: int, rng: np.random.Generator, size: int) -> Any:
+        clock.now += 0.02 * size
+        return response(x, rng, size)
+
+    def slow_alone(x: int, rng: np.random.Generator) -> Any:
+        return slow(x, rng, 1)[0]
+
+    found = verify_ldp(slow if sized else slow_alone, epsilon=epsilon, seconds=60.0, inputs=inputs)
+    assert 20.0 < clock.passed < 70.0
+    assert found.verdict == ("VIOLATED" if epsilon < 0.5 else "UNSUBSTANTIATED")
+    assert any("Raise samples, or seconds" in check.reason for check in found.checks)
+
+
+def test_draws_that_take_longer_than_planned_are_given_up_and_show_nothing(clock: Clock) -> None:
+    calls = 0
+
+    def slower(x: int, rng: np.random.Generator) -> int:
+        nonlocal calls
+        calls += 1
+        clock.now += 0.02 if calls < 400 else 1.0
+        return x
+
+    found = verify_ldp(slower, epsilon=1.0, seconds=60.0)
+    assert clock.passed < 72.0
+    assert (found.verdict, found.epsilon_lower) == ("INCONCLUSIVE", 0.0)
+    assert "the seconds were over" in found.method
+
+
+def test_checks_end_with_the_time_in_the_middle_of_a_look(clock: Clock) -> None:
     def slow(x: int, rng: np.random.Generator) -> int:
-        time.sleep(1e-3)
+        clock.now += 0.05
         return int(rng.random() < 0.5) ^ x
 
-    begun = time.perf_counter()
+    run_checks(
+        Sampler.of(slow),
+        [0, 1],
+        epsilon=1.0,
+        delta=0.0,
+        seed=np.random.SeedSequence(0),
+        samples=100_000,
+        until=clock.now + 3.0,
+    )
+    assert clock.passed < 3.2
+
+
+def test_seconds_bound_the_draws_by_their_time(clock: Clock) -> None:
+    def slow(x: int, rng: np.random.Generator) -> int:
+        clock.now += 1e-3
+        return int(rng.random() < 0.5) ^ x
+
     found = verify_ldp(slow, epsilon=1.0, seconds=3.0)
     assert found.samples is not None
-    assert 200 <= found.samples < 2_000
-    assert time.perf_counter() - begun < 12.0
+    assert 400 <= found.samples < 2_000
+    assert clock.passed < 3.5
     few = verify_ldp(response, epsilon=1.0, samples=500, seconds=60.0)
     assert few == verify_ldp(response, epsilon=1.0, samples=500)
     with pytest.raises(InputError, match=r"one draw takes 0\.00"):
         verify_ldp(slow, epsilon=1.0, seconds=0.05)
     with pytest.raises(InputError, match="seconds=-1"):
         verify_ldp(slow, epsilon=1.0, seconds=-1.0)
+
+
+def fair_bits(rng: np.random.Generator, size: int) -> Any:
+    return rng.integers(0, 2, (size, 8))
+
+
+def two_entries(x: int, rng: np.random.Generator, size: int) -> Any:
+    """Two responses at epsilon 1 among fair bits: together they show 2."""
+    bits = fair_bits(rng, size)
+    bits[:, 2], bits[:, 5] = response(x, rng, size), response(x, rng, size)
+    return bits
+
+
+def exclusive_or(x: int, rng: np.random.Generator, size: int) -> Any:
+    """A response at epsilon 1 that no entry shows by itself."""
+    bits = fair_bits(rng, size)
+    bits[:, 6] = bits[:, 1] ^ response(x, rng, size)
+    return bits
+
+
+@pytest.mark.parametrize(
+    ("randomizer", "epsilon", "entries", "samples"),
+    [
+        (two_entries, 2.0, {2, 5}, 4_000),
+        (two_entries, 2.0, {2, 5}, 40_000),
+        (exclusive_or, 1.0, {1, 6}, 4_000),
+        (lambda x, rng, size: two_entries(x, rng, size)[:, 3:6], 1.0, {2}, 4_000),
+        (lambda x, rng, size: two_entries(x, rng, size).astype(float), 2.0, {2, 5}, 4_000),
+    ],
+)
+def test_an_event_is_one_of_few_entries(
+    randomizer: Any, epsilon: float, entries: set[int], samples: int
+) -> None:
+    found = verify_ldp(randomizer, epsilon=0.6 * epsilon, samples=samples)
+    assert found.verdict is Verdict.VIOLATED
+    assert 0.75 * epsilon < found.epsilon_lower <= epsilon
+    assert found.witness is not None
+    named = re.findall(r"output\[(\d)\]", found.witness.output)
+    assert set(map(int, named)) == entries

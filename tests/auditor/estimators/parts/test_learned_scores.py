@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from fedrec_auditor.auditor.estimators.parts.entry_names import EntryNames
 from fedrec_auditor.auditor.estimators.parts.learned_scores import learned_scores
 
 
 def best_gap(first: Any, second: Any, fresh: Any) -> dict[str, float]:
     """By name, how many deviations the fresh means of the two worlds lie apart."""
     found = {}
-    for score in learned_scores(first.astype(float), second.astype(float), first.shape[1:]):
+    for score in learned_scores(
+        first.astype(float), second.astype(float), EntryNames(first.shape[1:])
+    ):
         one, other = (np.asarray(score.of(each), dtype=float) for each in fresh)
         found[score.name] = float((one.mean() - other.mean()) / max(one.std(), 1e-9))
     return found

@@ -250,3 +250,33 @@ def test_ideal_laws_are_not_accused(seed: int) -> None:
         seed=np.random.SeedSequence(seed),
     )
     assert found.status is Status.PASSED
+
+
+def sign_of_zero(x: float, rng: Rng, size: int) -> Any:
+    """Randomized response at epsilon 3, told by the sign of a zero alone."""
+    truth = rng.random(size) < 1 / (1 + np.exp(-3.0))
+    return np.copysign(0.0, np.where(truth == bool(x), 1.0, -1.0))
+
+
+def test_the_sign_of_a_zero_is_seen() -> None:
+    found = look(sign_of_zero, (0.0, 1.0))
+    assert found.status is Status.FAILED
+    assert "-0.0" in found.reason
+    vector = look(
+        lambda x, rng, size: np.stack([np.ones(size), sign_of_zero(x, rng, size)], 1), (0.0, 1.0)
+    )
+    assert vector.status is Status.FAILED
+
+
+def test_a_sign_of_zero_that_the_claim_allows_is_none() -> None:
+    """Rounding towards zero from below gives -0.0, as likely as the claim allows."""
+    for seed in range(20):
+        found = look(
+            lambda x, rng, size, seed=seed: np.round(x + np.random.default_rng(
+                [seed, int(x), int(rng.integers(2**32))]).laplace(size=size)),
+            (0.0, 1.0),
+        )  # fmt: skip
+        assert found.status is Status.PASSED
+    assert (
+        look(lambda x, rng, size: sign_of_zero(0.0, rng, size), (0.0, 1.0)).status is Status.PASSED
+    )

@@ -13,6 +13,7 @@ from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.shared_noise import (
     _echelon,
+    shared_by_calls,
     shared_in_call,
     shared_noise,
 )
@@ -146,3 +147,100 @@ def test_echelon_spans_what_it_is_given(vectors: list[int]) -> None:
     assert span == closure
     for pivot in rows:
         assert sum(row >> pivot & 1 for row in rows.values()) == 1
+
+
+class Antithetic:
+    """As many calls as ``later`` draw noise, and as many more take it back."""
+
+    def __init__(self, later: int = 1) -> None:
+        self.kept: list[Any] = []
+        self.later = later
+        self.calls = 0
+
+    def noise(self, draw: Any) -> Any:
+        self.calls += 1
+        if (self.calls - 1) // self.later % 2:
+            return -self.kept.pop(0)
+        self.kept.append(draw())
+        return self.kept[-1]
+
+
+def by_calls(f: Any, inputs: Any = (0, 1), calls: int = 2000) -> CheckResult:
+    drawn = Sampler.of(f).draws(inputs, np.random.SeedSequence(1).spawn(len(inputs)), calls)
+    return shared_noise(drawn, list(inputs), ClaimUnderTest(epsilon=1.0, delta=0.0), sized=False)
+
+
+def every(count: int, draw: Any) -> Any:
+    """Noise that is drawn anew only in every ``count``-th call."""
+    state: dict[str, Any] = {"calls": 0}
+
+    def f(x: Any, rng: Rng) -> Any:
+        if state["calls"] % count == 0:
+            state["noise"] = draw(rng)
+        state["calls"] += 1
+        return x + state["noise"]
+
+    return f
+
+
+def antithetic(later: int, f: Any) -> Any:
+    source = Antithetic(later)
+    return lambda x, rng: f(x, rng, source)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        every(2, lambda rng: rng.laplace()),
+        every(10, lambda rng: rng.laplace()),
+        every(3, lambda rng: rng.normal(size=3)),
+        antithetic(1, lambda x, rng, a: int(a.noise(rng.normal) > 0.3) ^ x),
+        antithetic(2, lambda x, rng, a: int(a.noise(rng.normal) > 0.3) ^ x),
+        antithetic(1, lambda x, rng, a: x + a.noise(rng.laplace)),
+        antithetic(3, lambda x, rng, a: x + a.noise(lambda: rng.normal(size=2))),
+        antithetic(1, lambda x, rng, a: "yes" if a.noise(rng.normal) > 0.5 else "no"),
+    ],
+    ids=["two", "ten", "three, vectors", "bits", "bits, two later", "laplace", "vectors", "words"],
+)
+def test_noise_that_calls_share_is_found(f: Any) -> None:
+    found = by_calls(f)
+    assert found.status is Status.FAILED
+    assert "in every call" in found.reason
+
+
+def test_calls_for_many_outputs_that_share_noise_are_found() -> None:
+    source = Antithetic()
+    found = in_call(lambda x, rng, size: x + source.noise(lambda: rng.laplace(size=size)))
+    assert found is not None
+    assert "the next call" in found.reason
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, rng: x + rng.laplace(),
+        lambda x, rng: int(rng.random() < 0.3) ^ x,
+        lambda x, rng: int(rng.random() < 1e-3) ^ x,
+        lambda x, rng: x + rng.normal(size=3),
+        lambda x, rng: x,
+        lambda x, rng: str(rng.integers(3)),
+    ],
+    ids=["laplace", "bit", "rare bit", "vector", "constant", "words"],
+)
+def test_independent_calls_are_not_accused(f: Any) -> None:
+    assert by_calls(f).status is not Status.FAILED
+
+
+@pytest.mark.parametrize("calls", [np.zeros(2000), np.arange(40) % 2])
+def test_calls_that_cannot_tell_pass_nothing(calls: Any) -> None:
+    assert shared_by_calls(calls[:, None], 0, 1e-6).status is Status.NOT_RUN
+
+
+def test_independent_calls_are_accused_as_seldom_as_is_said() -> None:
+    """At an error of 5%, of 2,000 sequences of independent bits."""
+    rng = np.random.default_rng(5)
+    accused = sum(
+        shared_by_calls(rng.random((400, 1)) < 0.3, 0, 0.05).status is Status.FAILED
+        for _ in range(2_000)
+    )
+    assert accused <= 130  # 100 are allowed: above 130 with chance 2e-3
