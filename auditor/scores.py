@@ -130,16 +130,13 @@ class CanaryScores:
     ) -> Bound:
         """The lower bound of the estimator of this name, see ``from_scores``."""
         ordering, rest = np.random.default_rng(seed).spawn(2)
-        return (
-            FAMILIES["estimators"]
-            .member(estimator)()
-            .bound(
-                self.worlds(scope, ordering),
-                delta=delta,
-                confidence=confidence,
-                samples=self.size,
-                rng=rest,
-            )
+        member: Estimator = FAMILIES["estimators"].member(estimator)()
+        return member.bound(
+            self.worlds(scope, ordering),
+            delta=delta,
+            confidence=confidence,
+            samples=self.size,
+            rng=rest,
         )
 
 
