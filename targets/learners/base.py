@@ -116,8 +116,8 @@ class Learner(Protocol):
         """Every device's model after local training: ``Dense``, and ``Rows`` over the broadcast.
 
         A device's result depends on its own row of ``clients`` and on the broadcast only. A device
-        without positives returns the broadcast, and its ``own`` "user.E" where it has one. With ``local.noise`` on the items, these rows are
-        ``Overlaid`` on a table of noise.
+        without positives returns the broadcast, and its ``own`` "user.E" where it has one. With
+        ``local.noise`` on the items, these rows are ``Overlaid`` on a table of noise.
         """
         ...
 
