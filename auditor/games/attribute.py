@@ -24,10 +24,11 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     """A row for each attribute and share of known users: macro F1 over the users not known.
 
     Played among the users whose messages are read: where a part of them is drawn for each round,
-    those of the last rounds. An attack that learns is played at several shares of known users. And
-    where uploads have several groups of components, each is attacked by itself as well, at the
-    largest share, so that the leak can be traced to its component. An attack that does not learn is
-    played once, with nobody known; an attribute of which it can tell nothing has no row.
+    those of the last rounds, and as many of them as an attack has memory for. An attack that learns
+    is played at several shares of known users. And where uploads have several groups of components,
+    each is attacked by itself as well, at the largest share, so that the leak can be traced to its
+    component. An attack that does not learn is played once, with nobody known; an attribute of
+    which it can tell nothing has no row.
 
     The paper does not say how it averages F1 over classes; the macro average is used, because the
     others are near the majority class's share for an adversary who has learned nothing. Each
@@ -56,7 +57,7 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     for group in ("", *groups):
         condensed = summary(game.view.only(group) if group else game.view)
         rows += [
-            _row(game, condensed, subjects, key, share, group)
+            _row(game, condensed, senders(condensed).astype(np.int64), key, share, group)
             for key in played
             for share in (shares if not group else shares[-1:])
         ]

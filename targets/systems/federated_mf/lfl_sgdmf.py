@@ -192,9 +192,10 @@ class LflSgdmf(PretrainedMf):
 
         A user comes or goes: one gradient there or not. Any other change replaces one gradient by
         another, at most 1.618 times as far: both are at the V that was broadcast, so
-        ``Clipping.apart`` holds as it stands, whichever ratings are drawn. Behind secure aggregation the noise left is that of
-        ``NoiseShares``: with everybody there, or, where devices drop out, at the worst dropouts for
-        which the round goes on. Peers see the broadcast models only, made of the last sum. Without
+        ``Clipping.apart`` holds as it stands, whichever ratings are drawn. Behind secure
+        aggregation the noise left is that of ``NoiseShares``: with everybody there, or, where
+        devices drop out, at the worst dropouts for which the round goes on. Peers see the broadcast
+        models only, made of the last sum. Without
         secure aggregation, a device's own noise is left.
         """
         n = population.n_users
