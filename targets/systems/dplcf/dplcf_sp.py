@@ -52,4 +52,4 @@ class DplcfSp(FlippedKnn):
         flip = self.randomizer
         if not self.as_printed or flip is None:
             return None
-        return np.linalg.inv(printed_transition(flip.p, flip.q))
+        return np.asarray(np.linalg.inv(printed_transition(flip.p, flip.q)), dtype=np.float64)
