@@ -148,6 +148,8 @@ def test_a_summary_that_would_not_fit_is_of_those_who_sent_last(
         Vantage.SERVER
     )
 
+    monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.BLOCK", 30)  # a user a block
+
     def read(numbers: int) -> Uploads:
         monkeypatch.setattr("fedrec_auditor.attacks.parts.features.NUMBERS", numbers)
         uploads = summary(view).rounds[0].uploads
