@@ -112,7 +112,7 @@ def _mean(view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]) 
         )
         for rows, messages in read:
             some = mine[rows]
-            out[places[rows][some]] += messages[some].reshape(-1, out.shape[1])
+            out[places[rows][some]] += messages[some].reshape(np.count_nonzero(some), out.shape[1])
     out /= np.maximum(count, 1)
     return np.flatnonzero(count)
 
