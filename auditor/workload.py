@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks.attribute_mlp import HIDDEN
-from fedrec_auditor.attacks.parts.features import NUMBERS
-from fedrec_auditor.auditor.games.attribute import SHARES
+from fedrec_auditor.auditor.games.attribute import most_held
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
@@ -39,10 +37,9 @@ class Workload:
     """Bytes held in memory, bytes of messages kept (on disk where memory is short), and seconds.
 
     All are rough: of memory the process, tables of the model, the training examples of the largest
-    device and one round's reports, and where users have attributes, what the classifier of the
-    largest attack holds: a table of items a user (``features.NUMBERS`` at most), that of the known
-    users again, and its first layer; of time every example once an
-    epoch in every coordinate. On MovieLens 100K twelve systems took .05 to 16 times the time told.
+    device and one round's reports, and where users have attributes, what the largest attack holds
+    of messages that are a table of items; of time every example once an epoch in every coordinate.
+    On MovieLens 100K twelve systems took .05 to 16 times the time told.
 
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
     >>> from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import FmfLdp
@@ -72,8 +69,7 @@ class Workload:
         message = 4 * width + 5 * reports
         if "negatives" in size:  # a row for each item that the device trains on
             message += 4 * width * float(profiles.sum()) / max(1, users) * examples
-        table = width * items if interactions.attributes else 0.0
-        attack = 4 * (1 + max(SHARES)) * min(NUMBERS, users * table) + 16 * HIDDEN[0] * table
+        attack = most_held(users, int(width) * items) if interactions.attributes else 0.0
         repeats = math.prod(size[name] for name in _REPEATS if name in size)
         steps = repeats + sum(size.get(name, 0.0) for name in _MORE)
         coordinates = width * (1.0 + size.get("width", 0.0) / _DENSE)
@@ -111,12 +107,12 @@ def check_workload(
     is announced.
     """
     work = Workload.of(target, interactions)
-    held = work.memory + min(work.kept, compute.memory)
+    taken = work.memory + min(work.kept, compute.memory)
     free = shutil.disk_usage(compute.folder or tempfile.gettempdir()).free
     name, value = _most_raised(target)
     remedy = f"Lower {name}={value:,.15g}" if name else "Audit fewer users (--min-user)"
     for got, limit, size, unit, of, more in (
-        (held, memory, 2**30, "GiB", " of memory", ", or give more with --memory"),
+        (taken, memory, 2**30, "GiB", " of memory", ", or give more with --memory"),
         (work.kept, memory + free, 2**30, "GiB", " of memory and free disk", ""),
         (work.seconds, LONGEST, 86_400, "days", "", ""),
     ):

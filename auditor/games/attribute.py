@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.attacks.attribute_mlp import HIDDEN
 from fedrec_auditor.attacks.base import Background, Labels
-from fedrec_auditor.attacks.parts.features import summary
+from fedrec_auditor.attacks.parts.features import NUMBERS, summary
 from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor import metrics
 from fedrec_auditor.auditor.games.game import Game
@@ -62,6 +63,15 @@ def play(game: Game) -> tuple[AttackRow, ...]:
             for share in (shares if not group else shares[-1:])
         ]
     return tuple(rows)
+
+
+def most_held(users: int, width: int) -> float:
+    """Bytes that an attack holds at most, of messages of ``width`` numbers.
+
+    The summary, its rows of the known users again, and the perceptron's first layer with what Adam
+    keeps of it.
+    """
+    return 4.0 * (1 + max(SHARES)) * min(NUMBERS, users * width) + 16.0 * HIDDEN[0] * width
 
 
 def _unlearned(game: Game, subjects: NDArray[np.int64], key: str) -> AttackRow | None:
