@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 import platform
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.auditor import plugins
+from fedrec_auditor.auditor.games.draws import Features, Memory
 from fedrec_auditor.auditor.tasks import Audit, Task, TaskResult
 from fedrec_auditor.reports import store
 
@@ -84,6 +87,10 @@ class Checkpoints:
         )
         return None
 
+    def runs(self) -> Runs:
+        """Finished runs of games, of the same key."""
+        return Runs(self.folder, self.key)
+
     def put(self, task: Task, result: TaskResult) -> None:
         """Keep a finished task."""
         path, text = self._path(task), result.model_dump_json().encode()
@@ -94,6 +101,44 @@ class Checkpoints:
 
     def _path(self, task: Task) -> Path:
         return self.folder / f"{self.key}-{str(task).replace(' ', '-')}.json"
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Chunks of simulated runs, a file each: the SHA-256 of the rest, and numpy's archive."""
+
+    folder: Path
+    key: str
+    memory: Memory = field(default_factory=Memory)
+
+    def get(self, name: str) -> Features | None:
+        """The chunk of this name; None if there is none, or none to be trusted."""
+        found = self.memory.get(name)
+        if found is not None:
+            return found
+        try:
+            content = store.read_regular(self._path(name), LARGEST)
+            digest, _, data = content.partition(b"\n")
+            if digest != _digest(data):
+                return None
+            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+                found = dict(archive)
+        except (OSError, ValueError):
+            return None
+        self.memory.put(name, found)
+        return found
+
+    def put(self, name: str, features: Features) -> None:
+        """Keep a chunk."""
+        buffer = io.BytesIO()
+        np.savez(buffer, **features)  # type: ignore[arg-type]
+        data = buffer.getvalue()
+        self.folder.mkdir(exist_ok=True)
+        store.write_atomically(self._path(name), _digest(data) + b"\n" + data)
+        self.memory.put(name, features)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{self.key}-{name}.npz"
 
 
 def versions() -> dict[str, str]:

@@ -93,10 +93,14 @@ class Plan(BaseModel):
     an empty list none is run and nothing is sampled, which the record notes. ``estimator`` turns
     sampled scores into lower bounds. ``confidence`` is that of the audit as a whole for lower
     bounds (shared out among them), and of every interval by itself; it is at least 1/2, so that an
-    honest target is not accused more often than not, and at most ``SUREST``. ``quick`` trades
-    samples, repetitions and rounds of training for time; what is claimed and proved is of all
-    rounds. ``only`` "claims" plays the demonstrations on these targets, on all that have one if
-    none is named, and nothing else: they bring their own settings and need no data.
+    honest target is not accused more often than not, and at most ``SUREST``. ``games`` are played
+    on every target: "local" of a client alone, with attacks and utility on a training on the data;
+    "round" and "training" with a canary among a ``population`` of so many users and items of the
+    data (``games.play``), ``runs`` of each world, by default 20,000 rounds and 1,000 trainings.
+    ``quick`` trades samples, repetitions and rounds of training for time; what is claimed and
+    proved is of all rounds. ``only`` "claims" plays the demonstrations on these targets, on all
+    that have one if none is named, and nothing else: they bring their own settings and need no
+    data.
 
     >>> plan = Plan(targets=("fcf", "fmf-ldp"), settings={"fcf": {"rounds": 5}}, quick=True)
     >>> make_target("fcf", plan).rounds
@@ -118,6 +122,14 @@ class Plan(BaseModel):
     quick: bool = False
     attacks: tuple[str, ...] | None = Field(default=None, strict=False)
     estimator: str = "joint-binomial"
+    games: tuple[Literal["local", "round", "training"], ...] = Field(
+        default=("local",), strict=False
+    )
+    runs: Annotated[int, Field(ge=40, le=10**9)] | None = None
+    population: Annotated[
+        tuple[Annotated[int, Field(ge=2, lt=2**31)], Annotated[int, Field(ge=2, lt=2**31)]],
+        Field(strict=False),
+    ] = (24, 32)
     settings: dict[str, dict[str, Number | dict[str, Number]]] = Field(default_factory=dict)
     only: Literal["claims"] | None = None
 

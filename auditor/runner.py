@@ -7,12 +7,13 @@ are kept in the run directory, so a killed audit resumes where it stopped.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import platform
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,10 @@ from fedrec_auditor.accountants.errors import AuditError, IncompleteError, Input
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor import workers
 from fedrec_auditor.auditor.checkpoints import Checkpoints, versions
+from fedrec_auditor.auditor.games.draws import Memory
 from fedrec_auditor.auditor.plan import Plan, Resources, Setting, make_plan, make_resources
 from fedrec_auditor.auditor.progress import Observer, Pace, diary, note
-from fedrec_auditor.auditor.tasks import Audit, AuditedTarget, Task, TaskResult
+from fedrec_auditor.auditor.tasks import Audit, AuditedTarget, Task, TaskResult, played
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import DataRow, Provenance, Record
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -42,6 +44,10 @@ def audit(
     confidence: float = 0.95,
     quick: bool = False,
     attacks: Sequence[str] | None = None,
+    games: Sequence[str] = ("local",),
+    runs: int | None = None,
+    population: tuple[int, int] = (24, 32),
+    estimator: str = "joint-binomial",
     settings: Mapping[str, Mapping[str, Setting]] | None = None,
     only: str | None = None,
     out: Path | None = None,
@@ -57,6 +63,9 @@ def audit(
     settings : fields of a target that differ from its paper's, by target name.
     only : "claims" plays the demonstrations of violated claims and nothing else; no data are read.
     attacks : names, by default all; of an empty list none is run and nothing is sampled.
+    games : "local", and with a canary among a small ``population`` (users, items) of the data,
+        "round" and "training", with so many ``runs`` of each world; see ``Plan``.
+    estimator : what turns scores into lower bounds.
     out : run directory for reports and resumable tasks; nothing is written without it.
     jobs : worker processes, default all cores; does not change the answer.
     device : where clients are simulated, as torch names it ("cuda"); default the CPU.
@@ -77,6 +86,10 @@ def audit(
         "confidence": confidence,
         "quick": quick,
         "attacks": None if attacks is None else tuple(attacks),
+        "games": tuple(games),
+        "runs": runs,
+        "population": tuple(population),
+        "estimator": estimator,
         "settings": settings or {},
         "only": only,
     }
@@ -123,9 +136,9 @@ def _run(
     tasks = audit.tasks()
     kept = {} if checkpoints is None else {task: checkpoints.get(task) for task in tasks}
     results: Results = {task: result for task, result in kept.items() if result is not None}
-    todo = audit.jobs([task for task in tasks if task not in results], jobs)
-    jobs = min(jobs, len(todo))
-    named = {str(task): task for job in todo for task in job}
+    left = [task for task in tasks if task not in results]
+    todo = audit.jobs(left, jobs)
+    named = {str(task): task for task in left}
     # Demonstrations are all of one kind, and those of most runs come first.
     kind = (lambda task: "") if audit.plan.only else (lambda task: task.step)
     pace = Pace(map(kind, named.values()), workers=jobs)
@@ -141,10 +154,14 @@ def _run(
 
     with diary(read) as path:
         finished = workers.results(
-            _job, ((audit, job, checkpoints, path) for job in todo), jobs=jobs
+            _job, ((audit, job, checkpoints, path) for job in todo), jobs=min(jobs, len(todo))
         )
         for more in finished:
             results |= more
+        for task in left:
+            if task.wide:
+                results[task] = _wide(audit, task, jobs, checkpoints)
+                note(path, f"{results[task].seconds} {task}")
     return {task: results[task] for task in tasks}
 
 
@@ -153,23 +170,46 @@ def _job(
 ) -> Results:
     """Run tasks of one target in one thread; keep each as soon as it is finished, and note it."""
     audited, results = AuditedTarget(audit, tasks[0].target), {}
+    alone = len(audit.targets) == 1
     for task in tasks:
         with threadpoolctl.threadpool_limits(1):
-            results[task] = result = _timed(audited, task, alone=len(audit.targets) == 1)
+            run = functools.partial(audited.run, task.step)
+            results[task] = result = _timed(run, task, alone=alone)
         if checkpoints is not None and not result.errors:
             checkpoints.put(task, result)
         note(path, f"{result.seconds} {task}")
     return results
 
 
-def _timed(audited: AuditedTarget, task: Task, *, alone: bool) -> TaskResult:
+def _wide(audit: Audit, task: Task, jobs: int, checkpoints: Checkpoints | None) -> TaskResult:
+    """Run a task whose runs are dealt to all workers; keep them, and it when it is finished."""
+
+    def parallel(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
+        every = ((function, *each) for each in arguments)
+        return workers.results(_in_one_thread, every, jobs=min(jobs, len(arguments)))
+
+    store = Memory() if checkpoints is None else checkpoints.runs()
+    run = functools.partial(played, task, audit, parallel, store)
+    with threadpoolctl.threadpool_limits(1):
+        result = _timed(run, task, alone=len(audit.targets) == 1)
+    if checkpoints is not None and not result.errors:
+        checkpoints.put(task, result)
+    return result
+
+
+def _in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    with threadpoolctl.threadpool_limits(1):
+        return function(*arguments)
+
+
+def _timed(run: Callable[[], TaskResult], task: Task, *, alone: bool) -> TaskResult:
     """Run a task; a fault in it is told in its result and loses no other task.
 
     So is a target's refusal of the data or its settings, unless no other target is audited.
     """
     started = time.perf_counter()
     try:
-        result = _told(task, audited.run(task.step))
+        result = _told(task, run())
     except InputError as error:
         if alone:
             raise

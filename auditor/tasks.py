@@ -21,7 +21,8 @@ from fedrec_auditor.auditor import accounting, utility
 from fedrec_auditor.auditor.demonstrations.parts import play as claims
 from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.games import attribute, local, membership, reconstruction
+from fedrec_auditor.auditor.games import attribute, local, membership, play, reconstruction
+from fedrec_auditor.auditor.games.draws import Parallel, Store
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.plan import ALL, Plan, make_target
 from fedrec_auditor.auditor.sources import load_data
@@ -45,7 +46,7 @@ from fedrec_auditor.targets.systems.base import Population, Run, Target
 logger = logging.getLogger(__name__)
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
-BOUNDS, UTILITY = "bounds", "utility"
+BOUNDS, UTILITY, LOCAL = "bounds", "utility", "local"
 SAMPLES, QUICK_SAMPLES = 1_000_000, 50_000
 QUICK_ROUNDS = 20
 NO_ATTACK = (
@@ -68,13 +69,18 @@ _GAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One step on one target: ``bounds``, ``utility``, or the name of an attack.
+    """One step on one target: ``bounds``, ``utility``, or the name of an attack or of a game.
 
     Of a plan of claims only, the name of a demonstration.
     """
 
     target: str
     step: str
+
+    @property
+    def wide(self) -> bool:
+        """Whether it is a game with a canary, whose runs keep all workers busy."""
+        return self.step in play.HORIZONS
 
     def __str__(self) -> str:
         return f"{self.target} {self.step}"
@@ -131,6 +137,8 @@ class Audit:
         plan = plan.resolved()
         FAMILIES["estimators"].member(plan.estimator)
         members = {name: FAMILIES["attacks"].member(name)() for name in plan.attacks or ()}
+        if LOCAL not in plan.games:
+            members = {}
         of_games = {n: m for n, m in members.items() if m.family is AttackFamily.DISTINGUISHER}
         targets, games = {}, 0
         if plan.only is None:
@@ -140,9 +148,10 @@ class Audit:
                     min_user=plan.min_user, min_item=plan.min_item, min_rating=plan.min_rating
                 )
                 interactions = load_data(plan.data, plan.columns, filters)
-            for target in targets.values():
+            for target in targets.values() if LOCAL in plan.games else ():
                 check_workload(_trained(target, plan), interactions, compute, memory)
             games = sum(len(t.upload_games()) for t in targets.values()) * len(of_games)
+            games += sum(play.count(g, t) for t in targets.values() for g in _with_canary(plan))
         return cls(
             plan=plan,
             targets=targets,
@@ -160,13 +169,13 @@ class Audit:
             names = claims.names(self.plan.targets)
             return tuple(Task(claims.target_of(name), name) for name in names)
         judged = [Task(target, BOUNDS) for target in self.targets]
-        trained = [
-            Task(target, step) for target in self.targets for step in (*self.attacks, UTILITY)
-        ]
-        return (*judged, *trained)
+        steps = (*self.attacks, UTILITY) if LOCAL in self.plan.games else ()
+        trained = [Task(target, step) for target in self.targets for step in steps]
+        wide = [Task(target, game) for target in self.targets for game in _with_canary(self.plan)]
+        return (*judged, *trained, *wide)
 
     def jobs(self, tasks: Sequence[Task], workers: int) -> list[tuple[Task, ...]]:
-        """The tasks in jobs, in the order in which to begin them.
+        """The tasks in jobs, in the order in which to begin them; wide ones are no part of a job.
 
         Tasks of one target share a job, and so its training; with fewer targets than ``workers``
         they are dealt to several, which train anew. Demonstrations of most runs come first.
@@ -174,7 +183,7 @@ class Audit:
         if self.plan.only == "claims":
             return [(task,) for task in sorted(tasks, key=lambda each: -claims.runs(each.step))]
         alone = [(task,) for task in tasks if task.step == BOUNDS]
-        trained = [task for task in tasks if task.step != BOUNDS]
+        trained = [task for task in tasks if task.step != BOUNDS and not task.wide]
         shared = [tuple(group) for _, group in groupby(trained, key=lambda task: task.target)]
         hands = -(-workers // max(len(shared), 1))
         dealt = [group[hand::hands] for group in shared for hand in range(hands)]
@@ -192,6 +201,11 @@ class Audit:
         """The generator of everything called ``name`` under the plan's seed."""
         words = np.frombuffer(hashlib.sha256(name.encode()).digest(), dtype=np.uint32)
         return np.random.default_rng(np.random.SeedSequence([self.plan.seed, *map(int, words)]))
+
+
+def _with_canary(plan: Plan) -> tuple[str, ...]:
+    """The plan's games with a canary, each once."""
+    return tuple(game for game in play.HORIZONS if game in plan.games)
 
 
 def _trained(target: Target, plan: Plan) -> Target:
@@ -283,6 +297,54 @@ def _attacked(task: Task, audit: Audit, held: Held, run: Run, cut: str) -> TaskR
     return TaskResult(attacks=tuple(_noted(row, "note", cut, beyond) for row in rows))
 
 
+def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskResult:
+    """A game with a canary, in every scope that the target's claims speak of.
+
+    All scopes of a setting are seen of the same runs, which are simulated once.
+    """
+    plan, target = audit.plan, audit.targets[task.target]
+    assert audit.interactions is not None
+    estimator = FAMILIES["estimators"].member(plan.estimator)()
+    runs = plan.runs or play.RUNS[task.step] // (play.QUICK if plan.quick else 1)
+    accountants = accounting.all_accountants()
+    results = [
+        play.play(
+            task.step,
+            setting,
+            scope,
+            estimator,
+            runs=runs,
+            confidence=audit.confidence,
+            parallel=parallel,
+            store=store,
+            accountants=accountants,
+            rng=audit.rng(f"{task} {setting.scopes[0]}"),
+        )
+        for setting in play.settings(
+            task.step,
+            target,
+            audit.interactions,
+            plan.population,
+            quick=plan.quick,
+            compute=audit.compute,
+            rng=audit.rng(str(task)),
+        )
+        for scope in setting.scopes
+    ]
+    if not results:
+        return _skipped(task, "No claim speaks of a user or a rating whose presence shows.")
+    return TaskResult(
+        findings=tuple(
+            _noted(finding, "note", draws_needed(finding, estimator, runs, most=0))
+            for result in results
+            for finding in result.findings
+        ),
+        measurements=tuple(
+            Measurement(target=target.name, bound=result.measured.bound) for result in results
+        ),
+    )
+
+
 def _skipped(task: Task, reason: str) -> TaskResult:
     return TaskResult(skipped=(SkippedRow(target=task.target, attack=task.step, reason=reason),))
 
@@ -299,8 +361,11 @@ def _demonstrated(task: Task, audit: Audit) -> TaskResult:
     return TaskResult(findings=shown.findings, demonstrations=(shown.row,), errors=shown.errors)
 
 
-def draws_needed(finding: Finding, estimator: Estimator, samples: int) -> str:
-    """How many draws of each world could refute a claim that ``samples`` could not."""
+def draws_needed(finding: Finding, estimator: Estimator, samples: int, most: int = SAMPLES) -> str:
+    """How many draws of each world could refute a claim that ``samples`` could not.
+
+    ``most`` are those of an audit that is not quick.
+    """
     shown = finding.measured
     if finding.verdict is not Verdict.INCONCLUSIVE or shown is None:
         return ""
@@ -308,7 +373,7 @@ def draws_needed(finding: Finding, estimator: Estimator, samples: int) -> str:
     needed = estimator.needed(epsilon, delta=shown.delta, confidence=shown.confidence)
     if needed is None:
         return f"No sample of up to 10^15 draws could refute epsilon {epsilon:g}."
-    enough = " An audit without --quick makes them." if samples < needed <= SAMPLES else ""
+    enough = " An audit without --quick makes them." if samples < needed <= most else ""
     return (
         f"At least {needed:,} draws of each world are needed to refute epsilon {epsilon:g}; this "
         f"audit made {samples:,}.{enough}"

@@ -60,6 +60,22 @@ def command(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. Default 0.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer samples and repetitions.")] = False,
+    games: Annotated[
+        str | None,
+        typer.Option(help="local, round, training, several by commas. Default local."),
+    ] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(help="Runs of each world of a round or a training game."),
+    ] = None,
+    population: Annotated[
+        str | None,
+        typer.Option(help="Users and items of such a game. Default 24x32."),
+    ] = None,
+    estimator: Annotated[
+        str | None,
+        typer.Option(help="What turns samples into bounds. See `auditor list estimators`."),
+    ] = None,
     only: Annotated[
         Only | None,
         typer.Option(help="claims: show each violated claim on its target; needs no data."),
@@ -99,6 +115,10 @@ def command(
         "min_rating": min_rating,
         "seed": seed,
         "quick": quick or None,
+        "games": None if games is None else tuple(games.split(",")),
+        "runs": runs,
+        "population": None if population is None else _sizes(population),
+        "estimator": estimator,
         "only": None if only is None else str(only),
     }
     _refuse_data(only, said)
@@ -149,6 +169,16 @@ def _refuse_data(only: Only | None, said: dict[str, Any]) -> None:
         raise InputError(
             f"Expected no {', '.join(given)} with --only {only}, which reads no data. Leave it out."
         )
+
+
+def _sizes(text: str) -> tuple[int, int]:
+    """``USERSxITEMS`` as two numbers; InputError if it is not of this form."""
+    users, _, items = text.partition("x")
+    if not (users.isdecimal() and items.isdecimal()):
+        raise InputError(
+            f"Expected --population USERSxITEMS, got {text!r}. Give for example 24x32."
+        )
+    return int(users), int(items)
 
 
 def _mapping(columns: list[str] | None) -> dict[str, str] | None:

@@ -1,0 +1,159 @@
+"""A canary: a designed user among a small population, in two worlds that differ in it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.systems.base import Population
+
+NEW_ITEMS = 4
+"""Items at the end of the catalogue that nobody but a canary rates."""
+UNITS = (Unit.USER, Unit.RATING, Unit.INTERACTION)
+"""Of whose presence or values a canary tells."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    """The last user of a population, in either world.
+
+    ``names`` are the worlds in words; ``histories`` (2, n_items) are the canary's ratings, zeros
+    where there are none. The number of users is the same in both worlds: papers take it for public.
+    """
+
+    names: tuple[str, str]
+    histories: NDArray[np.float32]
+
+    def profiles(self, population: Interactions) -> Interactions:
+        """The canary alone, a row a world, over the catalogue of ``population``."""
+        nobody = population.take(np.arange(0))
+        return _joined(_joined(nobody, self.histories[0]), self.histories[1])
+
+    def worlds(self, population: Interactions) -> tuple[Interactions, Interactions]:
+        """Everybody and the canary, in either world."""
+        return _joined(population, self.histories[0]), _joined(population, self.histories[1])
+
+
+def small_population(interactions: Interactions, n_users: int, n_items: int) -> Interactions:
+    """The dense part of the data, and ``NEW_ITEMS`` items that nobody has rated.
+
+    The ``n_items`` that most users have rated, and of the users who have rated at most half of
+    these, so that there are negatives to draw, the ``n_users`` with most ratings of them. Of a
+    data set with genres, new items have the rarest one among the kept items.
+    """
+    counts = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
+    items = np.sort(np.argsort(-counts, kind="stable")[:n_items])
+    place = np.full(interactions.n_items, -1)
+    place[items] = np.arange(len(items))
+    kept = interactions.keep(place[interactions.ratings.indices] >= 0)
+    held = np.diff(kept.ratings.indptr)
+    order = np.lexsort((-held, 2 * held > len(items)))
+    kept = kept.take(np.sort(order[:n_users]))
+    width, table = len(items) + NEW_ITEMS, kept.ratings
+    numbers = table.data, place[table.indices], table.indptr
+    genres = kept.genres
+    if genres is not None:
+        flags = genres[items]
+        rarest = np.arange(flags.shape[1]) == np.argmin(flags.sum(axis=0))
+        genres = np.concatenate([flags, np.tile(rarest, (NEW_ITEMS, 1))])
+    last = int(interactions.items[-1])
+    titles = tuple(kept.titles[item] for item in items) if kept.titles else ()
+    return replace(
+        kept,
+        items=np.concatenate([kept.items[items], last + 1 + np.arange(NEW_ITEMS)]),
+        ratings=sparse.csr_array(numbers, shape=(kept.n_users, width)),
+        genres=genres,
+        titles=titles + tuple(f"new item {k + 1}" for k in range(NEW_ITEMS) if titles),
+    )
+
+
+def candidates(scope: Scope, population: Interactions) -> Iterator[Canary]:
+    """Canaries that may tell most in ``scope``, a unit of ``UNITS``: extreme ratings of new items.
+
+    A user who comes and goes is one whose history is empty in the second world.
+    """
+    ratings = population.ratings.data
+    high, low = (float(ratings.max()), float(ratings.min())) if len(ratings) else (1.0, 1.0)
+    old, total = population.n_items - NEW_ITEMS, population.n_items
+    one, half = slice(old, old + 1), slice(old, old + NEW_ITEMS // 2)
+    another, rest = slice(old + 1, old + 2), slice(old + NEW_ITEMS // 2, total)
+    new, known = slice(old, total), slice(0, old)
+
+    def history(*places: slice, value: float = high) -> NDArray[np.float32]:
+        made = np.zeros(total, np.float32)
+        for place in places:
+            made[place] = value
+        return made
+
+    def pair(first: str, second: str, *histories: NDArray[np.float32]) -> Canary:
+        names = f"the canary rated {first}", f"the canary rated {second}"
+        return Canary(names=names, histories=np.stack(histories))
+
+    if scope.unit is not Unit.USER:
+        text, nothing = "a new item", history()
+        if scope.adjacency is Adjacency.REPLACE and scope.unit is Unit.RATING:
+            if high > low:
+                lowest = history(one, value=low)
+                yield pair(f"{text} {high:g}", f"it {low:g}", history(one), lowest)
+            return
+        if scope.adjacency is Adjacency.REPLACE:
+            yield pair(text, "another one", history(one), history(another))
+            return
+        yield pair(text, "nothing", history(one), nothing)
+        both, other = history(one, another), history(another)
+        yield pair("two new items", "one of them", both, other)
+        yield pair(
+            f"{text} and all {old} others", "only these", history(one, known), history(known)
+        )
+        return
+    if scope.adjacency is not Adjacency.ADD_REMOVE:
+        yield pair("a new item", "another one", history(one), history(another))
+        yield pair(
+            f"{NEW_ITEMS // 2} new items",
+            f"{NEW_ITEMS - NEW_ITEMS // 2} others",
+            history(half),
+            history(rest),
+        )
+        if scope.adjacency is Adjacency.REPLACE:
+            return  # an empty history may be a user who is not there
+    yield pair("a new item", "nothing", history(one), history())
+    yield pair(f"{NEW_ITEMS} new items", "nothing", history(new), history())
+    yield pair(f"all {total} items", "nothing", history(known, new), history())
+
+
+def sizes(population: Interactions, n_features: int) -> Population:
+    """What claims are made for: the population and its canary."""
+    return Population(
+        n_users=population.n_users + 1, n_items=population.n_items, n_features=n_features
+    )
+
+
+def _joined(population: Interactions, history: NDArray[np.float32]) -> Interactions:
+    """The population and one more user, whose attributes are the first of their categories."""
+    table, rated = population.ratings, np.flatnonzero(history)
+    times: NDArray[np.int64] | None = None
+    if population.timestamps is not None:
+        last = population.timestamps.max(initial=0)
+        times = np.concatenate([population.timestamps, np.full(len(rated), last)])
+    numbers: Any = (
+        np.concatenate([table.data, history[rated]]),
+        np.concatenate([table.indices, rated]),
+        np.append(table.indptr, table.indptr[-1] + len(rated)),
+    )
+    return replace(
+        population,
+        users=np.append(population.users, population.users.max(initial=-1) + 1),
+        ratings=sparse.csr_array(numbers, shape=(population.n_users + 1, population.n_items)),
+        timestamps=times,
+        attributes={
+            name: Attribute(codes=np.append(each.codes, 0), categories=each.categories)
+            for name, each in population.attributes.items()
+        },
+    )

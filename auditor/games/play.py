@@ -1,0 +1,245 @@
+"""Games with a canary, played and judged: of a round, and of whole trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+
+from fedrec_auditor.accountants.methods.base import Accountant
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Vantage
+from fedrec_auditor.auditor import accounting
+from fedrec_auditor.auditor.estimators.base import Estimator
+from fedrec_auditor.auditor.games import canary as canaries
+from fedrec_auditor.auditor.games import round as rounds
+from fedrec_auditor.auditor.games import training
+from fedrec_auditor.auditor.games.draws import Draws, Parallel, Simulation, Store
+from fedrec_auditor.auditor.measure import Measured, measure
+from fedrec_auditor.reports.record import Finding
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.features import count_user_features
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
+
+HORIZONS = {"round": Horizon.ROUND, "training": Horizon.TRAINING}
+"""Games with a canary, and how long their adversary looks."""
+RUNS = {"round": 20_000, "training": 1_000}
+"""Runs of each world, without those that fit the rule, where a plan says nothing."""
+QUICK = 10
+"""A quick audit has one run in so many."""
+_CHUNKS = {"round": 256, "training": 8}
+_PILOTS, _MOST_PILOTS = 4, 2_000  # runs over those that fit the rule, and the most of these
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Two worlds of a game, ready to be simulated, and in which scopes they are looked at.
+
+    ``population`` is what the claims of ``target`` are judged for; ``text`` says what is played.
+    """
+
+    target: Target
+    population: Population
+    names: tuple[str, str]
+    scopes: tuple[Scope, ...]
+    simulation: Simulation
+    text: str
+    statistic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """What a game gives in one scope: a measured bound, and the claims judged by it."""
+
+    measured: Measured
+    findings: tuple[Finding, ...]
+
+
+def scopes(game: str, claims: Sequence[ScopedClaim]) -> tuple[Scope, ...]:
+    """The scopes in which a game is looked at, for these claims, in their order.
+
+    Of a round also where the claim is of a training, which covers it. Of any two values it is two
+    histories that are played, so the adjacency is replacement.
+    """
+    horizon, found = HORIZONS[game], dict[Scope, None]()
+    for scoped in claims:
+        scope = scoped.scope
+        if scoped.outside_model or scope.unit not in canaries.UNITS:
+            continue
+        if scope.horizon not in (horizon, Horizon.TRAINING):
+            continue
+        if scope.adjacency is Adjacency.ANY_PAIR:
+            scope = replace(scope, adjacency=Adjacency.REPLACE)
+        found[replace(scope, horizon=horizon)] = None
+    return tuple(found)
+
+
+def count(game: str, target: Target) -> int:
+    """How many bounds a game of ``target`` samples at most."""
+    return len(scopes(game, target.scoped_claims(Population(n_users=2, n_items=8))))
+
+
+def settings(
+    game: str,
+    target: Target,
+    interactions: Interactions,
+    size: tuple[int, int],
+    *,
+    quick: bool,
+    compute: Compute,
+    rng: np.random.Generator,
+) -> Iterator[Setting]:
+    """The worlds of a game, one setting for all scopes that ask for the same canary."""
+    population = canaries.small_population(interactions, *size)
+    short = training.shortened(target, quick) if game == "training" else target.shortened(1)
+    sizes = canaries.sizes(population, count_user_features(population))
+    broadcast = training.first_broadcast(target, population, rng, compute)
+    asked = scopes(game, short.scoped_claims(sizes))
+    if game == "round":
+        uploaded = tuple(scope for scope in asked if scope.vantage in rounds.UPLOADED)
+        steered = rounds.steered(target, interactions.n_users, _vantages(uploaded), rng)
+        if steered is not None and uploaded:
+            simulation, challenge = steered
+            crowd = Population(n_users=interactions.n_users, n_items=challenge.profiles.n_items)
+            yield Setting(
+                target=simulation.target,
+                population=crowd,
+                names=challenge.inputs,
+                scopes=uploaded,
+                simulation=simulation,
+                text=(
+                    f"one round of {crowd.n_users:,} users over {crowd.n_items} items at a "
+                    "malicious broadcast, all others with the second history"
+                ),
+                statistic=rounds.STATISTIC,
+            )
+            asked = tuple(scope for scope in asked if scope not in uploaded)
+    crowd_text = (
+        f"{population.n_users} users and {population.n_items - canaries.NEW_ITEMS} items of the "
+        f"data, {canaries.NEW_ITEMS} new items and a canary"
+    )
+
+    def kind(scope: Scope) -> tuple[str, str, bool]:
+        of_uploads = game == "round" and scope.vantage in rounds.UPLOADED
+        return str(scope.unit), str(scope.adjacency), of_uploads
+
+    for (_, _, of_uploads), group in groupby(sorted(asked, key=kind), key=kind):
+        same = tuple(group)
+        canary = training.loudest(short, population, same[0], broadcast, rng)
+        if canary is None:
+            continue
+        vantages = _vantages(same)
+        if of_uploads:
+            played: Simulation = rounds.Rounds.of(
+                short, canary, population, broadcast, vantages, rng
+            )
+        else:
+            played = training.Trainings(
+                target=short,
+                worlds=canary.worlds(population),
+                profiles=canary.profiles(population),
+                vantages=vantages,
+                compute=compute,
+            )
+        length = short.sizes.rounds or 1
+        what = "one round" if game == "round" else f"trainings of {length} rounds"
+        yield Setting(
+            target=short,
+            population=sizes,
+            names=canary.names,
+            scopes=same,
+            simulation=played,
+            text=f"{what} of {crowd_text}",
+            statistic=rounds.STATISTIC if of_uploads else training.STATISTIC,
+        )
+
+
+def play(
+    game: str,
+    setting: Setting,
+    scope: Scope,
+    estimator: Estimator,
+    *,
+    runs: int,
+    confidence: float,
+    parallel: Parallel,
+    store: Store,
+    accountants: Sequence[Accountant],
+    rng: np.random.Generator,
+) -> Played:
+    """Bound epsilon in one of the scopes of ``setting`` by ``runs`` runs of each world.
+
+    A quarter as many again, at most 2,000, fit the rule before. Claims of the target that speak of
+    the scope are judged by the bound and by a proof, for the small population; exact bounds do not
+    count, for what is shown is what these runs show. The same ``rng`` draws the same runs for
+    another scope of the setting.
+    """
+    claims = _judged(setting, scope)
+    draws = Draws(
+        simulation=setting.simulation,
+        name=f"{game} {setting.target!r} {setting.text} {setting.names} {setting.scopes}",
+        chunk=_CHUNKS[game],
+        parallel=parallel,
+        store=store,
+    )
+    fitting, measuring = rng.spawn(2)
+    pilot = min(_MOST_PILOTS, -(-runs // _PILOTS))
+    worlds = draws.worlds(
+        setting.names,
+        scope,
+        seen=str(scope.vantage),
+        statistic=setting.statistic,
+        pilot=pilot,
+        rng=fitting,
+    )
+    measured = measure(
+        worlds,
+        [scoped.claim for scoped in claims],
+        estimator,
+        delta=max((scoped.delta for scoped in claims), default=0.0),
+        confidence=confidence,
+        samples=runs,
+        rng=measuring,
+    )
+    note = (
+        f"The {game} game: {setting.text}. '{setting.names[0]}' against '{setting.names[1]}', "
+        f"{runs:,} runs of each world and {pilot:,} more that fitted the rule; seen: "
+        f"{setting.statistic}. The claim is that for this population."
+    )
+    findings = [
+        accounting.evaluate(
+            setting.target,
+            scoped,
+            setting.population,
+            exact=(),
+            sampled=(measured.bound,),
+            alarms=(measured.alarm,),
+            accountants=accountants,
+        )
+        for scoped in claims
+    ]
+    noted = (
+        each.model_copy(update={"note": " ".join(filter(None, (note, each.note)))})
+        for each in findings
+    )
+    return Played(measured=measured, findings=tuple(noted))
+
+
+def _vantages(scopes: Sequence[Scope]) -> tuple[Vantage, ...]:
+    return tuple(dict.fromkeys(scope.vantage for scope in scopes))
+
+
+def _judged(setting: Setting, scope: Scope) -> list[ScopedClaim]:
+    """The claims that a bound in ``scope`` is held against: its vantage's, of its horizon first."""
+    covering = [
+        scoped
+        for scoped in setting.target.scoped_claims(setting.population)
+        if scoped.scope.covers(scope)
+        and scoped.scope.vantage is scope.vantage
+        and scoped.scope.unit is scope.unit
+        and not scoped.outside_model
+    ]
+    own = [scoped for scoped in covering if scoped.scope.horizon is scope.horizon]
+    return own or covering

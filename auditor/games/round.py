@@ -1,0 +1,140 @@
+"""The round game: one aggregation at a fixed broadcast, with a canary in one of two worlds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedrec_auditor.accountants.statements.scope import Unit, Vantage
+from fedrec_auditor.auditor.games import projection
+from fedrec_auditor.auditor.games.canary import Canary
+from fedrec_auditor.auditor.games.draws import Features
+from fedrec_auditor.targets.components import Component, Reports
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Target, UploadGame
+from fedrec_auditor.targets.transcript import Broadcast
+
+UPLOADED = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
+"""Vantages that see uploads, and so a round without the server's step after it."""
+STATISTIC = (
+    "messages projected on what the canary's differs by on average, summed, or the largest, by "
+    "component, weighed by a logistic regression"
+)
+_COPIES = 512  # of the canary's message, for its mean
+_NUMBERS = 1 << 22  # of messages made at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds:
+    """Rounds of uploads of ``others`` and of the canary, in either of two ``profiles``.
+
+    All send, at the same ``broadcast``: nobody is drawn by lot. Messages are projected on
+    ``along``, what the canary's differs by on average, a component at a time. From the server the
+    canary's own messages are seen; behind a shuffler all of them, whose sum and largest are looked
+    at; behind secure aggregation the sum.
+    """
+
+    target: Target
+    profiles: Interactions
+    others: Interactions
+    broadcast: Broadcast | None
+    along: projection.Directions
+    vantages: tuple[Vantage, ...]
+
+    @classmethod
+    def of(
+        cls,
+        target: Target,
+        canary: Canary,
+        population: Interactions,
+        broadcast: Broadcast | None,
+        vantages: tuple[Vantage, ...],
+        rng: np.random.Generator,
+    ) -> Rounds:
+        """Rounds of a population and its canary."""
+        profiles = canary.profiles(population)
+        return cls(
+            target=target,
+            profiles=profiles,
+            others=population,
+            broadcast=broadcast,
+            along=projection.directions(target, profiles, broadcast, rng, _COPIES),
+            vantages=vantages,
+        )
+
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+        """Features of ``size`` rounds, by vantage."""
+        rng = np.random.default_rng(seed)
+        own = self._projected(self.profiles.take(np.array([world])), rng, size)
+        found = {Vantage.SERVER: [values[:, 0] for values in own.values()]}
+        if set(self.vantages) - {Vantage.SERVER}:
+            sums = {name: values[:, 0].copy() for name, values in own.items()}
+            tops = {name: values[:, 0].copy() for name, values in own.items()}
+            numbers = self._numbers() * max(1, self.others.n_users)
+            step = max(1, _NUMBERS // numbers)
+            for start in range(0, size, step):
+                part = slice(start, min(start + step, size))
+                for name, values in self._projected(
+                    self.others, rng, part.stop - part.start
+                ).items():
+                    sums[name][part] += values.sum(axis=1)
+                    tops[name][part] = np.maximum(tops[name][part], values.max(axis=1))
+            found[Vantage.AGGREGATE] = list(sums.values())
+            found[Vantage.SHUFFLED] = [*sums.values(), *tops.values()]
+        return {str(v): np.column_stack(found[v]) for v in self.vantages}
+
+    def _projected(
+        self, profiles: Interactions, rng: np.random.Generator, size: int
+    ) -> dict[str, projection.Array]:
+        """Every message's inner product with the direction, (size, users), by component."""
+        sent = self.target.upload(profiles, self.broadcast, rng, size).components
+        found = {}
+        for name, part in sent.items():
+            direction = projection.direction_of(name, part.shape, self.along)
+            if direction is not None:
+                each = projection.projections(part, direction)
+                found[name] = each.reshape(profiles.n_users, size).T
+        return found
+
+    def _numbers(self) -> int:
+        """Numbers that a message takes while it is made."""
+        one = self.profiles.take(np.array([0]))
+        return _message(
+            self.target.upload(one, self.broadcast, np.random.default_rng(0)).components
+        )
+
+
+def _message(components: Mapping[str, Component]) -> int:
+    return sum(
+        4 * part.index.shape[1] if isinstance(part, Reports) else math.prod(part.shape)
+        for part in components.values()
+    )
+
+
+def steered(
+    target: Target, n_users: int, vantages: tuple[Vantage, ...], rng: np.random.Generator
+) -> tuple[Rounds, UploadGame] | None:
+    """Rounds at a malicious broadcast under which two users' reports are farthest apart.
+
+    That of the target's local game, with all reports of a round; all others, ``n_users`` - 1, hold
+    what the second user does. None where the target's clients send no reports.
+    """
+    games = [game for game in target.upload_games() if game.scope.unit is Unit.REPORT]
+    reports = target.sizes.reports
+    if not games or reports is None:
+        return None
+    game = games[0]
+    system: Target = replace(game.target, reports=reports)  # type: ignore[type-var]
+    along = projection.directions(system, game.profiles, game.broadcast, rng, _COPIES)
+    rounds = Rounds(
+        target=system,
+        profiles=game.profiles,
+        others=game.profiles.take(np.ones(n_users - 1, dtype=np.int64)),
+        broadcast=game.broadcast,
+        along=along,
+        vantages=vantages,
+    )
+    return rounds, game

@@ -1,0 +1,97 @@
+"""The training game: whole trainings, with a canary in one of two worlds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedrec_auditor.accountants.statements.scope import Scope, Vantage
+from fedrec_auditor.auditor.games import canary as canaries
+from fedrec_auditor.auditor.games import projection
+from fedrec_auditor.auditor.games.canary import Canary
+from fedrec_auditor.auditor.games.draws import Features
+from fedrec_auditor.targets.compute import DEFAULT, Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.transcript import Broadcast
+
+MOST_ROUNDS = 20
+"""Rounds of a training that is played: longer ones are cut, and judged by what is claimed so."""
+STATISTIC = (
+    "what is seen of a training, projected in every round on what the canary's message differs by "
+    "on average at that round's broadcast, weighed by a logistic regression"
+)
+_COPIES = 4  # of the canary's message, for its mean, in every round
+_TRIED = 32  # the same, when canaries are compared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trainings:
+    """Trainings of ``target`` on either of two ``worlds``, looked at from some vantages.
+
+    ``profiles`` are the canary alone in either world; it is the last user of both. ``simulation``
+    gives the features of ``projection.training_features``, by vantage.
+    """
+
+    target: Target
+    worlds: tuple[Interactions, Interactions]
+    profiles: Interactions
+    vantages: tuple[Vantage, ...]
+    compute: Compute = DEFAULT
+
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+        """Features of ``size`` trainings, by vantage."""
+        runs = [self._one(world, np.random.default_rng(each)) for each in seed.spawn(size)]
+        return {str(v): np.stack([run[v] for run in runs]) for v in self.vantages}
+
+    def _one(self, world: int, rng: np.random.Generator) -> dict[Vantage, projection.Array]:
+        training, seeing, guessing = rng.spawn(3)
+        data = self.worlds[world]
+        transcript = self.target.run(data, training, None, self.compute).transcript
+        along: dict[int, projection.Directions] = {}
+        found = {}
+        for vantage in self.vantages:
+            view = transcript.view(vantage, seeing)
+            count = len(view.rounds) - (vantage is Vantage.PEERS)
+            last = vantage is Vantage.RELEASE
+            for t in [-1] if last else range(count):
+                if t not in along:
+                    along[t] = projection.directions(
+                        self.target, self.profiles, view.rounds[t].broadcast, guessing, _COPIES
+                    )
+            seen = [along[-1]] if last else [along[t] for t in range(count)]
+            found[vantage] = projection.training_features(view, seen, data.n_users - 1)
+        return found
+
+
+def shortened(target: Target, quick: bool) -> Target:
+    """The target as it is played: ``MOST_ROUNDS`` rounds at most, a quarter if ``quick``."""
+    return target.shortened(MOST_ROUNDS // 4 if quick else MOST_ROUNDS)
+
+
+def first_broadcast(
+    target: Target, population: Interactions, rng: np.random.Generator, compute: Compute = DEFAULT
+) -> Broadcast | None:
+    """What an honest server sends first; None where nothing is broadcast."""
+    rounds = target.shortened(1).run(population, rng, None, compute).transcript.rounds
+    return rounds[0].broadcast if rounds else None
+
+
+def loudest(
+    target: Target,
+    population: Interactions,
+    scope: Scope,
+    broadcast: Broadcast | None,
+    rng: np.random.Generator,
+) -> Canary | None:
+    """Of the canaries designed for ``scope``, the one whose mean message differs most.
+
+    None if nothing that a canary does makes a difference to its messages, or there are none.
+    """
+    best, farthest = None, 0.0
+    for canary in canaries.candidates(scope, population):
+        along = projection.directions(target, canary.profiles(population), broadcast, rng, _TRIED)
+        if (apart := projection.length(along)) > farthest:
+            best, farthest = canary, apart
+    return best
