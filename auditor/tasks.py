@@ -318,7 +318,7 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
             parallel=parallel,
             store=store,
             accountants=accountants,
-            rng=audit.rng(f"{task} {setting.scopes[0]}"),
+            rng=audit.rng(f"{task} {next(iter(setting.scopes))}"),
         )
         for setting in play.settings(
             task.step,

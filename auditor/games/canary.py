@@ -34,11 +34,11 @@ class Canary:
     def profiles(self, population: Interactions) -> Interactions:
         """The canary alone, a row a world, over the catalogue of ``population``."""
         nobody = population.take(np.arange(0))
-        return _joined(_joined(nobody, self.histories[0]), self.histories[1])
+        return joined(joined(nobody, self.histories[0]), self.histories[1])
 
     def worlds(self, population: Interactions) -> tuple[Interactions, Interactions]:
         """Everybody and the canary, in either world."""
-        return _joined(population, self.histories[0]), _joined(population, self.histories[1])
+        return joined(population, self.histories[0]), joined(population, self.histories[1])
 
 
 def small_population(interactions: Interactions, n_users: int, n_items: int) -> Interactions:
@@ -77,7 +77,8 @@ def small_population(interactions: Interactions, n_users: int, n_items: int) -> 
 def candidates(scope: Scope, population: Interactions) -> Iterator[Canary]:
     """Canaries that may tell most in ``scope``, a unit of ``UNITS``: extreme ratings of new items.
 
-    A user who comes and goes is one whose history is empty in the second world.
+    A user who comes and goes is one whose history is empty in the second world; an empty history
+    is a value like another, too, where a user is replaced.
     """
     ratings = population.ratings.data
     high, low = (float(ratings.max()), float(ratings.min())) if len(ratings) else (1.0, 1.0)
@@ -114,15 +115,10 @@ def candidates(scope: Scope, population: Interactions) -> Iterator[Canary]:
         )
         return
     if scope.adjacency is not Adjacency.ADD_REMOVE:
+        count = NEW_ITEMS // 2
         yield pair("a new item", "another one", history(one), history(another))
-        yield pair(
-            f"{NEW_ITEMS // 2} new items",
-            f"{NEW_ITEMS - NEW_ITEMS // 2} others",
-            history(half),
-            history(rest),
-        )
-        if scope.adjacency is Adjacency.REPLACE:
-            return  # an empty history may be a user who is not there
+        yield pair(f"{count} new items", f"{count} others", history(half), history(rest))
+        yield pair(f"{NEW_ITEMS} new items", f"{old} others", history(new), history(known))
     yield pair("a new item", "nothing", history(one), history())
     yield pair(f"{NEW_ITEMS} new items", "nothing", history(new), history())
     yield pair(f"all {total} items", "nothing", history(known, new), history())
@@ -135,7 +131,7 @@ def sizes(population: Interactions, n_features: int) -> Population:
     )
 
 
-def _joined(population: Interactions, history: NDArray[np.float32]) -> Interactions:
+def joined(population: Interactions, history: NDArray[np.float32]) -> Interactions:
     """The population and one more user, whose attributes are the first of their categories."""
     table, rated = population.ratings, np.flatnonzero(history)
     times: NDArray[np.int64] | None = None

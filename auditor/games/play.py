@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -37,13 +37,14 @@ _PILOTS, _MOST_PILOTS = 4, 2_000  # runs over those that fit the rule, and the m
 class Setting:
     """Two worlds of a game, ready to be simulated, and in which scopes they are looked at.
 
-    ``population`` is what the claims of ``target`` are judged for; ``text`` says what is played.
+    ``population`` is what the claims of ``target`` are judged for; ``scopes`` are given with the
+    delta of a bound; ``text`` says what is played.
     """
 
     target: Target
     population: Population
     names: tuple[str, str]
-    scopes: tuple[Scope, ...]
+    scopes: Mapping[Scope, float]
     simulation: Simulation
     text: str
     statistic: str
@@ -57,23 +58,24 @@ class Played:
     findings: tuple[Finding, ...]
 
 
-def scopes(game: str, claims: Sequence[ScopedClaim]) -> tuple[Scope, ...]:
-    """The scopes in which a game is looked at, for these claims, in their order.
+def scopes(game: str, claims: Sequence[ScopedClaim]) -> dict[Scope, float]:
+    """The scopes in which a game is looked at, for these claims, in their order; and the delta.
 
-    Of a round also where the claim is of a training, which covers it. Of any two values it is two
-    histories that are played, so the adjacency is replacement.
+    Those of all claims of a user or a rating, whatever their horizon: a claim of a training is one
+    of each round, and of a round that has a claim one asks what a training adds up to. Of any two
+    values it is two histories that are played, so the adjacency is replacement. A bound at the
+    largest delta speaks at smaller ones.
     """
-    horizon, found = HORIZONS[game], dict[Scope, None]()
+    horizon, found = HORIZONS[game], dict[Scope, float]()
     for scoped in claims:
         scope = scoped.scope
         if scoped.outside_model or scope.unit not in canaries.UNITS:
             continue
-        if scope.horizon not in (horizon, Horizon.TRAINING):
-            continue
-        if scope.adjacency is Adjacency.ANY_PAIR:
-            scope = replace(scope, adjacency=Adjacency.REPLACE)
-        found[replace(scope, horizon=horizon)] = None
-    return tuple(found)
+        any_pair = scope.adjacency is Adjacency.ANY_PAIR
+        adjacency = Adjacency.REPLACE if any_pair else scope.adjacency
+        scope = replace(scope, horizon=horizon, adjacency=adjacency)
+        found[scope] = max(found.get(scope, 0.0), scoped.delta)
+    return found
 
 
 def count(game: str, target: Target) -> int:
@@ -95,10 +97,11 @@ def settings(
     population = canaries.small_population(interactions, *size)
     short = training.shortened(target, quick) if game == "training" else target.shortened(1)
     sizes = canaries.sizes(population, count_user_features(population))
-    broadcast = training.first_broadcast(target, population, rng, compute)
+    everybody = canaries.joined(population, np.zeros(population.n_items, np.float32))
+    broadcast = training.first_broadcast(target, everybody, rng, compute)
     asked = scopes(game, short.scoped_claims(sizes))
     if game == "round":
-        uploaded = tuple(scope for scope in asked if scope.vantage in rounds.UPLOADED)
+        uploaded = {s: delta for s, delta in asked.items() if s.vantage in rounds.UPLOADED}
         steered = rounds.steered(target, interactions.n_users, _vantages(uploaded), rng)
         if steered is not None and uploaded:
             simulation, challenge = steered
@@ -115,7 +118,7 @@ def settings(
                 ),
                 statistic=rounds.STATISTIC,
             )
-            asked = tuple(scope for scope in asked if scope not in uploaded)
+            asked = {s: delta for s, delta in asked.items() if s not in uploaded}
     crowd_text = (
         f"{population.n_users} users and {population.n_items - canaries.NEW_ITEMS} items of the "
         f"data, {canaries.NEW_ITEMS} new items and a canary"
@@ -149,7 +152,7 @@ def settings(
             target=short,
             population=sizes,
             names=canary.names,
-            scopes=same,
+            scopes={scope: asked[scope] for scope in same},
             simulation=played,
             text=f"{what} of {crowd_text}",
             statistic=rounds.STATISTIC if of_uploads else training.STATISTIC,
@@ -179,7 +182,7 @@ def play(
     claims = _judged(setting, scope)
     draws = Draws(
         simulation=setting.simulation,
-        name=f"{game} {setting.target!r} {setting.text} {setting.names} {setting.scopes}",
+        name=f"{game} {setting.target!r} {setting.text} {setting.names} {list(setting.scopes)}",
         chunk=_CHUNKS[game],
         parallel=parallel,
         store=store,
@@ -198,7 +201,7 @@ def play(
         worlds,
         [scoped.claim for scoped in claims],
         estimator,
-        delta=max((scoped.delta for scoped in claims), default=0.0),
+        delta=setting.scopes[scope],
         confidence=confidence,
         samples=runs,
         rng=measuring,
@@ -206,7 +209,7 @@ def play(
     note = (
         f"The {game} game: {setting.text}. '{setting.names[0]}' against '{setting.names[1]}', "
         f"{runs:,} runs of each world and {pilot:,} more that fitted the rule; seen: "
-        f"{setting.statistic}. The claim is that for this population."
+        f"{setting.statistic}. The claim is that for this population and length."
     )
     findings = [
         accounting.evaluate(
@@ -227,7 +230,7 @@ def play(
     return Played(measured=measured, findings=tuple(noted))
 
 
-def _vantages(scopes: Sequence[Scope]) -> tuple[Vantage, ...]:
+def _vantages(scopes: Iterable[Scope]) -> tuple[Vantage, ...]:
     return tuple(dict.fromkeys(scope.vantage for scope in scopes))
 
 
@@ -239,6 +242,7 @@ def _judged(setting: Setting, scope: Scope) -> list[ScopedClaim]:
         if scoped.scope.covers(scope)
         and scoped.scope.vantage is scope.vantage
         and scoped.scope.unit is scope.unit
+        and scoped.delta <= setting.scopes[scope]
         and not scoped.outside_model
     ]
     own = [scoped for scoped in covering if scoped.scope.horizon is scope.horizon]

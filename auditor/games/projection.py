@@ -46,11 +46,6 @@ def directions(
     return found
 
 
-def length(along: Directions) -> float:
-    """Euclidean length of all components together."""
-    return math.sqrt(sum(float(np.vdot(each, each)) for each in along.values()))
-
-
 def direction_of(name: str, shape: tuple[int, ...], along: Directions) -> Array | None:
     """The direction of this component, else, as of noise that is replaced, one of its shape."""
     own = along.get(name)

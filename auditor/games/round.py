@@ -12,7 +12,7 @@ from fedrec_auditor.accountants.statements.scope import Unit, Vantage
 from fedrec_auditor.auditor.games import projection
 from fedrec_auditor.auditor.games.canary import Canary
 from fedrec_auditor.auditor.games.draws import Features
-from fedrec_auditor.targets.components import Component, Reports
+from fedrec_auditor.targets.components import Component, Kind, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target, UploadGame
 from fedrec_auditor.targets.transcript import Broadcast
@@ -72,46 +72,42 @@ class Rounds:
         found = {Vantage.SERVER: [values[:, 0] for values in own.values()]}
         if set(self.vantages) - {Vantage.SERVER}:
             sums = {name: values[:, 0].copy() for name, values in own.items()}
-            tops = {name: values[:, 0].copy() for name, values in own.items()}
-            numbers = self._numbers() * max(1, self.others.n_users)
-            step = max(1, _NUMBERS // numbers)
+            sample = self._sent(self.profiles.take(np.array([0])), rng, 1)
+            # Reports are messages of their own: which ones a user sent together is not seen.
+            linked = {name for name, part in sample.items() if part.kind is not Kind.REPORTS}
+            tops = {name: sums[name].copy() for name in sums if name in linked}
+            numbers = sum(
+                4 * part.index.shape[1] if isinstance(part, Reports) else math.prod(part.shape)
+                for part in sample.values()
+            )
+            step = max(1, _NUMBERS // max(1, numbers * self.others.n_users))
             for start in range(0, size, step):
                 part = slice(start, min(start + step, size))
-                for name, values in self._projected(
-                    self.others, rng, part.stop - part.start
-                ).items():
+                theirs = self._projected(self.others, rng, part.stop - part.start)
+                for name, values in theirs.items():
                     sums[name][part] += values.sum(axis=1)
-                    tops[name][part] = np.maximum(tops[name][part], values.max(axis=1))
+                    if name in tops:
+                        tops[name][part] = np.maximum(tops[name][part], values.max(axis=1))
             found[Vantage.AGGREGATE] = list(sums.values())
             found[Vantage.SHUFFLED] = [*sums.values(), *tops.values()]
         return {str(v): np.column_stack(found[v]) for v in self.vantages}
+
+    def _sent(
+        self, profiles: Interactions, rng: np.random.Generator, size: int
+    ) -> Mapping[str, Component]:
+        return self.target.upload(profiles, self.broadcast, rng, size).components
 
     def _projected(
         self, profiles: Interactions, rng: np.random.Generator, size: int
     ) -> dict[str, projection.Array]:
         """Every message's inner product with the direction, (size, users), by component."""
-        sent = self.target.upload(profiles, self.broadcast, rng, size).components
-        found = {}
+        sent, found = self._sent(profiles, rng, size), {}
         for name, part in sent.items():
             direction = projection.direction_of(name, part.shape, self.along)
             if direction is not None:
                 each = projection.projections(part, direction)
                 found[name] = each.reshape(profiles.n_users, size).T
         return found
-
-    def _numbers(self) -> int:
-        """Numbers that a message takes while it is made."""
-        one = self.profiles.take(np.array([0]))
-        return _message(
-            self.target.upload(one, self.broadcast, np.random.default_rng(0)).components
-        )
-
-
-def _message(components: Mapping[str, Component]) -> int:
-    return sum(
-        4 * part.index.shape[1] if isinstance(part, Reports) else math.prod(part.shape)
-        for part in components.values()
-    )
 
 
 def steered(

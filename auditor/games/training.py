@@ -91,7 +91,12 @@ def loudest(
     """
     best, farthest = None, 0.0
     for canary in canaries.candidates(scope, population):
-        along = projection.directions(target, canary.profiles(population), broadcast, rng, _TRIED)
-        if (apart := projection.length(along)) > farthest:
+        profiles = canary.profiles(population)
+        one, other = (
+            projection.directions(target, profiles, broadcast, rng, _TRIED) for _ in range(2)
+        )
+        # The mean of the square of one estimate would grow with its error.
+        apart = sum(float(np.vdot(one[name], other[name])) for name in one)
+        if apart > farthest:
             best, farthest = canary, apart
     return best
