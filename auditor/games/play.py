@@ -143,6 +143,7 @@ def settings(
                 target=short,
                 worlds=canary.worlds(population),
                 profiles=canary.profiles(population),
+                others=population,
                 vantages=vantages,
                 compute=compute,
             )

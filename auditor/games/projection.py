@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.auditor.games.canary import NEW_ITEMS
 from fedrec_auditor.targets.components import Component, Kind, Randomized, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
-from fedrec_auditor.targets.transcript import Broadcast, RoundView, Uploads, View
+from fedrec_auditor.targets.transcript import Broadcast, Uploads, View
 
 Array = NDArray[np.float64]
 Directions = Mapping[str, Array]
@@ -20,6 +23,66 @@ Directions = Mapping[str, Array]
 _NUMBERS = 1 << 20  # of messages read at once
 _MOST = 16  # rounds, or entries of a release, that are features of their own
 _TINY = 1e-30
+_NOTHING = Uploads(np.arange(0), {})
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What an adversary who knows all data expects at a broadcast, by component.
+
+    ``apart`` is the canary's mean message in the first world less that in the second, ``own`` the
+    mean of both, and ``total`` that and the sum of what all ``others`` send. Of changes of the
+    model where models are sent. Reports and bits are random themselves: their sums are not in it.
+    """
+
+    apart: Directions
+    own: Directions
+    total: Directions
+
+
+def expected(
+    target: Target,
+    profiles: Interactions,
+    others: Interactions,
+    broadcast: Broadcast | None,
+    rng: np.random.Generator,
+    size: int,
+) -> Expected:
+    """What is expected at ``broadcast``: of the canary over ``size`` uploads, of others over one.
+
+    Noise that is added on the way out is left out where the component keeps the message before it.
+    """
+    canary, crowd = rng.spawn(2)
+    sent = target.upload(profiles, broadcast, canary, size).components
+    apart, own, total = {}, {}, {}
+    theirs = target.upload(others, broadcast, crowd).components if others.n_users else {}
+    for name, part in sent.items():
+        first, second = _means(part, size)
+        apart[name] = first - second
+        if part.kind in (Kind.REPORTS, Kind.BITS):
+            continue
+        start: Array | float = 0.0
+        if part.kind is Kind.MODEL and broadcast is not None and name in broadcast:
+            start = np.asarray(broadcast[name], float)
+        own[name] = 0.5 * (first + second) - start
+        total[name] = own[name]
+        if name in theirs:
+            total[name] = own[name] + _plain(theirs[name]).total() - others.n_users * start
+    return Expected(apart, own, total)
+
+
+def _plain(sent: Component) -> Component:
+    return sent.clean if isinstance(sent, Randomized) else sent
+
+
+def _means(sent: Component, size: int) -> tuple[Array, Array]:
+    """Mean message of either profile, of ``size`` each."""
+    plain = _plain(sent)
+    first, second = (
+        np.asarray(plain.dense(np.arange(at, at + size)).mean(axis=0, dtype=np.float64))
+        for at in (0, size)
+    )
+    return first, second
 
 
 def directions(
@@ -29,29 +92,20 @@ def directions(
     rng: np.random.Generator,
     size: int,
 ) -> Directions:
-    """Mean message of the first profile less that of the second, over ``size`` uploads of each.
+    """Mean message of the first profile less that of the second, over ``size`` uploads of each."""
+    nobody = profiles.take(np.arange(0))
+    return expected(target, profiles, nobody, broadcast, rng, size).apart
 
-    Noise that is added on the way out is left out where the component keeps the message before it.
-    Whoever knows the algorithm and the canary computes this from the broadcast.
+
+def matched(name: str, shape: tuple[int, ...], along: Directions) -> str | None:
+    """The component whose direction this part is looked at along.
+
+    Its own, else, as for noise that is replaced or a model of another name, one of its shape.
     """
-    uploads = target.upload(profiles, broadcast, rng, size)
-    found = {}
-    for name, sent in uploads.components.items():
-        plain = sent.clean if isinstance(sent, Randomized) else sent
-        first, second = (
-            plain.dense(np.arange(start, start + size)).mean(axis=0, dtype=np.float64)
-            for start in (0, size)
-        )
-        found[name] = np.asarray(first - second)
-    return found
-
-
-def direction_of(name: str, shape: tuple[int, ...], along: Directions) -> Array | None:
-    """The direction of this component, else, as of noise that is replaced, one of its shape."""
     own = along.get(name)
     if own is not None and own.shape == shape and own.any():
-        return own
-    return next((each for each in along.values() if each.shape == shape and each.any()), None)
+        return name
+    return next((n for n, each in along.items() if each.shape == shape and each.any()), None)
 
 
 def projections(sent: Component, direction: Array) -> Array:
@@ -68,90 +122,90 @@ def projections(sent: Component, direction: Array) -> Array:
     return out
 
 
-def training_features(view: View, along: Sequence[Directions], canary: int) -> Array:
+def training_features(view: View, known: Sequence[Expected], canary: int) -> Array:
     """What is looked at in a training, (f,): f depends on the vantage, the target, its rounds.
 
-    ``along`` has the directions at the broadcast of each of the view's rounds. For each source of
-    messages, the inner product with the direction over the mean square of what is seen: a
-    log-likelihood ratio if what is seen is noise of that size. Summed over rounds, in units of its
-    deviation, and by round; of messages that are not linked to users the largest, too. Of a
-    release also the first entries of the new items' rows.
+    ``known`` is what is expected at the broadcast of each of the view's rounds. For each source of
+    messages, what is seen less what is expected, its inner product with the canary's difference
+    over its mean square: a log-likelihood ratio if the rest is noise of that size. Summed over
+    rounds, in units of its deviation, and by round; of messages that are not linked to users the
+    largest, too. Of a release also the first entries of the last new item's row.
     """
     if view.vantage is Vantage.RELEASE:
         (seen,) = view.rounds
         model = seen.broadcast or {}
         rows = [
-            np.asarray(part, float)[-1].ravel()[:_MOST]
+            np.asarray(part, float)[-NEW_ITEMS].ravel()[:_MOST]
             for part in model.values()
             if np.ndim(part) == 2 and len(part) == view.public.n_items
         ]
-        return np.concatenate([_summary([_ratio(_parts(model, along[0]))]), *rows[:1]])
+        ratio = _ratio(model, known[0].apart, {})
+        return np.concatenate([_summary([ratio]), *rows[:1]])
     if view.vantage is Vantage.PEERS:
-        moves = [
-            _ratio(_parts(_difference(before.broadcast, after.broadcast), each))
-            for before, after, each in zip(view.rounds, view.rounds[1:], along, strict=False)
-        ]
-        return _summary(moves)
-    sources: dict[str, list[tuple[Array, float]]] = {}
-    for seen, each in zip(view.rounds, along, strict=True):
-        for name, found in _of_round(seen, each, canary, view.public.parties is not None).items():
-            sources.setdefault(name, []).append(found)
-    many = view.vantage is Vantage.SHUFFLED or view.public.parties is not None
-    parts = [
-        np.concatenate(
-            [_summary([(float(v.sum()), d) for v, d in found]), _largest(found) if many else []]
+        return _summary(
+            [
+                _ratio(_difference(before.broadcast, after.broadcast), each.apart, each.total)
+                for before, after, each in zip(view.rounds, view.rounds[1:], known, strict=False)
+            ]
         )
-        for found in sources.values()
-    ]
-    return np.concatenate(parts) if parts else np.zeros(1)
+    if view.vantage is Vantage.AGGREGATE:
+        sums, clear = [], []
+        for seen, each in zip(view.rounds, known, strict=True):
+            count = 0 if seen.senders is None else len(seen.senders)
+            moved = _moved(seen.aggregate or {}, seen.broadcast, count)
+            sums.append(_ratio(moved, each.apart, each.total))
+            if seen.clear is not None:
+                clear.append(_ratio(_sums(seen.clear.components), each.apart, {}))
+        return np.concatenate([_summary(sums), *([_summary(clear)] if clear else [])])
+    if view.vantage is Vantage.SHUFFLED or view.public.parties is not None:
+        return _unlinked(view, known)
+    return _linked(view, known, canary)
 
 
-def _of_round(
-    seen: RoundView, along: Directions, canary: int, of_parties: bool
-) -> dict[str, tuple[Array, float]]:
-    """By source of messages: their log-likelihood ratios (n,), and its scale."""
-    if seen.aggregate is not None:
-        count = 0 if seen.senders is None else len(seen.senders)
-        sums: dict[str, Array] = dict(seen.aggregate)
-        found = {"sum": _one(_ratio(_parts(_moved(sums, seen.broadcast, count), along)))}
-        if seen.clear is not None:
-            clear = {name: part.total() for name, part in seen.clear.components.items()}
-            found["clear"] = _one(_ratio(_parts(clear, along)))
-        return found
-    if seen.shuffled is not None:
-        return {"shuffled": _each(seen.shuffled, seen.broadcast, along)}
-    assert seen.uploads is not None
-    linked = {"linked": seen.uploads, "clear": seen.clear}
-    return {
-        name: _each(_of(uploads, canary, of_parties), seen.broadcast, along)
-        for name, uploads in linked.items()
-        if uploads is not None
-    }
+def _linked(view: View, known: Sequence[Expected], canary: int) -> Array:
+    """The canary's own messages; a round in which it sends none says nothing."""
+    sources: dict[str, list[tuple[float, float]]] = {}
+    for seen, each in zip(view.rounds, known, strict=True):
+        for name, uploads in (("uploads", seen.uploads), ("clear", seen.clear)):
+            if uploads is None:
+                continue
+            mine = np.flatnonzero(uploads.users == canary)
+            parts = {n: part.take(mine) for n, part in uploads.components.items()}
+            seen_own = _moved(_sums(parts), seen.broadcast, 1) if len(mine) else {}
+            middle = each.own if name == "uploads" else {}
+            sources.setdefault(name, []).append(_ratio(seen_own, each.apart, middle, fit=False))
+    return np.concatenate([_summary(found) for found in sources.values()])
 
 
-def _of(uploads: Uploads, canary: int, of_parties: bool) -> Mapping[str, Component]:
-    """The messages of the canary, or of all parties: which one has the canary is not public."""
-    if of_parties:
-        return uploads.components
-    mine = np.flatnonzero(uploads.users == canary)
-    return {name: part.take(mine) for name, part in uploads.components.items()}
+def _unlinked(view: View, known: Sequence[Expected]) -> Array:
+    """All messages: their sum; and, of whole messages, the largest of a round and of a sender.
+
+    Parties send in one order in all rounds; which one has the canary is not public.
+    """
+    sums, singles = [], []
+    for seen, each in zip(view.rounds, known, strict=True):
+        shuffled = seen.shuffled
+        parts = shuffled if shuffled is not None else (seen.uploads or _NOTHING).components
+        whole = {n: part for n, part in parts.items() if part.kind is not Kind.REPORTS}
+        count = max((len(part) for part in parts.values()), default=0)
+        sums.append(_ratio(_moved(_sums(parts), seen.broadcast, count), each.apart, each.total))
+        places = range(count if whole else 0)
+        messages = (
+            {name: part.dense(np.array([k]))[0] for name, part in whole.items()} for k in places
+        )
+        singles.append(
+            [_ratio(_moved(one, seen.broadcast, 1), each.apart, {})[0] for one in messages]
+        )
+    if not all(singles):
+        return _summary(sums)
+    tops = sum(max(values) for values in singles)
+    steady = view.vantage is Vantage.SERVER and len({len(values) for values in singles}) == 1
+    over = [float(np.sum(singles, axis=0).max())] if steady else []
+    return np.concatenate([_summary(sums), [tops, *over]])
 
 
-def _each(
-    messages: Mapping[str, Component], broadcast: Broadcast | None, along: Directions
-) -> tuple[Array, float]:
-    """Log-likelihood ratios of single messages, or of the sum of reports; and their scale."""
-    pooled = {n: part.total() for n, part in messages.items() if part.kind is Kind.REPORTS}
-    if pooled:
-        return _one(_ratio(_parts(pooled, along)))
-    count = max((len(part) for part in messages.values()), default=0)
-    if not count:
-        return np.zeros(1), _TINY
-    ratios = []
-    for k in range(count):
-        one = {name: part.dense(np.array([k]))[0] for name, part in messages.items()}
-        ratios.append(_ratio(_parts(_moved(one, broadcast, 1), along)))
-    return np.array([ratio for ratio, _ in ratios]), float(np.mean([d for _, d in ratios]))
+def _sums(parts: Mapping[str, Component]) -> dict[str, Array]:
+    return {name: part.total() for name, part in parts.items()}
 
 
 def _moved(
@@ -180,34 +234,35 @@ def _difference(before: Broadcast | None, after: Broadcast | None) -> dict[str, 
     }
 
 
-def _parts(seen: Mapping[str, NDArray[np.generic]], along: Directions) -> list[tuple[Array, Array]]:
-    """What is seen and the direction of it: by name, else the first part of this shape."""
-    pairs = []
+def _ratio(
+    seen: Mapping[str, NDArray[Any]], along: Directions, middle: Directions, *, fit: bool = True
+) -> tuple[float, float]:
+    """<r, d> and <d, d>, both over the mean square of r = x - c m; zeros if no part is matched.
+
+    x is what is seen, d the direction, m what is expected of it in the ``middle`` between the
+    worlds. c is 1, or, as for steps of a length that is not looked up, ``fit`` to x.
+    """
+    triples = []
     for name, part in seen.items():
-        if np.ndim(part):
-            own = along.get(name)
-            if own is None and any(
-                other in along for other in seen if np.shape(seen[other]) == np.shape(part)
-            ):
-                continue  # such as the first model beside the last one
-            direction = direction_of(name, np.shape(part), along)
-            if direction is not None:
-                pairs.append((np.asarray(part, float), direction))
-    return pairs
-
-
-def _ratio(pairs: Sequence[tuple[Array, Array]]) -> tuple[float, float]:
-    """<x, d> and <d, d>, both over the mean square of what is seen, x."""
-    count = sum(x.size for x, _ in pairs)
-    square = sum(float(np.vdot(x, x)) for x, _ in pairs) / max(1, count) + _TINY
+        if not np.ndim(part) or (name not in along and any(n in along for n in seen)):
+            continue  # such as the first model beside the last one
+        key = matched(name, np.shape(part), along)
+        if key is not None:
+            # Of what is sent to replace noise nothing is expected.
+            there = middle.get(key) if key == name or name not in along else None
+            triples.append((np.asarray(part, float), along[key], there))
+    pairs = [(x, m) for x, _, m in triples if m is not None]
+    c = 1.0
+    if fit and pairs:
+        c = sum(float(np.vdot(x, m)) for x, m in pairs)
+        c /= sum(float(np.vdot(m, m)) for _, m in pairs) + _TINY
+    left = [(x if m is None else x - c * m, d) for x, d, m in triples]
+    count = sum(r.size for r, _ in left)
+    square = sum(float(np.vdot(r, r)) for r, _ in left) / max(1, count) + _TINY
     return (
-        sum(float(np.vdot(x, d)) for x, d in pairs) / square,
-        sum(float(np.vdot(d, d)) for _, d in pairs) / square,
+        sum(float(np.vdot(r, d)) for r, d in left) / square,
+        sum(float(np.vdot(d, d)) for _, d in left) / square,
     )
-
-
-def _one(found: tuple[float, float]) -> tuple[Array, float]:
-    return np.array([found[0]]), found[1]
 
 
 def _summary(found: Sequence[tuple[float, float]]) -> Array:
@@ -218,11 +273,3 @@ def _summary(found: Sequence[tuple[float, float]]) -> Array:
     # With one round these say the same, and so would its own.
     single = units if 1 < len(units) <= _MOST else units[:0]
     return np.concatenate([summed, [units.sum()], single])
-
-
-def _largest(found: Sequence[tuple[Array, float]]) -> Array:
-    """The largest message of every round, summed; and the largest sender, over all rounds."""
-    tops = sum(float(values.max(initial=0.0)) for values, _ in found)
-    same = len({len(values) for values, _ in found}) == 1
-    over = np.sum([values for values, _ in found], axis=0).max() if same else tops
-    return np.array([tops, float(over)])

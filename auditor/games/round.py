@@ -103,9 +103,9 @@ class Rounds:
         """Every message's inner product with the direction, (size, users), by component."""
         sent, found = self._sent(profiles, rng, size), {}
         for name, part in sent.items():
-            direction = projection.direction_of(name, part.shape, self.along)
-            if direction is not None:
-                each = projection.projections(part, direction)
+            key = projection.matched(name, part.shape, self.along)
+            if key is not None:
+                each = projection.projections(part, self.along[key])
                 found[name] = each.reshape(profiles.n_users, size).T
         return found
 

@@ -19,8 +19,8 @@ from fedrec_auditor.targets.transcript import Broadcast
 MOST_ROUNDS = 20
 """Rounds of a training that is played: longer ones are cut, and judged by what is claimed so."""
 STATISTIC = (
-    "what is seen of a training, projected in every round on what the canary's message differs by "
-    "on average at that round's broadcast, weighed by a logistic regression"
+    "what is seen in every round, less what all data make expect at its broadcast, projected on "
+    "what the canary's message differs by on average, weighed by a logistic regression"
 )
 _COPIES = 4  # of the canary's message, for its mean, in every round
 _TRIED = 32  # the same, when canaries are compared
@@ -30,13 +30,14 @@ _TRIED = 32  # the same, when canaries are compared
 class Trainings:
     """Trainings of ``target`` on either of two ``worlds``, looked at from some vantages.
 
-    ``profiles`` are the canary alone in either world; it is the last user of both. ``simulation``
-    gives the features of ``projection.training_features``, by vantage.
+    ``profiles`` are the canary alone in either world; it is the last user of both, and ``others``
+    are all but it. A call gives the features of ``projection.training_features``, by vantage.
     """
 
     target: Target
     worlds: tuple[Interactions, Interactions]
     profiles: Interactions
+    others: Interactions
     vantages: tuple[Vantage, ...]
     compute: Compute = DEFAULT
 
@@ -49,18 +50,23 @@ class Trainings:
         training, seeing, guessing = rng.spawn(3)
         data = self.worlds[world]
         transcript = self.target.run(data, training, None, self.compute).transcript
-        along: dict[int, projection.Directions] = {}
+        known: dict[int, projection.Expected] = {}
         found = {}
         for vantage in self.vantages:
             view = transcript.view(vantage, seeing)
             count = len(view.rounds) - (vantage is Vantage.PEERS)
             last = vantage is Vantage.RELEASE
             for t in [-1] if last else range(count):
-                if t not in along:
-                    along[t] = projection.directions(
-                        self.target, self.profiles, view.rounds[t].broadcast, guessing, _COPIES
+                if t not in known:
+                    known[t] = projection.expected(
+                        self.target,
+                        self.profiles,
+                        self.others,
+                        view.rounds[t].broadcast,
+                        guessing,
+                        _COPIES,
                     )
-            seen = [along[-1]] if last else [along[t] for t in range(count)]
+            seen = [known[-1]] if last else [known[t] for t in range(count)]
             found[vantage] = projection.training_features(view, seen, data.n_users - 1)
         return found
 

@@ -1,0 +1,346 @@
+"""Games with a canary: its design, what is looked at, and bounds of trainings and rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements.scope import (
+    Adjacency,
+    Horizon,
+    Scope,
+    Unit,
+    Vantage,
+    any_pair,
+)
+from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.games import canary as canaries
+from fedrec_auditor.auditor.games import play, projection
+from fedrec_auditor.auditor.games.canary import NEW_ITEMS, Canary, candidates, small_population
+from fedrec_auditor.auditor.games.draws import Draws, Features, Memory
+from fedrec_auditor.auditor.games.round import Rounds
+from fedrec_auditor.auditor.games.training import Trainings, first_broadcast
+from fedrec_auditor.auditor.plan import Plan, Resources
+from fedrec_auditor.auditor.runner import audit, run_plan
+from fedrec_auditor.targets.compute import DEFAULT
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.systems.base import Population, Target
+from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.systems.fedrec.fedrec_gn import FedRecGn
+from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
+from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import FmfLdp
+from fedrec_auditor.targets.systems.privrec.dp_privrec import DpPrivRec
+from fedrec_auditor.targets.systems.privrec.privrec import PrivRec
+from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads
+
+DATA = Synthetic(n_users=60, n_items=20, profile=6).load()
+POPULATION = small_population(DATA, 8, 10)
+SURE = 1 - 1e-6
+USER = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+PRESENCE = replace(USER, adjacency=Adjacency.ADD_REMOVE)
+
+
+def bound(simulation: Any, seen: Vantage, *, runs: int = 100, delta: float = 0.0) -> Bound:
+    """At a confidence that no test misses by chance."""
+    first, second = np.random.default_rng(0).spawn(2)
+    worlds = Draws(simulation=simulation, name="test", chunk=20).worlds(
+        ("in", "out"), USER, seen=str(seen), statistic="a rule", pilot=30, rng=first
+    )
+    return JointBinomial().bound(worlds, delta=delta, confidence=SURE, samples=runs, rng=second)
+
+
+def trainings(target: Target, canary: Canary, *vantages: Vantage) -> Trainings:
+    return Trainings(
+        target=target,
+        worlds=canary.worlds(POPULATION),
+        profiles=canary.profiles(POPULATION),
+        others=POPULATION,
+        vantages=vantages,
+    )
+
+
+def test_nobody_of_the_population_has_rated_a_new_item() -> None:
+    assert POPULATION.ratings.shape == (8, 10 + NEW_ITEMS)
+    held = POPULATION.ratings.toarray() != 0
+    assert not held[:, 10:].any()
+    assert 0 < held.sum(axis=1).min() <= held.sum(axis=1).max() <= 5
+    assert POPULATION.genres is not None
+    assert len(POPULATION.genres) == POPULATION.n_items == len(set(POPULATION.items))
+    columns = np.isin(DATA.items, POPULATION.items[:10])
+    rows = np.isin(DATA.users, POPULATION.users)
+    np.testing.assert_array_equal(
+        POPULATION.ratings.toarray()[:, :10], DATA.ratings.toarray()[rows][:, columns]
+    )
+    assert POPULATION.timestamps is not None
+    assert len(POPULATION.timestamps) == POPULATION.ratings.nnz
+
+
+@pytest.mark.parametrize("unit", canaries.UNITS)
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE])
+def test_worlds_differ_in_the_canary_and_by_what_the_scope_allows(
+    unit: Unit, adjacency: Adjacency
+) -> None:
+    scope = Scope(unit=unit, adjacency=adjacency, vantage=Vantage.PEERS, horizon=Horizon.TRAINING)
+    found = list(candidates(scope, POPULATION))
+    assert found
+    for canary in found:
+        one, other = canary.worlds(POPULATION)
+        assert one.n_users == other.n_users == POPULATION.n_users + 1
+        before, after = one.ratings.toarray(), other.ratings.toarray()
+        np.testing.assert_array_equal(before[:-1], after[:-1])
+        np.testing.assert_array_equal(before[:-1], POPULATION.ratings.toarray())
+        np.testing.assert_array_equal(np.stack([before[-1], after[-1]]), canary.histories)
+        profiles = canary.profiles(POPULATION).ratings.toarray()
+        np.testing.assert_array_equal(profiles, canary.histories)
+        changed = np.count_nonzero(before[-1] != after[-1])
+        if unit is not Unit.USER:
+            swapped = adjacency is Adjacency.REPLACE and unit is Unit.INTERACTION
+            assert changed == 1 + swapped
+        elif adjacency is Adjacency.ADD_REMOVE:
+            assert not after[-1].any()
+
+
+def test_claims_of_a_round_and_of_a_training_are_asked_at_either_horizon() -> None:
+    claims = FmfLdp().scoped_claims(Population(n_users=9, n_items=9))
+    for game, horizon in play.HORIZONS.items():
+        found = play.scopes(game, claims)
+        assert {scope.horizon for scope in found} == {horizon}
+        assert {scope.vantage: delta for scope, delta in found.items()} == {
+            Vantage.SERVER: 0.0,
+            Vantage.SHUFFLED: 1e-6,
+        }
+        assert all(scope.adjacency is Adjacency.REPLACE for scope in found)
+
+
+def test_the_feature_of_a_move_is_that_of_what_is_left_of_it() -> None:
+    """By hand: x = (1, -2, 2), m = (1, 0, 0), so c = 1 and r = (0, -2, 2), |r|^2/3 = 8/3.
+
+    d = (1, 1, 0): <r, d> = -2, |d|^2 = 2.
+    """
+    first, move = np.zeros((3, 1)), np.array([[1.0], [-2.0], [2.0]])
+    empty = Uploads(np.arange(0), {})
+    transcript = Transcript(
+        public=Public(algorithm="by hand", n_users=1, n_items=3),
+        rounds=(Round({"items": first}, empty),),
+        release={"items": move},
+    )
+    apart = {"gradient": np.array([[1.0], [1.0], [0.0]])}
+    middle = {"gradient": np.array([[1.0], [0.0], [0.0]])}
+    known = [projection.Expected(apart, middle, middle)]
+    found = projection.training_features(transcript.view(Vantage.PEERS), known, 0)
+    unit = -0.75 / np.sqrt(0.75)
+    np.testing.assert_allclose(found, [-0.75, unit, unit])
+
+
+def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:
+    canary = next(candidates(PRESENCE, POPULATION))
+    rng = np.random.default_rng(0)
+    quiet, loud = LflSgdmf(factors=2, noise_multiplier=1e-9), LflSgdmf(factors=2)
+    broadcast = first_broadcast(quiet, POPULATION, rng)
+    profiles = canary.profiles(POPULATION)
+    along = projection.directions(loud, profiles, broadcast, rng, 4)
+    sent = quiet.upload(profiles, broadcast, rng).components["update"].dense(np.arange(2))
+    np.testing.assert_allclose(along["update"], sent[0] - sent[1], atol=1e-5)
+    assert along["update"].any()
+    assert not along["replacement"].any()
+
+
+@pytest.mark.parametrize("vantage", list(Vantage))
+def test_without_a_difference_between_the_worlds_nothing_is_found(vantage: Vantage) -> None:
+    first = next(candidates(PRESENCE, POPULATION))
+    same = replace(first, histories=first.histories[[0, 0]])
+    target = Fcf(rounds=2, factors=2)
+    assert bound(trainings(target, same, vantage), vantage).epsilon == 0.0
+
+
+@pytest.mark.parametrize("vantage", [v for v in Vantage if v is not Vantage.RELEASE])
+def test_a_training_without_protection_gives_the_canary_away(vantage: Vantage) -> None:
+    canary = next(candidates(PRESENCE, POPULATION))
+    found = bound(trainings(Fcf(rounds=2, factors=2), canary, vantage), vantage)
+    assert found.epsilon > 1.0
+
+
+def test_meta_learning_without_protection_gives_the_canary_away() -> None:
+    target = PrivRec(rounds=1, embedding=1, width=16, local_epochs=1)
+    canary = list(candidates(PRESENCE, POPULATION))[-1]
+    found = bound(trainings(target, canary, Vantage.PEERS), Vantage.PEERS)
+    assert found.epsilon > 1.0
+
+
+def test_noise_that_hides_everything_hides_the_canary() -> None:
+    target = LflSgdmf(factors=2, rounds=2, noise_multiplier=1e6)
+    canary = next(candidates(PRESENCE, POPULATION))
+    found = bound(trainings(target, canary, Vantage.AGGREGATE), Vantage.AGGREGATE, delta=1e-5)
+    assert found.epsilon == 0.0
+
+
+def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
+    """The features of a round of reports are one sum: a largest user's would tell too much."""
+    canary = next(candidates(USER, POPULATION))
+    system, rng = FmfLdp(reports=5, factors=2), np.random.default_rng(0)
+    broadcast = first_broadcast(system, POPULATION, rng)
+    vantages = (Vantage.SERVER, Vantage.SHUFFLED)
+    rounds = Rounds.of(system, canary, POPULATION, broadcast, vantages, rng)
+    features = rounds(0, 7, np.random.SeedSequence(0))
+    assert {name: values.shape for name, values in features.items()} == {
+        "server": (7, 1),
+        "shuffled": (7, 1),
+    }
+
+
+def test_sums_and_largest_messages_of_a_round_are_those_of_its_uploads() -> None:
+    canary = next(candidates(PRESENCE, POPULATION))
+    system, rng = Fcf(factors=2), np.random.default_rng(0)  # its messages draw nothing
+    broadcast = first_broadcast(system, POPULATION, rng)
+    vantages = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
+    rounds = Rounds.of(system, canary, POPULATION, broadcast, vantages, rng)
+    everybody = canary.worlds(POPULATION)[0]
+    sent = system.upload(everybody, broadcast, rng).components["gradient"]
+    values = projection.projections(sent, rounds.along["gradient"])
+    features = rounds(0, 2, np.random.SeedSequence(0))
+    np.testing.assert_allclose(features["server"], np.full((2, 1), values[-1]))
+    np.testing.assert_allclose(features["aggregate"], np.full((2, 1), values.sum()))
+    both = [[values.sum(), values.max()]] * 2
+    np.testing.assert_allclose(features["shuffled"], both)
+
+
+class _Counted:
+    """A simulation that counts its runs."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+        self.runs += size
+        return {"it": np.random.default_rng(seed).normal(world, 1.0, (size, 2))}
+
+
+def test_runs_depend_on_the_generator_alone_and_are_made_once() -> None:
+    counted, store = _Counted(), Memory()
+
+    def backwards(function: Any, arguments: Sequence[tuple[Any, ...]]) -> Any:
+        return (function(*each) for each in reversed(arguments))
+
+    draws = Draws(simulation=counted, name="one", chunk=3, store=store)
+    first = draws.features("it", 0, 10, np.random.default_rng(5))
+    again = draws.features("it", 0, 10, np.random.default_rng(5))
+    assert counted.runs == 10
+    np.testing.assert_array_equal(first, again)
+    other = Draws(simulation=_Counted(), name="one", chunk=3, parallel=backwards)
+    np.testing.assert_array_equal(other.features("it", 0, 10, np.random.default_rng(5)), first)
+    assert not np.array_equal(draws.features("it", 1, 10, np.random.default_rng(5)), first)
+    assert not np.array_equal(draws.features("it", 0, 10, np.random.default_rng(6)), first)
+
+
+CASES: dict[str, tuple[Target, str, Vantage]] = {
+    "reports at a malicious broadcast": (FmfLdp(epsilon=0.5, reports=4), "round", Vantage.SERVER),
+    "shuffled reports": (FmfLdp(epsilon=1.0, reports=3), "round", Vantage.SHUFFLED),
+    "replaced noise": (LflSgdmf(factors=2, rounds=2), "round", Vantage.AGGREGATE),
+    "Gaussian noise": (FedRecGn(rounds=1, epochs=1), "round", Vantage.SERVER),
+    "noise of the server": (
+        DpPrivRec(rounds=1, embedding=1, width=16, local_epochs=1, initial_clip=0.01),
+        "round",
+        Vantage.PEERS,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_bound_is_above_the_proof(case: str) -> None:
+    from fedrec_auditor.auditor import accounting
+
+    target, game, vantage = CASES[case]
+    rng = np.random.default_rng(1)
+    found = play.settings(game, target, DATA, (8, 10), quick=False, compute=DEFAULT, rng=rng)
+    compared = 0
+    for setting in found:
+        for scope, delta in setting.scopes.items():
+            if scope.vantage is not vantage:
+                continue
+            result = play.play(
+                game,
+                setting,
+                scope,
+                JointBinomial(),
+                runs=100,
+                confidence=SURE,
+                parallel=lambda function, arguments: (function(*each) for each in arguments),
+                store=Memory(),
+                accountants=accounting.all_accountants(),
+                rng=rng,
+            )
+            proved = accounting.least_upper_bound(
+                setting.target,
+                scope,
+                setting.population,
+                delta,
+                accounting.all_accountants(),
+            )
+            assert proved is not None
+            assert 0.0 <= result.measured.bound.epsilon <= proved.epsilon
+            compared += 1
+    assert compared
+
+
+PLAN = Plan(
+    targets=("lfl-sgdmf",),
+    data="synthetic",
+    games=("training", "round"),
+    runs=40,
+    population=(6, 8),
+    settings={"lfl-sgdmf": {"rounds": 2, "factors": 2}},
+)
+
+
+def test_the_record_does_not_depend_on_the_number_of_workers() -> None:
+    one, two = (run_plan(PLAN, Resources(jobs=jobs)) for jobs in (1, 2))
+    assert one.findings == two.findings
+    assert one.measurements == two.measurements
+    assert not one.attacks
+    assert not one.utility
+    games = [finding for finding in one.findings if "game:" in finding.note]
+    assert {finding.scope.vantage for finding in games} >= {Vantage.AGGREGATE, Vantage.PEERS}
+    assert all("40 runs of each world" in finding.note for finding in games)
+
+
+def test_an_audit_that_is_cut_off_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Trainings.__call__
+    sizes: list[int] = []
+
+    def failing(self: Trainings, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+        if len(sizes) == 5:
+            raise KeyboardInterrupt
+        sizes.append(size)
+        return made(self, world, size, seed)
+
+    def counted(self: Trainings, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+        sizes.append(size)
+        return made(self, world, size, seed)
+
+    plan = PLAN.model_copy(update={"games": ("training",)})
+    monkeypatch.setattr(Trainings, "__call__", failing)
+    with pytest.raises(KeyboardInterrupt):
+        run_plan(plan, Resources(jobs=1), out=tmp_path)
+    monkeypatch.setattr(Trainings, "__call__", counted)
+    resumed = run_plan(plan, Resources(jobs=1), out=tmp_path)
+    in_pieces = sum(sizes)
+    sizes.clear()
+    whole = run_plan(plan, Resources(jobs=1))
+    assert resumed.findings == whole.findings
+    assert in_pieces == sum(sizes)
+
+
+def test_a_game_of_claims_that_no_canary_tells_of_is_skipped() -> None:
+    record = audit(
+        "hfl-local-sgd", data="synthetic", games=("training",), runs=40, population=(6, 8), jobs=1
+    )
+    assert [row.attack for row in record.skipped] == ["training"]
+    assert not record.errors
