@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.attacks.base import Attack, AttackFamily, Distinguisher
 from fedrec_auditor.auditor import accounting, utility
 from fedrec_auditor.auditor.demonstrations.parts import play as claims
-from fedrec_auditor.auditor.estimators.base import Estimator
+from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, local, membership, play, reconstruction
 from fedrec_auditor.auditor.games.draws import Parallel, Store
@@ -307,32 +307,37 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
     estimator = FAMILIES["estimators"].member(plan.estimator)()
     runs = plan.runs or play.RUNS[task.step] // (play.QUICK if plan.quick else 1)
     accountants = accounting.all_accountants()
-    results = [
-        play.play(
-            task.step,
-            setting,
-            scope,
-            estimator,
-            runs=runs,
-            confidence=audit.confidence,
-            parallel=parallel,
-            store=store,
-            accountants=accountants,
-            rng=audit.rng(f"{task} {next(iter(setting.scopes))}"),
-        )
-        for setting in play.settings(
-            task.step,
-            target,
-            audit.interactions,
-            plan.population,
-            quick=plan.quick,
-            compute=audit.compute,
-            rng=audit.rng(str(task)),
-        )
-        for scope in setting.scopes
-    ]
-    if not results:
-        return _skipped(task, "No claim speaks of a user or a rating whose presence shows.")
+    settings = play.settings(
+        task.step,
+        target,
+        audit.interactions,
+        plan.population,
+        quick=plan.quick,
+        compute=audit.compute,
+        rng=audit.rng(str(task)),
+    )
+    results, left_out = [], []
+    for setting in settings:
+        for scope, delta in setting.scopes.items():
+            if delta == 0.0 and estimator.conditional is Assumption.GAUSSIAN:
+                left_out.append(f"No claim in [{scope}] has a delta, which {plan.estimator} needs.")
+                continue
+            results.append(
+                play.play(
+                    task.step,
+                    setting,
+                    scope,
+                    estimator,
+                    runs=runs,
+                    confidence=audit.confidence,
+                    parallel=parallel,
+                    store=store,
+                    accountants=accountants,
+                    rng=audit.rng(f"{task} {next(iter(setting.scopes))}"),
+                )
+            )
+    if not results and not left_out:
+        left_out = ["No claim speaks of a user or a rating that messages tell of."]
     return TaskResult(
         findings=tuple(
             _noted(finding, "note", draws_needed(finding, estimator, runs, most=0))
@@ -341,6 +346,9 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
         ),
         measurements=tuple(
             Measurement(target=target.name, bound=result.measured.bound) for result in results
+        ),
+        skipped=tuple(
+            SkippedRow(target=task.target, attack=task.step, reason=reason) for reason in left_out
         ),
     )
 
