@@ -117,7 +117,7 @@ def command(
         "quick": quick or None,
         "games": None if games is None else tuple(games.split(",")),
         "runs": runs,
-        "population": None if population is None else _sizes(population),
+        "population": None if population is None else population_size(population),
         "estimator": estimator,
         "only": None if only is None else str(only),
     }
@@ -171,7 +171,7 @@ def _refuse_data(only: Only | None, said: dict[str, Any]) -> None:
         )
 
 
-def _sizes(text: str) -> tuple[int, int]:
+def population_size(text: str) -> tuple[int, int]:
     """``USERSxITEMS`` as two numbers; InputError if it is not of this form."""
     users, _, items = text.partition("x")
     if not (users.isdecimal() and items.isdecimal()):

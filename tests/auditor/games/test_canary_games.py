@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import (
     Adjacency,
@@ -26,7 +27,7 @@ from fedrec_auditor.auditor.games.canary import NEW_ITEMS, Canary, candidates, s
 from fedrec_auditor.auditor.games.draws import Draws, Features, Memory
 from fedrec_auditor.auditor.games.round import Rounds
 from fedrec_auditor.auditor.games.training import Trainings, first_broadcast
-from fedrec_auditor.auditor.plan import Plan, Resources
+from fedrec_auditor.auditor.plan import Plan, Resources, make_plan
 from fedrec_auditor.auditor.runner import audit, run_plan
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -169,7 +170,7 @@ def test_a_training_without_protection_gives_the_canary_away(vantage: Vantage) -
 def test_meta_learning_without_protection_gives_the_canary_away() -> None:
     target = PrivRec(rounds=1, embedding=1, width=16, local_epochs=1)
     canary = list(candidates(PRESENCE, POPULATION))[-1]
-    found = bound(trainings(target, canary, Vantage.PEERS), Vantage.PEERS)
+    found = bound(trainings(target, canary, Vantage.PEERS), Vantage.PEERS, runs=60)
     assert found.epsilon > 1.0
 
 
@@ -344,3 +345,38 @@ def test_a_game_of_claims_that_no_canary_tells_of_is_skipped() -> None:
     )
     assert [row.attack for row in record.skipped] == ["training"]
     assert not record.errors
+
+
+@pytest.mark.parametrize("text", ["24", "x3", "24x", "24x3.5", "axb", "-1x3"])
+def test_a_population_is_two_numbers(text: str) -> None:
+    from fedrec_auditor.auditor.commands.run import population_size
+
+    assert population_size("24x32") == (24, 32)
+    with pytest.raises(InputError, match="USERSxITEMS"):
+        population_size(text)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"games": ("one",)}, {"runs": 39}, {"population": (1, 32)}, {"population": (24,)}],
+)
+def test_a_plan_refuses_games_that_there_are_not(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        make_plan({"targets": ("fcf",), **wrong})
+
+
+def test_an_estimator_that_needs_a_delta_leaves_out_scopes_without_one() -> None:
+    record = audit(
+        "fmf-ldp",
+        data="synthetic",
+        games=("round",),
+        runs=40,
+        population=(6, 8),
+        estimator="gaussian",
+        settings={"fmf-ldp": {"reports": 2}},
+        jobs=1,
+    )
+    assert not record.errors
+    assert ["server" in row.reason for row in record.skipped] == [True]
+    scopes = [row.bound.scope for row in record.measurements if row.bound.samples]
+    assert {scope.vantage for scope in scopes} == {Vantage.SHUFFLED}
