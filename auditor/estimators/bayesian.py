@@ -11,7 +11,7 @@ from scipy import special
 from fedrec_auditor.auditor.estimators.base import Assumption
 from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(512)
 _PRIOR = 0.5  # Jeffreys
 _STEPS = 60
 
