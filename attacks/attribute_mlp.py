@@ -8,6 +8,9 @@ from typing import ClassVar
 from fedrec_auditor.attacks.parts.perceptron import Perceptron
 from fedrec_auditor.attacks.parts.supervised import Classifier, SupervisedAttack
 
+HIDDEN = (100, 30)
+"""Units of the hidden layers."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AttributeMlp(SupervisedAttack):
@@ -25,4 +28,4 @@ class AttributeMlp(SupervisedAttack):
 
     def classifier(self, seed: int) -> Classifier:
         """A perceptron trained by torch."""
-        return Perceptron((100, 30), epochs=self.epochs, seed=seed)
+        return Perceptron(HIDDEN, epochs=self.epochs, seed=seed)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -11,15 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.model_messages import item_name, model_messages
-from fedrec_auditor.attacks.parts.moves import moves
+from fedrec_auditor.attacks.parts.moves import Moves, moves
 from fedrec_auditor.attacks.parts.rank_one import carries_gradients, decide, fits
 from fedrec_auditor.attacks.parts.uploads import BLOCK, blocks, kept, names, senders
 from fedrec_auditor.targets.transcript import Kind, RoundView, Uploads, View, Wire
 
 _SUMMARY = "summary"
 _CLIP = 5.0
-_Part = tuple[NDArray[np.integer[Any]], NDArray[np.float32]]
-"""Users, and a row of numbers for each."""
+NUMBERS = 1 << 28
+"""Most numbers of a summary: 1 GiB."""
+_Reader = Callable[[NDArray[np.float32], NDArray[Any]], NDArray[np.intp]]
+"""Writes what it reads of the users (n,), in the columns (n, width); which rows it wrote."""
 
 
 def summary(view: View) -> View:
@@ -34,65 +37,95 @@ def summary(view: View) -> View:
     over the rounds that are read (``uploads.kept``). Last, the columns are centred and scaled over
     all senders, labelled or not, which the adversary sees too, and clipped at five standard
     deviations: what everybody was sent drops out, and what a device changed remains. A view without
-    uploads, or condensed before, is returned as it is. Memory: the number of senders times the size
-    of one message, float32.
+    uploads, or condensed before, is returned as it is.
+
+    Memory: the number of senders times the size of one message, float32, at most 1 GiB. Where that
+    would be more, as many of the senders are read as fit, who sent last: the paper's attacker has
+    those of one round (section 3.3), which are 604 of MovieLens 1M.
     """
     found = names(view)
     if not found or found == [_SUMMARY]:
         return view
-    users = senders(view)
-    parts = []
-    for theirs, values in _parts(view):
-        places, part = np.searchsorted(users, theirs), values
-        if not np.array_equal(theirs, users):
-            part = np.zeros((len(users), values.shape[1]), dtype=np.float32)
-            part[places] = values
-        _standardise(part, places)
-        parts.append(part)
-    values = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+    parts = _parts(view)
+    users = _subjects(view, sum(width for width, _ in parts))
+    values = np.zeros((len(users), sum(width for width, _ in parts)), dtype=np.float32)
+    start = 0
+    for width, read in parts:
+        part = values[:, start : start + width]
+        _standardise(part, read(part, users))
+        start += width
     uploads = Uploads(
         users=users, components=MappingProxyType({_SUMMARY: Wire.of(values, Kind.CHANGE)})
     )
     return replace(view, rounds=(RoundView(broadcast=view.rounds[-1].broadcast, uploads=uploads),))
 
 
-def _parts(view: View) -> Iterator[_Part]:
+def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
+    """The users whose summaries are made, ascending: all, or as many as fit, who sent last."""
+    users = senders(view)
+    left = max(2, NUMBERS // max(1, width))
+    if len(users) <= left:
+        return users
+    chosen = users[:0]
+    for one in reversed(view.rounds):
+        if one.uploads is not None and left:
+            new = np.setdiff1d(one.uploads.users, chosen)
+            count = min(left, len(new))
+            chosen = np.concatenate([chosen, new[np.arange(count) * len(new) // max(1, count)]])
+            left -= count
+    return np.sort(chosen)
+
+
+def _parts(view: View) -> list[tuple[int, _Reader]]:
+    """How many columns each part of the summary has, and what writes it."""
     patterns = moves(view)
-    for one in patterns.values():
-        yield one.users, one.moved.astype(np.float32)
     if patterns:
-        return
+        return [(one.moved.shape[1], partial(_moved, one)) for one in patterns.values()]
     gradients = item_name(view, (Kind.GRADIENT,)) if carries_gradients(view) else None
-    for name in names(view):
-        yield _interactions(view) if name == gradients else _mean(view, name)
+    return [
+        (view.public.n_items, partial(_interactions, view))
+        if name == gradients
+        else (int(np.prod(kept(view, name)[-1][2].shape)), partial(_mean, view, name))
+        for name in names(view)
+    ]
 
 
-def _mean(view: View, name: str) -> _Part:
-    """The mean of each sender's messages, of models less the broadcast: (n, size)."""
+def _moved(one: Moves, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
+    """Which rows and columns each of ``users`` moved."""
+    mine = np.isin(one.users, users)
+    places = np.searchsorted(users, one.users[mine])
+    out[places] = one.moved[mine]
+    return places
+
+
+def _mean(view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
+    """The mean of each sender's messages, of models less the broadcast."""
     rounds, changes = kept(view, name), model_messages(view).get(name, ())
-    users = np.unique(np.concatenate([uploads.users for _, uploads, _ in rounds]))
-    total = np.zeros((len(users), int(np.prod(rounds[0][2].shape))), dtype=np.float32)
     count = np.zeros((len(users), 1), dtype=np.float32)
     for number, (_, uploads, component) in enumerate(rounds):
-        places = np.searchsorted(users, uploads.users)
-        count[places] += 1
-        if len(changes) == len(rounds):
-            for rows, change, _ in changes[number].changes():
-                total[places[rows]] += change.reshape(len(change), -1)
-        else:
-            for rows, messages in blocks(component):
-                total[places[rows]] += messages.reshape(len(messages), -1)
-    total /= count
-    return users, total
+        mine, places = np.isin(uploads.users, users), np.searchsorted(users, uploads.users)
+        count[places[mine]] += 1
+        read = (
+            ((rows, change) for rows, change, _ in changes[number].changes())
+            if len(changes) == len(rounds)
+            else blocks(component)
+        )
+        for rows, messages in read:
+            some = mine[rows]
+            out[places[rows][some]] += messages[some].reshape(np.count_nonzero(some), out.shape[1])
+    out /= np.maximum(count, 1)
+    return np.flatnonzero(count)
 
 
-def _interactions(view: View) -> _Part:
-    """The interaction sets that the last round's gradients give away: (n, n_items)."""
+def _interactions(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
+    """The interaction sets that the last round's gradients give away."""
     alpha = float(view.public.settings.get("alpha", 1.0))
-    users, sets = zip(
-        *((who, decide(one, items, alpha)) for who, one, items in fits(view)), strict=True
-    )
-    return np.concatenate(users), np.concatenate(sets).astype(np.float32)
+    found = []
+    for theirs, one, items in fits(view):
+        mine = np.isin(theirs, users)
+        found.append(np.searchsorted(users, theirs[mine]))
+        out[found[-1]] = decide(one, items, alpha)[mine]
+    return np.concatenate(found)
 
 
 def _standardise(part: NDArray[np.float32], senders: NDArray[np.integer[Any]]) -> None:
@@ -121,19 +154,23 @@ def features(
     Beside thousands of upload columns a few others would drown: ``side`` is scaled to the same
     total variance.
     """
-    parts = []
-    for uploads, component in summary(view).component(_SUMMARY):
-        sent = np.isin(users, uploads.users)
-        part = component.dense(np.searchsorted(uploads.users, users[sent]))
-        if not sent.all():
-            whole = np.zeros((len(users), *component.shape), dtype=np.float32)
-            whole[sent] = part
-            part = whole
-        parts.append(part)
-    if side is not None:
-        width, spread = sum(part.shape[1] for part in parts), float(side.var(axis=0).sum())
-        scale = np.sqrt(width / spread) if width and spread > 0 else 1.0
-        parts.append((scale * side[users]).astype(np.float32))
-    if not parts:  # a classifier needs something to read
+    condensed = summary(view)
+    uploads = condensed.rounds[-1].uploads if names(condensed) else None
+    component = None if uploads is None else uploads.components[_SUMMARY]
+    width = 0 if component is None else component.shape[0]
+    spread = 0.0 if side is None else float(side.var(axis=0).sum())
+    scaled = np.zeros((len(users), 0)) if side is None else side[users]
+    if width and spread > 0:
+        scaled = np.sqrt(width / spread) * scaled
+    if not width + scaled.shape[1]:  # a classifier needs something to read
         return np.zeros((len(users), 1), dtype=np.float32)
-    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+    out = np.zeros((len(users), width + scaled.shape[1]), dtype=np.float32)
+    out[:, width:] = scaled
+    if uploads is not None and component is not None:
+        sent = np.flatnonzero(np.isin(users, uploads.users))
+        places = np.searchsorted(uploads.users, users[sent])
+        step = max(1, BLOCK // max(1, width))
+        for start in range(0, len(sent), step):
+            some = slice(start, start + step)
+            out[sent[some], :width] = component.dense(places[some])
+    return out

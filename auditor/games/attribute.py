@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.attacks.attribute_mlp import HIDDEN
 from fedrec_auditor.attacks.base import Background, Labels
-from fedrec_auditor.attacks.parts.features import summary
+from fedrec_auditor.attacks.parts.features import NUMBERS, summary
 from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor import metrics
 from fedrec_auditor.auditor.games.game import Game
@@ -24,10 +25,11 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     """A row for each attribute and share of known users: macro F1 over the users not known.
 
     Played among the users whose messages are read: where a part of them is drawn for each round,
-    those of the last rounds. An attack that learns is played at several shares of known users. And
-    where uploads have several groups of components, each is attacked by itself as well, at the
-    largest share, so that the leak can be traced to its component. An attack that does not learn is
-    played once, with nobody known; an attribute of which it can tell nothing has no row.
+    those of the last rounds, and as many of them as an attack has memory for. An attack that learns
+    is played at several shares of known users. And where uploads have several groups of components,
+    each is attacked by itself as well, at the largest share, so that the leak can be traced to its
+    component. An attack that does not learn is played once, with nobody known; an attribute of
+    which it can tell nothing has no row.
 
     The paper does not say how it averages F1 over classes; the macro average is used, because the
     others are near the majority class's share for an adversary who has learned nothing. Each
@@ -56,11 +58,20 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     for group in ("", *groups):
         condensed = summary(game.view.only(group) if group else game.view)
         rows += [
-            _row(game, condensed, subjects, key, share, group)
+            _row(game, condensed, senders(condensed).astype(np.int64), key, share, group)
             for key in played
             for share in (shares if not group else shares[-1:])
         ]
     return tuple(rows)
+
+
+def most_held(users: int, width: int) -> float:
+    """Bytes that an attack holds at most, of messages of ``width`` numbers.
+
+    The summary, its rows of the known users again, and the perceptron's first layer with what Adam
+    keeps of it.
+    """
+    return 4.0 * (1 + max(SHARES)) * min(NUMBERS, users * width) + 16.0 * HIDDEN[0] * width
 
 
 def _unlearned(game: Game, subjects: NDArray[np.int64], key: str) -> AttackRow | None:

@@ -145,6 +145,28 @@ def check_scores(learner: Learner) -> None:
     _close(learner.score(model, clients.take(np.array([6, 1]))), scores[[6, 1]])
 
 
+def check_own(learner: Learner) -> None:
+    """Devices with a "user.E" of their own train and score as if theirs had been broadcast."""
+    clients = replace(_clients(), features=np.ones((USERS, 1), dtype=np.float32))
+    own = learner.own(clients.streams)
+    assert own.dtype == np.float32, "no single precision"
+    assert len(np.unique(own[:, 0, 0])) == USERS, "devices begin with the same vector"
+    np.testing.assert_array_equal(learner.own(clients.streams.take(np.array([5]))), own[5:6])
+    whole = learner.initial(Catalogue(n_items=ITEMS, n_user_features=1), np.random.default_rng(1))
+    sent = {name: array for name, array in whole.items() if name != "user.E"}
+    theirs = replace(clients, own=own)
+    scores = learner.score(sent, theirs)
+    for user in (0, 1, 4):
+        alone, full = clients.take(np.array([user])), {**whole, "user.E": own[user]}
+        _close(learner.score(full, alone), scores[[user]])
+        for kernel in ("torch", "numba"):
+            found = learner.train(sent, theirs, LOCAL, Compute(kernel=kernel))
+            expected = _dense(learner.train(full, alone, LOCAL, Compute(kernel=kernel)), 0)
+            assert list(found) == list(expected), f"returned {list(found)}"
+            for name, array in _dense(found, user).items():
+                _close(array, expected[name])
+
+
 def check_small(learner: Learner) -> None:
     """One item, one user and no features are trained and scored like any."""
     for users, items, features in ((1, 1, 1), (3, 1, 2), (1, 6, 0)):

@@ -256,7 +256,7 @@ ENTRIES = (
         statement="The same where every user is a party, also with the repaired noise.",
         source="section 6.2, Theorem 5, and Figure 3d, step c1",
         claimed="T Gaussians of multiplier z",
-        provable="T Gaussians of multiplier z/2, for one gradient is replaced by another",
+        provable="T Gaussians of multiplier z/1.618, for one gradient is replaced by another",
         reason=(
             "A rating turns the fitted embedding, and another gradient may be drawn: sqrt(3/2) "
             "times as far, along one direction, in the worst case. Theorem 5 names no unit: so if "

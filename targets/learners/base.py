@@ -30,13 +30,15 @@ class Clients:
 
     ``interactions`` has one row a device; ``features`` (n, d1) are its user's (Table I of the
     FedRec paper). ``objective`` is where a linear term's coefficients are drawn, if not in
-    ``streams``: what a device keeps from round to round.
+    ``streams``: what a device keeps from round to round. ``own`` (n, d, d1) is each device's own
+    "user.E", where that is not broadcast.
     """
 
     interactions: Interactions
     features: Floats
     streams: Streams
     objective: Streams | None = None
+    own: Floats | None = None
 
     def __len__(self) -> int:
         return self.interactions.n_users
@@ -48,6 +50,7 @@ class Clients:
             features=self.features[devices],
             streams=self.streams.take(devices),
             objective=None if self.objective is None else self.objective.take(devices),
+            own=None if self.own is None else self.own[devices],
         )
 
 
@@ -103,14 +106,18 @@ class Learner(Protocol):
         """The first model, float32."""
         ...
 
+    def own(self, streams: Streams) -> NDArray[np.float32]:
+        """The first "user.E" (n, d, 1) of devices that each keep one, for the feature 1."""
+        ...
+
     def train(
         self, broadcast: Broadcast, clients: Clients, local: LocalTraining, compute: Compute
     ) -> dict[str, Component]:
         """Every device's model after local training: ``Dense``, and ``Rows`` over the broadcast.
 
         A device's result depends on its own row of ``clients`` and on the broadcast only. A device
-        without positives returns the broadcast. With ``local.noise`` on the items, these rows are
-        ``Overlaid`` on a table of noise.
+        without positives returns the broadcast, and its ``own`` "user.E" where it has one. With
+        ``local.noise`` on the items, these rows are ``Overlaid`` on a table of noise.
         """
         ...
 

@@ -131,3 +131,50 @@ def test_features_take_no_more_than_themselves_and_their_summary(
     finally:
         tracemalloc.stop()
     assert peak < 2.5 * values.nbytes
+
+
+def test_a_summary_that_would_not_fit_is_of_those_who_sent_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of all their messages that are read; of a round that does not fit, of users far apart."""
+    rng = np.random.default_rng(0)
+    senders = (np.arange(0, 60), np.arange(20, 60), np.arange(50, 90))
+    sent = [rng.random((len(users), 30), dtype=np.float32) for users in senders]
+    rounds = tuple(
+        Round(None, Uploads(users, {"update": Dense(part, Kind.CHANGE)}))
+        for users, part in zip(senders, sent, strict=True)
+    )
+    view = Transcript(public=Public(algorithm="any", n_users=200, n_items=7), rounds=rounds).view(
+        Vantage.SERVER
+    )
+
+    monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.BLOCK", 30)  # a user a block
+
+    def read(numbers: int) -> Uploads:
+        monkeypatch.setattr("fedrec_auditor.attacks.parts.features.NUMBERS", numbers)
+        uploads = summary(view).rounds[0].uploads
+        assert uploads is not None
+        return uploads
+
+    np.testing.assert_array_equal(read(90 * 30).users, np.arange(90))
+    some = read(60 * 30)
+    assert set(some.users) > set(range(50, 90))
+    assert len(some.users) == 60
+    assert set(some.users) <= set(range(20, 90))
+    place = int(np.flatnonzero(some.users == 55)[0])
+    means = {
+        int(user): np.mean(
+            [
+                part[users == user][0]
+                for users, part in zip(senders, sent, strict=True)
+                if user in users
+            ],
+            axis=0,
+        )
+        for user in some.users
+    }
+    table = np.array(list(means.values()))
+    expected = (means[55] - table.mean(axis=0)) / table.std(axis=0)
+    found = some.components["summary"].dense(np.array([place]))[0]
+    np.testing.assert_allclose(found, expected.clip(-5, 5), rtol=1e-3, atol=1e-3)
+    np.testing.assert_array_equal(read(4 * 30).users, [50, 60, 70, 80])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.plan import Plan, make_resources, make_target
 from fedrec_auditor.auditor.tasks import Audit
 from fedrec_auditor.auditor.workload import HOUR, Workload, check_workload, settings
-from fedrec_auditor.targets.components import Reports
+from fedrec_auditor.targets.components import Reports, Rows
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -72,7 +73,8 @@ def test_a_training_beyond_the_machine_is_refused_within_seconds(
 def test_what_the_papers_set_is_neither_refused_nor_announced(
     ml_100k: Interactions, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    check_workload(make_target(name, Plan()), ml_100k, DEFAULT, 2.0**31)
+    resources = make_resources(1, memory=2.0)
+    check_workload(make_target(name, Plan()), ml_100k, resources.compute, resources.memory)
     assert caplog.messages == []
 
 
@@ -88,6 +90,40 @@ def test_reports_take_what_is_told() -> None:
     told = Workload.of(target, data)
     assert told.memory - none.memory == pytest.approx(held, rel=1e-3)
     assert told.kept == pytest.approx(held, rel=1e-3)
+
+
+def test_memory_has_the_largest_attack_where_users_have_attributes() -> None:
+    """Their tables, a third of them again, and four times the weights of the first layer."""
+    data = Synthetic(n_users=200, n_items=300, profile=8).load()
+    target, table = make_target("fedrec", Plan()), 4 * 300 * 64
+    without = Workload.of(target, replace(data, attributes={})).memory
+    attack = Workload.of(target, data).memory - without
+    assert attack == pytest.approx(1.3 * 200 * table + 4 * 100 * table)
+    many = Synthetic(n_users=5000, n_items=5000, profile=2).load()
+    more = Workload.of(target, replace(many, attributes={})).memory
+    assert Workload.of(target, many).memory - more == pytest.approx(
+        1.3 * 2**30 + 4 * 100 * 4 * 5000 * 64
+    )
+
+
+def test_rows_that_devices_train_are_kept_as_told() -> None:
+    data = Synthetic(n_users=40, n_items=300, profile=8).load()
+    target = make_target("fedrec", Plan(settings={"fedrec": {"rounds": 1, "share": 1.0}}))
+    sent = target.run(data, np.random.default_rng(0)).transcript.rounds[0].uploads
+    assert sent is not None
+    rows = sent.components["item"]
+    assert isinstance(rows, Rows)
+    assert Workload.of(target, data).kept == pytest.approx(rows.values.nbytes, rel=0.1)
+
+
+def test_messages_count_as_far_as_they_are_kept_in_memory(ml_100k: Interactions) -> None:
+    target = make_target("fedrec", Plan())
+    work = Workload.of(target, ml_100k)
+    assert work.kept > 2**29
+    on_disk = replace(DEFAULT, memory=2**20)
+    check_workload(target, ml_100k, on_disk, work.memory + 2**20)
+    with pytest.raises(InputError, match="GiB of memory"):
+        check_workload(target, ml_100k, DEFAULT, work.memory + 2**20)
 
 
 def test_time_grows_with_rounds_and_memory_with_users() -> None:

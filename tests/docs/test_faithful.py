@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,9 @@ SETTINGS = {
     "averaged_genres": ("nn-self", None, False),
     "every_round": ("f-gerai", "protection", False),
     "init_scale": ("fedrec", "learner", 0.1),
+    "summed": ("fedrec", None, False),
+    "private_user": ("f-dpmf", None, False),
+    "as_printed": ("dplcf-sp", None, False),
 }
 
 
@@ -65,5 +69,9 @@ def test_the_figures_of_an_upload() -> None:
     assert spent == 7_124_530
     rest = spent - 60 * counts["item"]
     assert f"{rest:,.0f} + {60 * 64:,} d2 instead of {spent:,.0f}" in PAGE
+    kept = replace(system, private_user=True)
+    less = spent - kept.protection.spent(kept.entries(ML_100K))
+    assert less == 30 * 64 * 44
+    assert f"spends {less:,.0f} less, 30 an entry" in PAGE
     one = math.sqrt(2) / 60
     assert f"deviation {one * math.sqrt(5):.4f} (five epochs), else {one:.4f}" in PAGE

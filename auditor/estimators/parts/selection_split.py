@@ -190,7 +190,8 @@ class SelectionSplit:
         kept = [found[i] for i in sorted(likely)]
         best = simplest_best(kept)
         if best is not None and best.rule.statistic.plain and best.expected > 0:
-            kept.insert(0, best._replace(rule=self._simplified(best, trusting)))
+            simpler = self._simplified(best, trusting)
+            kept = kept if simpler is best.rule else [best._replace(rule=simpler), *kept]
         return kept
 
     def _best(

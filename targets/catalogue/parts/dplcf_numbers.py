@@ -21,6 +21,8 @@ from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
 from fedrec_auditor.targets.systems.dplcf.parts.jaccard import (
     estimate_jaccard,
     inverse_transition,
+    printed_inverse,
+    printed_transition,
     transition,
 )
 
@@ -42,32 +44,6 @@ def _laws(flip: BitFlip) -> Matrix:
     return np.exp(flip.log_prob([[0, 1], [0, 1]], [[0, 0], [1, 1]]))
 
 
-def _printed_6(p: float, q: float) -> Matrix:
-    """Equation 6 as printed."""
-    a, b = 1 - p, 1 - q
-    return np.array(
-        (
-            (b * b, a * b, a * b, a * a),
-            (b * p, b * p, a * q, a * p),
-            (b * p, a * q, b * p, a * p),
-            (q * q, p * q, q * p, p * p),
-        )
-    )
-
-
-def _printed_11(q: float) -> Matrix:
-    """Equation 11 as printed, for p = 1."""
-    c = 1 / (1 - q)
-    return np.array(
-        (
-            (c * c, 0.0, 0.0, 0.0),
-            (0.0, c, 0.0, 0.0),
-            (0.0, 0.0, c, 0.0),
-            (-c * c * q * q, 0.0, -c * q, 1.0),
-        )
-    )
-
-
 def _compared(equation: int, flip: BitFlip, entries: Matrix, right: Matrix) -> Iterator[Computed]:
     """Every entry of a 4 x 4 matrix as printed, at one p and q, beside the right one."""
     for (i, j), value in np.ndenumerate(right):
@@ -83,13 +59,13 @@ def _compared(equation: int, flip: BitFlip, entries: Matrix, right: Matrix) -> I
 def equation_6() -> Iterator[Computed]:
     """The law of a pair of bits."""
     flip = _symmetric()
-    return _compared(6, flip, _printed_6(flip.p, flip.q), transition(flip.p, flip.q))
+    return _compared(6, flip, printed_transition(flip.p, flip.q), transition(flip.p, flip.q))
 
 
 def equation_11() -> Iterator[Computed]:
     """Its inverse at p = 1."""
     flip = DplcfAp().randomizer
-    return _compared(11, flip, _printed_11(flip.q), inverse_transition(flip.p, flip.q))
+    return _compared(11, flip, printed_inverse(flip.q), inverse_transition(flip.p, flip.q))
 
 
 def unbiased() -> Iterator[Computed]:
@@ -97,8 +73,12 @@ def unbiased() -> Iterator[Computed]:
     true = np.array([900.0, 40.0, 40.0, 20.0])
     symmetric, asymmetric = _symmetric(), DplcfAp().randomizer
     cases = (
-        ("SP, by equation 6", symmetric, np.linalg.inv(_printed_6(symmetric.p, symmetric.q))),
-        ("AP, by equation 11", asymmetric, _printed_11(asymmetric.q)),
+        (
+            "SP, by equation 6",
+            symmetric,
+            np.linalg.inv(printed_transition(symmetric.p, symmetric.q)),
+        ),
+        ("AP, by equation 11", asymmetric, printed_inverse(asymmetric.q)),
         ("SP, with A mended", symmetric, inverse_transition(symmetric.p, symmetric.q)),
     )
     for said, flip, inverse in cases:

@@ -21,6 +21,7 @@ from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraini
 from fedrec_auditor.targets.learners.parts.training import train
 from fedrec_auditor.targets.learners.parts.work import Neighbours
 from fedrec_auditor.targets.settings import check_settings, positive, whole
+from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
 _BLOCK = 1 << 24  # numbers at once when scoring
@@ -79,6 +80,11 @@ class Embeddings:
             for name, shape in self.shapes(catalogue).items()
         }
 
+    def own(self, streams: Streams) -> NDArray[np.float32]:
+        """User vectors (n, d, 1) from N(0, init_scale^2), each from its device's stream."""
+        drawn = self.init_scale * streams.normal(self.dimension)
+        return drawn.astype(np.float32)[:, :, None]
+
     def train(
         self, broadcast: Broadcast, clients: Clients, local: LocalTraining, compute: Compute
     ) -> dict[str, Component]:
@@ -113,7 +119,11 @@ class Embeddings:
         """
         model = self._received(model, clients)
         items = model["item"]
-        user = clients.features.astype(np.float32) @ model["user.E"].T
+        features = clients.features.astype(np.float32)
+        if clients.own is None:
+            user = features @ model["user.E"].T
+        else:
+            user = np.einsum("nf,ndf->nd", features, clients.own)
         if self.neighbours is not Neighbours.IGNORED:
             mean = neighbour_mean(clients.interactions.ratings, items)
             if self.neighbours is Neighbours.ADDED:
@@ -140,6 +150,8 @@ class Embeddings:
             n_items=clients.interactions.n_items, n_user_features=clients.features.shape[1]
         )
         expected = self.shapes(catalogue)
+        if clients.own is not None:
+            broadcast = {**broadcast, "user.E": np.zeros(clients.own.shape[1:])}
         got = {name: np.shape(array) for name, array in broadcast.items()}
         if got != expected:
             raise InputError(

@@ -56,6 +56,9 @@ def train(
     dense = [name for name in model if name != "item"]
     nothing = np.zeros((0, shapes["item"][1]), dtype=np.float32)
     first = np.concatenate([model[name].ravel() for name in dense])
+    theta = np.repeat(first[None], len(clients), axis=0)
+    if clients.own is not None:
+        named(theta, shapes)["user.E"][:] = clients.own
     kept = 2 if local.noise and local.optimizer == "adam" else 0
     work = Work(
         neighbours=neighbours,
@@ -66,7 +69,7 @@ def train(
         streams=streams,
         features=np.ascontiguousarray(clients.features, dtype=np.float32),
         examples=examples,
-        theta=np.repeat(first[None], len(clients), axis=0),
+        theta=theta,
         rows=model["item"][examples.ids],
         linear_term=_linear_term(objective, local, shapes, dense),
         linear_rows=draw_linear_rows(objective, local, shapes, examples)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.settings import check_settings, share
+from fedrec_auditor.targets.settings import boolean, check_settings, share
 from fedrec_auditor.targets.systems.dplcf.parts.collected_bits import Printed, flip_claim, tables
 from fedrec_auditor.targets.systems.dplcf.parts.item_knn import FlippedKnn
+from fedrec_auditor.targets.systems.dplcf.parts.jaccard import printed_inverse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,9 +26,13 @@ class DplcfAp(FlippedKnn):
 
     ``keep`` is p, with q = p e^-eps: the paper takes 1 and says that any value in [1/2, 1] would
     do, since p/q <= e^eps suffices. Only p <= e^eps/(1+e^eps) does.
+
+    The server takes the inverse of A; ``as_printed`` takes equation 11, which is for p = 1 and
+    makes sim(i, j) another than sim(j, i). It computes from what was sent: no epsilon changes.
     """
 
     keep: float = 1.0
+    as_printed: bool = False
 
     kind = "asymmetric"
     estimated = True
@@ -40,7 +49,17 @@ class DplcfAp(FlippedKnn):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_settings(self, keep=share)
+        check_settings(self, keep=share, as_printed=boolean)
+        if self.as_printed and self.keep != 1.0:
+            raise InputError(
+                f"Expected keep=1 as equation 11 has it, got keep={self.keep!r} and "
+                "as_printed=True. Leave one of them out."
+            )
+
+    @property
+    def printed_inverse(self) -> NDArray[np.float64] | None:
+        """Equation 11 as printed."""
+        return printed_inverse(self.randomizer.q) if self.as_printed else None
 
     @property
     def claim(self) -> Claim:

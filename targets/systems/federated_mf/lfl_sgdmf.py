@@ -29,6 +29,7 @@ from fedrec_auditor.targets.settings import (
 )
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping
 from fedrec_auditor.targets.systems.federated_mf.parts.dropouts import Dropouts
 from fedrec_auditor.targets.systems.federated_mf.parts.noise_rounds import Replacement, result
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import asked, scope_of
@@ -190,9 +191,11 @@ class LflSgdmf(PretrainedMf):
         """T Gaussians of what the vantage cannot know of the noise.
 
         A user comes or goes: one gradient there or not. Any other change replaces one gradient by
-        another, at most twice as far. Behind secure aggregation the noise left is that of
-        ``NoiseShares``: with everybody there, or, where devices drop out, at the worst dropouts for
-        which the round goes on. Peers see the broadcast models only, made of the last sum. Without
+        another, at most 1.618 times as far: both are at the V that was broadcast, so
+        ``Clipping.apart`` holds as it stands, whichever ratings are drawn. Behind secure
+        aggregation the noise left is that of ``NoiseShares``: with everybody there, or, where
+        devices drop out, at the worst dropouts for which the round goes on. Peers see the broadcast
+        models only, made of the last sum. Without
         secure aggregation, a device's own noise is left.
         """
         n = population.n_users
@@ -202,7 +205,8 @@ class LflSgdmf(PretrainedMf):
         else:
             left = self._left(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
-        z = self.noise_multiplier * math.sqrt(left) / (1.0 if presence else 2.0)
+        apart = 1.0 if presence else Clipping.of_embeddings(self.bound).apart
+        z = self.noise_multiplier * math.sqrt(left) / apart
         return noisy_steps(z, self.uses(scope.horizon))
 
     def shares(self, n_users: int, survivors: int) -> tuple[float, float]:

@@ -45,12 +45,19 @@ class ItemKnn(CollectedBits):
     def __post_init__(self) -> None:
         check_settings(self, neighbours=whole)
 
+    @property
+    def printed_inverse(self) -> NDArray[np.float64] | None:
+        """The paper's A^-1 with its misprints, where a system estimates by that one."""
+        return None
+
     def learn(self, uploads: Uploads, rng: np.random.Generator) -> Trained:
         """Every item's neighbours with their similarities; ``rng`` is not drawn from."""
         flip = self.randomizer if self.estimated else None
         p, q = (1.0, 0.0) if flip is None else (flip.p, flip.q)
         both = pair_counts(uploads.components["bits"])
-        nearest = neighbourhoods(both, len(uploads.users), p, q, self.neighbours)
+        nearest = neighbourhoods(
+            both, len(uploads.users), p, q, self.neighbours, self.printed_inverse
+        )
         release = {"neighbours": nearest.items, "similarity": nearest.similarity}
         return Trained(release, {"nearest": nearest.matrix()})
 

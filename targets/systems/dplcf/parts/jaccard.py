@@ -35,6 +35,32 @@ def inverse_transition(p: float, q: float) -> NDArray[np.float64]:
     return np.asarray(np.kron(inverse, inverse))
 
 
+def printed_transition(p: float, q: float) -> NDArray[np.float64]:
+    """Equation 6 as printed: entries (2,1) and (3,1) are (1-q) p, and its columns sum to no 1."""
+    a, b = 1 - p, 1 - q
+    return np.array(
+        (
+            (b * b, a * b, a * b, a * a),
+            (b * p, b * p, a * q, a * p),
+            (b * p, a * q, b * p, a * p),
+            (q * q, p * q, q * p, p * p),
+        )
+    )
+
+
+def printed_inverse(q: float) -> NDArray[np.float64]:
+    """Equation 11 as printed, for p = 1: rows 2 to 4 lack what a pair of bits has in common."""
+    c = 1 / (1 - q)
+    return np.array(
+        (
+            (c * c, 0.0, 0.0, 0.0),
+            (0.0, c, 0.0, 0.0),
+            (0.0, 0.0, c, 0.0),
+            (-c * c * q * q, 0.0, -c * q, 1.0),
+        )
+    )
+
+
 def pair_counts(bits: Component) -> NDArray[np.float32]:
     """How many users sent a 1 for both items, (M, M), by blocks of users; the diagonal, for one.
 
@@ -71,6 +97,29 @@ def estimate_jaccard(
     return similarity
 
 
+def jaccard_by(
+    both: NDArray[np.floating],
+    users: int,
+    inverse: NDArray[np.float64],
+    rows: slice = slice(None),
+) -> NDArray[np.float64]:
+    """The same by any ``inverse`` (4, 4) of A: equations 7, 9 and 10 pair by pair.
+
+    Estimates out of range are put back: the union into [1, n], the intersection into [0, union].
+    """
+    every = both.diagonal().astype(np.float64)
+    mine = np.arange(len(both))[rows]
+    ones, m_11 = every[mine, None], both[mine].astype(np.float64)
+    m = (users - ones - every + m_11, every - m_11, ones - m_11, m_11)
+    neither, together = (
+        sum(a * part for a, part in zip(inverse[k], m, strict=True)) for k in (0, 3)
+    )
+    union = np.clip(users - neither, 1, users)
+    similarity: NDArray[np.float64] = np.clip(together, 0, union) / union
+    similarity[np.arange(len(mine)), mine] = 0.0
+    return similarity
+
+
 @dataclass(frozen=True, slots=True)
 class Neighbourhoods:
     """The most similar items of every item and how similar they are, both (M, size)."""
@@ -88,19 +137,28 @@ class Neighbourhoods:
 
 
 def neighbourhoods(
-    both: NDArray[np.floating], users: int, p: float, q: float, size: int
+    both: NDArray[np.floating],
+    users: int,
+    p: float,
+    q: float,
+    size: int,
+    inverse: NDArray[np.float64] | None = None,
 ) -> Neighbourhoods:
     """The ``size`` items of largest estimated similarity to every item, ties by index.
 
-    By blocks of items: memory beyond ``both`` does not grow with M^2. A catalogue of ``size`` items
-    or fewer has all others as neighbours.
+    With an ``inverse`` of A, estimated by that one instead of the right one for p and q. By blocks
+    of items: memory beyond ``both`` does not grow with M^2. A catalogue of ``size`` items or fewer
+    has all others as neighbours.
     """
     size = min(size, len(both) - 1)
     items = np.empty((len(both), size), dtype=np.int64)
     values = np.empty((len(both), size))
     for block in _blocks(len(both), len(both)):
         rows = slice(int(block[0]), int(block[-1]) + 1)
-        similarity = estimate_jaccard(both, users, p, q, rows)
+        if inverse is None:
+            similarity = estimate_jaccard(both, users, p, q, rows)
+        else:
+            similarity = jaccard_by(both, users, inverse, rows)
         similarity[np.arange(len(block)), block] = -1.0  # an item is never its own neighbour
         items[rows] = np.argsort(-similarity, axis=1, kind="stable")[:, :size]
         values[rows] = np.take_along_axis(similarity, items[rows], axis=1)

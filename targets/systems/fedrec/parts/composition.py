@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -24,7 +25,14 @@ from fedrec_auditor.targets.protections.base import Promise, Protection
 from fedrec_auditor.targets.protections.unprotected import Unprotected
 from fedrec_auditor.targets.routes.base import Route
 from fedrec_auditor.targets.routes.direct import Direct
-from fedrec_auditor.targets.settings import check_choice, check_settings, fraction, positive, whole
+from fedrec_auditor.targets.settings import (
+    boolean,
+    check_choice,
+    check_settings,
+    fraction,
+    positive,
+    whole,
+)
 from fedrec_auditor.targets.systems.base import Evaluation, Population, ScopedClaim
 from fedrec_auditor.targets.systems.parts.system import System
 
@@ -47,6 +55,11 @@ class Composition(System):
     takes ``rounds`` = 12; "sgd" takes hundreds (Hit@20 of FedRec on ML-100K is at chance after 30
     rounds and .071 after 500).
     ``best`` is the best rating of the scale, for the users' features; higher ratings count as it.
+
+    With ``private_user`` z_u is a vector that the device keeps from round to round, as MF, NCF and
+    LightGCN have it in their own papers, instead of E_U x_u, whose E_U is sent (section 3.1): no
+    feature enters the model. ``summed`` adds uploads up, as equation 9 has it, where Algorithm 1
+    and FedAvg take their mean.
     """
 
     learner: Learner = Gcn()
@@ -60,6 +73,8 @@ class Composition(System):
     learning_rate: float = 0.001
     optimizer: Literal["sgd", "adam"] = "adam"
     best: float = 5.0
+    private_user: bool = False
+    summed: bool = False
 
     paper = PAPER
     evaluation = Evaluation(cutoffs=(20,))
@@ -69,15 +84,32 @@ class Composition(System):
     def __post_init__(self) -> None:
         check_settings(self, rounds=whole, epochs=whole, batch=whole, negatives=whole)
         check_settings(self, share=fraction, learning_rate=positive, best=positive)
+        check_settings(self, private_user=boolean, summed=boolean)
         check_choice(self, "optimizer", ("sgd", "adam"))
-        for group in self.learner.groups:
+        for group in self.groups:
             self.protection.coordinate(group)  # refuses a group that it has no budget for
+        if self.private_user and self.protection.attribute() is not None:
+            raise InputError(
+                "Expected features where they are perturbed, got private_user=True, which has "
+                "none. Leave one of them out."
+            )
+
+    def sent(self, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
+        """Shape of every component of the model that is broadcast, trained and sent."""
+        shapes = self.learner.shapes(catalogue)
+        return {n: s for n, s in shapes.items() if not (self.private_user and n == "user.E")}
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Groups of these components in order."""
+        names = self.sent(Catalogue(n_items=1, n_user_features=1))
+        return tuple(dict.fromkeys(name.partition(".")[0] for name in names))
 
     def entries(self, population: Population) -> dict[str, int]:
         """Entries of an upload by group of components."""
         catalogue = Catalogue(n_items=population.n_items, n_user_features=population.n_features)
-        found = dict.fromkeys(self.learner.groups, 0)
-        for name, shape in self.learner.shapes(catalogue).items():
+        found = dict.fromkeys(self.groups, 0)
+        for name, shape in self.sent(catalogue).items():
             found[name.partition(".")[0]] += math.prod(shape)
         return found
 
@@ -87,7 +119,12 @@ class Composition(System):
         return max(1, round(share * n_users)) if n_users else 0
 
     def features(self, interactions: Interactions) -> NDArray[np.float32]:
-        """What devices know of their users, (n_users, d1): Table I of the paper."""
+        """What devices know of their users, (n_users, d1): Table I of the paper.
+
+        Of a ``private_user`` the number 1: E_U x_u is then E_U, a vector.
+        """
+        if self.private_user:
+            return np.ones((interactions.n_users, 1), dtype=np.float32)
         ratings = interactions.ratings
         if ratings.nnz and ratings.data.max() > self.best:
             capped = ratings.copy()
@@ -98,7 +135,7 @@ class Composition(System):
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Every promise in its own scope for one round, then in those it would be taken for."""
         found = []
-        for promise in self.protection.promises(self.learner.groups):
+        for promise in self.protection.promises(self.groups):
             claim = Claim(
                 epsilon=promise.epsilon,
                 scope=any_pair(promise.unit, Vantage.SERVER, Horizon.ROUND),
@@ -140,13 +177,14 @@ class Composition(System):
                 f"Fresh noise on the same data in every round: {self.rounds} rounds, all of "
                 f"which a user may be drawn for, spend {self.rounds * spent:,.0f}.",
             )
-            yield (
-                any_pair(Unit.ATTRIBUTE, *whole_round),
-                0.0,
-                "The paper's aim is to hide gender and age. An attribute moves many parameters "
-                "at once, so no promise for one of them is one for it; F1 scores of attacks "
-                "are lower bounds on what leaks.",
-            )
+            if not self.private_user:
+                yield (
+                    any_pair(Unit.ATTRIBUTE, *whole_round),
+                    0.0,
+                    "The paper's aim is to hide gender and age. An attribute moves many parameters "
+                    "at once, so no promise for one of them is one for it; F1 scores of attacks "
+                    "are lower bounds on what leaks.",
+                )
         if promise.notable:
             for unit, what in (
                 (Unit.COORDINATE, "one parameter"),
@@ -189,7 +227,7 @@ class Composition(System):
 
         For a user of one other item; None where noise covers all rows, or all rows are negatives.
         """
-        if any(self.protection.coordinate(group) is not None for group in self.learner.groups):
+        if any(self.protection.coordinate(group) is not None for group in self.groups):
             return None
         others = population.n_items - 1
         return BitFlip(1.0, self.negatives / others) if others > self.negatives else None
@@ -222,8 +260,8 @@ class Composition(System):
 
     def _weakest(self) -> tuple[Mechanism | None, float]:
         """What randomizes an entry of the group promised least, and spends; None if one is bare."""
-        entries = [self.protection.coordinate(group) for group in self.learner.groups]
-        spent = [self.protection.spent({group: 1}) for group in self.learner.groups]
+        entries = [self.protection.coordinate(group) for group in self.groups]
+        spent = [self.protection.spent({group: 1}) for group in self.groups]
         most = max(spent)
         return None if None in entries else entries[spent.index(most)], most
 

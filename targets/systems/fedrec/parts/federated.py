@@ -8,7 +8,7 @@ system states the composition; training, claims, events and games follow from it
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +33,10 @@ from fedrec_auditor.targets.systems.fedrec.parts.composition import Composition
 from fedrec_auditor.targets.systems.parts.system import Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
-if TYPE_CHECKING:
-    pass
-
-_PREPARE, _TRAIN, _PROTECT = range(3)
+_PREPARE, _TRAIN, _PROTECT, _KEEP = range(4)
 """Purposes of a client's randomness."""
+_OWN = "own"
+"""Private user vectors (n_users, d, 1) in a model that scores."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,15 +53,20 @@ class Federated(Composition):
         """Algorithm 1; which users take part is drawn from ``rng``."""
         everyone = self._devices(interactions, Streams.spawn(rng, interactions.n_users))
         model: Broadcast = self.learner.initial(_catalogue(everyone), rng)
+        model = {name: model[name] for name in self.sent(_catalogue(everyone))}
         senders = self.senders(interactions.n_users)
         for number in range(self.rounds):
             users = np.sort(rng.permutation(interactions.n_users)[:senders])
             clients = replace(everyone.take(users), streams=Streams.spawn(rng, senders))
-            uploads = Uploads(users, self._send(clients, model, compute))
+            sent, own = self._send(clients, model, compute)
+            if everyone.own is not None:
+                everyone.own[users] = own
+            uploads = Uploads(users, sent)
+            del sent, own
             yield Round(broadcast=model, uploads=uploads)
             model = _finite(self.step(model, uploads), number + 1)
             del uploads  # before the next round's are made
-        return Trained(model, model)
+        return Trained(model, model if everyone.own is None else {**model, _OWN: everyone.own})
 
     def public(self, interactions: Interactions) -> Public:
         """What everybody knows: the numbers among all settings, those of the parts included."""
@@ -88,13 +92,13 @@ class Federated(Composition):
             )
         users = np.repeat(np.arange(profiles.n_users), size)
         clients = self._devices(profiles, Streams.spawn(rng, len(users)), users)
-        return Uploads(users, self._send(clients, broadcast, compute))
+        return Uploads(users, self._send(clients, broadcast, compute)[0])
 
     def step(self, model: Broadcast, uploads: Uploads) -> Broadcast:
-        """The mean of the uploads (Algorithm 1; equation 9 prints a sum), float32."""
-        count = len(uploads.users)
-        if not count:
+        """The mean of the uploads (Algorithm 1), or their sum (equation 9), float32."""
+        if not len(uploads.users):
             return model
+        count = 1 if self.summed else len(uploads.users)
         return {n: (c.total() / count).astype(np.float32) for n, c in uploads.components.items()}
 
     def score(
@@ -106,8 +110,10 @@ class Federated(Composition):
             interactions=mine,
             features=self.features(mine),
             streams=Streams(np.zeros(len(users), dtype=np.uint64)),
+            own=model.arrays[_OWN][users] if _OWN in model.arrays else None,
         )
-        return self.learner.score(model.arrays, clients)
+        arrays = {name: array for name, array in model.arrays.items() if name != _OWN}
+        return self.learner.score(arrays, clients)
 
     def local(self, shapes: dict[str, tuple[int, ...]]) -> LocalTraining:
         """How a device trains."""
@@ -133,21 +139,25 @@ class Federated(Composition):
         clients = Clients(
             interactions=interactions, features=features, streams=streams.fold_in(_PREPARE)
         )
-        return replace(self.protection.prepare(clients), streams=streams)
+        own = self.learner.own(streams.fold_in(_KEEP)) if self.private_user else None
+        return replace(self.protection.prepare(clients), streams=streams, own=own)
 
     def _send(
         self, clients: Clients, broadcast: Broadcast, compute: Compute
-    ) -> dict[str, Component]:
+    ) -> tuple[dict[str, Component], Floats | None]:
+        """What is sent, and the private vectors (n, d, 1) after training, if there are any."""
         streams = clients.streams
         trained = self.learner.train(
             broadcast,
             replace(clients, streams=streams.fold_in(_TRAIN)),
-            self.local(self.learner.shapes(_catalogue(clients))),
+            self.local(self.sent(_catalogue(clients))),
             compute,
         )
-        return self.protection.protect(
+        own = trained.pop("user.E").dense(np.arange(len(clients))) if self.private_user else None
+        sent = self.protection.protect(
             trained, broadcast, replace(clients, streams=streams.fold_in(_PROTECT))
         )
+        return sent, own
 
 
 def _finite(model: Broadcast, number: int) -> Broadcast:

@@ -71,7 +71,7 @@ def upload_games(system: Composition) -> tuple[UploadGame, ...]:
 
     The learner must have a ``dimension`` and the components of the paper's: an MLP or a product.
     """
-    promises = system.protection.promises(system.learner.groups)
+    promises = system.protection.promises(system.groups)
     known = {"dimension"} <= {f.name for f in fields(system.learner)}  # type: ignore[arg-type]
     if not known or not any(math.isfinite(promise.epsilon) for promise in promises):
         return ()
@@ -85,24 +85,28 @@ def upload_games(system: Composition) -> tuple[UploadGame, ...]:
         batch=32,
     )
     if isinstance(system.protection, Noisy):
-        return (_entry(small, system.protection.noise("item")),)
+        return _entry(small, system.protection.noise("item"))
     return _row(small)
 
 
-def _entry(small: Composition, noise: ClippedNoise) -> UploadGame:
+def _entry(small: Composition, noise: ClippedNoise) -> tuple[UploadGame, ...]:
     """Two users of two items, of which each holds one: the first row is pushed up, or down.
 
     The malicious broadcast scores every item 0 with an enormous slope in its row, so the one step
     of training moves the row of the item held far up and that of the negative far down. It is a
     step of plain SGD: one of Adam is no longer than the rate, and a server that cannot choose the
-    rate reaches less by it than the noise would let through.
+    rate reaches less by it than the noise would let through. Where the score is a product with a
+    vector that the device keeps, the server cannot choose the slope: no game.
     """
     small = replace(small, optimizer="sgd")
     profiles = Interactions.of(np.eye(2), name="game")
-    return UploadGame(
+    broadcast = _pushing(small, profiles, _FAR * noise.clip / (0.5 * small.learning_rate))
+    if broadcast is None:
+        return ()
+    game = UploadGame(
         target=small,
         profiles=profiles,
-        broadcast=_pushing(small, profiles, _FAR * noise.clip / (0.5 * small.learning_rate)),
+        broadcast=broadcast,
         read=EntrySymbol(noise.clip),
         channel=Regions(noise),
         values=(noise.clip, -noise.clip),
@@ -112,11 +116,12 @@ def _entry(small: Composition, noise: ClippedNoise) -> UploadGame:
             "item 1 in the history: the entry of item 0 is pushed below the clipping bound",
         ),
     )
+    return (game,)
 
 
-def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadcast:
+def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadcast | None:
     """A model of dimension 1 whose score is 0 and grows by ``slope`` with an item's only entry."""
-    shapes = small.learner.shapes(
+    shapes = small.sent(
         Catalogue(n_items=profiles.n_items, n_user_features=small.features(profiles).shape[1])
     )
     model = {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
@@ -126,8 +131,10 @@ def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadc
         model["mlp1.bias"][:] = 1.0  # the hidden unit is active
         model["mlp2.weight"][:] = root
         model["mlp2.bias"][:] = -np.float32(root)
-    else:
+    elif "user.E" in model:
         model["user.E"][:] = slope  # features sum to 1 at least
+    else:
+        return None
     return model
 
 
@@ -145,7 +152,7 @@ def _row(small: Composition) -> tuple[UploadGame, ...]:
     channel = small.touched(Population(n_users=2, n_items=n_items))
     if not isinstance(channel, BitFlip):
         return ()
-    shapes = small.learner.shapes(
+    shapes = small.sent(
         Catalogue(n_items=n_items, n_user_features=small.features(profiles).shape[1])
     )
     row = 0.0  # where a float32 resolves any step

@@ -73,3 +73,38 @@ def test_the_repaired_noise_does_not_save_the_promise_for_a_rating(dropout: floa
         accountants=all_accountants(),
     )
     assert one.verdict is Verdict.UNSUBSTANTIATED
+
+
+def test_two_gradients_at_one_v_are_at_most_as_far_apart_as_is_charged() -> None:
+    """Any two messages, by random and extreme embeddings; an honest z is divided by the ratio."""
+    population, bound, rng = Population(n_users=200, n_items=50), 5.0, np.random.default_rng(0)
+    target = LflSgdmf(as_published=False)
+    alone, changed = (
+        target.event(
+            Scope(
+                unit=unit,
+                adjacency=Adjacency.ADD_REMOVE,
+                vantage=Vantage.AGGREGATE,
+                horizon=Horizon.ROUND,
+            ),
+            population,
+        ).event.noise_multiplier
+        for unit in (Unit.USER, Unit.RATING)
+    )
+    charged = alone / changed
+    assert charged == pytest.approx((1 + math.sqrt(5)) / 2)
+    u, v = rng.random((2, 2, 200_000, 2)) ** 0.3
+    v = np.stack([v[0], v[0]])  # one item, the same V for both devices
+    angles = rng.random(200_000) * math.pi / 2
+    u[1] = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    u, v = (
+        math.sqrt(bound) * part / np.maximum(np.linalg.norm(part, axis=2), 1.0)[..., None]
+        for part in (u, v)
+    )
+    ratings = bound * rng.integers(0, 2, (2, 200_000))
+    gradients = 2 * (ratings - (u * v).sum(axis=2))[..., None] * u
+    assert np.linalg.norm(gradients, axis=2).max() <= ONE * (1 + 1e-9)
+    farthest = np.linalg.norm(gradients[0] - gradients[1], axis=1).max() / ONE
+    assert 1.5 < farthest <= charged
+    across = math.sqrt(2.0)  # gradients of two items stand in two rows
+    assert across < charged

@@ -18,6 +18,7 @@ from fedrec_auditor.targets.components import Randomized
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.systems.federated_mf.parts.descent import GOLDEN
 from fedrec_auditor.targets.systems.federated_mf.parts.dropouts import Dropouts
 
 POPULATION = Population(n_users=1000, n_items=500)
@@ -249,7 +250,7 @@ def test_weaker_noise_is_left_where_dropouts_may_be_worst() -> None:
     assert LflSgdmf().mechanism(peers, POPULATION) is None
     assert LflSgdmf().mechanism(aggregate, POPULATION) is not None
     moved = LflSgdmf().event(scope(Vantage.AGGREGATE, Unit.RATING), POPULATION)
-    assert moved.event.noise_multiplier == pytest.approx(6.0 / math.sqrt(1.7))
+    assert moved.event.noise_multiplier == pytest.approx(12.0 / GOLDEN / math.sqrt(1.7))
 
 
 def test_training_without_noise_learns() -> None:

@@ -9,14 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
 from fedrec_auditor.targets.systems.dplcf.parts import jaccard as _jaccard
 from fedrec_auditor.targets.systems.dplcf.parts.jaccard import (
     estimate_jaccard,
     inverse_transition,
+    jaccard_by,
     neighbourhoods,
     pair_counts,
+    printed_inverse,
+    printed_transition,
     transition,
 )
 
@@ -50,11 +55,12 @@ def test_inverse_transition_inverts_it(flip: tuple[float, float]) -> None:
 
 
 def test_the_printed_matrix_is_not_a_law() -> None:
-    """Equation 6 as printed, entries (2,1) and (3,1) equal to (1-q) p: its columns miss 1."""
+    """Entries (2,1) and (3,1) of equation 6 are (1-q) p: its columns miss 1."""
     p, q = 0.7, 0.2
-    printed = transition(p, q)
-    printed[1, 0] = printed[2, 0] = (1 - q) * p
-    assert not np.allclose(printed.sum(axis=0), 1.0)
+    mended = transition(p, q)
+    mended[1, 0] = mended[2, 0] = (1 - q) * p
+    np.testing.assert_allclose(printed_transition(p, q), mended)
+    assert not np.allclose(mended.sum(axis=0), 1.0)
     np.testing.assert_allclose(transition(p, q).sum(axis=0), 1.0)
 
 
@@ -69,7 +75,43 @@ def test_the_printed_inverse_does_not_invert() -> None:
             [-(q**2) / (1 - q), 0, -q, 1 - q],
         ]
     ) / (1 - q)
+    np.testing.assert_allclose(printed_inverse(q), printed)
     assert not np.allclose(printed @ transition(1.0, q), np.eye(4), atol=0.01)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([DplcfSp, DplcfAp]))
+def test_similarity_by_the_printed_matrices_is_equations_7_to_10(seed: int, system: type) -> None:
+    """Pair by pair from the four counts of equation 5; blocks of rows give the same."""
+    inverse = system(as_printed=True).printed_inverse
+    bits = np.random.default_rng(seed).random((30, 4)) < 0.5
+    found = jaccard_by(counts(bits), 30, inverse)
+    np.testing.assert_array_equal(jaccard_by(counts(bits), 30, inverse, slice(1, 3)), found[1:3])
+    for i in range(4):
+        for j in range(4):
+            n00, _, _, n11 = inverse @ np.bincount(2 * bits[:, i] + bits[:, j], minlength=4)
+            union = min(max(30 - n00, 1), 30)
+            expected = 0 if i == j else min(max(n11, 0), union) / union
+            assert found[i, j] == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+def test_by_the_right_inverse_equations_7_to_10_are_the_estimate_where_it_is_in_range() -> None:
+    bits = np.random.default_rng(3).random((4000, 5)) < 0.5
+    p, q = 0.9, 0.1
+    by_pairs = jaccard_by(counts(bits), 4000, inverse_transition(p, q))
+    np.testing.assert_allclose(by_pairs, estimate_jaccard(counts(bits), 4000, p, q), rtol=1e-9)
+
+
+def test_equation_11_as_printed_is_not_symmetric() -> None:
+    bits = np.random.default_rng(3).random((4000, 5)) < [0.6, 0.5, 0.5, 0.4, 0.4]
+    printed = jaccard_by(counts(bits), 4000, printed_inverse(0.3))
+    assert np.abs(printed - printed.T).max() > 0.01
+    mended = jaccard_by(counts(bits), 4000, inverse_transition(1.0, 0.3))
+    np.testing.assert_allclose(mended, mended.T)
+
+
+def test_equation_11_is_for_p_of_1() -> None:
+    with pytest.raises(InputError, match="keep=1"):
+        DplcfAp(keep=0.5, as_printed=True)
 
 
 @given(flips, st.integers(0, 2**32 - 1))
