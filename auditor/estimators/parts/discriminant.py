@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
-# Entries beyond these quantiles of their column are brought back, infinite ones included.
+# Entries beyond these quantiles of their column are brought back to them.
 _REACH = (0.005, 0.995)
 
 
@@ -22,9 +22,10 @@ def discriminant(rows: Matrix, chosen: NDArray[np.intp], labels: NDArray[np.bool
 
     if labels.all() or not labels.any():
         return np.zeros(len(rows))
-    low, high = np.quantile(rows, _REACH, axis=0, method="nearest")
-    finite = np.nan_to_num(np.clip(rows, low, high), posinf=0.0, neginf=0.0)
-    x = finite - finite.mean(axis=0)
+    most = float(np.abs(rows[np.isfinite(rows)]).max(initial=1.0))
+    x = np.clip(rows, -most, most)
+    x = np.clip(x, *np.quantile(x, _REACH, axis=0, method="nearest"))
+    x = x - x.mean(axis=0)
     spread = x.std(axis=0)
     x = x[:, spread > 0] / spread[spread > 0]
     if x.shape[1] == 0:

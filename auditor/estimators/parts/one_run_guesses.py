@@ -12,6 +12,8 @@ from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 
 # How close to the exact solution a bound is; what is returned is below it.
 _TOLERANCE = 1e-9
+# No larger epsilon, or mu, is looked for.
+_FAR = 512.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,24 +80,14 @@ class OneRunGuesses:
 
     def trade_off_epsilon(self, *, delta: float, alpha: float) -> float:
         """The same from the whole trade-off of the two errors that (eps, delta)-DP permits."""
-
-        def inverse(epsilon: float) -> Callable[[float], float]:
-            ratio = math.exp(epsilon)
-            return lambda y: max(0.0, (y - delta) / ratio, 1 - delta - ratio * (1 - y))
-
-        return self._least_explained(inverse, alpha)
+        return self._least_explained(lambda epsilon: approximate_inverse(epsilon, delta), alpha)
 
     def gaussian_epsilon(self, *, delta: float, alpha: float) -> float:
         """The same if the trade-off is that of Gaussians: of the least mu that explains the count.
 
         Conditional: of another mechanism the bound may be wrong.
         """
-
-        def inverse(mu: float) -> Callable[[float], float]:
-            return lambda y: float(special.ndtr(special.ndtri(y) - mu))
-
-        mu = self._least_explained(inverse, alpha)
-        return gaussian_epsilon(delta, mu) if mu > 0 else 0.0
+        return gaussian_epsilon(delta, self._least_explained(gaussian_inverse, alpha))
 
     def explained(self, inverse: Callable[[float], float], alpha: float) -> bool:
         """Whether a mechanism of this trade-off can have P[right guesses >= v] >= ``alpha``.
@@ -138,12 +130,23 @@ class OneRunGuesses:
         low, high = 0.0, 1.0
         if self.explained(inverse(low), alpha):
             return 0.0
-        while not self.explained(inverse(high), alpha):
+        while high < _FAR and not self.explained(inverse(high), alpha):
             low, high = high, 2 * high
         while high - low > _TOLERANCE * high:
             middle = (low + high) / 2
             low, high = (low, middle) if self.explained(inverse(middle), alpha) else (middle, high)
         return low
+
+
+def approximate_inverse(epsilon: float, delta: float) -> Callable[[float], float]:
+    """The inverse of 1 - f of (eps, delta)-DP: the least false positive rate of each power."""
+    ratio = math.exp(epsilon)
+    return lambda y: max(0.0, (y - delta) / ratio, 1 - delta - ratio * (1 - y))
+
+
+def gaussian_inverse(mu: float) -> Callable[[float], float]:
+    """The inverse of 1 - f of unit normal distributions ``mu`` apart."""
+    return lambda y: float(special.ndtr(special.ndtri(y) - mu))
 
 
 def _at_least(k: int, trials: int, q: float) -> float:
