@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.canaries import CANARY_USER, check_ids, checked_scores
 from fedrec_auditor.auditor.estimators.base import check_positive_delta
 from fedrec_auditor.auditor.estimators.parts.decision_rule import SampleBudget
-from fedrec_auditor.auditor.estimators.parts.discriminant import discriminant
+from fedrec_auditor.auditor.estimators.parts.discriminant import contrast, discriminants
 from fedrec_auditor.auditor.estimators.parts.one_run_guesses import OneRunGuesses
 
 FEWEST_CANARIES = 20
@@ -151,10 +151,10 @@ class OneRunScores:
         """A lower bound on epsilon at ``delta``.
 
         One canary in five, drawn by ``seed``, chooses how the others are guessed: along which
-        direction of their features, how many with the highest scores are guessed to be in, how many
-        with the lowest to be out, and by which of the two theorems they count (``auto``). Their own
-        coins are then known, and what is (eps, delta)-DP is so given some of the coins. Exactly so
-        many of the others are guessed; ties are broken at random. ``gaussian-trade-off`` is
+        direction of their features, how many are guessed, and by which of the two theorems they
+        count (``auto``). Their own coins are then known, and what is (eps, delta)-DP is so given
+        some of the coins. Exactly so many of the others are guessed: those with the highest scores
+        in, those with the lowest out; ties are broken at random. ``gaussian-trade-off`` is
         conditional, and never chosen. InputError for a method, delta or confidence that is none.
         """
         alpha = 1 - check_confidence(confidence)
@@ -165,24 +165,24 @@ class OneRunScores:
         order = rng.permutation(len(self.included))
         split = len(order) // _SELECTING
         selecting, others = order[:split], order[split:]
-        values = self._values(selecting)
+        values, judged = self._values(selecting)
         budget = SampleBudget(
             draws=len(others), delta=check_delta(delta), alpha=alpha, caution=_CAUTION
         )
-        inside, outside, share = _plan(
-            self.included[selecting[_ranked(values[selecting], rng)]], budget
-        )
-        guesses = inside + outside
-        both = outside > 0
+        shares, right = _plan(self.included[selecting][_ranked(judged, rng)], budget)
+        guesses = round(sum(shares) / split * len(others))
+        both = min(shares) > 0
         if chosen is OneRunMethod.AUTO:
             expected = OneRunGuesses(
-                canaries=len(others), guesses=guesses, right=round(share * guesses), both=both
+                canaries=len(others), guesses=guesses, right=round(right * guesses), both=both
             )
             chosen = max(
                 (OneRunMethod.GUESSES, OneRunMethod.TRADE_OFF),
                 key=lambda each: _epsilon(expected, each, delta, alpha),
             )
-        ranked = self.included[others[_ranked(values[others], rng)]]
+        inside = _guessed_in(guesses, values[others], np.sort(values[selecting]), shares)
+        outside = guesses - inside
+        ranked = self.included[others][_ranked(values[others], rng)]
         hits, misses = ranked[:inside], ranked[len(ranked) - outside :]
         found = OneRunGuesses(
             canaries=len(others),
@@ -212,15 +212,28 @@ class OneRunScores:
             ),
         )
 
-    def _values(self, selecting: NDArray[np.intp]) -> NDArray[np.float64]:
-        """A score of every canary, (m,), larger for those that seem included."""
-        labels = self.included[selecting]
+    def _values(
+        self, selecting: NDArray[np.intp]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """A score of every canary, (m,), larger for those that seem included.
+
+        Then scores of ``selecting`` (k,) by which to foresee how others will be guessed: where a
+        direction is learned, each half is scored along that of the other half.
+        """
+        labels, n = self.included[selecting], len(self.scores)
         if self.scores.shape[1] > 1:
-            return discriminant(self.scores.astype(np.float64), selecting, labels)
+            parts = [slice(None), slice(0, None, 2), slice(1, None, 2)]
+            contrasts = [contrast(n, selecting[part], labels[part]) for part in parts]
+            values = discriminants(self.scores.astype(np.float64), np.stack(contrasts, axis=1))
+            values /= np.maximum(values.std(axis=0), np.finfo(float).tiny)
+            halves = values[selecting, 1 + (np.arange(len(selecting)) + 1) % 2]
+            return values[:, 0], halves
         values = self.scores[:, 0].astype(np.float64)
-        ranks = stats.rankdata(values[selecting])
-        larger = ranks @ (labels - labels.mean()) >= 0
-        return values if larger else -values
+        most = 2 * float(np.abs(values[np.isfinite(values)]).max(initial=1.0))
+        values = np.clip(values, -most, most)
+        if stats.rankdata(values[selecting]) @ (labels - labels.mean()) < 0:
+            values = -values
+        return values, values[selecting]
 
 
 def _method(name: OneRunMethod | str) -> OneRunMethod:
@@ -261,30 +274,44 @@ def _epsilon(guesses: OneRunGuesses, method: OneRunMethod, delta: float, alpha: 
     return guesses.trade_off_epsilon(delta=delta, alpha=alpha)
 
 
-def _plan(ranked: NDArray[np.bool_], budget: SampleBudget) -> tuple[int, int, float]:
-    """How many of ``budget.draws`` canaries to guess in and out, and the share to expect right.
+def _plan(ranked: NDArray[np.bool_], budget: SampleBudget) -> tuple[tuple[int, int], float]:
+    """How many to guess in and out of as many canaries as are known, and the share of right ones.
 
-    ``ranked`` (n,) are the known coins of others, in the order of their scores. All are guessed if
-    nothing can be foreseen.
+    ``ranked`` (n,) are the known coins, in the order of their scores. All are guessed if nothing
+    can be foreseen of ``budget.draws`` others.
     """
-    n = len(ranked)
-    sizes = np.unique(np.concatenate([[0], np.geomspace(1, n, _SHARES).round()]).astype(int))
-    inside, outside = (grid.ravel() for grid in np.meshgrid(sizes, sizes))
+    n, known = len(ranked), int(ranked.sum())
+    sizes = np.unique(np.append(np.geomspace(1, n, _SHARES).round(), [0, known, n - known]))
+    inside, outside = (grid.ravel() for grid in np.meshgrid(sizes.astype(int), sizes.astype(int)))
     fits = (inside + outside <= n) & (inside + outside > 0)
     inside, outside = inside[fits], outside[fits]
-    right = np.concatenate([[0], np.cumsum(ranked)])[inside]
-    right = right + np.concatenate([[0], np.cumsum(~ranked[::-1])])[outside]
-    guesses = inside + outside
+    hits, misses = (np.append(0, np.cumsum(each)) for each in (ranked, ~ranked[::-1]))
+    right, guesses = hits[inside] + misses[outside], inside + outside
     foreseen = budget.expected_bound(
         right.astype(np.float64), (guesses - right).astype(np.float64), n, both=True
     )
     best = int(np.argmax(foreseen))
-    scale = budget.draws / n
     if not np.isfinite(foreseen[best]):
-        return budget.draws // 2, budget.draws - budget.draws // 2, 0.5
-    first = round(inside[best] * scale)
-    return (
-        first,
-        min(round(outside[best] * scale), budget.draws - first),
-        float(right[best] / guesses[best]),
-    )
+        return (n // 2, n - n // 2), 0.5
+    return (int(inside[best]), int(outside[best])), float(right[best] / guesses[best])
+
+
+def _guessed_in(
+    guesses: int,
+    values: NDArray[np.float64],
+    known: NDArray[np.float64],
+    shares: tuple[int, int],
+) -> int:
+    """How many of ``guesses`` among others of these ``values`` are guessed in.
+
+    ``known`` values (n,) increase. As many of the others as are beyond the ``shares`` highest and
+    lowest of them, in proportion: how many were included is chance, and their scores tell it. (What
+    is guessed may depend on all that is seen; only the number of guesses is fixed.)
+    """
+    n, (inside, outside) = len(known), shares
+    if not inside or not outside:
+        return guesses if inside else 0
+    least = (known[n - inside] + known[max(n - inside - 1, 0)]) / 2
+    most = (known[outside - 1] + known[min(outside, n - 1)]) / 2
+    above, below = np.count_nonzero(values >= least), np.count_nonzero(values <= most)
+    return round(guesses * above / max(above + below, 1))

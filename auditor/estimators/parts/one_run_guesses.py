@@ -21,7 +21,7 @@ class OneRunGuesses:
     """``right`` of ``guesses`` coins guessed right, of ``canaries`` that one training had.
 
     A fair coin of its own included each canary. The number of guesses was fixed in advance.
-    ``both`` says that some were guessed out; otherwise all were guessed in.
+    ``both`` says that some may be guessed in and others out; otherwise all are guessed alike.
     """
 
     canaries: int
@@ -101,7 +101,7 @@ class OneRunGuesses:
 
             sum_{j >= c} (j / m) P[N = j] <= F(sum_{j >= c - 1} ((r - j) / m) P[N = j]),
 
-        which holds if some are guessed out; if all are guessed in, F(x) becomes F(2x) / 2, which is
+        which holds if some are guessed in and others out; of one kind, F(x) becomes F(2x) / 2, which is
         no larger. With T_c = M_c + ... + M_r the left side is (c M_c + T_{c+1}) / m, the right
         one F(((r - c + 1) M_{c-1} - T_c) / m). Solved for M_{c-1} that is a lower bound which grows
         with every M_j above. So if M_v = ``alpha`` and no mass lies above, the least M_{v-1}, ...,
