@@ -68,7 +68,7 @@ class OneRunScores:
     >>> scores = OneRunScores.of(rng.normal(2.0 * included), included)
     >>> bound = scores.bound(delta=1e-5)
     >>> print(f"at least {bound.epsilon:.1f}, from {bound.samples} canaries of one training")
-    at least 0.0, from 5000 canaries of one training
+    at least 3.9, from 5000 canaries of one training
     """
 
     scores: NDArray[Any]
@@ -257,7 +257,7 @@ def _matched(
             f"Expected a coin of every canary, got none of {ids[lost][0]!r}. A coin belongs to a "
             "canary: give both of each."
         )
-    return coins[order[places]]
+    return np.asarray(coins[order[places]])
 
 
 def _ranked(values: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.intp]:
@@ -313,5 +313,6 @@ def _guessed_in(
         return guesses if inside else 0
     least = (known[n - inside] + known[max(n - inside - 1, 0)]) / 2
     most = (known[outside - 1] + known[min(outside, n - 1)]) / 2
-    above, below = np.count_nonzero(values >= least), np.count_nonzero(values <= most)
+    above = int(np.count_nonzero(values >= least))
+    below = int(np.count_nonzero(values <= most))
     return round(guesses * above / max(above + below, 1))

@@ -66,8 +66,12 @@ def command(
     from fedrec_auditor.auditor.canaries import read_scores
     from fedrec_auditor.auditor.scores import from_scores
 
+    found = read_scores(scores)
     bound = from_scores(
-        **read_scores(scores),
+        found["in_scores"],
+        found["out_scores"],
+        in_ids=found.get("in_ids"),
+        out_ids=found.get("out_ids"),
         delta=delta,
         confidence=confidence,
         estimator=estimator,

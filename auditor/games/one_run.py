@@ -137,7 +137,8 @@ def _features(seen: tuple[RoundView, ...], first: int, canaries: int) -> NDArray
             if len(block)
             for column in block.mean(axis=0)
         ]
-    return np.stack(columns, axis=1).reshape(canaries, OWN, -1).mean(axis=1)
+    of_items = np.stack(columns, axis=1).reshape(canaries, OWN, -1)
+    return np.asarray(of_items.mean(axis=1))
 
 
 def _step(before: NDArray[np.float64], after: NDArray[np.float64]) -> list[NDArray[np.float64]]:
@@ -157,4 +158,4 @@ def _step(before: NDArray[np.float64], after: NDArray[np.float64]) -> list[NDArr
 
 
 def _log_norm(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.log(np.maximum(np.linalg.norm(rows, axis=1), _LEAST))
+    return np.asarray(np.log(np.maximum(np.linalg.norm(rows, axis=1), _LEAST)))

@@ -37,7 +37,7 @@ class OneRunGuesses:
 
         The fraction is the mean of the i probabilities below v. They rise to the mode and fall
         beyond it, so the mean rises until the next of them is below it, and falls from there on:
-        i is bisected. Source: Steinke, Nasr and Jagielski 2023, Theorem 5.2 and section 6.
+        i is bisected. Source: Steinke, Nasr and Jagielski 2023, the theorem on approximate DP.
         """
         v, r = self.right, self.guesses
         q = float(special.expit(epsilon))
@@ -101,14 +101,15 @@ class OneRunGuesses:
 
             sum_{j >= c} (j / m) P[N = j] <= F(sum_{j >= c - 1} ((r - j) / m) P[N = j]),
 
-        which holds if some are guessed in and others out; of one kind, F(x) becomes F(2x) / 2, which is
-        no larger. With T_c = M_c + ... + M_r the left side is (c M_c + T_{c+1}) / m, the right
-        one F(((r - c + 1) M_{c-1} - T_c) / m). Solved for M_{c-1} that is a lower bound which grows
-        with every M_j above. So if M_v = ``alpha`` and no mass lies above, the least M_{v-1}, ...,
-        M_0 follow one by one, and the count is explained if M_0 is at most 1.
+        which holds if some are guessed in and others out. If all are guessed alike, only one of the
+        two coins counts, and F(x) becomes F(2x) / 2, which is no larger. With T_c = M_c + ... + M_r
+        the left side is (c M_c + T_{c+1}) / m, the right one F(((r - c + 1) M_{c-1} - T_c) / m).
+        Solved for M_{c-1} that is a lower bound which grows with every M_j above. So if M_v =
+        ``alpha`` and no mass lies above, the least M_{v-1}, ..., M_0 follow one by one, and the
+        count is explained if M_0 is at most 1.
 
-        Source: Mahloujifar, Melis and Chaudhuri 2024 (Auditing f-DP in one run), who do not tell
-        one side from two.
+        Source: Mahloujifar, Melis and Chaudhuri 2024 (Auditing f-DP in one run); the halved curve
+        is derived here.
         """
         m, r = self.canaries, self.guesses
         scale = 1 if self.both else 2
