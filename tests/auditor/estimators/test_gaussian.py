@@ -8,7 +8,7 @@ from scipy import special, stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
-from fedrec_auditor.auditor.estimators.gaussian import Gaussian, _least_mu
+from fedrec_auditor.auditor.estimators.gaussian import GaussianEstimator, _least_mu
 from fedrec_auditor.auditor.estimators.gaussian_trade_off import GaussianTradeOff
 from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
@@ -28,19 +28,19 @@ def test_the_distance_of_the_means_is_that_of_the_noncentral_t(n: int) -> None:
 
 def test_scores_that_are_not_gaussian_show_nothing() -> None:
     leak = laplace(1.0)
-    bound = estimate(Gaussian(), worlds_of(leak.a, leak.b), delta=0.01, samples=2_000)
+    bound = estimate(GaussianEstimator(), worlds_of(leak.a, leak.b), delta=0.01, samples=2_000)
     assert bound.epsilon == 0
     assert "rejects that they are Gaussian" in bound.source
     wider = worlds_of(lambda rng, n: rng.normal(1, 2, n), lambda rng, n: rng.normal(0, 1, n))
-    assert "deviations are equal" in estimate(Gaussian(), wider, samples=2_000).source
+    assert "deviations are equal" in estimate(GaussianEstimator(), wider, samples=2_000).source
     flat = worlds_of(lambda rng, n: np.ones(n), lambda rng, n: np.zeros(n))
-    assert "constant" in estimate(Gaussian(), flat, samples=2_000).source
+    assert "constant" in estimate(GaussianEstimator(), flat, samples=2_000).source
 
 
 def test_a_small_delta_is_resolved_where_no_count_does() -> None:
     leak, delta = gaussian(1.0), 1e-9
     worlds = worlds_of(leak.a, leak.b)
-    for estimator, share in ((Gaussian(), 0.93), (GaussianTradeOff(), 0.85)):
+    for estimator, share in ((GaussianEstimator(), 0.93), (GaussianTradeOff(), 0.85)):
         found = estimate(estimator, worlds, delta=delta, samples=20_000).epsilon
         assert share * leak.truth(delta) < found <= leak.truth(delta)
 
@@ -55,8 +55,8 @@ def test_the_trade_off_passes_through_both_limits() -> None:
     assert GaussianTradeOff().epsilon(300, 700, 1_000, delta=1e-5, alpha=0.05, share=0.4) == 0
 
 
-@pytest.mark.parametrize("estimator", [Gaussian(), GaussianTradeOff()])
-def test_delta_is_above_0(estimator: Gaussian | GaussianTradeOff) -> None:
+@pytest.mark.parametrize("estimator", [GaussianEstimator(), GaussianTradeOff()])
+def test_delta_is_above_0(estimator: GaussianEstimator | GaussianTradeOff) -> None:
     leak = gaussian(1.0)
     with pytest.raises(InputError, match="Expected delta above 0"):
         estimate(estimator, worlds_of(leak.a, leak.b), delta=0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
-from fedrec_auditor.auditor.estimators.likelihood_ratio import LikelihoodRatio
+from fedrec_auditor.auditor.estimators.likelihood_ratio import LikelihoodRatioEstimator
 from fedrec_auditor.auditor.testing.estimators import Scores, estimate, worlds_of
 
 
@@ -19,7 +19,7 @@ def test_an_event_may_be_two_intervals() -> None:
         return rng.laplace(0, 1, n)
 
     worlds = worlds_of(wide, narrow)
-    found = estimate(LikelihoodRatio(), worlds, samples=20_000)
+    found = estimate(LikelihoodRatioEstimator(), worlds, samples=20_000)
     assert found.epsilon > estimate(ClopperPearson(), worlds, samples=20_000).epsilon
     assert found.witness is not None
     assert " or " in found.witness.output
