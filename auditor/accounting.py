@@ -125,8 +125,8 @@ def evaluate(
     sample does not count: it could only add the luck of the draw.
     ``alarms`` are sampled bounds at the confidence at which a measurement contradicts a proof; one
     that does overrides all else. A bound under an assumption counts only where there is no other. A
-    lower bound at delta 0 says nothing at a larger delta, so it
-    counts only where the scoped claim's delta is no larger than its own.
+    lower bound at delta 0 says nothing at a larger delta, so it counts only where the scoped
+    claim's delta is no larger than its own.
     """
     accounted, faults = _least(target, scoped.scope, population, scoped.delta, accountants)
 

@@ -72,6 +72,22 @@ def checked_scores(
     return array
 
 
+def check_sides(
+    inside: NDArray[Any], outside: NDArray[Any], in_ids: ArrayLike | None, out_ids: ArrayLike | None
+) -> None:
+    """InputError unless scores in and out have one shape, and identifiers both or neither."""
+    if (in_ids is None) != (out_ids is None):
+        raise InputError(
+            "Expected identifiers of both sides or of neither, got those of one. Give in_ids and "
+            "out_ids."
+        )
+    if not inside.ndim == outside.ndim > 0 or inside.shape[1:] != outside.shape[1:]:
+        raise InputError(
+            f"Expected scores of one shape, got {inside.shape[1:]} in and {outside.shape[1:]} out. "
+            "Score both sides alike."
+        )
+
+
 def check_ids(ids: ArrayLike, count: int, which: str) -> NDArray[Any]:
     """Return ``ids`` as an array (count,); InputError if one is missing or comes twice."""
     named = np.asarray(ids)

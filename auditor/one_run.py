@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.statements.bound import (
     check_delta,
 )
 from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.auditor.canaries import CANARY_USER, check_ids, checked_scores
+from fedrec_auditor.auditor.canaries import CANARY_USER, check_ids, check_sides, checked_scores
 from fedrec_auditor.auditor.estimators.base import check_positive_delta
 from fedrec_auditor.auditor.estimators.parts.decision_rule import SampleBudget
 from fedrec_auditor.auditor.estimators.parts.discriminant import contrast, discriminants
@@ -122,22 +122,13 @@ class OneRunScores:
 
         InputError also for a canary on both sides.
         """
-        sides = [np.asarray(side) for side in (in_scores, out_scores)]
-        if sides[0].ndim == 0 or sides[0].shape[1:] != sides[1].shape[1:]:
-            raise InputError(
-                f"Expected scores of one shape, got {sides[0].shape[1:]} in and "
-                f"{sides[1].shape[1:]} out. Score both sides alike."
-            )
-        if (in_ids is None) != (out_ids is None):
-            raise InputError(
-                "Expected identifiers of both sides or of neither, got those of one. Give in_ids "
-                "and out_ids."
-            )
+        inside, outside = np.asarray(in_scores), np.asarray(out_scores)
+        check_sides(inside, outside, in_ids, out_ids)
         ids = None
         if in_ids is not None and out_ids is not None:
             ids = np.concatenate([np.asarray(in_ids), np.asarray(out_ids)])
-        coins = np.repeat([True, False], [len(side) for side in sides])
-        return cls.of(np.concatenate(sides), coins, ids, ids)
+        coins = np.repeat([True, False], [len(inside), len(outside)])
+        return cls.of(np.concatenate([inside, outside]), coins, ids, ids)
 
     def bound(
         self,

@@ -8,10 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.auditor.canaries import CANARY_USER, checked_scores
+from fedrec_auditor.auditor.canaries import CANARY_USER, check_sides, checked_scores
 from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.one_run import OneRunScores
@@ -22,9 +21,9 @@ from fedrec_auditor.auditor.worlds import Worlds
 class CanaryScores:
     """Scores with a canary in and scores without, from trainings that are independent.
 
-    ``inside`` (n, *shape) and ``outside`` (m, *shape) are numbers, one row a training. ``canaries``
-    name whose score it is, (n,) and (m,), where that is known: a coin belongs to an identifier, so
-    none may come twice on a side. InputError for NaN, other than numbers, fewer than
+    ``inside`` (n, *shape) and ``outside`` (m, *shape) are numbers, one row a training. Identifiers
+    say whose score it is, (n,) and (m,), where that is known: a coin belongs to one, so none may
+    come twice on a side. InputError for NaN, other than numbers, fewer than
     ``FEWEST_SAMPLES`` scores of a side, and identifiers that are missing or come twice.
 
     >>> rng = np.random.default_rng(0)
@@ -48,17 +47,7 @@ class CanaryScores:
         """Scores from arrays or lists; see above."""
         sides = {"in": (in_scores, in_ids), "out": (out_scores, out_ids)}
         checked = {n: checked_scores(*side, f"the canary {n}") for n, side in sides.items()}
-        if (in_ids is None) != (out_ids is None):
-            raise InputError(
-                "Expected identifiers of both sides or of neither, got those of one. Give in_ids "
-                "and out_ids."
-            )
-        one, other = checked["in"].shape[1:], checked["out"].shape[1:]
-        if one != other:
-            raise InputError(
-                f"Expected scores of one shape, got {one} in and {other} out. Score both sides "
-                "alike."
-            )
+        check_sides(checked["in"], checked["out"], in_ids, out_ids)
         return cls(inside=checked["in"], outside=checked["out"])
 
     @property

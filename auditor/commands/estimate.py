@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,7 +111,9 @@ def describe(bound: Bound, judgement: Judgement | None) -> Iterator[str]:
         yield from entry("bound", f"epsilon is at least {bound.epsilon:.6g}, {at}")
     yield from entry("scope", f"{bound.scope} (unless the canaries stand for something else)")
     yield from entry("how", f"{bound.source}, {bound.samples:,} scores")
-    yield from entry("limit", f"so many scores show {bound.largest:.6g} at most, all guesses right")
+    if math.isfinite(bound.largest):
+        shown = f"so many scores show {bound.largest:.6g} at most, all guesses right"
+        yield from entry("limit", shown)
     for assumption in bound.assumptions:
         yield from entry("if", assumption)
     if (witness := bound.witness) is not None:

@@ -63,9 +63,9 @@ class ClopperPearson(Estimator):
     the direction (which world is in the numerator) with the largest bound, and how the two limits
     share the error; the others certify that one event with two Clopper-Pearson limits.
 
-    Simulated at 95% with 2,000 samples a world, 5,000 runs each (``make calibrate``), the bound is
-    above the truth in 0.04% of runs without a leak, 0.02%, 0.60% and 2.64% for randomized response
-    at epsilon 0.1, 1 and 4, and 0.30% for Laplace at 1.
+    Simulated at 95% with 2,000 samples a world, 5,000 runs each, the bound is above the truth in
+    0.04% of runs without a leak, 0.02%, 0.60% and 2.64% for randomized response at epsilon 0.1, 1
+    and 4, and 0.30% for Laplace at 1.
 
     >>> from fedrec_auditor.auditor.sampler import Sampler
     >>> worlds = Sampler.of(lambda p, rng, size: rng.random(size) < p).worlds([0.5, 0.9])
