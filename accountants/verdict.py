@@ -242,6 +242,12 @@ def _conclude(
     sizes: Sizes | None,
     outside_model: str,
 ) -> tuple[Verdict, str]:
+    if measured is not None and measured.assumptions:
+        verdict, reason = _conclude(claim, scope, delta, accounted, None, sizes, outside_model)
+        return verdict, (
+            f"{reason} Epsilon is at least {_at(measured)} ({measured.source}) if "
+            f"{'; '.join(measured.assumptions)}: that is not known, and decides nothing."
+        )
     if measured is not None and accounted is not None and refutes(measured, accounted):
         if measured.confidence < ALARM_CONFIDENCE:
             capped = replace(measured, epsilon=accounted.epsilon)
@@ -256,12 +262,6 @@ def _conclude(
             f"The lower bound {_at(measured)} ({measured.source}) exceeds our own proved upper "
             f"bound {_at(accounted)} ({accounted.source}) in the same scope. The target, the "
             "accountant or the estimator is wrong; trust nothing else in this audit."
-        )
-    if measured is not None and measured.assumptions and refutes(measured, claim):
-        return Verdict.UNSUBSTANTIATED, (
-            f"Epsilon is at least {_at(measured)} ({measured.source}), above the claimed "
-            f"{_number(claim.epsilon)}, if {'; '.join(measured.assumptions)}. That is not known, "
-            "so the claim is not refuted: measure without an assumption."
         )
     if measured is not None and not outside_model and refutes(measured, claim):
         how = (

@@ -124,8 +124,9 @@ def evaluate(
     Where an exact bound that speaks covers the scope of a sampled one, at no larger delta, the
     sample does not count: it could only add the luck of the draw.
     ``alarms`` are sampled bounds at the confidence at which a measurement contradicts a proof; one
-    that does overrides all else. A lower bound at delta 0 says nothing at a larger delta, so it
-    counts only where the scoped claim's delta is no larger than its own.
+    that does overrides all else. A bound under an assumption counts only where there is no other. A
+    lower bound at delta 0 says nothing at a larger delta, so it counts only where the scoped
+    claim's delta is no larger than its own.
     """
     accounted, faults = _least(target, scoped.scope, population, scoped.delta, accountants)
 
@@ -137,7 +138,9 @@ def evaluate(
         ]
 
     contradictions = [
-        b for b in speaking(alarms) if accounted is not None and refutes(b, accounted)
+        b
+        for b in speaking(alarms)
+        if accounted is not None and not b.assumptions and refutes(b, accounted)
     ]
     known = speaking(exact)
     unknown = [
@@ -147,7 +150,7 @@ def evaluate(
     ]
     measured = max(
         contradictions or [*known, *unknown],
-        key=lambda bound: (bound.epsilon, bound.scope == scoped.scope),
+        key=lambda bound: (not bound.assumptions, bound.epsilon, bound.scope == scoped.scope),
         default=None,
     )
     finding = Finding.of(

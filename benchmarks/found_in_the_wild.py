@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks.others.case import CONFIDENCE
 from benchmarks.wild import PACKAGES, install
 from benchmarks.wild.finding import Finding
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.verification import Verification
 
 MODULES = (
@@ -159,10 +160,13 @@ def main() -> None:
             for finding in importlib.import_module(f"benchmarks.wild.{name}").findings():
                 rows.append((finding, finding.verify()))
                 print(beginning(finding) + measured(*rows[-1]), flush=True)
-        except ImportError as error:
-            absent.setdefault(name, str(error))
+        except (ImportError, InputError) as error:
+            cause = error.__cause__ or error  # a callable that imports is refused as a callable
+            if not isinstance(cause, ImportError):
+                raise
+            absent.setdefault(name, str(cause))
     text = page(rows, absent)
-    if wanted == MODULES:
+    if wanted == MODULES and not absent:
         PAGE.write_text(text, encoding="utf-8")
     else:
         print(text)

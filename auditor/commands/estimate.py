@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,8 +32,20 @@ def command(
     ] = None,
     delta: Annotated[float, typer.Option(help="The delta of the claim.")] = 0.0,
     estimator: Annotated[
-        str, typer.Option(help="A name of `auditor list estimators`.")
-    ] = "joint-binomial",
+        str | None,
+        typer.Option(
+            help="A name of `auditor list estimators`, by default joint-binomial; with --one-run "
+            "auto, guesses, trade-off or gaussian-trade-off, by default auto."
+        ),
+    ] = None,
+    one_run: Annotated[
+        bool,
+        typer.Option(
+            "--one-run",
+            help="All scores come from a single training, which included each canary by a fair "
+            "coin of its own.",
+        ),
+    ] = False,
     confidence: Annotated[float, typer.Option(help="Of the bound.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Splits the scores: some choose, others count.")] = 0,
     fail_on: Annotated[
@@ -46,15 +59,26 @@ def command(
 ) -> None:
     """Bound epsilon from below by scores with and without a canary, wherever they come from.
 
-    Each score comes from a training of its own. Exits with 1 if the claim is VIOLATED, with 3 if so
-    few scores could not have refuted it.
+    Each score comes from a training of its own, or all from one (--one-run). Exits with 1 if the
+    claim is VIOLATED, with 3 if so few scores could not have refuted it.
     """
     from fedrec_auditor.accountants.statements.claim import Claim
     from fedrec_auditor.accountants.verdict import judge
-    from fedrec_auditor.auditor.scores import CanaryScores
+    from fedrec_auditor.auditor.canaries import read_scores
+    from fedrec_auditor.auditor.scores import from_scores
 
-    found = CanaryScores.read(scores)
-    bound = found.bound(delta=delta, confidence=confidence, estimator=estimator, seed=seed)
+    found = read_scores(scores)
+    bound = from_scores(
+        found["in_scores"],
+        found["out_scores"],
+        in_ids=found.get("in_ids"),
+        out_ids=found.get("out_ids"),
+        delta=delta,
+        confidence=confidence,
+        estimator=estimator,
+        one_run=one_run,
+        seed=seed,
+    )
     judgement = None
     if epsilon is not None:
         claim = Claim(
@@ -87,7 +111,9 @@ def describe(bound: Bound, judgement: Judgement | None) -> Iterator[str]:
         yield from entry("bound", f"epsilon is at least {bound.epsilon:.6g}, {at}")
     yield from entry("scope", f"{bound.scope} (unless the canaries stand for something else)")
     yield from entry("how", f"{bound.source}, {bound.samples:,} scores")
-    yield from entry("limit", f"so many scores show {bound.largest:.6g} at most, all guesses right")
+    if math.isfinite(bound.largest):
+        shown = f"so many scores show {bound.largest:.6g} at most, all guesses right"
+        yield from entry("limit", shown)
     for assumption in bound.assumptions:
         yield from entry("if", assumption)
     if (witness := bound.witness) is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.statements.bound import (
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.estimators.base import Estimator, check_samples
 from fedrec_auditor.auditor.estimators.parts.decision_rule import SECOND, SampleBudget
-from fedrec_auditor.auditor.estimators.parts.guess_counts import GuessCounts
+from fedrec_auditor.auditor.estimators.parts.guess_counts import GuessCounts, tosses
 from fedrec_auditor.auditor.estimators.parts.guess_witness import guess_witness
 from fedrec_auditor.auditor.estimators.parts.selection_split import SelectionSplit, split_size
 from fedrec_auditor.auditor.worlds import Worlds
@@ -34,8 +34,8 @@ class Anytime(Estimator):
     As ``joint-binomial``, with one rule; but the guesses are counted again and again, after 2,000
     draws and then whenever half as many more are in. Look number j has the share 6 / (pi j)^2 of
     the error, so all bounds hold together, and the largest is given. Draws end at ``samples`` of
-    each world, or as soon as the bound is above ``above``, a claim that is so refuted; or once all
-    guesses right from here on would not raise it by more than ``precision``.
+    each world, or at the first look whose bound is above ``above``, the epsilon of a claim that is
+    so refuted, or within ``precision`` of the log-ratio of right to wrong guesses.
     """
 
     above: float = math.inf
@@ -44,10 +44,6 @@ class Anytime(Estimator):
         "joint binomial test of guesses, Clopper and Pearson 1934, Bonferroni over looks; rule "
         "from other samples"
     )
-
-    def aimed(self, epsilon: float) -> Anytime:
-        """The same estimator, which stops once it refutes a claim of ``epsilon``."""
-        return replace(self, above=min(self.above, epsilon))
 
     def bounds(
         self,
@@ -65,7 +61,7 @@ class Anytime(Estimator):
         size = _split_size(check_samples(samples))
         split = SelectionSplit.drawn(worlds, size, selecting)
         left = samples - split.size
-        most = 2 * left
+        most = 2 * left if worlds.available is None else tosses(left)
         chosen = split.choose(SampleBudget(draws=most, delta=delta, alpha=errors[0]))
         a, b = (chosen.a, chosen.b) if chosen else (0, 1)
         rule = chosen.rule if chosen else None

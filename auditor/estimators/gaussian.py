@@ -30,10 +30,11 @@ from fedrec_auditor.auditor.worlds import Worlds
 
 Scores = NDArray[np.float64]
 _TEST_LEVEL = 0.01
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 
 @dataclass(frozen=True)
-class Gaussian(Estimator):
+class GaussianEstimator(Estimator):
     """Holds at the stated confidence if scores of both worlds are Gaussian with one deviation.
 
     The means' distance over the common deviation is bounded by Student's noncentral t; epsilon
@@ -44,11 +45,11 @@ class Gaussian(Estimator):
 
     >>> from fedrec_auditor.auditor.sampler import Sampler
     >>> worlds = Sampler.of(lambda x, rng, size: rng.normal(x, 1.0, size)).worlds([0.0, 1.0])
-    >>> bound = Gaussian().bound(
+    >>> bound = GaussianEstimator().bound(
     ...     worlds, delta=1e-5, confidence=0.95, samples=1000, rng=np.random.default_rng(0)
     ... )
     >>> print(f"at least {bound.epsilon:.1f}, and in truth 4.4")
-    at least 3.8, and in truth 4.4
+    at least 3.7, and in truth 4.4
     """
 
     conditional: ClassVar[Assumption] = Assumption.GAUSSIAN
@@ -134,23 +135,14 @@ def _least_mu(one: Scores, other: Scores, alpha: float) -> float:
     if pooled == 0 or not np.isfinite(pooled):
         return 0.0
     t = abs(float(one.mean() - other.mean())) / (np.sqrt(pooled) * scale)
-    low, high = 0.0, t
     if stats.t.sf(t, freedom) >= alpha / 2:
         return 0.0
+    # A noncentral t is above t with the chance P(Z + shift > t S), where S is the root of a
+    # chi-square over its degrees: integrated over the quantiles of S.
+    spread = np.sqrt(special.chdtri(freedom, (1 - _NODES) / 2) / freedom)
+    low, high = 0.0, t
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (low, middle) if _beyond(t, freedom, middle) >= alpha / 2 else (middle, high)
+        beyond = float(special.ndtr(middle - t * spread) @ _WEIGHTS) / 2
+        low, high = (low, middle) if beyond >= alpha / 2 else (middle, high)
     return low * float(scale)
-
-
-def _beyond(t: float, freedom: int, shift: float) -> float:
-    """The chance that a noncentral t with this ``shift`` is above ``t``: P(Z + shift > t S).
-
-    S, the root of a chi-square over its degrees, is integrated over its quantiles.
-    """
-    levels = (np.arange(_NODES) + 0.5) / _NODES
-    spread = np.sqrt(special.chdtri(freedom, 1 - levels) / freedom)
-    return float(special.ndtr(shift - t * spread).mean())
-
-
-_NODES = 512

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
@@ -35,12 +37,27 @@ class GaussianTradeOff(ClopperPearson):
         "the two worlds have the trade-off curve of two Gaussians of one deviation",
     )
 
+    def merit(
+        self,
+        hits: ArrayLike,
+        trials: int,
+        misses: ArrayLike,
+        others: int,
+        *,
+        delta: float,
+        alpha: float,
+        share: float = 0.5,
+    ) -> NDArray[np.float64]:
+        """The least mu that explains the counts, at least 0: epsilon grows with it."""
+        low = clopper_pearson_lower(hits, trials, alpha * share)
+        high = clopper_pearson_upper(misses, others, alpha * (1 - share))
+        apart = np.where(low > 0, special.ndtri(low) - special.ndtri(high), 0.0)
+        return np.asarray(np.maximum(apart, 0.0))
+
     def epsilon(
         self, hits: int, misses: int, trials: int, *, delta: float, alpha: float, share: float
     ) -> float:
         """Epsilon at ``delta`` of the least mu that explains the counts."""
         check_positive_delta(delta)
-        low = clopper_pearson_lower(hits, trials, alpha * share)
-        high = clopper_pearson_upper(misses, trials, alpha * (1 - share))
-        mu = float(special.ndtri(low) - special.ndtri(high))
-        return gaussian_epsilon(delta, mu) if mu > 0 else 0.0
+        mu = self.merit(hits, trials, misses, trials, delta=delta, alpha=alpha, share=share)
+        return gaussian_epsilon(delta, float(mu))

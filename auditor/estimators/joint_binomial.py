@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,7 +21,7 @@ from fedrec_auditor.auditor.estimators.parts.decision_rule import (
     SampleBudget,
 )
 from fedrec_auditor.auditor.estimators.parts.exclusive_values import ExclusiveRule
-from fedrec_auditor.auditor.estimators.parts.guess_counts import GuessCounts
+from fedrec_auditor.auditor.estimators.parts.guess_counts import GuessCounts, tosses
 from fedrec_auditor.auditor.estimators.parts.guess_witness import guess_witness
 from fedrec_auditor.auditor.estimators.parts.selection_split import (
     RARE,
@@ -81,7 +80,7 @@ class JointBinomial(Estimator):
         budget = SampleBudget(draws=2 * (samples - split.size), delta=delta, alpha=alpha)
         a, b, *rules, judged, size = split.select(budget, worlds, judging)
         left = samples - split.size - size
-        draws = 2 * left if worlds.available is None else _fitting(left)
+        draws = 2 * left if worlds.available is None else tosses(left)
         used, shape = split.size * len(worlds.names) + judged + draws, split.shape
         del split
         choosing, *streams = counting.spawn(3)
@@ -133,15 +132,6 @@ class JointBinomial(Estimator):
         return GuessCounts.all_right(draws).epsilon(
             delta=delta, alpha=(1.0 - RARE) * (1 - check_confidence(confidence))
         )
-
-
-def _fitting(available: int) -> int:
-    """How often a coin may be tossed so that neither side hardly ever comes up more often.
-
-    A side comes up more than ``available`` times in 4 deviations of the binomial, 6 in 100,000. The
-    bound then is 0, so that it holds whichever way the coin falls.
-    """
-    return int((math.sqrt(4 + 2 * available) - 2) ** 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.worlds import Worlds
 
 
 @dataclass(frozen=True)
-class LikelihoodRatio(Estimator):
+class LikelihoodRatioEstimator(Estimator):
     """Holds at the stated confidence, whatever the outputs are and whatever was learned of them.
 
     The selection split of ``joint-binomial`` chooses two worlds and a rule. Its two events, the
@@ -37,11 +37,11 @@ class LikelihoodRatio(Estimator):
 
     >>> from fedrec_auditor.auditor.sampler import Sampler
     >>> worlds = Sampler.of(lambda p, rng, size: rng.random(size) < p).worlds([0.5, 0.9])
-    >>> bound = LikelihoodRatio().bound(
+    >>> bound = LikelihoodRatioEstimator().bound(
     ...     worlds, delta=0.0, confidence=0.95, samples=1000, rng=np.random.default_rng(0)
     ... )
     >>> print(f"at least {bound.epsilon:.1f}, and in truth {np.log(0.5 / 0.1):.1f}")
-    at least 1.1, and in truth 1.6
+    at least 1.0, and in truth 1.6
     """
 
     reference = "Neyman and Pearson 1933; Clopper and Pearson 1934; event from other samples"

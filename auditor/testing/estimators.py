@@ -162,6 +162,8 @@ def check_power(estimator: Estimator) -> None:
             worlds = worlds_of(one, other)
             found = estimate(estimator, worlds, delta=delta, samples=20_000).epsilon
             assert found >= 0.5 * world.truth(delta), f"{found} of {world.truth(delta)}"
+    if estimator.conditional is Assumption.GAUSSIAN:
+        return
     # An output of one world only: infinite in that direction, ln 2 in the other.
     for one, other in ((coin(1.0), coin(0.5)), (coin(0.5), coin(1.0))):
         found = estimate(estimator, worlds_of(one, other), samples=20_000).epsilon
@@ -172,12 +174,16 @@ def check_edges(estimator: Estimator) -> None:
     """Ties show nothing, and infinite scores are ordered."""
     flat = coin(0.0)
     assert estimate(estimator, worlds_of(flat, flat)).epsilon == 0.0, "a leak in constant scores"
+    if estimator.conditional is Assumption.GAUSSIAN:
+        return
     found = estimate(estimator, _sure(math.inf)).epsilon
     assert found > 1.0, "infinite scores are not ordered"
 
 
 def check_largest(estimator: Estimator) -> None:
     """What draws can show is what they do show of worlds without noise; ``needed`` inverts it."""
+    if math.isinf(estimator.largest(100, delta=0.1, confidence=0.9)):
+        return
     for samples, delta, confidence in ((100, 0.0, 0.95), (3_000, 1e-3, 0.9), (30_000, 0.05, 0.999)):
         delta = max(delta, least_delta(estimator))
         largest = estimator.largest(samples, delta=delta, confidence=confidence)
@@ -217,18 +223,19 @@ def check_draws(estimator: Estimator) -> None:
 
 def check_confidences(estimator: Estimator) -> None:
     """Bounds at several confidences come from the same draws, and less error shows less."""
-    leak = response(1.0)
+    leak = gaussian(1.0)
     worlds, rng = worlds_of(leak.a, leak.b), np.random.default_rng(6)
+    delta = max(least_delta(estimator), 0.01)
     found = estimator.bounds(
         worlds,
-        delta=least_delta(estimator),
+        delta=delta,
         confidences=(0.9, 0.999),
         samples=2_000,
         rng=rng,
     )
     assert [bound.confidence for bound in found] == [0.9, 0.999], "not the confidences asked for"
     assert found[0].epsilon > found[1].epsilon, "less error does not show less"
-    alone = estimate(estimator, worlds, confidence=0.9, samples=2_000, seed=6)
+    alone = estimate(estimator, worlds, delta=delta, confidence=0.9, samples=2_000, seed=6)
     assert found[0] == alone, "another confidence changes the first bound"
 
 

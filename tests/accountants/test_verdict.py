@@ -56,8 +56,12 @@ def lower(
     )
 
 
+CONDITIONAL = replace(lower(5.0, sure=1 - 1e-9), assumptions=("scores are Gaussian",))
+
 # claim, scope in question, accounted, measured, verdict, words in the reason
 CASES = [
+    (claimed(1), ROUND, upper(1), CONDITIONAL, Verdict.CONSISTENT, "if scores are Gaussian"),
+    (claimed(1), ROUND, None, CONDITIONAL, Verdict.UNSUBSTANTIATED, "decides nothing"),
     (claimed(1), ROUND, upper(1), lower(0.9), Verdict.CONSISTENT, "0.9"),
     (claimed(1), ROUND, upper(1), None, Verdict.CONSISTENT, "no lower bound is known"),
     (claimed(1), ROUND, upper(0.5), lower(0.5), Verdict.CONSISTENT, "0.5"),

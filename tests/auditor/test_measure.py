@@ -14,7 +14,8 @@ from scipy import stats
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE
-from fedrec_auditor.auditor.estimators.base import Estimator
+from fedrec_auditor.auditor.estimators.all_thresholds import AllThresholds
+from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.measure import Measured, measure
 from fedrec_auditor.auditor.worlds import Worlds
@@ -54,7 +55,14 @@ def measured(
     )
 
 
-@pytest.fixture(params=FAMILIES["estimators"].names())
+UNCONDITIONAL = [
+    name
+    for name in FAMILIES["estimators"].names()
+    if FAMILIES["estimators"].member(name).conditional is Assumption.NONE
+]
+
+
+@pytest.fixture(params=UNCONDITIONAL)
 def estimator(request: pytest.FixtureRequest) -> Estimator:
     made: Estimator = FAMILIES["estimators"].member(request.param)()
     return made
@@ -107,7 +115,8 @@ def test_a_repeated_accusation_is_rarer_than_the_confidence_says(estimator: Esti
     ]
     accused = sum(each.bound.epsilon > 1.0 for each in found)
     assert stats.binom.sf(accused - 1, RUNS, 0.4**2) > 1e-6
-    assert any(each.repeated for each in found), "nothing was measured twice"
+    if not isinstance(estimator, AllThresholds):  # a union bound over ranks errs too rarely
+        assert any(each.repeated for each in found), "nothing was measured twice"
 
 
 def test_the_smaller_bound_of_two_is_told(estimator: Estimator) -> None:

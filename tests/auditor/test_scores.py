@@ -10,6 +10,7 @@ from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.auditor.canaries import read_scores
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.scores import CanaryScores, from_scores
 
@@ -94,7 +95,7 @@ def test_files_without_numbers_are_refused(tmp_path: Path, arrays: dict[str, obj
     path = tmp_path / "scores.npz"
     np.savez(path, **arrays)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"Expected"):
-        CanaryScores.read(path)
+        read_scores(path)
 
 
 def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
@@ -102,7 +103,7 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
         path = tmp_path / "scores.npz"
         path.write_bytes(content)
         with pytest.raises(InputError, match="Expected an npz file"):
-            CanaryScores.read(path)
+            read_scores(path)
     np.save(tmp_path / "one.npy", np.ones(3))
     with pytest.raises(InputError, match="a single array"):
-        CanaryScores.read(tmp_path / "one.npy")
+        read_scores(tmp_path / "one.npy")

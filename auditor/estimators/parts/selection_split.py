@@ -186,6 +186,10 @@ class SelectionSplit:
             ]
             if found:
                 break
+        distinct: dict[tuple[int, int, float], Contender] = {}
+        for each in found:  # of rules that saw the same, the first
+            distinct.setdefault((each.a, each.b, each.expected), each)
+        found = list(distinct.values())
         likely = sorted(range(len(found)), key=lambda i: -found[i].expected)[:_CONTENDERS]
         kept = [found[i] for i in sorted(likely)]
         best = simplest_best(kept)

@@ -59,3 +59,19 @@ def test_a_missing_file_is_bad_input(cli: Cli) -> None:
     code, out, err = cli("estimate", "none.npz")
     assert (code, out) == (2, "")
     assert "Expected an npz file" in err
+
+
+def test_scores_of_one_training(cli: Cli, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    path = tmp_path / "one.npz"
+    ids = {"in_ids": np.arange(2010), "out_ids": np.arange(2010, 4000)}
+    np.savez(path, in_scores=rng.normal(2, 1, 2010), out_scores=rng.normal(0, 1, 1990), **ids)
+    words = ("estimate", str(path), "--one-run", "--delta", "1e-5", "--epsilon", "2")
+    code, out, _ = cli(*words)
+    assert (code, out.split(":")[0]) == (1, "VIOLATED")
+    assert "guesses of who was in one training" in out.replace("\n           ", " ")
+    code, out, _ = cli(*words, "--estimator", "gaussian-trade-off")
+    assert (code, out.split(":")[0]) == (0, "UNSUBSTANTIATED")
+    code, out, err = cli(*words, "--estimator", "joint-binomial")
+    assert (code, out) == (2, "")
+    assert "auto, guesses, trade-off, gaussian-trade-off" in err

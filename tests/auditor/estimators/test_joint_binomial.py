@@ -30,7 +30,7 @@ from fedrec_auditor.auditor.estimators.parts.decision_rule import (
     histogram,
 )
 from fedrec_auditor.auditor.estimators.parts.guess_counts import GuessCounts
-from fedrec_auditor.auditor.estimators.parts.selection_split import SelectionSplit
+from fedrec_auditor.auditor.estimators.parts.selection_split import SelectionSplit, split_size
 from fedrec_auditor.auditor.estimators.parts.statistics import Number, Outcome
 from fedrec_auditor.auditor.sampler import Sampler
 
@@ -105,7 +105,7 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
     fresh = [protocol.call(x, np.random.default_rng(x), 200_000) for x in (0, 1)]
     for seed in range(6):
         selecting, judging = np.random.default_rng(seed).spawn(2)
-        split = SelectionSplit.drawn(worlds, 100_000, selecting)
+        split = SelectionSplit.drawn(worlds, split_size(100_000), selecting)
         budget = SampleBudget(draws=180_000, delta=0.0, alpha=0.05)
         chosen = split.select(budget, worlds, judging)
         assert chosen.rule is not None
@@ -412,7 +412,7 @@ def test_thin_tails_do_not_win_by_luck() -> None:
     budget = SampleBudget(draws=180_000, delta=0.0, alpha=0.05)
     worlds = Sampler.of(lambda x, rng, size: x + rng.laplace(size=size)).worlds([0, 1])
     for seed in range(30):
-        split = SelectionSplit.drawn(worlds, 100_000, np.random.default_rng(seed))
+        split = SelectionSplit.drawn(worlds, split_size(100_000), np.random.default_rng(seed))
         chosen = split.choose(budget)
         assert chosen is not None
         rule = chosen.rule
