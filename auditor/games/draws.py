@@ -162,13 +162,25 @@ class _Rule:
         center, scale = both.mean(axis=0), both.std(axis=0)
         scale = np.where(scale > 1e-12 * (1.0 + np.abs(center)), scale, np.inf)
         rule = cls(center, scale, np.ones(both.shape[1]))
+        worlds = [rule.standard(each) for each in (first, second)]
+        white = _whitening(np.concatenate([each - each.mean(axis=0) for each in worlds]))
         ours = np.repeat([1.0, 0.0], [len(first), len(second)])
-        features = np.column_stack([rule.standard(both), np.ones(len(both))])
+        features = np.column_stack([np.concatenate(worlds) @ white, np.ones(len(both))])
         weights = logistic_regression.fitted(features, ours, 1.0 - ours)
-        return cls(center, scale, weights[:-1])
+        return cls(center, scale, white @ weights[:-1])
 
     def standard(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST)
 
     def __call__(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(self.standard(features) @ self.weights)
+
+
+def _whitening(deviations: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(f, r): features times it are uncorrelated, of variance 1, at the rank r of ``deviations``.
+
+    Otherwise the penalty of the regression would hide what only a difference of features tells.
+    """
+    variances, axes = np.linalg.eigh(deviations.T @ deviations / len(deviations))
+    kept = variances > 1e-12 * max(float(variances.max()), 1e-12)
+    return np.asarray(axes[:, kept] / np.sqrt(variances[kept]))

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 Directions = Mapping[str, Array]
 """By component of a message, how the canary's differs between the two worlds on average."""
 _NUMBERS = 1 << 20  # of messages read at once
-_MOST = 16  # rounds, or entries of a release, that are features of their own
+_MOST = 16  # entries of a release that are features of their own
 _TINY = 1e-30
 _NOTHING = Uploads(np.arange(0), {})
 
@@ -100,12 +100,13 @@ def directions(
 def matched(name: str, shape: tuple[int, ...], along: Directions) -> str | None:
     """The component whose direction this part is looked at along.
 
-    Its own, else, as for noise that is replaced or a model of another name, one of its shape.
+    Its own, else, as for noise that is replaced or a model of another name, one of its shape; its
+    own where all of that shape are 0.
     """
-    own = along.get(name)
-    if own is not None and own.shape == shape and own.any():
-        return name
-    return next((n for n, each in along.items() if each.shape == shape and each.any()), None)
+    own = name if name in along and along[name].shape == shape else None
+    if own is not None and along[own].any():
+        return own
+    return next((n for n, each in along.items() if each.shape == shape and each.any()), own)
 
 
 def projections(sent: Component, direction: Array) -> Array:
@@ -164,7 +165,7 @@ def training_features(view: View, known: Sequence[Expected], canary: int) -> Arr
 
 def _linked(view: View, known: Sequence[Expected], canary: int) -> Array:
     """The canary's own messages; a round in which it sends none says nothing."""
-    sources: dict[str, list[tuple[float, float]]] = {}
+    sources: dict[str, list[tuple[float, float, float]]] = {}
     for seen, each in zip(view.rounds, known, strict=True):
         for name, uploads in (("uploads", seen.uploads), ("clear", seen.clear)):
             if uploads is None:
@@ -173,7 +174,7 @@ def _linked(view: View, known: Sequence[Expected], canary: int) -> Array:
             parts = {n: part.take(mine) for n, part in uploads.components.items()}
             seen_own = _moved(_sums(parts), seen.broadcast, 1) if len(mine) else {}
             middle = each.own if name == "uploads" else {}
-            sources.setdefault(name, []).append(_ratio(seen_own, each.apart, middle, fit=False))
+            sources.setdefault(name, []).append(_ratio(seen_own, each.apart, middle, known=True))
     return np.concatenate([_summary(found) for found in sources.values()])
 
 
@@ -235,17 +236,18 @@ def _difference(before: Broadcast | None, after: Broadcast | None) -> dict[str, 
 
 
 def _ratio(
-    seen: Mapping[str, NDArray[Any]], along: Directions, middle: Directions, *, fit: bool = True
-) -> tuple[float, float]:
-    """<r, d> and <d, d>, both over the mean square of r = x - c m; zeros if no part is matched.
+    seen: Mapping[str, NDArray[Any]], along: Directions, middle: Directions, *, known: bool = False
+) -> tuple[float, float, float]:
+    """<x, d>, <m, d> and <d, d>, over the mean square of what is left of x without m.
 
-    x is what is seen, d the direction, m what is expected of it in the ``middle`` between the
-    worlds. c is 1, or, as for steps of a length that is not looked up, ``fit`` to x.
+    x is what is seen, d the direction, m what is expected of x in the ``middle`` between the
+    worlds; zeros if no part is matched. Steps of a length that is not looked up are a multiple of
+    m: a rule finds it. Where x has its ``known`` length, <x, d> is that of x - m, and <m, d> is 0.
     """
     triples = []
     for name, part in seen.items():
-        if not np.ndim(part) or (name not in along and any(n in along for n in seen)):
-            continue  # such as the first model beside the last one
+        if name not in along and (not np.ndim(part) or any(n in along for n in seen)):
+            continue  # such as the first model beside the last one, or the number of users
         key = matched(name, np.shape(part), along)
         if key is not None:
             # Of what is sent to replace noise nothing is expected.
@@ -253,23 +255,23 @@ def _ratio(
             triples.append((np.asarray(part, float), along[key], there))
     pairs = [(x, m) for x, _, m in triples if m is not None]
     c = 1.0
-    if fit and pairs:
+    if not known and pairs:
         c = sum(float(np.vdot(x, m)) for x, m in pairs)
         c /= sum(float(np.vdot(m, m)) for _, m in pairs) + _TINY
-    left = [(x if m is None else x - c * m, d) for x, d, m in triples]
-    count = sum(r.size for r, _ in left)
-    square = sum(float(np.vdot(r, r)) for r, _ in left) / max(1, count) + _TINY
-    return (
-        sum(float(np.vdot(r, d)) for r, d in left) / square,
-        sum(float(np.vdot(d, d)) for _, d in left) / square,
-    )
+    left = [x if m is None else x - c * m for x, _, m in triples]
+    count = sum(r.size for r in left)
+    square = sum(float(np.vdot(r, r)) for r in left) / max(1, count) + _TINY
+    total = sum(float(np.vdot(x, d)) for x, d, _ in triples)
+    expected = sum(float(np.vdot(m, d)) for _, d, m in triples if m is not None)
+    apart = sum(float(np.vdot(d, d)) for _, d, _ in triples)
+    if known:
+        total, expected = total - expected, 0.0
+    return total / square, expected / square, apart / square
 
 
-def _summary(found: Sequence[tuple[float, float]]) -> Array:
-    """Sums over rounds, in two units, and each round's where there are few."""
-    ratios, scales = (np.array(each, float) for each in zip(*found, strict=True))
-    units = ratios / np.sqrt(np.maximum(scales, _TINY))
-    summed = np.array([ratios.sum(), ratios.sum() / math.sqrt(max(scales.sum(), _TINY))])
-    # With one round these say the same, and so would its own.
-    single = units if 1 < len(units) <= _MOST else units[:0]
-    return np.concatenate([summed, [units.sum()], single])
+def _summary(found: Sequence[tuple[float, float, float]]) -> Array:
+    """<x, d> and <m, d> summed over rounds: as log-likelihood ratios, and in deviations."""
+    ratios, scales = np.array(found)[:, :2], np.array(found)[:, 2]
+    units = ratios / np.sqrt(np.maximum(scales, _TINY))[:, None]
+    total = ratios.sum(axis=0)
+    return np.concatenate([total, total / math.sqrt(max(scales.sum(), _TINY)), units.sum(axis=0)])
