@@ -305,7 +305,6 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
     plan, target = audit.plan, audit.targets[task.target]
     assert audit.interactions is not None
     estimator = FAMILIES["estimators"].member(plan.estimator)()
-    runs = plan.runs or play.RUNS[task.step] // (play.QUICK if plan.quick else 1)
     accountants = accounting.all_accountants()
     settings = play.settings(
         task.step,
@@ -316,41 +315,39 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
         compute=audit.compute,
         rng=audit.rng(str(task)),
     )
-    results, left_out = [], []
+    findings: list[Finding] = []
+    measurements: list[Measurement] = []
+    left_out = []
     for setting in settings:
-        for scope, delta in setting.scopes.items():
+        runs = plan.runs or setting.runs(plan.quick)
+        for scope, delta in setting.bounds:
             if delta == 0.0 and estimator.conditional is Assumption.GAUSSIAN:
                 left_out.append(f"No claim in [{scope}] has a delta, which {plan.estimator} needs.")
                 continue
-            results.append(
-                play.play(
-                    task.step,
-                    setting,
-                    scope,
-                    estimator,
-                    runs=runs,
-                    confidence=audit.confidence,
-                    parallel=parallel,
-                    store=store,
-                    accountants=accountants,
-                    rng=audit.rng(f"{task} {next(iter(setting.scopes))}"),
-                )
+            result = play.play(
+                task.step,
+                setting,
+                scope,
+                delta,
+                estimator,
+                runs=runs,
+                confidence=audit.confidence,
+                parallel=parallel,
+                store=store,
+                accountants=accountants,
+                rng=audit.rng(f"{task} {next(iter(setting.scopes))}"),
             )
-    if not results and not left_out:
+            measurements.append(Measurement(target=target.name, bound=result.measured.bound))
+            findings += [
+                _noted(finding, "note", draws_needed(finding, estimator, runs, most=0))
+                for finding in result.findings
+            ]
+    if not measurements and not left_out:
         left_out = ["No claim speaks of a user or a rating that messages tell of."]
-    return TaskResult(
-        findings=tuple(
-            _noted(finding, "note", draws_needed(finding, estimator, runs, most=0))
-            for result in results
-            for finding in result.findings
-        ),
-        measurements=tuple(
-            Measurement(target=target.name, bound=result.measured.bound) for result in results
-        ),
-        skipped=tuple(
-            SkippedRow(target=task.target, attack=task.step, reason=reason) for reason in left_out
-        ),
-    )
+    skipped = [
+        SkippedRow(target=task.target, attack=task.step, reason=reason) for reason in left_out
+    ]
+    return TaskResult(findings=findings, measurements=measurements, skipped=skipped)
 
 
 def _skipped(task: Task, reason: str) -> TaskResult:

@@ -25,11 +25,13 @@ from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
 
 HORIZONS = {"round": Horizon.ROUND, "training": Horizon.TRAINING}
 """Games with a canary, and how long their adversary looks."""
-RUNS = {"round": 20_000, "training": 1_000}
-"""Runs of each world, without those that fit the rule, where a plan says nothing."""
+UPLOAD_RUNS, TRAINING_RUNS = 20_000, 1_000
+"""Runs of each world, of uploads alone and with the server's steps, where a plan says nothing."""
 QUICK = 10
 """A quick audit has one run in so many."""
 _CHUNKS = {"round": 256, "training": 8}
+RESOLVED = 0.1
+"""A delta at which a thousand runs tell much: a claim that is a formula is judged there, too."""
 _PILOTS, _MOST_PILOTS = 4, 2_000  # runs over those that fit the rule, and the most of these
 
 
@@ -38,16 +40,26 @@ class Setting:
     """Two worlds of a game, ready to be simulated, and in which scopes they are looked at.
 
     ``population`` is what the claims of ``target`` are judged for; ``scopes`` are given with the
-    delta of a bound; ``text`` says what is played.
+    deltas of their bounds; ``text`` says what is played.
     """
 
     target: Target
     population: Population
     names: tuple[str, str]
-    scopes: Mapping[Scope, float]
+    scopes: Mapping[Scope, tuple[float, ...]]
     simulation: Simulation
     text: str
     statistic: str
+
+    def runs(self, quick: bool) -> int:
+        """Of each world, without those that fit the rule, where a plan says nothing."""
+        alone = isinstance(self.simulation, rounds.Rounds)
+        return (UPLOAD_RUNS if alone else TRAINING_RUNS) // (QUICK if quick else 1)
+
+    @property
+    def bounds(self) -> list[tuple[Scope, float]]:
+        """The bounds that are looked for, each in a scope and at a delta."""
+        return [(scope, delta) for scope, deltas in self.scopes.items() for delta in deltas]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +70,15 @@ class Played:
     findings: tuple[Finding, ...]
 
 
-def scopes(game: str, claims: Sequence[ScopedClaim]) -> dict[Scope, float]:
-    """The scopes in which a game is looked at, for these claims, in their order; and the delta.
+def scopes(game: str, claims: Sequence[ScopedClaim]) -> dict[Scope, tuple[float, ...]]:
+    """The scopes in which a game is looked at, for these claims, in their order; and the deltas.
 
     Those of all claims of a user or a rating, whatever their horizon: a claim of a training is one
     of each round, and of a round that has a claim one asks what a training adds up to. Of any two
     values it is two histories that are played, so the adjacency is replacement. A bound at the
-    largest delta speaks at smaller ones.
+    largest delta speaks at smaller ones; where a claim is a formula there is one at ``RESOLVED``.
     """
-    horizon, found = HORIZONS[game], dict[Scope, float]()
+    horizon, found = HORIZONS[game], dict[Scope, tuple[float, ...]]()
     for scoped in claims:
         scope = scoped.scope
         if scoped.outside_model or scope.unit not in canaries.UNITS:
@@ -74,13 +86,16 @@ def scopes(game: str, claims: Sequence[ScopedClaim]) -> dict[Scope, float]:
         any_pair = scope.adjacency is Adjacency.ANY_PAIR
         adjacency = Adjacency.REPLACE if any_pair else scope.adjacency
         scope = replace(scope, horizon=horizon, adjacency=adjacency)
-        found[scope] = max(found.get(scope, 0.0), scoped.delta)
+        largest, *rest = found.get(scope, (0.0,))
+        more = rest or ([RESOLVED] if scoped.curve and scoped.delta < RESOLVED else [])
+        found[scope] = max(largest, scoped.delta), *more
     return found
 
 
 def count(game: str, target: Target) -> int:
     """How many bounds a game of ``target`` samples at most."""
-    return len(scopes(game, target.scoped_claims(Population(n_users=2, n_items=8))))
+    found = scopes(game, target.scoped_claims(Population(n_users=2, n_items=8)))
+    return sum(map(len, found.values()))
 
 
 def settings(
@@ -101,7 +116,7 @@ def settings(
     broadcast = training.first_broadcast(target, everybody, rng, compute)
     asked = scopes(game, short.scoped_claims(sizes))
     if game == "round":
-        uploaded = {s: delta for s, delta in asked.items() if s.vantage in rounds.UPLOADED}
+        uploaded = {s: deltas for s, deltas in asked.items() if s.vantage in rounds.UPLOADED}
         steered = rounds.steered(target, interactions.n_users, _vantages(uploaded), rng)
         if steered is not None and uploaded:
             simulation, challenge = steered
@@ -118,25 +133,31 @@ def settings(
                 ),
                 statistic=rounds.STATISTIC,
             )
-            asked = {s: delta for s, delta in asked.items() if s not in uploaded}
+            asked = {s: deltas for s, deltas in asked.items() if s not in uploaded}
     crowd_text = (
         f"{population.n_users} users and {population.n_items - canaries.NEW_ITEMS} items of the "
         f"data, {canaries.NEW_ITEMS} new items and a canary"
     )
 
     def kind(scope: Scope) -> tuple[str, str, bool]:
-        of_uploads = game == "round" and scope.vantage in rounds.UPLOADED
+        rounds_alone = game == "round" or target.steerable
+        of_uploads = rounds_alone and scope.vantage in rounds.UPLOADED
         return str(scope.unit), str(scope.adjacency), of_uploads
 
     for (_, _, of_uploads), group in groupby(sorted(asked, key=kind), key=kind):
         same = tuple(group)
-        canary = training.loudest(short, population, same[0], broadcast, rng)
-        if canary is None:
+        sent = {"": broadcast}
+        if of_uploads and target.steerable:
+            sent = training.steered_broadcasts(broadcast)
+        loudest = training.loudest(short, population, same[0], tuple(sent.values()), rng)
+        if loudest is None:
             continue
-        vantages = _vantages(same)
+        canary, number = loudest
+        steered_by, chosen = tuple(sent.items())[number]
+        vantages, length = _vantages(same), short.sizes.rounds or 1
         if of_uploads:
             played: Simulation = rounds.Rounds.of(
-                short, canary, population, broadcast, vantages, rng
+                short, canary, population, chosen, vantages, rng, length
             )
         else:
             played = training.Trainings(
@@ -147,7 +168,6 @@ def settings(
                 vantages=vantages,
                 compute=compute,
             )
-        length = short.sizes.rounds or 1
         what = "one round" if game == "round" else f"trainings of {length} rounds"
         yield Setting(
             target=short,
@@ -155,7 +175,7 @@ def settings(
             names=canary.names,
             scopes={scope: asked[scope] for scope in same},
             simulation=played,
-            text=f"{what} of {crowd_text}",
+            text=f"{what} of {crowd_text}{steered_by}",
             statistic=rounds.STATISTIC if of_uploads else training.STATISTIC,
         )
 
@@ -164,6 +184,7 @@ def play(
     game: str,
     setting: Setting,
     scope: Scope,
+    delta: float,
     estimator: Estimator,
     *,
     runs: int,
@@ -173,14 +194,14 @@ def play(
     accountants: Sequence[Accountant],
     rng: np.random.Generator,
 ) -> Played:
-    """Bound epsilon in one of the scopes of ``setting`` by ``runs`` runs of each world.
+    """Bound epsilon at ``delta``, in one of the scopes of ``setting``, by ``runs`` runs a world.
 
     A quarter as many again, at most 2,000, fit the rule before. Claims of the target that speak of
     the scope are judged by the bound and by a proof, for the small population; exact bounds do not
     count, for what is shown is what these runs show. The same ``rng`` draws the same runs for
     another scope of the setting.
     """
-    claims = _judged(setting, scope)
+    claims = _judged(setting, scope, delta)
     draws = Draws(
         simulation=setting.simulation,
         name=f"{game} {setting.target!r} {setting.text} {setting.names} {list(setting.scopes)}",
@@ -202,7 +223,7 @@ def play(
         worlds,
         [scoped.claim for scoped in claims],
         estimator,
-        delta=setting.scopes[scope],
+        delta=delta,
         confidence=confidence,
         samples=runs,
         rng=measuring,
@@ -235,16 +256,22 @@ def _vantages(scopes: Iterable[Scope]) -> tuple[Vantage, ...]:
     return tuple(dict.fromkeys(scope.vantage for scope in scopes))
 
 
-def _judged(setting: Setting, scope: Scope) -> list[ScopedClaim]:
-    """The claims that a bound in ``scope`` is held against: its vantage's, of its horizon first."""
+def _judged(setting: Setting, scope: Scope, delta: float) -> list[ScopedClaim]:
+    """The claims that a bound in ``scope`` is held against: its vantage's, of its horizon first.
+
+    Beside the bound at the deltas of the claims, one at a larger ``delta`` is for their formulas.
+    """
     covering = [
         scoped
         for scoped in setting.target.scoped_claims(setting.population)
         if scoped.scope.covers(scope)
         and scoped.scope.vantage is scope.vantage
         and scoped.scope.unit is scope.unit
-        and scoped.delta <= setting.scopes[scope]
+        and scoped.delta <= setting.scopes[scope][0]
         and not scoped.outside_model
     ]
     own = [scoped for scoped in covering if scoped.scope.horizon is scope.horizon]
-    return own or covering
+    judged = own or covering
+    if delta == setting.scopes[scope][0]:
+        return judged
+    return [formula for scoped in judged if (formula := scoped.at(delta)) is not None]

@@ -1,4 +1,4 @@
-"""The round game: one aggregation at a fixed broadcast, with a canary in one of two worlds."""
+"""Rounds of uploads at a fixed broadcast, with a canary in one of two worlds."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ _NUMBERS = 1 << 22  # of messages made at once
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """Rounds of uploads of ``others`` and of the canary, in either of two ``profiles``.
+    """Runs of ``length`` rounds: uploads of ``others`` and of a canary in one of two ``profiles``.
 
-    All send, at the same ``broadcast``: nobody is drawn by lot. Messages are projected on
+    All send, at the same ``broadcast``: nobody is drawn by lot, and no round depends on those
+    before it. Of each feature it is the sum over the rounds of a run. Messages are projected on
     ``along``, what the canary's differs by on average, a component at a time. From the server the
     canary's own messages are seen; behind a shuffler all of them, whose sum and largest are looked
     at; behind secure aggregation the sum.
@@ -43,6 +44,7 @@ class Rounds:
     broadcast: Broadcast | None
     along: projection.Directions
     vantages: tuple[Vantage, ...]
+    length: int = 1
 
     @classmethod
     def of(
@@ -53,6 +55,7 @@ class Rounds:
         broadcast: Broadcast | None,
         vantages: tuple[Vantage, ...],
         rng: np.random.Generator,
+        length: int = 1,
     ) -> Rounds:
         """Rounds of a population and its canary."""
         profiles = canary.profiles(population)
@@ -63,11 +66,12 @@ class Rounds:
             broadcast=broadcast,
             along=projection.directions(target, profiles, broadcast, rng, _COPIES),
             vantages=vantages,
+            length=length,
         )
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
-        """Features of ``size`` rounds, by vantage."""
-        rng = np.random.default_rng(seed)
+        """Features of ``size`` runs, by vantage."""
+        rng, runs, size = np.random.default_rng(seed), size, size * self.length
         own = self._projected(self.profiles.take(np.array([world])), rng, size)
         found = {Vantage.SERVER: [values[:, 0] for values in own.values()]}
         if set(self.vantages) - {Vantage.SERVER}:
@@ -90,7 +94,10 @@ class Rounds:
                         tops[name][part] = np.maximum(tops[name][part], values.max(axis=1))
             found[Vantage.AGGREGATE] = list(sums.values())
             found[Vantage.SHUFFLED] = [*sums.values(), *tops.values()]
-        return {str(v): np.column_stack(found[v]) for v in self.vantages}
+        return {
+            str(v): np.column_stack(found[v]).reshape(runs, self.length, -1).sum(axis=1)
+            for v in self.vantages
+        }
 
     def _sent(
         self, profiles: Interactions, rng: np.random.Generator, size: int

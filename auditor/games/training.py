@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,21 +89,33 @@ def loudest(
     target: Target,
     population: Interactions,
     scope: Scope,
-    broadcast: Broadcast | None,
+    broadcasts: Sequence[Broadcast | None],
     rng: np.random.Generator,
-) -> Canary | None:
-    """Of the canaries designed for ``scope``, the one whose mean message differs most.
+) -> tuple[Canary, int] | None:
+    """Of the canaries designed for ``scope``, and ``broadcasts``, those that tell most.
 
-    None if nothing that a canary does makes a difference to its messages, or there are none.
+    The canary and the number of the broadcast at which its mean messages differ most; None if
+    nothing that a canary does makes a difference to its messages, or there are none.
     """
     best, farthest = None, 0.0
     for canary in canaries.candidates(scope, population):
         profiles = canary.profiles(population)
-        one, other = (
-            projection.directions(target, profiles, broadcast, rng, _TRIED) for _ in range(2)
-        )
-        # The mean of the square of one estimate would grow with its error.
-        apart = sum(float(np.vdot(one[name], other[name])) for name in one)
-        if apart > farthest:
-            best, farthest = canary, apart
+        for number, broadcast in enumerate(broadcasts):
+            one, other = (
+                projection.directions(target, profiles, broadcast, rng, _TRIED) for _ in range(2)
+            )
+            # The mean of the square of one estimate would grow with its error.
+            apart = sum(float(np.vdot(one[name], other[name])) for name in one)
+            if apart > farthest * (1 + 1e-9):
+                best, farthest = (canary, number), apart
     return best
+
+
+def steered_broadcasts(broadcast: Broadcast | None) -> dict[str, Broadcast | None]:
+    """What a server might send instead of ``broadcast``, in words: one of its parts set to 0."""
+    found: dict[str, Broadcast | None] = {"": broadcast}
+    for name, part in (broadcast or {}).items():
+        if np.ndim(part) and np.issubdtype(np.asarray(part).dtype, np.floating):
+            zeros = np.zeros_like(part)
+            found[f" at a malicious broadcast, {name} all 0"] = {**(broadcast or {}), name: zeros}
+    return found

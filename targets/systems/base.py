@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -46,7 +46,7 @@ class ScopedClaim:
 
     ``note`` says in a sentence why a reader would ask it. ``outside_model`` names what is asked
     that the paper does not speak of in any scope, such as a budget that it does not print: such a
-    claim refutes no claim.
+    claim refutes no claim. ``curve`` gives epsilon at any delta, where the claim is a formula.
     """
 
     claim: Claim
@@ -54,6 +54,16 @@ class ScopedClaim:
     delta: float = 0.0
     note: str = ""
     outside_model: str = ""
+    curve: Callable[[float], float] | None = None
+
+    def at(self, delta: float) -> ScopedClaim | None:
+        """What the claim's formula gives at another delta; None where it holds at its own only."""
+        if self.curve is None:
+            return None
+        epsilon = self.curve(delta)
+        statement = f"By the formula of the claim at delta {self.claim.delta:g}, at {delta:g}."
+        claim = replace(self.claim, epsilon=epsilon, delta=delta, statement=statement)
+        return replace(self, claim=claim, delta=delta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +164,14 @@ class Target(Protocol):
     @property
     def evaluation(self) -> Evaluation:
         """How the paper measures utility."""
+        ...
+
+    @property
+    def steerable(self) -> bool:
+        """Whether all clients send in every round, what depends on data and broadcast alone.
+
+        Then a server that chooses its broadcasts makes a training of independent rounds.
+        """
         ...
 
     @property

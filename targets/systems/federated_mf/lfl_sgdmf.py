@@ -100,6 +100,10 @@ class LflSgdmf(PretrainedMf):
 
     @property
     def claimed(self) -> float:
+        """Theorem 5's epsilon at ``delta``."""
+        return self.claimed_at(self.delta)
+
+    def claimed_at(self, delta: float) -> float:
         """Theorem 5's epsilon: T Gaussians of noise multiplier z, exactly.
 
         The theorem has an order with a constant that is none; this is the least epsilon it can
@@ -110,7 +114,7 @@ class LflSgdmf(PretrainedMf):
         if self.noise_multiplier == 0:
             return math.inf
         deviation = self.noise_multiplier / math.sqrt(self.rounds)
-        return float(get_epsilon_gaussian(deviation, self.delta)) + 1e-9
+        return float(get_epsilon_gaussian(deviation, delta)) + 1e-9
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Theorem 5 for a user and a rating, for the result alone, and without masks."""
@@ -141,7 +145,7 @@ class LflSgdmf(PretrainedMf):
         )
         models = f"{self._trust()}What the broadcast models alone give away: the result."
         unmasked = "Without secure aggregation: a device adds a small share of the noise only."
-        return (
+        scoped = (
             *asked(user, (user.scope, seen)),
             *asked(rating, (rating.scope, moved)),
             *asked(
@@ -150,6 +154,7 @@ class LflSgdmf(PretrainedMf):
                 (scope_of(Unit.USER, Vantage.SERVER), unmasked),
             ),
         )
+        return tuple(replace(each, curve=self.claimed_at) for each in scoped)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Sum and replacements of all rounds, of one honest user who sends or not.

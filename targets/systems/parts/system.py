@@ -75,6 +75,7 @@ class System(ABC):
     reported: ClassVar[tuple[Reported, ...]] = ()
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
     central: ClassVar[bool] = False
+    steerable: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

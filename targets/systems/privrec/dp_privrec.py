@@ -197,11 +197,15 @@ class DpPrivRec(PrivRec):
             vantage=Vantage.PEERS,
             horizon=Horizon.TRAINING,
         )
-        asked = []
-        for delta in _DELTAS:
-            epsilon = printed_epsilon(
+
+        def printed(delta: float) -> float:
+            return printed_epsilon(
                 clients=m, n_users=n, rounds=self.rounds, multiplier=self.multiplier, delta=delta
             )
+
+        asked = []
+        for delta in _DELTAS:
+            epsilon = printed(delta)
             claim = Claim(
                 epsilon=epsilon,
                 delta=delta,
@@ -213,10 +217,17 @@ class DpPrivRec(PrivRec):
                 ),
                 source=f"{PAPER}, section 4.4, the accounting of Tables 3 and 4 at q = {m}/{n}",
             )
+            first = delta == _DELTAS[0]
             asked.append(
-                ScopedClaim(claim=claim, scope=peers, delta=delta, note=self._note(population))
+                ScopedClaim(
+                    claim=claim,
+                    scope=peers,
+                    delta=delta,
+                    note=self._note(population),
+                    curve=printed if first else None,
+                )
             )
-            if delta == _DELTAS[0]:
+            if first:
                 asked += [
                     ScopedClaim(
                         claim=claim,
@@ -249,8 +260,10 @@ class DpPrivRec(PrivRec):
         """The step of the proof on which all others rest: a Gaussian of joint multiplier z."""
         from dp_accounting import get_epsilon_gaussian
 
-        scope = replace(training, horizon=Horizon.ROUND)
-        epsilon = float(get_epsilon_gaussian(self.multiplier, delta)) + 1e-9
+        def gaussian(delta: float) -> float:
+            return float(get_epsilon_gaussian(self.multiplier, delta)) + 1e-9
+
+        scope, epsilon = replace(training, horizon=Horizon.ROUND), gaussian(delta)
         claim = Claim(
             epsilon=epsilon,
             delta=delta,
@@ -265,6 +278,7 @@ class DpPrivRec(PrivRec):
             claim=claim,
             scope=scope,
             delta=delta,
+            curve=gaussian,
             note=(
                 "Line 9 of Algorithm 2 multiplies the average by alpha3 and adds noise that is "
                 "not multiplied: the multiplier is kept only if alpha3^2 (1-h), and h/4 for the "

@@ -113,8 +113,8 @@ def test_claims_of_a_round_and_of_a_training_are_asked_at_either_horizon() -> No
         found = play.scopes(game, claims)
         assert {scope.horizon for scope in found} == {horizon}
         assert {scope.vantage: delta for scope, delta in found.items()} == {
-            Vantage.SERVER: 0.0,
-            Vantage.SHUFFLED: 1e-6,
+            Vantage.SERVER: (0.0,),
+            Vantage.SHUFFLED: (1e-6,),
         }
         assert all(scope.adjacency is Adjacency.REPLACE for scope in found)
 
@@ -261,13 +261,14 @@ def test_no_bound_is_above_the_proof(case: str) -> None:
     found = play.settings(game, target, DATA, (8, 10), quick=False, compute=DEFAULT, rng=rng)
     compared = 0
     for setting in found:
-        for scope, delta in setting.scopes.items():
+        for scope, delta in setting.bounds:
             if scope.vantage is not vantage:
                 continue
             result = play.play(
                 game,
                 setting,
                 scope,
+                delta,
                 JointBinomial(),
                 runs=100,
                 confidence=SURE,

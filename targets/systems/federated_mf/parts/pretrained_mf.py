@@ -29,6 +29,8 @@ class PretrainedMf(LocalMf):
 
     learning_rate: float = 1.0
 
+    steerable = True  # user embeddings follow from the first V, which every broadcast has in it
+
     @property
     def sensitivity(self) -> float:
         """2 R^(3/2), of one rating's gradient."""
