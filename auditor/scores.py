@@ -57,20 +57,23 @@ class CanaryScores:
 
     def worlds(self, scope: Scope, rng: np.random.Generator) -> Worlds:
         """The two sides, handed out in a random order, each score once."""
-        sides = [rng.permutation(side) for side in (self.inside, self.outside)]
-        taken = [0, 0]
+        stored, taken = (self.inside, self.outside), [0, 0]
+        sides: list[NDArray[Any] | None] = [None, None]
 
-        def draw(world: int, size: int, rng: np.random.Generator) -> NDArray[Any]:
+        def draw(world: int, size: int, _: np.random.Generator) -> NDArray[Any]:
             start = taken[world]
             taken[world] += size
-            return sides[world][start : start + size]
+            side = sides[world]
+            if side is None:
+                side = sides[world] = rng.permutation(stored[world])
+            return side[start : start + size]
 
         return Worlds(
             names=("the canary is in", "the canary is out"),
             scope=scope,
             draw=draw,
             statistic="score" if self.inside.ndim == 1 else "",
-            available=self.size,
+            stored=stored,
         )
 
     def bound(
