@@ -109,7 +109,7 @@ class Attack(Adversary, Protocol):
     >>> public = Public(algorithm="bits", n_users=2, n_items=3, channel=BitFlip(1.0, 0.0))
     >>> view = Transcript(public=public, rounds=(Round(None, bits),)).view(Vantage.SERVER)
     >>> BitDecoding().refusal(view), BitDecoding().refusal(view.without_uploads())
-    ('', 'Reads bits of all items and their law; the view links no message to a user.')
+    ('', 'Reads bits of all items and their distribution; the view links no message to a user.')
     >>> BitDecoding().infer(view, Background(), np.random.default_rng(0)).items
     array([[False,  True,  True],
            [ True, False, False]])
@@ -137,7 +137,7 @@ class Attack(Adversary, Protocol):
 
 
 class Distinguisher(Adversary, Protocol):
-    """Decides between two private values by one output of a randomizer whose law is public."""
+    """Decides between two private values by one output of a randomizer of public distribution."""
 
     def score(
         self, outputs: NDArray[Any], channel: Channel, values: tuple[float, float]

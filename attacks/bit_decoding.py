@@ -36,7 +36,8 @@ class BitDecoding:
 
     def refusal(self, view: View) -> str:
         """What is there instead of flipped bits of a known channel, linked to users."""
-        return "" if carries_bits(view) else unread(view, "bits of all items and their law")
+        needed = "bits of all items and their distribution"
+        return "" if carries_bits(view) else unread(view, needed)
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
         """Guess every user's interaction set."""

@@ -25,11 +25,12 @@ class InteractionMembership:
 
     By the kind of message, whatever it is called:
 
-    - bits of a known law (DPLCF): exact log-likelihood ratio of the reported bits plus the log-odds
-      of the item's popularity, estimated from all users' bits. (The user's activity is left out: it
-      says how many of all items were met, nothing on a sample of as many members as non-members.)
-    - bits without a law, and ratings: the mean of what was sent.
-    - reports of an item gradient (FMF-LDP): posterior log-odds under the client's own law, see
+    - bits of a known channel (DPLCF): exact log-likelihood ratio of the reported bits plus the
+      log-odds of the item's popularity, estimated from all users' bits. (The user's activity is
+      left out: it says how many of all items were met, nothing on a sample of as many members as
+      non-members.)
+    - bits without a channel, and ratings: the mean of what was sent.
+    - reports of an item gradient (FMF-LDP): posterior log-odds under the client's own channel, see
       ``parts.reports``.
     - gradients of a loss over all items (FCF): the correction s_ui of the rank-one gradient, 0 at
       untouched items.
@@ -41,7 +42,7 @@ class InteractionMembership:
     vantage: ClassVar[Vantage] = Vantage.SERVER
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
-        "log-odds of an interaction under the client's public law; derived in attacks/parts: "
+        "log-odds of an interaction under the client's public channel; derived in attacks/parts: "
         "rank_one.py, reports.py, item_rows.py, meta_gradient.py, bits.py"
     )
 

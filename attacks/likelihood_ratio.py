@@ -1,4 +1,4 @@
-"""The most powerful distinguisher of two worlds where the randomizer's law is public."""
+"""The most powerful distinguisher of two worlds where the randomizer's distribution is public."""
 
 from __future__ import annotations
 

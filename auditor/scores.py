@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.canaries import CANARY_USER, check_sides, checked_scores
+from fedrec_auditor.auditor.estimators.all_thresholds import AllThresholds
 from fedrec_auditor.auditor.estimators.base import Estimator
+from fedrec_auditor.auditor.estimators.parts.threshold_band import ThresholdBand
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.one_run import OneRunScores
 from fedrec_auditor.auditor.worlds import Worlds
@@ -57,20 +59,23 @@ class CanaryScores:
 
     def worlds(self, scope: Scope, rng: np.random.Generator) -> Worlds:
         """The two sides, handed out in a random order, each score once."""
-        sides = [rng.permutation(side) for side in (self.inside, self.outside)]
-        taken = [0, 0]
+        stored, taken = (self.inside, self.outside), [0, 0]
+        sides: list[NDArray[Any] | None] = [None, None]
 
-        def draw(world: int, size: int, rng: np.random.Generator) -> NDArray[Any]:
+        def draw(world: int, size: int, _: np.random.Generator) -> NDArray[Any]:
             start = taken[world]
             taken[world] += size
-            return sides[world][start : start + size]
+            side = sides[world]
+            if side is None:
+                side = sides[world] = rng.permutation(stored[world])
+            return side[start : start + size]
 
         return Worlds(
             names=("the canary is in", "the canary is out"),
             scope=scope,
             draw=draw,
             statistic="score" if self.inside.ndim == 1 else "",
-            available=self.size,
+            stored=stored,
         )
 
     def bound(
@@ -91,6 +96,24 @@ class CanaryScores:
             confidence=confidence,
             samples=self.size,
             rng=rest,
+        )
+
+    def curve(self, *, confidence: float = 0.95, seed: int = 0) -> ThresholdBand:
+        """Bounds at every delta, and of Renyi divergences, that hold together at ``confidence``.
+
+        That of ``bound(estimator="all-thresholds")`` is one of them.
+
+        >>> rng = np.random.default_rng(0)
+        >>> scores = CanaryScores.of(rng.normal(1.0, size=5000), rng.normal(0.0, size=5000))
+        >>> curve = scores.curve()
+        >>> [round(curve.epsilon(delta), 1) for delta in (1e-5, 1e-2, 0.1)]
+        [1.7, 1.5, 0.8]
+        >>> print(f"of order 2: {curve.renyi(2.0):.2f}, and in truth 1")
+        of order 2: 0.47, and in truth 1
+        """
+        ordering, rest = np.random.default_rng(seed).spawn(2)
+        return AllThresholds().curve(
+            self.worlds(CANARY_USER, ordering), confidence=confidence, samples=self.size, rng=rest
         )
 
 

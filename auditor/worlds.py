@@ -37,8 +37,8 @@ class Worlds:
         give the same outputs.
     statistic : what one output is, in words; empty if it is the whole output of a randomizer.
     fields : what the entries of an output encode, if it was a structure; see ``Fields``.
-    available : how many outputs of each world there are, where each was made before and is handed
-        out once; None where they are drawn afresh.
+    stored : the outputs of each world, where they were made before; ``draw`` then hands out each
+        once, in a random order. None where they are drawn afresh.
 
     Examples
     --------
@@ -57,7 +57,12 @@ class Worlds:
     draw: Callable[[int, int, np.random.Generator], Any]
     statistic: str = ""
     fields: Fields | None = None
-    available: int | None = None
+    stored: tuple[NDArray[Any], ...] | None = None
+
+    @property
+    def available(self) -> int | None:
+        """How many stored outputs there are of each world; None where they are drawn afresh."""
+        return None if self.stored is None else min(map(len, self.stored))
 
     def sample(self, world: int, size: int, rng: np.random.Generator) -> NDArray[Any]:
         """``size`` outputs of one world, (size, *shape).

@@ -1,8 +1,8 @@
 """Side-by-side timings: what a user would write against what the project does, in the same run.
 
 Each module with ``measure() -> tuple[Row, ...]`` is one: ``python -m benchmarks [MODULE ...]`` runs
-them and writes RESULTS.md. ``python -m benchmarks.other_mechanisms``, ``benchmarks.tightness`` and
-``benchmarks.found_in_the_wild`` write tables of their own.
+them and writes their sections of RESULTS.md. ``python -m benchmarks.other_mechanisms``,
+``benchmarks.tightness`` and ``benchmarks.found_in_the_wild`` write tables of their own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any
 class Row:
     """One timed way of doing a job: ``seconds`` the best of several, ``work`` units done in it.
 
-    ``ratio`` is against the first row of the same ``job`` (above 1: faster).
+    ``ratio`` is against the first row of the same ``job`` (above 1: faster). ``seconds`` are NaN of
+    what was not run; the note says why.
     """
 
     job: str

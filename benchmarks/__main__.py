@@ -1,11 +1,13 @@
-"""Runs the benchmarks, prints a table, and writes RESULTS.md with the machine named."""
+"""Runs the benchmarks, prints their tables, and puts them into RESULTS.md, the machine named."""
 
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import pkgutil
 import platform
+import re
 import sys
 from pathlib import Path
 
@@ -16,12 +18,18 @@ import benchmarks
 from benchmarks import Row
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
+HEAD = """# Benchmark results
+
+Best wall-clock time of several turns; the ratio is against the first row of the job."""
 
 
 def table(rows: tuple[Row, ...]) -> str:
     lines = ["| job | way | time | rate | ratio | note |", "|---|---|---|---|---|---|"]
     first: dict[str, float] = {}
     for row in rows:
+        if math.isnan(row.seconds):
+            lines.append(f"| {row.job} | {row.way} | | | | {row.note} |")
+            continue
         speed = row.work / row.seconds
         ratio = speed / first.setdefault(row.job, speed)
         lines.append(
@@ -51,17 +59,15 @@ def main() -> None:
     unknown = sorted(set(wanted) - set(known))
     if unknown:
         sys.exit(f"Expected benchmarks among {', '.join(known)}, got {', '.join(unknown)}.")
-    parts = [
-        "# Benchmark results",
-        f"Machine: {machine()}.",
-        "Best wall-clock time of several turns; the ratio is against the first row of the job.",
-    ]
+    before = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else ""
+    sections = dict(re.findall(r"^## (\w+)\n\n(.*?)\n*(?=^## |\Z)", before, re.M | re.S))
     for name in wanted:
         module = modules[name]
-        parts += [f"## {name}", (module.__doc__ or "").strip(), table(module.measure())]
-        print("\n\n".join(parts[-3:]), flush=True)
-    if wanted == known:
-        RESULTS.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+        rows, about = table(module.measure()), (module.__doc__ or "").strip()
+        sections[name] = f"Machine: {machine()}.\n\n{about}\n\n{rows}"
+        print(f"## {name}\n\n{sections[name]}\n", flush=True)
+    parts = [f"## {name}\n\n{sections[name]}" for name in known if name in sections]
+    RESULTS.write_text("\n\n".join([HEAD, *parts]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -43,16 +43,23 @@ def peers() -> tuple[tuple[Peer, ...], dict[str, str]]:
     absent = dict(MISSING)
     logging.getLogger("absl").setLevel(logging.ERROR)
     for package, ways in (("jax_privacy", _jax_privacy), ("opake-auditing", _opake)):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                module = importlib.import_module(PACKAGES[package])
-        except ImportError as error:
-            absent[package] = f"not installed ({error}): pip install {package}"
-            continue
-        version = metadata.version(package)
-        found += [Peer(f"{package} {version}, {way}", call) for way, call in ways(module).items()]
+        module, label = imported(package)
+        if module is None:
+            absent[package] = label
+        else:
+            found += [Peer(f"{label}, {way}", call) for way, call in ways(module).items()]
     return tuple(found), absent
+
+
+def imported(package: str) -> tuple[Any, str]:
+    """The auditing module of a package and its version; or None, and why."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = importlib.import_module(PACKAGES[package])
+    except ImportError as error:
+        return None, f"not installed ({error}): pip install {package}"
+    return module, f"{package} {metadata.version(package)}"
 
 
 def _jax_privacy(module: Any) -> dict[str, Callable[[Scores, Scores, float], float | None]]:

@@ -52,11 +52,17 @@ How a row comes about:
 - **Exact** is the epsilon at the claimed delta for the inputs named: from the probabilities in the
   code, by hand or by listing every output, before anything was measured. It is the largest over
   these inputs; others may spend more.
-- **Measured** is the lower bound from samples, or exact where a known law draws. Each holds at
-  {CONFIDENCE:.2%}, so that all of them hold together at 95%. Of n draws no bound exceeds about
-  ln n: where the exact epsilon is infinite, the bound only says so much.
-- A **failed check** is what a ratio does not show. "floating point": value plus noise is a sum of
-  doubles, whose last bits tell the value; nearly every textbook sampler fails it.
+- **Measured** is the lower bound from samples, or exact where the probabilities that the code
+  states were searched. Each holds at {CONFIDENCE:.2%}, so that all of them hold together at 95%.
+  Of n draws no bound exceeds about ln n: where the exact epsilon is infinite, the bound only says
+  so much.
+- The **verdict** VIOLATED says that the claim is refuted for these inputs; UNSUBSTANTIATED, that it
+  is not, which is all that can be said for a black box.
+- A **failed check** is [what a ratio does not show](verifying-mechanisms.md#what-the-checks-mean).
+  "floating point": value plus noise is a sum of doubles, whose last bits tell the value; nearly
+  every textbook sampler fails it.
+- The **command** measures the row again, in the root of this project, once
+  `python -m benchmarks.found_in_the_wild` has installed the packages there.
 
 A finding is about one file of one release, not about the people who wrote it. Most of these
 packages serve simulations, in which nobody's data are at stake."""
@@ -68,7 +74,7 @@ def number(epsilon: float) -> str:
 
 def claimed(finding: Finding) -> str:
     epsilon = number(finding.epsilon)
-    return f"({epsilon}, {finding.delta:g})" if finding.delta else epsilon
+    return f"{epsilon} at delta {finding.delta:g}" if finding.delta else epsilon
 
 
 def package(finding: Finding) -> str:
@@ -88,19 +94,28 @@ def measured(finding: Finding, found: Verification) -> str:
     failed = ", ".join(check.name for check in found.faults) or "none"
     if finding.inputs is None:  # our sampler, with the noise that theirs is given
         failed = "not run"
-    source = f"`{finding.callable}`" if finding.callable else ""
-    cells = [number(found.epsilon_lower), str(found.verdict), draws, failed, source]
+    cells = [number(found.epsilon_lower), str(found.verdict), draws, failed]
+    if not finding.broken:  # these have no paragraph of their own
+        cells += [finding.claim, f"`{finding.command}`"]
     return "".join(f" | {cell}" for cell in cells) + " |"
 
 
-HEADER = (
-    "| package | mechanism | setting | claimed | exact | measured, at least | verdict | draws "
-    "| failed checks | callable |"
+COLUMNS = (
+    "package",
+    "mechanism",
+    "setting",
+    "claimed",
+    "exact",
+    "measured, at least",
+    "verdict",
+    "draws",
+    "failed checks",
 )
 
 
-def table(rows: Sequence[tuple[Finding, Verification]]) -> str:
-    lines = [HEADER, "|---" * 10 + "|"]
+def table(rows: Sequence[tuple[Finding, Verification]], *more: str) -> str:
+    names = (*COLUMNS, *more)
+    lines = ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
     return "\n".join(lines + [beginning(f) + measured(f, found) for f, found in rows])
 
 
@@ -111,17 +126,22 @@ def details(finding: Finding, found: Verification) -> str:
         lines.append(f"- **Setting.** {finding.setting}.")
     lines += [
         f"- **Claimed.** Epsilon {claimed(finding)}: {finding.claim}.",
-        f"- **In fact** {number(finding.exact)}: {finding.remark}.",
+        f"- **Exact.** Epsilon {number(finding.exact)}: {finding.remark}.",
     ]
     if (seen := found.witness) is not None:
         sure = "exactly" if found.exact else f"at confidence {found.confidence}"
-        event = seen.output if len(seen.output) <= LONGEST else "outputs that tell the inputs apart"
-        lines.append(
-            f"- **Event.** {event}: probability {seen.probability_a:.4g} for {seen.input_a}, "
-            f"{seen.probability_b:.4g} for {seen.input_b}. Epsilon is {number(found.epsilon_lower)}"
-            f" or more, {sure}."
+        share = "probability" if found.exact else "share of the draws"
+        event = (
+            seen.output
+            if len(seen.output) <= LONGEST
+            else "a set of outputs too long to write here"
         )
-    return "\n".join([*lines, f"- **Again.** `{finding.command}`"])
+        lines.append(
+            f"- **Event.** {event}: {share} {seen.probability_a:.4g} for input {seen.input_a}, "
+            f"{seen.probability_b:.4g} for input {seen.input_b}. Epsilon is "
+            f"{number(found.epsilon_lower)} or more, {sure}."
+        )
+    return "\n".join([*lines, f"- **Command.** `{finding.command}`"])
 
 
 def page(
@@ -133,17 +153,15 @@ def page(
     parts = [
         INTRODUCTION,
         f"## More is spent than claimed ({len(broken)})",
+        "The place of each claim and the command are below, under [Why](#why).",
         table(broken),
         "## Why",
         *(details(finding, found) for finding, found in broken),
         f"## Not refuted ({len(honest)})",
         "Other mechanisms of these packages, tested in the same way: by its probabilities each "
-        "spends what it claims or less, and none was refuted, which is all that a black box can "
-        "be. `auditor verify "
-        f"benchmarks.wild.CALLABLE --epsilon ... --confidence {CONFIDENCE}` tests one again. "
-        "All of diffprivlib's and OpenDP's are in "
-        "[OTHER_MECHANISMS.md](../benchmarks/OTHER_MECHANISMS.md).",
-        table(honest),
+        "spends what it claims or less, and none was refuted. All of diffprivlib's and OpenDP's "
+        "are in [OTHER_MECHANISMS.md](../benchmarks/OTHER_MECHANISMS.md).",
+        table(honest, "claimed by", "command"),
     ]
     if absent:
         left_out = "\n".join(f"- {name}: {reason}" for name, reason in absent.items())

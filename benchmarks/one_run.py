@@ -2,25 +2,50 @@
 
 The scan is what the theorem of Steinke, Nasr and Jagielski 2023 says literally and what jax_privacy
 computes: all terms of its maximum, at each epsilon that a root finder asks for. Delta is 1e-5, the
-confidence 95%. The rest are what each way shows of ideal Gaussian scores (quantiles, the best
-number of guesses) of a true epsilon; the note has the bounds.
+confidence 95%.
+
+The rest is what each theorem shows of ideal Gaussian scores of a true epsilon: the scores are the
+quantiles (i + 1/2) / n of the two laws, and the number of guesses is the best of 120, so nothing is
+paid for the choice. jax_privacy guesses one side only, and has the Gaussian curve only; it is asked
+with `Explicit` thresholds at the same numbers of guesses. "Gaussian" counts canaries as it does,
+without our halved curve for guesses of one side. "Two samples" takes the scores for those of
+independent trainings, one threshold, two Clopper-Pearson limits, and the Gaussian curve through
+them: no one-run bound. In brackets are figures that we were given, whose thresholds were not said:
+all are below ours, by up to .005 to .07, as those of a coarser grid would be, and no grid that we
+tried meets all of them to .001. jax_privacy itself, at our thresholds, has our bounds.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
 from benchmarks import Row, best_of
-from fedrec_auditor.accountants.losses.gaussian import gaussian_mu
+from benchmarks._peers import ERROR, Scores, imported
+from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon, gaussian_mu
+from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+)
 from fedrec_auditor.auditor.estimators.parts.one_run_guesses import OneRunGuesses
 from fedrec_auditor.auditor.one_run import OneRunScores
 
-DELTA, ALPHA = 1e-5, 0.05
+DELTA, ALPHA = 1e-5, ERROR
 COUNTS = ((100_000, 1_000, 990), (100_000, 20_000, 16_000), (100_000, 100_000, 80_000))
-IDEAL = ((1.0, 10_000), (2.0, 10_000), (4.0, 1_000), (4.0, 10_000), (8.0, 10_000))
+GIVEN = {
+    (1.0, 10_000): (0.401, 0.473, 0.497, 0.719),
+    (2.0, 10_000): (0.938, 1.075, 1.159, 1.689),
+    (4.0, 1_000): (1.312, 1.568, 1.884, 2.878),
+    (4.0, 10_000): (1.967, 2.171, 2.495, 3.642),
+    (8.0, 10_000): (3.587, 3.929, 4.974, 7.543),
+}
+"""Of a true epsilon and so many canaries: guesses of one side, of two, Gaussian, two samples."""
+PEER = "jax_privacy"
 
 
 def scanned(m: int, r: int, v: int) -> float:
@@ -43,9 +68,16 @@ def timed(m: int, r: int, v: int) -> list[Row]:
         "guesses": lambda: found.epsilon(delta=DELTA, alpha=ALPHA),
         "trade-off": lambda: found.trade_off_epsilon(delta=DELTA, alpha=ALPHA),
     }
+    module, label = imported(PEER)
+    if module is not None:
+        inside = np.arange(max(v, m // 2)) < v
+        outside = np.arange(m - len(inside)) < r - v
+        auditor = module.CanaryScoreAuditor(inside.astype(float), outside.astype(float))
+        explicit = module.Explicit(1.0)
+        ways[label] = lambda: auditor.epsilon_one_run(ALPHA, DELTA, threshold_strategy=explicit)
     seconds = best_of(ways)
     job = f"{v:,} of {r:,} guesses right, {m:,} canaries"
-    return [
+    rows = [
         Row(
             job=job,
             way=way,
@@ -56,29 +88,80 @@ def timed(m: int, r: int, v: int) -> list[Row]:
         )
         for way, ask in ways.items()
     ]
+    if module is None:
+        rows.append(Row(job=job, way=PEER, seconds=math.nan, work=0, unit="bounds", note=label))
+    return rows
+
+
+def whole(m: int = 100_000) -> list[Row]:
+    """Drawn scores to a bound, the number of guesses chosen too."""
+    rng = np.random.default_rng(0)
+    included = rng.random(m) < 0.5
+    scores = rng.normal(gaussian_mu(4.0, DELTA) * included)
+    ways: dict[str, Callable[[], float]] = {
+        each: lambda each=each: (
+            OneRunScores.of(scores, included).bound(delta=DELTA, estimator=each).epsilon
+        )
+        for each in ("auto", "guesses")
+    }
+    module, label = imported(PEER)
+    if module is not None:
+        split = module.Split(seed=0)
+        ways[f"{label}, split"] = lambda: module.CanaryScoreAuditor(
+            scores[included], scores[~included]
+        ).epsilon_one_run(ALPHA, DELTA, threshold_strategy=split)
+    seconds = best_of(ways)
+    return [
+        Row(
+            job=f"drawn Gaussian scores of epsilon 4, {m:,} canaries",
+            way=way,
+            seconds=seconds[way],
+            work=m,
+            unit="canaries",
+            note=f"epsilon {ask():.4f}",
+        )
+        for way, ask in ways.items()
+    ]
 
 
 def ideal(truth: float, m: int) -> Row:
     """The best bounds of quantile scores, and the median of ten default calls on drawn ones."""
     n, mu = m // 2, gaussian_mu(truth, DELTA)
-    scores = special.ndtri((np.arange(n) + 0.5) / n)
-    right = np.cumsum(np.argsort(-np.concatenate([scores + mu, scores]), kind="stable") < n)
+    quantiles = special.ndtri((np.arange(n) + 0.5) / n)
+    scores = np.concatenate([quantiles + mu, quantiles])
+    order = np.argsort(-scores, kind="stable")
+    right = np.cumsum(order < n)
     sizes = np.unique(np.geomspace(10, m / 5, 120).astype(int)).tolist()
-    ones = [
-        OneRunGuesses(canaries=m, guesses=r, right=int(right[r - 1]), both=False) for r in sizes
-    ]
-    twos = [OneRunGuesses(canaries=m, guesses=2 * r, right=2 * int(right[r - 1])) for r in sizes]
-    methods = (
-        ("guesses", OneRunGuesses.epsilon),
-        ("trade-off", OneRunGuesses.trade_off_epsilon),
-        ("Gaussian", OneRunGuesses.gaussian_epsilon),
+
+    def counts(r: int, sides: int) -> OneRunGuesses:
+        v = int(right[r - 1])
+        return OneRunGuesses(canaries=m, guesses=sides * r, right=sides * v, both=sides == 2)
+
+    def best(method: Callable[..., float], sides: int) -> float:
+        return max(method(counts(r, sides), delta=DELTA, alpha=ALPHA) for r in sizes)
+
+    def like_jax_privacy(r: int) -> float:
+        found = OneRunGuesses(canaries=m, guesses=r, right=int(right[r - 1]))
+        return found.gaussian_epsilon(delta=DELTA, alpha=ALPHA)
+
+    ours = (
+        best(OneRunGuesses.epsilon, 1),
+        best(OneRunGuesses.epsilon, 2),
+        max(like_jax_privacy(r) for r in sizes),
+        _two_samples(right, n),
     )
-    parts = []
-    for name, method in methods:
-        best = [
-            max(method(each, delta=DELTA, alpha=ALPHA) for each in side) for side in (ones, twos)
-        ]
-        parts.append(f"{name} {best[0]:.3f} / {best[1]:.3f}")
+    names = ("guesses, one side", "two sides", "Gaussian", "two samples")
+    parts = [
+        f"{name} {value:.3f} ({given:.3f})"
+        for name, value, given in zip(names, ours, GIVEN[truth, m], strict=True)
+    ]
+    parts += [f"trade-off, two sides {best(OneRunGuesses.trade_off_epsilon, 2):.3f}"]
+    module, label = imported(PEER)
+    if module is not None:
+        theirs = _jax_privacy(module, scores[:n], scores[n:], scores[order[np.array(sizes) - 1]])
+        parts.append(f"{label}: guesses, one side {theirs[0]:.3f}, Gaussian {theirs[1]:.3f}")
+    else:
+        parts.append(f"{PEER}: {label}")
 
     def drawn(seed: int) -> float:
         rng = np.random.default_rng(seed)
@@ -93,10 +176,36 @@ def ideal(truth: float, m: int) -> Row:
         seconds=seconds,
         work=m,
         unit="canaries",
-        note=f"one side / two: {'; '.join(parts)}; the call on drawn scores {median:.3f}",
+        note=f"{'; '.join(parts)}; the call on drawn scores {median:.3f}",
     )
+
+
+def _two_samples(right: NDArray[np.int64], n: int) -> float:
+    """Gaussian epsilon through the best threshold of two samples of n scores each."""
+    guesses = np.arange(1, n + 1)
+    hits, misses = right[:n], guesses - right[:n]
+    apart = special.ndtri(clopper_pearson_lower(hits, n, ALPHA / 2)) - special.ndtri(
+        clopper_pearson_upper(misses, n, ALPHA / 2)
+    )
+    return gaussian_epsilon(DELTA, float(apart.max()))
+
+
+def _jax_privacy(
+    module: Any, inside: Scores, outside: Scores, thresholds: Scores
+) -> tuple[float, float]:
+    """Its best bounds at these thresholds, by guesses and by the Gaussian curve."""
+    auditor = module.CanaryScoreAuditor(inside, outside)
+    methods = (auditor.epsilon_one_run, auditor.epsilon_one_run_fdp)
+    one, curve = (
+        max(
+            method(ALPHA, DELTA, threshold_strategy=module.Explicit(threshold))
+            for threshold in thresholds.tolist()
+        )
+        for method in methods
+    )
+    return float(one), float(curve)
 
 
 def measure() -> tuple[Row, ...]:
     rows = [row for counts in COUNTS for row in timed(*counts)]
-    return (*rows, *(ideal(*each) for each in IDEAL))
+    return (*rows, *whole(), *(ideal(*each) for each in GIVEN))

@@ -63,7 +63,7 @@ class Round:
 
 
 class Channel(Protocol):
-    """The public law of one randomized entry of a message: exact log-probability of an output."""
+    """The public distribution of one randomized entry of a message: exact log-probabilities."""
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Log-probability of ``output`` given the private ``value``."""
@@ -72,7 +72,7 @@ class Channel(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Public:
-    """What everybody knows: the algorithm, its settings, and the law of its randomizer.
+    """What everybody knows: the algorithm, its settings, and the distribution of its randomizer.
 
     ``route`` is the strongest vantage that the protocol gives to anyone who keeps to it; stronger
     ones need a colluding proxy or a broken aggregation. ``parties`` is their number where messages

@@ -85,4 +85,4 @@ def test_the_suites_run_where_pytest_is_not_installed() -> None:
         "from fedrec_auditor.targets.protections.unprotected import Unprotected\n"
         "print(check_route(Direct()), *check_protection(Unprotected()))"
     )
-    assert fresh(code) == "() check_sampled_law: it states no law of an entry"
+    assert fresh(code) == "() check_sampled_distribution: it states no distribution of an entry"

@@ -18,7 +18,7 @@ _LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
 def gaussian_divergence(mu: float, epsilon: float) -> float:
-    """The least delta at ``epsilon`` of unit normal laws ``mu`` apart.
+    """The least delta at ``epsilon`` of unit normal distributions ``mu`` apart.
 
     Phi(-t) - e^eps Phi(-t - mu) with t = eps/mu - mu/2 (Balle and Wang 2018, Theorem 8). Since
     (t + mu)^2 = t^2 + 2 eps, the second term is phi(t) r(t + mu) with r(x) = Phi(-x)/phi(x): no

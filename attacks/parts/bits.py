@@ -59,17 +59,17 @@ def evidence(view: View) -> Evidence:
             ones[uploads.users[rows]] += bits != 0
         reports[uploads.users] += 1
     zeros = reports[:, None] - ones
-    law = channel.log_prob(np.array([[0], [1]]), np.array([[0, 1]]))  # (report, bit)
-    log_odds = _times(ones, law[1]) + _times(zeros, law[0])
-    p, q = float(np.exp(law[1, 1])), float(np.exp(law[1, 0]))
+    log_probs = channel.log_prob(np.array([[0], [1]]), np.array([[0, 1]]))  # (report, bit)
+    log_odds = _times(ones, log_probs[1]) + _times(zeros, log_probs[0])
+    p, q = float(np.exp(log_probs[1, 1])), float(np.exp(log_probs[1, 0]))
     items = _shares(ones.sum(axis=0), np.full(shape[1], reports.sum()), p, q)
     users = _shares(ones.sum(axis=1), reports * shape[1], p, q)
     return Evidence(log_odds=log_odds, items=logit(items), users=np.log(users / users.mean()))
 
 
-def _times(counts: NDArray[np.int32], law: NDArray[np.float64]) -> NDArray[np.float64]:
+def _times(counts: NDArray[np.int32], log_probs: NDArray[np.float64]) -> NDArray[np.float64]:
     """``counts`` times ln P(y | 1) - ln P(y | 0); no report is no evidence, however sure one is."""
-    step = float(law[1]) - float(law[0]) if law[0] != law[1] else 0.0
+    step = float(log_probs[1]) - float(log_probs[0]) if log_probs[0] != log_probs[1] else 0.0
     if np.isinf(step):
         return np.where(counts > 0, step, 0.0)
     return np.asarray(counts * step)

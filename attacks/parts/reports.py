@@ -1,4 +1,4 @@
-"""What one-coordinate reports tell of one interaction, by the client's own public law.
+"""What one-coordinate reports tell of one interaction, by the client's own public distribution.
 
 An FMF-LDP client holds the FCF gradient G = (s - V x) x^T clipped to [-1, 1] (see ``rank_one``)
 and reports random coordinates (i, f) as one sign, + with probability (1 + kappa G_if) / 2,
@@ -34,7 +34,7 @@ _LENGTHS = np.geomspace(0.05, 20.0, 40)
 
 
 def carries_reports(view: View) -> bool:
-    """Whether reports of an item gradient of a known law, linked to users, are seen."""
+    """Whether reports of an item gradient of a known distribution, linked to users, are seen."""
     known = {"epsilon", "reports"} <= set(view.public.settings)
     return known and bool(item_messages(view, (Kind.REPORTS,)))
 

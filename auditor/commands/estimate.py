@@ -17,6 +17,10 @@ from fedrec_auditor.auditor.output import spare_output
 if TYPE_CHECKING:
     from fedrec_auditor.accountants.statements.bound import Bound
 
+Curve = dict[str, list[dict[str, float]]]
+_BAND = "all-thresholds"
+_DELTAS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)
+
 
 def command(
     scores: Annotated[
@@ -46,6 +50,14 @@ def command(
             "coin of its own.",
         ),
     ] = False,
+    curve: Annotated[
+        bool,
+        typer.Option("--curve", help="Epsilon at several deltas too, all together at confidence."),
+    ] = False,
+    renyi: Annotated[
+        list[float] | None,
+        typer.Option(metavar="ORDER", help="The Renyi divergence of this order too; repeatable."),
+    ] = None,
     confidence: Annotated[float, typer.Option(help="Of the bound.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Splits the scores: some choose, others count.")] = 0,
     fail_on: Annotated[
@@ -60,13 +72,16 @@ def command(
     """Bound epsilon from below by scores with and without a canary, wherever they come from.
 
     Each score comes from a training of its own, or all from one (--one-run). Exits with 1 if the
-    claim is VIOLATED, with 3 if so few scores could not have refuted it.
+    claim is VIOLATED, with 3 if so few scores could not have refuted it. With --curve or --renyi
+    the estimator is all-thresholds.
     """
     from fedrec_auditor.accountants.statements.claim import Claim
     from fedrec_auditor.accountants.verdict import judge
     from fedrec_auditor.auditor.canaries import read_scores
-    from fedrec_auditor.auditor.scores import from_scores
+    from fedrec_auditor.auditor.scores import CanaryScores, from_scores
 
+    if curve or renyi:
+        estimator = _of_all_thresholds(estimator, one_run)
     found = read_scores(scores)
     bound = from_scores(
         found["in_scores"],
@@ -79,6 +94,16 @@ def command(
         one_run=one_run,
         seed=seed,
     )
+    shown: Curve = {}
+    if curve or renyi:
+        band = CanaryScores.of(found["in_scores"], found["out_scores"]).curve(
+            confidence=confidence, seed=seed
+        )
+        deltas = sorted({delta, *_DELTAS}) if curve else ()
+        shown["curve"] = [{"delta": each, "epsilon": band.epsilon(each)} for each in deltas]
+        shown["renyi"] = [
+            {"order": each, "divergence": band.renyi(each)} for each in sorted(set(renyi or ()))
+        ]
     judgement = None
     if epsilon is not None:
         claim = Claim(
@@ -91,9 +116,9 @@ def command(
         judgement = judge(claim, scope=bound.scope, measured=bound)
     with spare_output("The exit code is that of the verdict."):
         if as_json:
-            print(_as_text(bound, judgement))
+            print(_as_text(bound, judgement, shown))
         else:
-            print("\n".join(describe(bound, judgement)))
+            print("\n".join([*describe(bound, judgement), *_describe_curve(shown, bound)]))
             sys.stdout.flush()
     gate = Gate(fail_on, allow or [])
     raise typer.Exit(gate.code([] if judgement is None else [judgement.verdict]))
@@ -126,11 +151,36 @@ def describe(bound: Bound, judgement: Judgement | None) -> Iterator[str]:
         yield from entry("note", witness.note)
 
 
-def _as_text(bound: Bound, judgement: Judgement | None) -> str:
+def _of_all_thresholds(estimator: str | None, one_run: bool) -> str:
+    """The estimator of a curve; InputError if another was asked for."""
+    from fedrec_auditor.accountants.errors import InputError
+
+    if one_run or estimator not in (None, _BAND):
+        got = "--one-run" if one_run else f"--estimator {estimator}"
+        raise InputError(
+            f"Expected --curve and --renyi with the estimator {_BAND}, got {got}. Leave it out."
+        )
+    return _BAND
+
+
+def _describe_curve(shown: Curve, bound: Bound) -> Iterator[str]:
+    from fedrec_auditor.auditor.verification.words import entry
+
+    if found := shown.get("curve"):
+        points = [f"{each['epsilon']:.4g} at delta {each['delta']:g}" for each in found]
+        yield from entry("curve", f"epsilon is at least {', '.join(points)}")
+    if found := shown.get("renyi"):
+        points = [f"{each['divergence']:.4g} of order {each['order']:g}" for each in found]
+        yield from entry("renyi", f"the larger divergence is at least {', '.join(points)}")
+    if shown:
+        yield from entry("together", f"all of these hold at confidence {bound.confidence:.6g}")
+
+
+def _as_text(bound: Bound, judgement: Judgement | None, shown: Curve) -> str:
     import dataclasses
 
     from fedrec_auditor.reports.store import plain
 
     judged = {} if judgement is None else dataclasses.asdict(judgement)
-    found = {"bound": dataclasses.asdict(bound), **judged}
+    found = {"bound": dataclasses.asdict(bound), **shown, **judged}
     return json.dumps(plain(found), indent=2, allow_nan=False)

@@ -105,14 +105,24 @@ def _exhaustive(
     source = f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{BUT}"
     witness = found.witness
     pair = None
-    if delta == 0 and exceeds(found.epsilon, epsilon):
-        pair = _first_pair(log_probs, math.inf if math.isinf(found.epsilon) else epsilon)
+    if exceeds(found.epsilon, epsilon):
+        limit = math.inf if math.isinf(found.epsilon) else epsilon
+        if delta == 0:
+            pair = _first_pair(log_probs, limit)
+        else:
+            pairs = ([i, j] for j in range(1, len(listed)) for i in range(j))
+            pair = next((each for each in pairs if _breaks(bound(each).epsilon, limit)), None)
     if pair is not None and (shown := bound(pair)).witness is not None:
-        note = "" if shown.epsilon == found.epsilon else f"log-ratio {shown.epsilon:.6g}"
+        said = "epsilon" if delta else "log-ratio"
+        note = "" if shown.epsilon == found.epsilon else f"{said} {shown.epsilon:.6g}"
         if note and witness is not None:
             note += f"; the largest is that of {witness.input_a} against {witness.input_b}"
         witness = replace(shown.witness, note=note or shown.witness.note)
     return replace(found, source=source, witness=witness, tight=inputs.whole)
+
+
+def _breaks(epsilon: float, limit: float) -> bool:
+    return math.isinf(epsilon) if math.isinf(limit) else exceeds(epsilon, limit)
 
 
 def _first_pair(log_probs: NDArray[np.float64], limit: float) -> list[int] | None:

@@ -368,8 +368,8 @@ def check_distinguisher(distinguisher: Distinguisher) -> None:
     """
     assert distinguisher.family is AttackFamily.DISTINGUISHER, f"{distinguisher.family!r}"
     _check_words(distinguisher)
-    outputs, law = np.array([0, 1, 1, 0]), BitFlip(0.9, 0.2)
+    outputs, flip = np.array([0, 1, 1, 0]), BitFlip(0.9, 0.2)
     for values, likelier in (((1.0, 0.0), outputs == 1), ((0.0, 1.0), outputs == 0)):
-        scores = distinguisher.score(outputs, law, values)
+        scores = distinguisher.score(outputs, flip, values)
         assert scores.shape == outputs.shape, f"scores of shape {scores.shape}"
         assert scores[likelier].min() > scores[~likelier].max(), f"scores {scores} of {outputs}"

@@ -137,18 +137,18 @@ def estimates(
 def check_calibration(estimator: Estimator) -> None:
     """The bound is above the truth in no more runs than its confidence allows."""
     for name, world in holds_for(estimator).items():
-        for delta in (least_delta(estimator), 0.3):
+        for delta, runs in ((least_delta(estimator), RUNS), (0.3, RUNS // 2)):
             truth = world.truth(delta)
             if math.isinf(truth):
                 continue
             levels = (0.6, 0.95)
-            found = estimates(estimator, world, delta=delta, confidences=levels, runs=RUNS, n=400)
+            found = estimates(estimator, world, delta=delta, confidences=levels, runs=runs, n=400)
             for misses, confidence in zip(
                 np.count_nonzero(found > truth + 1e-12, axis=0).tolist(), levels, strict=True
             ):
-                p = stats.binom.sf(misses - 1, RUNS, 1 - confidence)
+                p = stats.binom.sf(misses - 1, runs, 1 - confidence)
                 assert p >= P_VALUE, (
-                    f"{name} at delta {delta}: above the truth {truth:.4g} in {misses} of {RUNS} "
+                    f"{name} at delta {delta}: above the truth {truth:.4g} in {misses} of {runs} "
                     f"runs at confidence {confidence} (p = {p:.1e})"
                 )
 

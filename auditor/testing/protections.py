@@ -157,7 +157,7 @@ def check_spending(protection: Protection) -> None:
     _close(min(proved), spent, "least proved bound of the upload's mechanism")
 
 
-def check_sampled_law(protection: Protection) -> None:
+def check_sampled_distribution(protection: Protection) -> None:
     """Every group's entry, far above the clipping bound: the mechanism's own draws look alike."""
     count, compared = 4000, 0
     for group, name in zip(GROUPS, ("user.E", "item", "mlp1.weight", "mlp2.bias"), strict=True):
@@ -175,10 +175,10 @@ def check_sampled_law(protection: Protection) -> None:
         correlation = np.corrcoef(sent.T)[0, 1]
         assert abs(correlation) < 6.5 / math.sqrt(count), f"{name}: entries are correlated"
     if not compared:
-        raise SkipTest("it states no law of an entry")
+        raise SkipTest("it states no distribution of an entry")
 
 
-def check_entries_without_law(protection: Protection) -> None:
+def check_entries_without_distribution(protection: Protection) -> None:
     """Whoever states a mechanism of an entry must change every entry."""
     upload, broadcast = _model()
     sent = protection.protect(upload, broadcast, _clients())
@@ -212,6 +212,6 @@ def check_protection(protection: Protection) -> tuple[str, ...]:
 
     >>> from fedrec_auditor.targets.protections.unprotected import Unprotected
     >>> check_protection(Unprotected())
-    ('check_sampled_law: it states no law of an entry',)
+    ('check_sampled_distribution: it states no distribution of an entry',)
     """
     return run_checks(CHECKS, protection)

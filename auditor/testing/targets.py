@@ -327,7 +327,7 @@ def _events(target: Target) -> dict[Scope, DpEvent]:
     return dict(found.values())
 
 
-def check_sampled_uploads_agree_with_the_stated_law(case: TargetCase) -> None:
+def check_sampled_uploads_agree_with_the_stated_distribution(case: TargetCase) -> None:
     """The client's code, sampled, agrees with the distribution that the target states for it.
 
     At confidence 1 - 1e-9 the bound must not exceed the stated distribution's; and with 50,000
@@ -352,7 +352,7 @@ def check_sampled_uploads_agree_with_the_stated_law(case: TargetCase) -> None:
         )
         small = Population(n_users=USERS, n_items=challenge.profiles.n_items)
         mechanism = challenge.target.mechanism(challenge.scope, small)
-        assert mechanism is not None, f"no law is stated in [{challenge.scope}]"
+        assert mechanism is not None, f"no distribution is stated in [{challenge.scope}]"
         exact = exact_lower_bound(mechanism, challenge.scope).epsilon
         found = game.measured.bound.epsilon
         assert min(0.8 * exact, 6.0) <= found <= exact, f"{found} measured, {exact} stated"
@@ -533,6 +533,6 @@ def check_target(target: Target) -> tuple[str, ...]:
 
     >>> from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
     >>> check_target(Fcf(rounds=2))
-    ('check_sampled_uploads_agree_with_the_stated_law: it offers no local game',)
+    ('check_sampled_uploads_agree_with_the_stated_distribution: it offers no local game',)
     """
     return run_checks(CHECKS, TargetCase(target))

@@ -92,8 +92,10 @@ def verify_ldp(
         by that time, before any output is looked at: it does not depend on what will be counted,
         so a bound holds at its confidence as for a number fixed beforehand, and no error is spent
         on looks in between. A callable that slows down, so that they are not made in time, is
-        given up: epsilon is at least 0, INCONCLUSIVE. Checks that are not done by then are not
-        run. The same seed gives the same answer only where ``samples`` decide.
+        given up: epsilon is at least 0, INCONCLUSIVE. Its outputs may have set the time, so those
+        missing could only count as wrong guesses, which shows ln(made / missing) at most. Checks
+        that are not done by then are not run. The same seed gives the same answer only where
+        ``samples`` decide.
 
     Where a check that failed shows more than the search or the measurement does, an output that
     rules an input out or noise that can be foretold, the verdict is by that.

@@ -111,6 +111,7 @@ def findings() -> tuple[Finding, ...]:
             inputs=(0.0, 1.0),
             exact=EPSILON,
             setting="values in [0, 1]",
-            claim="README; one value replaced",
+            claim="README: pure epsilon-DP, Laplace noise for a sum of values clamped to `bounds`; "
+            "one value replaced",
         ),
     )

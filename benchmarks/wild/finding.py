@@ -28,19 +28,12 @@ class Finding(Case):
         return self.exact > self.epsilon * (1.0 + 1e-9)
 
     @property
-    def callable(self) -> str:
-        """Where ``call`` is, below ``benchmarks.wild``; empty if nowhere."""
-        if self.again:
-            return ""
-        return f"{self.call.__module__.rpartition('.')[2]}:{self.call.__name__}"
-
-    @property
     def command(self) -> str:
         """What measures it again, in the root of the project."""
         if self.again:
             return self.again
         words = [
-            f"auditor verify benchmarks.wild.{self.callable}",
+            f"auditor verify {self.call.__module__}:{self.call.__name__}",
             f"--epsilon {self.epsilon:.12g}",
             f"--delta {self.delta:g}" if self.delta else "",
             f"--inputs '{json.dumps(self.inputs)}'",

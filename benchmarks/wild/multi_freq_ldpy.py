@@ -143,7 +143,7 @@ def _fakes_masses(x: tuple[int, ...]) -> dict[tuple[int, ...], float]:
     return {(*first, *second): mass for (first, second), mass in law.items()}
 
 
-fakes_law = Density(sample=fakes_random, log_prob=log_fakes)
+fakes_density = Density(sample=fakes_random, log_prob=log_fakes)
 
 
 def findings() -> tuple[Finding, ...]:
@@ -197,12 +197,13 @@ def findings() -> tuple[Finding, ...]:
             remark=everywhere,
         ),
         finding(
-            fakes_law,
+            fakes_density,
             "RSpFD_UE_rnd_Client",
             inputs=((0, 0), (1, 0)),
             exact=exact.epsilon(fakes_distribution(x, 4, "random") for x in ((0, 0), (1, 0))),
             setting="2 attributes of 4 values, optimized unary encoding; one attribute replaced",
-            again=f"auditor verify {__name__}:fakes_law --epsilon 1 --inputs '[[0, 0], [1, 0]]'",
+            again=f"auditor verify {__name__}:fakes_density --epsilon 1 "
+            "--inputs '[[0, 0], [1, 0]]'",
             claim="docstring: `epsilon` is the privacy guarantee. Read for one attribute, the "
             "other the same: the mildest reading",
             remark="a fake is a random value, encoded. With r = d (e^epsilon - 1) + 1, the report "

@@ -79,5 +79,12 @@ def findings() -> tuple[Finding, ...]:
             samples=100_000,
             claim=CLAIM,
         ),
-        finding(laplace, "laplace", exact=EPSILON, setting="values in [0, 1]", claim=CLAIM),
+        finding(
+            laplace,
+            "laplace",
+            exact=EPSILON,
+            setting="values in [0, 1]",
+            claim="docstring: the Laplace mechanism, `eps` the privacy parameter; one value in "
+            "[0, 1], replaced",
+        ),
     )

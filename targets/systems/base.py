@@ -73,7 +73,8 @@ class UploadGame:
     ``profiles`` are two users over a small catalogue, the two worlds; ``broadcast`` what the server
     sends them (a malicious server may send anything). ``target`` is the system at the size of this
     small catalogue; ``read`` reduces ``Uploads`` to one discrete symbol a client, (n,). Where the
-    law of that symbol is public, ``channel`` gives it, at the private ``values`` of the two worlds.
+    distribution of that symbol is public, ``channel`` gives it, at the private ``values`` of the
+    two worlds.
     ``scope`` is what a bound measured in this game speaks of; ``inputs`` put the two worlds in
     words.
     """

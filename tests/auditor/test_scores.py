@@ -10,7 +10,8 @@ from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
-from fedrec_auditor.auditor.canaries import read_scores
+from fedrec_auditor.auditor.canaries import CANARY_USER, read_scores
+from fedrec_auditor.auditor.estimators.parts.threshold_band import ThresholdBand
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.scores import CanaryScores, from_scores
 
@@ -37,6 +38,29 @@ def test_scores_are_counted_once_and_nearly_all() -> None:
         samples = scores.bound().samples
         assert samples is not None
         assert 1.8 * min(n, m) < samples <= 2 * min(n, m)
+
+
+def test_scores_in_an_order_of_their_own_are_drawn_in_a_random_one() -> None:
+    rng = np.random.default_rng(8)
+    ordered = np.sort(rng.normal(size=4000))
+    found = CanaryScores.of(ordered, ordered).worlds(CANARY_USER, rng)
+    first = np.concatenate(list(found.blocks(0, 1000, rng)))
+    rest = np.concatenate(list(found.blocks(0, 3000, rng)))
+    assert abs(first.mean()) < 0.2
+    assert np.array_equal(np.sort(np.append(first, rest)), ordered)
+
+
+@pytest.mark.parametrize("unequal", [0, 300])
+def test_no_order_of_scores_changes_a_bound_at_all_thresholds(unequal: int) -> None:
+    rng = np.random.default_rng(9)
+    inside, outside = rng.normal(1, 1, 3000), rng.normal(0, 1, 3000 - unequal)
+    given = inside.copy()
+    bound = from_scores(inside, outside, estimator="all-thresholds")
+    assert np.array_equal(inside, given)
+    assert bound.samples == 2 * len(outside)
+    if not unequal:
+        band = ThresholdBand.of(rng.permutation(inside), rng.permutation(outside), 1 - 0.95)
+        assert bound.epsilon == band.epsilon(0.0)
 
 
 @pytest.mark.parametrize("name", FAMILIES["estimators"].names())

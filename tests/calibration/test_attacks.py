@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.testing.attacks import (
 )
 
 pytestmark = pytest.mark.calibration
-PLAYS = 200
+PLAYS = 100
 ATTACKS = [n for n in FAMILIES["attacks"].names() if FAMILIES["attacks"].member(n).family in GAMES]
 
 

@@ -11,6 +11,7 @@ import pytest
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.plan import make_plan, make_target
 from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.fedrec.fedncf_apm import FedNcfApm
 from fedrec_auditor.targets.systems.fedrec.fedrec_apm import FedRecApm
 
 PAGE = (Path(__file__).parents[2] / "docs" / "faithful.md").read_text(encoding="utf-8")
@@ -75,3 +76,18 @@ def test_the_figures_of_an_upload() -> None:
     assert f"spends {less:,.0f} less, 30 an entry" in PAGE
     one = math.sqrt(2) / 60
     assert f"deviation {one * math.sqrt(5):.4f} (five epochs), else {one:.4f}" in PAGE
+
+
+def test_what_a_second_branch_of_neumf_would_spend() -> None:
+    """Embeddings of its own, and as many more last weights as a vector has entries."""
+    system = FedNcfApm()
+    counts = system.entries(ML_100K)
+    both = {
+        **counts,
+        "user": 2 * counts["user"],
+        "item": 2 * counts["item"],
+        "mlp2": counts["mlp2"] + system.learner.dimension,
+    }
+    one, two = (system.protection.spent(each) for each in (counts, both))
+    assert two - one == 30 * 64 * 44 + 60 * 64 * 1682 + 50 * 64
+    assert f"{two:,.0f} instead of {one:,.0f}" in PAGE

@@ -195,10 +195,10 @@ def test_the_page_has_the_row(finding: Finding) -> None:
     shown = math.inf if bound == "infinite" else float(bound)
     assert shown <= finding.exact * (1.0 + 5e-4)  # four digits are shown
     assert verdict == (Verdict.VIOLATED if finding.broken else Verdict.UNSUBSTANTIATED)
-    if finding.broken:
-        assert finding.command in PAGE
-        assert finding.claim in PAGE
-        assert finding.remark in PAGE
+    told = PAGE if finding.broken else row
+    assert f"`{finding.command}`" in told
+    assert finding.claim in told
+    assert finding.remark in PAGE
 
 
 @pytest.mark.parametrize("finding", known(), ids=lambda f: f"{f.library}-{f.name}-{f.setting}")
@@ -238,8 +238,9 @@ def test_a_page_says_what_was_refuted_what_was_not_and_what_is_missing() -> None
     refuted, rest = text.split("## Not refuted (1)")
     assert "## More is spent than claimed (1)" in refuted
     assert "`bit_1` |  | 1 | 1.099 | 1.099 | VIOLATED | exact" in refuted
-    assert "- **In fact** 1.099: a reason." in refuted
-    assert "- **Again.** `auditor verify it`" in refuted
+    assert "- **Exact.** Epsilon 1.099: a reason." in refuted
+    assert "- **Command.** `auditor verify it`" in refuted
     assert "bit_1.2" in rest
+    assert rest.count("| none | a claim | `auditor verify it` |") == 1
     assert "VIOLATED" not in rest
     assert "- gone: no such version" in rest

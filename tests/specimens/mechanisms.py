@@ -24,14 +24,14 @@ class BiasedSampling(BitFlip):
         return BitFlip(self.p - 0.02, self.q).randomize(value, rng, size)
 
 
-class LeakyLaw(BitFlip):
+class LeakyDistribution(BitFlip):
     """Probabilities that do not sum to 1."""
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         return super().log_prob(output, value) + np.log(0.99)
 
 
-class NanLaw(BitFlip):
+class NanDistribution(BitFlip):
     """log(0) - log(0) where an output is impossible."""
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
@@ -96,8 +96,8 @@ BROKEN_MECHANISMS = tuple(
     kind(0.9, 0.3)
     for kind in (
         BiasedSampling,
-        LeakyLaw,
-        NanLaw,
+        LeakyDistribution,
+        NanDistribution,
         OpenDomain,
         OwnGenerator,
         HiddenGenerator,

@@ -159,7 +159,7 @@ class ClaimsElsewhere(Short):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatesAnotherLaw(LcfUb):
+class StatesAnotherDistribution(LcfUb):
     """Uploads raw bits and states the law of flipped ones."""
 
     def mechanism(self, scope: Scope, population: Population) -> Any:
@@ -198,7 +198,7 @@ BROKEN_TARGETS = (
     UnsortedSenders(),
     ScoresTheFirst(),
     ClaimsElsewhere(),
-    StatesAnotherLaw(),
+    StatesAnotherDistribution(),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,6 +59,7 @@ def tosses(available: int) -> int:
     return int((math.sqrt(4 + 2 * available) - 2) ** 2)
 
 
+@lru_cache(maxsize=256)
 def failure_mass(draws: int, *, both: bool, delta: float, alpha: float) -> tuple[int, float]:
     """How many of the right guesses delta excuses, and the error left for the rest.
 

@@ -219,11 +219,13 @@ def _middles(
     first: NDArray[np.float64], second: NDArray[np.float64], cuts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Mean of the values in each part; NaN where there is none."""
-    values = as_floats(np.concatenate([first, second])).ravel()
-    parts = np.searchsorted(cuts, values, side="right")
-    counts = np.bincount(parts, minlength=len(cuts) + 1)
-    with np.errstate(invalid="ignore"):
-        return np.bincount(parts, values, minlength=len(cuts) + 1) / counts
+    values = np.sort(as_floats(np.concatenate([first, second])).ravel())
+    starts = np.append(0, np.searchsorted(values, cuts))
+    counts = np.diff(starts, append=len(values))
+    means = np.full(len(counts), np.nan)
+    some = counts > 0
+    means[some] = np.add.reduceat(values, starts[some]) / counts[some]
+    return means
 
 
 def _whole(halves: Halves) -> Pair:

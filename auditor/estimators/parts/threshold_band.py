@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.estimators.parts.binomial_limits import clopper_pearson_lower
 
 Array = NDArray[np.float64]
@@ -100,8 +102,10 @@ class ThresholdBand:
         """The Renyi divergence of this ``order``, above 1, is at least this in one direction.
 
         That of two distributions is at least that of any event (data processing), which grows with
-        P and falls with Q where P is above Q.
+        P and falls with Q where P is above Q. InputError for an ``order`` that is not above 1.
         """
+        if not 1 < order < math.inf:
+            raise InputError(f"Expected a Renyi order above 1, got {order:g}. Give 2, or 8.")
         above = self.low > self.high
         if not above.any():
             return 0.0

@@ -45,7 +45,7 @@ PRESENCE = replace(SCOPE, adjacency=Adjacency.ADD_REMOVE)
 REPLACED = replace(SCOPE, adjacency=Adjacency.REPLACE)
 Exact = Callable[[int, float], float]
 Losses = Callable[[np.random.Generator, int], NDArray[np.float64]]
-"""Privacy losses of so many independent outputs, drawn from the first of two laws."""
+"""Privacy losses of so many independent outputs, drawn from the first of two distributions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,11 +403,11 @@ MILLIONS: tuple[DpEvent, ...] = (
 )
 
 
-def _flip_law(event: DpEvent) -> tuple[list[float], list[float]]:
+def _flip_distributions(event: DpEvent) -> tuple[list[float], list[float]]:
     return [event.p, 1.0 - event.p], [event.q, 1.0 - event.q]
 
 
-def _response_law(event: DpEvent) -> tuple[list[float], list[float]]:
+def _response_distributions(event: DpEvent) -> tuple[list[float], list[float]]:
     """Own bucket, the other input's bucket, and the rest of them, which tell nothing."""
     lie = event.noise_parameter / event.num_buckets
     truth = 1.0 - event.noise_parameter + lie
@@ -415,15 +415,15 @@ def _response_law(event: DpEvent) -> tuple[list[float], list[float]]:
     return [truth, lie, rest], [lie, truth, rest]
 
 
-def _pure_law(event: DpEvent) -> tuple[list[float], list[float]]:
+def _pure_distributions(event: DpEvent) -> tuple[list[float], list[float]]:
     truth = 1.0 / (1.0 + math.exp(-event.epsilon))
     return [truth, 1.0 - truth], [1.0 - truth, truth]
 
 
-_LAWS: dict[type[DpEvent], Callable[[DpEvent], tuple[list[float], list[float]]]] = {
-    BitFlipDpEvent: _flip_law,
-    RandomizedResponseDpEvent: _response_law,
-    PureDpEvent: _pure_law,
+_DISTRIBUTIONS: dict[type[DpEvent], Callable[[DpEvent], tuple[list[float], list[float]]]] = {
+    BitFlipDpEvent: _flip_distributions,
+    RandomizedResponseDpEvent: _response_distributions,
+    PureDpEvent: _pure_distributions,
 }
 KINDS: tuple[DpEvent, ...] = (
     BitFlipDpEvent(0.7, 0.2),
@@ -448,10 +448,10 @@ def enumerated_divergence(reports: Sequence[DpEvent], epsilon: float) -> float:
     """
     p, q = np.ones((1, 1)), np.ones((1, 1))
     for report in reports:
-        one, two = (np.array(law) for law in _LAWS[type(report)](report))
+        one, two = (np.array(masses) for masses in _DISTRIBUTIONS[type(report)](report))
         p, q = (
             np.concatenate(
-                [(first[:, :, None] * law).reshape(len(first), -1) for law in (here, there)]
+                [(first[:, :, None] * masses).reshape(len(first), -1) for masses in (here, there)]
             )
             for first, here, there in ((p, one, two), (q, two, one))
         )

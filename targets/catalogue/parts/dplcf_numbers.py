@@ -39,7 +39,7 @@ def _symmetric() -> BitFlip:
     return flip
 
 
-def _laws(flip: BitFlip) -> Matrix:
+def _distributions(flip: BitFlip) -> Matrix:
     """Probabilities of an uploaded 0 and 1 (columns) of a true 0 and 1 (rows)."""
     return np.exp(flip.log_prob([[0, 1], [0, 1]], [[0, 0], [1, 1]]))
 
@@ -93,7 +93,7 @@ def unbiased() -> Iterator[Computed]:
 
 def disclosed() -> Iterator[Computed]:
     """The hockey-stick divergence of one bit, over its outputs and both orders of its inputs."""
-    laws, epsilon = _laws(DplcfAp().randomizer), DplcfAp().epsilon
+    laws, epsilon = _distributions(DplcfAp().randomizer), DplcfAp().epsilon
     delta = max(
         float(np.maximum(laws[i] - math.exp(epsilon) * laws[1 - i], 0.0).sum()) for i in (0, 1)
     )
@@ -113,7 +113,7 @@ def disclosed() -> Iterator[Computed]:
 
 def real_or_fake() -> Iterator[Computed]:
     """What an uploaded 1 says under asymmetric flips."""
-    laws = _laws(DplcfAp().randomizer)
+    laws = _distributions(DplcfAp().randomizer)
     yield Computed(
         what="log-ratio of an uploaded 1 (real against fake) at eps = 1, p = 1",
         claimed=DplcfAp().epsilon,
@@ -124,7 +124,7 @@ def real_or_fake() -> Iterator[Computed]:
 
 def kept_local() -> Iterator[Computed]:
     """How much of a user's true history is in an upload."""
-    laws = _laws(DplcfAp().randomizer)
+    laws = _distributions(DplcfAp().randomizer)
     yield Computed(
         what="share of a user's true interactions that the server holds as 1s, p = 1",
         claimed=0.0,
@@ -166,7 +166,7 @@ def repeated() -> Iterator[Computed]:
 
 def local_model() -> Iterator[Computed]:
     """What the server, who is not trusted, learns of one bit from its upload alone."""
-    laws = _laws(_symmetric())
+    laws = _distributions(_symmetric())
     yield Computed(
         what="epsilon of one bit against the server itself (not bounded unless it is local)",
         claimed=math.inf,

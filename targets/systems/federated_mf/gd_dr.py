@@ -19,7 +19,7 @@ from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, UploadGame
 from fedrec_auditor.targets.systems.federated_mf.parts.local_mf import LocalMf
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER, project, rate_at
-from fedrec_auditor.targets.systems.parts.reports import Reporting, ReportLaw
+from fedrec_auditor.targets.systems.parts.reports import ReportDistribution, Reporting
 from fedrec_auditor.targets.systems.parts.system import received as table
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
@@ -63,7 +63,7 @@ class GdDr(Reporting, LocalMf):
 
     def public(self, interactions: Interactions) -> Public:
         """What everybody knows: the distribution of a report's bit given its entry, too."""
-        return replace(super().public(interactions), channel=ReportLaw(self.each))
+        return replace(super().public(interactions), channel=ReportDistribution(self.each))
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """The local claim, and what a shuffle would make of it."""
@@ -106,7 +106,7 @@ class GdDr(Reporting, LocalMf):
                     "projection": np.array([[-weight, weight]], np.float32),
                 },
                 read=_bit,
-                channel=ReportLaw(self.each),
+                channel=ReportDistribution(self.each),
                 values=(1.0, -1.0),
                 scope=any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
                 inputs=("item 0 rated", "item 1 rated"),

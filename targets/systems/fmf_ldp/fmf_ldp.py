@@ -24,7 +24,7 @@ from fedrec_auditor.targets.settings import check_settings, share_or_none, usual
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Population, ScopedClaim, UploadGame
 from fedrec_auditor.targets.systems.fmf_ldp.parts.implicit_mf import PAPER, ImplicitMf, printed
-from fedrec_auditor.targets.systems.parts.reports import Reporting, ReportLaw
+from fedrec_auditor.targets.systems.parts.reports import ReportDistribution, Reporting
 from fedrec_auditor.targets.systems.parts.system import received
 from fedrec_auditor.targets.transcript import Broadcast, Public, Uploads
 
@@ -79,9 +79,9 @@ class FmfLdp(Reporting, ImplicitMf):
         return Sizes(rounds=self.rounds, reports=self.reports)
 
     @property
-    def channel(self) -> ReportLaw:
+    def channel(self) -> ReportDistribution:
         """The distribution of one report's bit given the projected entry."""
-        return ReportLaw(self.epsilon)
+        return ReportDistribution(self.epsilon)
 
     def public(self, interactions: Interactions) -> Public:
         """What everybody knows: a proxy strips and shuffles the reports (section 3.1.2)."""
@@ -169,7 +169,7 @@ class FmfLdp(Reporting, ImplicitMf):
                 profiles=Interactions.of(np.repeat(np.eye(2), half, axis=1), name="game"),
                 broadcast={"items": game.opposite_rows(2 * half)},
                 read=_symbols,
-                channel=ReportLaw(self.epsilon, 2 * half),
+                channel=ReportDistribution(self.epsilon, 2 * half),
                 values=(1.0, -1.0),
                 scope=any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
                 inputs=(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportLaw:
+class ReportDistribution:
     """P(symbol | v) of one report: 2 coordinate + bit, at entry v in [-1, 1] of that coordinate.
 
     With one coordinate the symbol is the bit. Algorithm 1 of the paper.

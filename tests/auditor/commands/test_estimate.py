@@ -9,6 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.auditor.estimators.parts.threshold_band import ThresholdBand
+
 Cli = Callable[..., tuple[int, str, str]]
 
 
@@ -75,3 +78,47 @@ def test_scores_of_one_training(cli: Cli, tmp_path: Path) -> None:
     code, out, err = cli(*words, "--estimator", "joint-binomial")
     assert (code, out) == (2, "")
     assert "auto, guesses, trade-off, gaussian-trade-off" in err
+
+
+def test_the_curve_and_divergences_hold_with_the_bound(cli: Cli, scores: str) -> None:
+    words = ("estimate", scores, "--delta", "0.02", "--curve", "--renyi", "8", "--renyi", "2")
+    code, out, _ = cli(*words, "--json")
+    found = json.loads(out)
+    epsilons = [each["epsilon"] for each in found["curve"]]
+    assert code == 0
+    assert epsilons == sorted(epsilons, reverse=True)
+    assert {"delta": 0.02, "epsilon": found["bound"]["epsilon"]} in found["curve"]
+    for each in found["curve"]:
+        if each["delta"] > 0:
+            assert 0.2 < each["epsilon"] < gaussian_epsilon(each["delta"], 1.0)
+    with np.load(scores) as arrays:
+        band = ThresholdBand.of(arrays["in_scores"], arrays["out_scores"], 1 - 0.95)
+    assert found["renyi"] == [{"order": q, "divergence": band.renyi(q)} for q in (2.0, 8.0)]
+    out = cli(*words)[1]
+    assert "all of these hold at confidence 0.95" in out
+    assert f"{epsilons[0]:.4g} at delta 0," in out
+    assert f"{band.renyi(2.0):.4g} of order 2, " in out
+
+
+def test_only_what_is_asked_for_is_shown(cli: Cli, scores: str) -> None:
+    found = json.loads(cli("estimate", scores, "--renyi", "2", "--json")[1])
+    assert (found["curve"], len(found["renyi"])) == ([], 1)
+    assert set(json.loads(cli("estimate", scores, "--json")[1])) == {"bound"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--curve", "--one-run"], "with the estimator all-thresholds, got --one-run"),
+        (["--renyi", "2", "--estimator", "anytime"], "got --estimator anytime"),
+        (["--renyi", "1"], "a Renyi order above 1, got 1."),
+        (["--renyi", "nan"], "a Renyi order above 1, got nan"),
+        (["--renyi", "inf"], "a Renyi order above 1, got inf"),
+        (["--renyi", "two"], "two"),
+    ],
+)
+def test_wrong_curves_are_bad_input(cli: Cli, scores: str, words: list[str], message: str) -> None:
+    code, out, err = cli("estimate", scores, *words)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1

@@ -102,7 +102,7 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
     Rules are held to the limit at expected counts, so that no luck of counting is in the share.
     """
     worlds = Sampler.of(protocol.call).worlds([0, 1])
-    fresh = [protocol.call(x, np.random.default_rng(x), 200_000) for x in (0, 1)]
+    fresh = [protocol.call(x, np.random.default_rng(x), 80_000) for x in (0, 1)]
     for seed in range(6):
         selecting, judging = np.random.default_rng(seed).spawn(2)
         split = SelectionSplit.drawn(worlds, split_size(100_000), selecting)
@@ -111,7 +111,7 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
         assert chosen.rule is not None
         draws = 180_000 - 2 * chosen.size
         one, other = (
-            chosen.rule.count(fresh[world]) * draws // 400_000 for world in (chosen.a, chosen.b)
+            chosen.rule.count(fresh[world]) * draws // 160_000 for world in (chosen.a, chosen.b)
         )
         counts = GuessCounts(
             draws=draws,
@@ -298,9 +298,9 @@ def test_wide_outputs_are_drawn_in_small_blocks() -> None:
 
     def wide(x: int, rng: np.random.Generator, size: int) -> Any:
         sizes.append(size)
-        return np.zeros((size, 100_000), dtype=np.int8)
+        return np.zeros((size, 70_000), dtype=np.int8)
 
-    measured(wide, samples=400)
+    measured(wide, samples=300)
     assert max(sizes) <= 64
 
 

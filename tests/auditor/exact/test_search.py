@@ -57,6 +57,22 @@ def test_few_inputs_and_outputs_are_searched_exhaustively(rows: NDArray[np.float
     assert witness.probability_b == pytest.approx(rows[int(witness.input_b), int(witness.output)])
 
 
+@pytest.mark.parametrize("delta", [0.0, 0.01])
+def test_the_witness_of_an_exhaustive_search_is_the_first_pair_above_the_claim(
+    delta: float,
+) -> None:
+    rows = np.array([[0.5, 0.5], [0.55, 0.45], [0.7, 0.3], [0.95, 0.05]])
+    worst = math.log((0.5 - delta) / 0.05)
+    found = search(table(rows), 0.3, delta)
+    assert found.epsilon == pytest.approx(worst, abs=1e-9)
+    assert found.witness is not None
+    assert {found.witness.input_a, found.witness.input_b} == {"0", "2"}
+    first = math.log((0.5 - delta) / 0.3)
+    assert first > 0.3 > math.log((0.5 - delta) / 0.45)
+    assert found.witness.note.startswith(f"{'epsilon' if delta else 'log-ratio'} {first:.6g}; ")
+    assert "the largest is that of" in found.witness.note
+
+
 @pytest.mark.parametrize(
     "mechanism",
     [

@@ -21,7 +21,7 @@ from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.fmf_ldp import fmf_ldp
-from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import FmfLdp, ReportLaw
+from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import FmfLdp, ReportDistribution
 from fedrec_auditor.targets.systems.fmf_ldp.parts.closed_form import item_gradients
 
 # A correct sampler fails one of the tests below once in a billion seeds; the seeds are fixed.
@@ -160,7 +160,7 @@ def test_a_malicious_broadcast_attains_k_eps_T_between_two_real_users() -> None:
     index = np.resize(np.arange(3), count)  # any coordinates of row 0
     vectors, both = system.solve(profiles, items), np.stack([index, index])
     entries = system.entries(profiles, vectors, items, np.arange(2)[:, None], both)
-    law = ReportLaw(0.25).log_prob(np.ones(count), np.clip(entries, -1, 1)).sum(axis=1)
+    law = ReportDistribution(0.25).log_prob(np.ones(count), np.clip(entries, -1, 1)).sum(axis=1)
     assert law[0] - law[1] == pytest.approx(count * 0.25, rel=1e-12)
 
 
@@ -214,7 +214,7 @@ def test_each_vantage_sees_its_own() -> None:
     ratings, system = interactions(), FmfLdp(rounds=2, reports=5)
     transcript = system.run(ratings, np.random.default_rng(0)).transcript
     assert transcript.public.settings["epsilon"] == 2.5
-    assert transcript.public.channel == ReportLaw(2.5)
+    assert transcript.public.channel == ReportDistribution(2.5)
     server = transcript.view(Vantage.SERVER).rounds[1]
     assert server.uploads is not None
     sent = reports(transcript.rounds[1].uploads)
