@@ -312,6 +312,7 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
         target,
         audit.interactions,
         plan.population,
+        plan.canaries,
         quick=plan.quick,
         compute=audit.compute,
         rng=audit.rng(str(task)),
@@ -319,7 +320,8 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
     results, left_out = [], []
     for setting in settings:
         for scope, delta in setting.scopes.items():
-            if delta == 0.0 and estimator.conditional is Assumption.GAUSSIAN:
+            many = task.step != play.ONE_RUN
+            if many and delta == 0.0 and estimator.conditional is Assumption.GAUSSIAN:
                 left_out.append(f"No claim in [{scope}] has a delta, which {plan.estimator} needs.")
                 continue
             results.append(
@@ -336,11 +338,17 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
                     rng=audit.rng(f"{task} {next(iter(setting.scopes))}"),
                 )
             )
+
+    def needed(finding: Finding) -> str:
+        if task.step != play.ONE_RUN:
+            return draws_needed(finding, estimator, runs, most=0)
+        return _canaries_needed(finding)
+
     if not results and not left_out:
         left_out = ["No claim speaks of a user or a rating that messages tell of."]
     return TaskResult(
         findings=tuple(
-            _noted(finding, "note", draws_needed(finding, estimator, runs, most=0))
+            _noted(finding, "note", needed(finding))
             for result in results
             for finding in result.findings
         ),
@@ -385,6 +393,17 @@ def draws_needed(finding: Finding, estimator: Estimator, samples: int, most: int
     return (
         f"At least {needed:,} draws of each world are needed to refute epsilon {epsilon:g}; this "
         f"audit made {samples:,}.{enough}"
+    )
+
+
+def _canaries_needed(finding: Finding) -> str:
+    """What canaries of one training could have shown at most, where that is no refutation."""
+    shown = finding.measured
+    if finding.verdict is not Verdict.INCONCLUSIVE or shown is None or shown.largest is None:
+        return ""
+    return (
+        f"{shown.samples:,} canaries of one training, all guessed rightly, show epsilon "
+        f"{shown.largest:.3g}: of {finding.claim.epsilon:.4g} more canaries or trainings can tell."
     )
 
 

@@ -338,13 +338,15 @@ class Reports(Component):
     """k reports a client of one coordinate of a matrix each, as +B or -B.
 
     ``index`` is (n, k), a flat position in the matrix; ``positive`` is (n, k), whether +B was
-    sent. ``magnitude`` is B and public. ``matrix`` is the public shape (M, F).
+    sent. ``magnitude`` is B and public. ``matrix`` is the public shape (M, F). ``clean`` are the
+    matrices that they report on, where the system keeps them.
     """
 
     index: Ints
     positive: NDArray[np.bool_]
     magnitude: float
     matrix: tuple[int, int]
+    clean: Component | None = None
 
     @property
     def kind(self) -> Kind:
@@ -382,7 +384,9 @@ class Reports(Component):
 
     def take(self, clients: Ints) -> Reports:
         """The reports of these clients."""
-        return Reports(self.index[clients], self.positive[clients], self.magnitude, self.matrix)
+        clean = None if self.clean is None else self.clean.take(clients)
+        index, positive = self.index[clients], self.positive[clients]
+        return Reports(index, positive, self.magnitude, self.matrix, clean)
 
     def split(self) -> Reports:
         """Every report as a message of its own."""
