@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,15 +47,21 @@ class Canaries:
     """Users of whom each has one of two histories, beside a ``crowd`` over the same catalogue.
 
     ``profiles`` are the first histories of all, then their second ones; ``names`` say in words
-    which is which.
+    which is which. Items from ``known`` on are new.
     """
 
     names: tuple[str, str]
     profiles: Interactions
     crowd: Interactions
+    known: int
 
     def __len__(self) -> int:
         return self.profiles.n_users // 2
+
+    @property
+    def catalogue(self) -> _Catalogue:
+        """Which items are new."""
+        return _Catalogue(self.known, self.crowd.n_items)
 
     def population(self, first: NDArray[np.bool_]) -> Interactions:
         """The crowd and the canaries, each with its first history where ``first`` (m,) is true."""
@@ -125,7 +132,7 @@ def canaries(
         last = grown.timestamps.max(initial=0)
         profiles = replace(profiles, timestamps=np.full(profiles.ratings.nnz, last))
     told = f"a canary rated {names[0]}", f"it rated {names[1]}"
-    return Canaries(names=told, profiles=profiles, crowd=grown)
+    return Canaries(names=told, profiles=profiles, crowd=grown, known=interactions.n_items)
 
 
 def _ratings(
@@ -211,7 +218,9 @@ class OneRun:
         found = {COINS: first[:, None].astype(np.float64)}
         known: dict[bool, _Directions] = {}
         for vantage in self.vantages:
-            view = transcript.view(vantage, seeing)
+            # Sums are made of the new items' rows only, which are a function of what is seen.
+            summed = vantage is Vantage.AGGREGATE
+            view = transcript.view(Vantage.SERVER if summed else vantage, seeing)
             last = vantage is Vantage.RELEASE
             if last not in known and view.rounds:
                 known[last] = _Directions.of(
@@ -221,8 +230,11 @@ class OneRun:
                     guessing,
                     self.compute,
                 )
-            scores = _scores(view, known[last], self.canaries.crowd.n_users) if known else []
-            features = [_by_stage(np.array(each)) for each in scores if len(each)]
+            if last in known:
+                sources = _sources(view, vantage, known[last], self.canaries)
+                features = [known[last].by_stage(each) for each in sources if len(each.scores)]
+            else:
+                features = []
             nothing = np.zeros((len(self.canaries), 1))
             found[str(vantage)] = np.column_stack(features) if features else nothing
         return found
@@ -260,13 +272,27 @@ def _named(bound: Bound, names: tuple[str, str]) -> Bound:
     return replace(bound, witness=witness)
 
 
-def _by_stage(scores: Array) -> Array:
-    """Means of scores (rounds, m) over stages of the training, (m, stages)."""
-    blocks = np.array_split(scores, min(len(scores), _STAGES))
-    return np.stack([block.mean(axis=0) for block in blocks], axis=1)
-
-
 _Matrix = NDArray[np.float32] | sparse.csr_array
+
+
+@dataclass(frozen=True, slots=True)
+class _Catalogue:
+    """How much of a message is looked at: of a table of all items the new ones' rows."""
+
+    first: int
+    count: int
+
+    def of(self, part: Component) -> Component:
+        """These rows of all messages."""
+        whole = len(part.shape) > 0 and part.shape[0] == self.count
+        return part.tail(self.first) if whole else part
+
+    def arrays(self, model: Broadcast | None) -> dict[str, NDArray[Any]]:
+        """These rows of a model, or of sums of messages."""
+        return {
+            name: part[self.first :] if np.ndim(part) and len(part) == self.count else part
+            for name, part in (model or {}).items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +310,6 @@ class _Directions:
     middle: Mapping[str, Array]
     shapes: Mapping[str, Array]
     total: Mapping[str, Array]
-    solved: dict[tuple[str, ...], tuple[Any, Array]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -296,40 +321,120 @@ class _Directions:
         compute: Compute,
     ) -> _Directions:
         """By one upload of either history of every canary, and of the crowd."""
-        count, sending = len(canaries), rng.spawn(2)
+        count, sending, rows = len(canaries), rng.spawn(2), canaries.catalogue
         sent, theirs = (
             target.upload(each, broadcast, stream, 1, compute).components
             for each, stream in zip((canaries.profiles, canaries.crowd), sending, strict=True)
         )
+        begun = rows.arrays(broadcast)
         apart, middle, shapes, total = {}, {}, {}, {}
         for name, part in sent.items():
-            plain = _plain(part)
-            start: Array | float = 0.0
-            if plain.kind is Kind.MODEL and broadcast is not None and name in broadcast:
-                start = np.asarray(broadcast[name], float)
+            plain = rows.of(_plain(part))
+            models = plain.kind is Kind.MODEL and name in begun
+            start = np.asarray(begun[name], np.float32) if models else np.float32(0.0)
             blocks, inner, summed = [], np.zeros(count), np.zeros(plain.shape)
             for block in _blocks(plain, np.arange(count)):
                 first, second = (
-                    (plain.dense(each) - start).astype(np.float32)
+                    np.asarray(plain.dense(each) - start, np.float32)
                     for each in (block, count + block)
                 )
                 mean = 0.5 * (first + second)
-                first -= second
-                flat = first.reshape(len(block), -1)
-                inner[block] = np.einsum("ij,ij->i", flat, mean.reshape(flat.shape))
                 summed += mean.sum(axis=0, dtype=np.float64)
+                flat = (first - second).reshape(len(block), -1)
+                inner[block] = np.einsum("ij,ij->i", flat, mean.reshape(flat.shape))
                 blocks.append(sparse.csr_array(flat) if _is_sparse(flat) else flat)
             apart[name], middle[name] = _stacked(blocks), inner
             shapes[name] = np.asarray(abs(apart[name]).sum(axis=0), float).reshape(plain.shape)
-            random = plain.kind in (Kind.REPORTS, Kind.BITS)
-            if not random and name in theirs:
-                others = _plain(theirs[name])
+            if plain.kind not in (Kind.REPORTS, Kind.BITS) and name in theirs:
+                others = rows.of(_plain(theirs[name]))
                 total[name] = summed + others.total() - len(others) * start
         return cls(apart, middle, shapes, total)
 
-    def pairs(self, parts: Mapping[str, NDArray[Any]]) -> list[tuple[str, str]]:
+    def __len__(self) -> int:
+        return len(next(iter(self.middle.values()), ()))
+
+    def by_stage(self, source: _Source) -> Array:
+        """Means of scores over stages of the training, (m, stages).
+
+        Of sums, solved for how much of each canary's direction is in them, in units of its
+        deviation: by least squares, with a small ridge, as directions need not be orthogonal.
+        """
+        blocks = np.array_split(source.scores, min(len(source.scores), _STAGES))
+        means = np.stack([np.mean(block, axis=0) for block in blocks], axis=1)
+        if source.keys is None:
+            return means
+        gram: Any = np.zeros((len(self), len(self)), np.float32)
+        for key in source.keys:
+            product = self.apart[key] @ self.apart[key].T
+            gram += product.toarray() if sparse.issparse(product) else product
+        squares = np.diag(gram).astype(float)
+        gram[np.diag_indices_from(gram)] += np.float32(_RIDGE * squares.mean() + _TINY)
+        solved = linalg.cho_solve(linalg.cho_factor(gram), means)
+        return np.asarray(np.sqrt(squares)[:, None] * solved, float)
+
+    def linked(self, uploads: Uploads, broadcast: Broadcast | None, canaries: Canaries) -> Array:
+        """Inner products of canaries' own messages with their directions, (m,), less the middle.
+
+        In units of the directions' lengths; 0 for canaries that send nothing.
+        """
+        scores, squares = np.zeros(len(self)), np.full(len(self), _TINY)
+        begun, crowd = canaries.catalogue.arrays(broadcast), canaries.crowd.n_users
+        mine = np.flatnonzero(uploads.users >= crowd)
+        for name, whole in uploads.components.items():
+            part = canaries.catalogue.of(whole)
+            key = projection.matched(name, part.shape, self.shapes)
+            if key is None or (name in self.apart and key != name):
+                continue
+            along = self.apart[key]
+            models = part.kind is Kind.MODEL and name in begun
+            start = np.asarray(begun[name], np.float32) if models else np.float32(0.0)
+            for block in _blocks(part, mine):
+                whose = uploads.users[block] - crowd
+                sent = (part.dense(block) - start).reshape(len(block), -1)
+                rows: Any = along[whose]
+                if isinstance(along, sparse.csr_array):
+                    inner, length = (rows.multiply(each).sum(axis=1) for each in (sent, rows))
+                else:
+                    inner, length = (np.einsum("ij,ij->i", rows, each) for each in (sent, rows))
+                scores[whose] += inner - (self.middle[key][whose] if key == name else 0.0)
+                squares[whose] += length
+        return np.asarray(scores / np.sqrt(squares))
+
+    def along(self, rounds: Iterable[Mapping[str, NDArray[Any]]]) -> _Source:
+        """Inner products of sums of messages with all directions, less what is expected of them.
+
+        What is expected is as much as there is of it in what is seen: steps are of a length that is
+        not looked up. In units of what is left.
+        """
+        scores, keys = [], dict[str, None]()
+        for parts in rounds:
+            pairs = self._pairs(parts)
+            keys |= dict.fromkeys(key for _, key in pairs)
+            left = {name: np.asarray(parts[name], float) for name, _ in pairs}
+            # Of what is sent to replace noise nothing is expected.
+            known = {
+                name: self.total[key]
+                for name, key in pairs
+                if key in self.total and (key == name or not self._own(parts))
+            }
+            share = sum(float(np.vdot(left[n], m)) for n, m in known.items())
+            share /= sum(float(np.vdot(m, m)) for m in known.values()) + _TINY
+            for name, expected in known.items():
+                left[name] = left[name] - share * expected
+            square = sum(float(np.vdot(r, r)) for r in left.values())
+            scale = math.sqrt(square / max(1, sum(r.size for r in left.values()))) + _TINY
+            total = np.zeros(len(self))
+            for name, key in pairs:
+                total += self.apart[key] @ left[name].ravel().astype(np.float32)
+            scores.append(total / scale)
+        return _Source(np.array(scores).reshape(len(scores), len(self)), tuple(keys))
+
+    def _own(self, parts: Mapping[str, NDArray[Any]]) -> bool:
+        return any(name in self.apart for name in parts)
+
+    def _pairs(self, parts: Mapping[str, NDArray[Any]]) -> list[tuple[str, str]]:
         """The parts that have a direction, each with the component whose direction it has."""
-        own = any(name in self.apart for name in parts)
+        own = self._own(parts)
         found = [
             (name, projection.matched(name, np.shape(part), self.shapes))
             for name, part in parts.items()
@@ -337,38 +442,13 @@ class _Directions:
         ]
         return [(name, key) for name, key in found if key is not None]
 
-    def solve(self, parts: Mapping[str, NDArray[Any]]) -> Array:
-        """How much of each canary's direction is in a sum of messages, (m,), in its deviation.
 
-        By least squares, with a small ridge: canaries' directions need not be orthogonal.
-        """
-        pairs = self.pairs(parts)
-        if not pairs:
-            return np.zeros(len(next(iter(self.middle.values()), ())))
-        left = {name: np.asarray(parts[name], float) for name, _ in pairs}
-        known = [(n, self.total[k]) for n, k in pairs if k == n or n not in self.apart]
-        known = [(n, m) for n, m in known if m is not None]
-        share = sum(float(np.vdot(left[n], m)) for n, m in known)
-        share /= sum(float(np.vdot(m, m)) for _, m in known) + _TINY
-        for name, expected in known:
-            left[name] = left[name] - share * expected
-        root, lengths = self._factor(tuple(dict.fromkeys(key for _, key in pairs)))
-        along = sum(self.apart[key] @ left[name].ravel().astype(np.float32) for name, key in pairs)
-        square = sum(float(np.vdot(r, r)) for r in left.values())
-        scale = np.sqrt(square / sum(r.size for r in left.values())) + _TINY
-        return np.asarray(linalg.cho_solve(root, along) * lengths / scale, float)
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Scores (rounds, m) of one source of messages; of sums, along the directions of ``keys``."""
 
-    def _factor(self, keys: tuple[str, ...]) -> tuple[Any, Array]:
-        """The Cholesky factor of the directions' inner products, and their lengths (m,)."""
-        if keys not in self.solved:
-            gram: Any = 0.0
-            for key in keys:
-                product = self.apart[key] @ self.apart[key].T
-                gram = gram + (product.toarray() if sparse.issparse(product) else product)
-            squares = np.diag(gram).astype(float)
-            gram[np.diag_indices_from(gram)] += _RIDGE * squares.mean() + _TINY
-            self.solved[keys] = linalg.cho_factor(gram), np.sqrt(squares)
-        return self.solved[keys]
+    scores: Array
+    keys: tuple[str, ...] | None = None
 
 
 def _plain(sent: Component) -> Component:
@@ -394,64 +474,44 @@ def _stacked(blocks: Sequence[_Matrix]) -> _Matrix:
     return sparse.csr_array(sparse.vstack(blocks, format="csr"))
 
 
-def _scores(view: View, known: _Directions, crowd: int) -> list[list[Array]]:
-    """Scores (m,) of all canaries by round, of each source of messages that the vantage has."""
-    rounds = view.rounds
-    if view.vantage is Vantage.RELEASE:
-        return [[known.solve(rounds[0].broadcast or {})]]
-    if view.vantage is Vantage.PEERS:
-        return [
-            [
-                known.solve(projection.step(before.broadcast, after.broadcast))
-                for before, after in itertools.pairwise(rounds)
-            ]
-        ]
-    if view.vantage is Vantage.SERVER and view.public.parties is None:
-        return [
-            [_linked(uploads, seen.broadcast, known, crowd) for seen, uploads in source]
-            for source in (
-                [(seen, seen.uploads) for seen in rounds if seen.uploads is not None],
-                [(seen, seen.clear) for seen in rounds if seen.clear is not None],
-            )
-        ]
-    sums, clear = [], []
-    for seen in rounds:
-        parts: Mapping[str, NDArray[Any]] = seen.aggregate or {}
-        count = 0 if seen.senders is None else len(seen.senders)
-        if seen.aggregate is None:
-            every = seen.shuffled or (seen.uploads.components if seen.uploads is not None else {})
-            parts, count = projection.totals(every), max(map(len, every.values()), default=0)
-        sums.append(known.solve(projection.change(parts, seen.broadcast, count)))
-        if seen.clear is not None:
-            clear.append(known.solve(projection.totals(seen.clear.components)))
-    return [sums, clear]
+def _sources(
+    view: View, vantage: Vantage, known: _Directions, canaries: Canaries
+) -> Iterator[_Source]:
+    """What ``vantage`` sees, a source of messages after the other, as scores of canaries.
 
-
-def _linked(uploads: Uploads, broadcast: Broadcast | None, known: _Directions, crowd: int) -> Array:
-    """Inner products of canaries' own messages with their directions, (m,), less the middle.
-
-    In units of the directions' lengths; 0 for canaries that send nothing. Canaries are the users
-    from ``crowd`` on.
+    ``view`` is its view, or of an aggregate that of the server: sums are made here, of the rows
+    that are looked at.
     """
-    scores = np.zeros(len(next(iter(known.middle.values()), ())))
-    squares = np.full(len(scores), _TINY)
-    mine = np.flatnonzero(uploads.users >= crowd)
-    for name, part in uploads.components.items():
-        key = projection.matched(name, part.shape, known.shapes)
-        if key is None or (name in known.apart and key != name):
-            continue
-        along = known.apart[key]
-        start: Any = 0.0
-        if part.kind is Kind.MODEL and broadcast is not None and name in broadcast:
-            start = broadcast[name]
-        for block in _blocks(part, mine):
-            whose = uploads.users[block] - crowd
-            sent = (part.dense(block) - start).reshape(len(block), -1)
-            rows: Any = along[whose]
-            if isinstance(along, sparse.csr_array):
-                inner, length = rows.multiply(sent).sum(axis=1), rows.multiply(rows).sum(axis=1)
-            else:
-                inner, length = ((rows * each).sum(axis=1) for each in (sent, rows))
-            scores[whose] += inner - (known.middle[key][whose] if key == name else 0.0)
-            squares[whose] += length
-    return np.asarray(scores / np.sqrt(squares))
+    rounds, rows = view.rounds, canaries.catalogue
+    if vantage is Vantage.RELEASE:
+        yield known.along([rows.arrays(rounds[0].broadcast)])
+    elif vantage is Vantage.PEERS:
+        models = [rows.arrays(each.broadcast) for each in rounds]
+        yield known.along(itertools.starmap(projection.step, itertools.pairwise(models)))
+    elif vantage is Vantage.SERVER and view.public.parties is None:
+        for source in (
+            [(each.uploads, each.broadcast) for each in rounds],
+            [(each.clear, each.broadcast) for each in rounds],
+        ):
+            scores = [known.linked(u, model, canaries) for u, model in source if u is not None]
+            if scores:
+                yield _Source(np.array(scores))
+    else:
+        seen = [
+            (each.shuffled or (each.uploads.components if each.uploads else {}), each.broadcast)
+            for each in rounds
+        ]
+        yield known.along(
+            projection.change(
+                projection.totals({name: rows.of(part) for name, part in parts.items()}),
+                rows.arrays(model),
+                max(map(len, parts.values()), default=0),
+            )
+            for parts, model in seen
+        )
+        clear = [each.clear.components for each in rounds if each.clear is not None]
+        if clear:
+            yield known.along(
+                projection.totals({name: rows.of(part) for name, part in parts.items()})
+                for parts in clear
+            )

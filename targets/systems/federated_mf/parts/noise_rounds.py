@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,21 @@ _FIRST, _SECOND = 0, 1  # purposes of a client's streams
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """Round 1: the gradient plus xi, N(0, ``scale``^2) on every entry of the table."""
+    """Round 1: the gradient plus xi, N(0, ``scale``^2) on every entry of the table.
+
+    Of messages that begin at entry ``start`` of it.
+    """
 
     scale: float
+    start: int = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """The messages (n, *shape), float32."""
-        return np.asarray(values + _noise(streams, _FIRST, values.shape, self.scale))
+        return np.asarray(values + _noise(streams, _FIRST, values.shape, self.scale, self.start))
+
+    def skipping(self, count: int) -> Masked:
+        """Of messages that begin ``count`` entries later."""
+        return replace(self, start=self.start + count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +45,17 @@ class Replacement:
     before: float
     after: float
     repaired: bool
+    start: int = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """The messages (n, *shape), float32."""
         own, last = self.weights
-        xi = _noise(streams, _FIRST, values.shape, own - self.before)
-        return xi + _noise(streams, _SECOND, values.shape, last)
+        xi = _noise(streams, _FIRST, values.shape, own - self.before, self.start)
+        return xi + _noise(streams, _SECOND, values.shape, last, self.start)
+
+    def skipping(self, count: int) -> Replacement:
+        """Of messages that begin ``count`` entries later."""
+        return replace(self, start=self.start + count)
 
     @property
     def weights(self) -> tuple[float, float]:
@@ -83,10 +96,13 @@ def result(
 
 
 def _noise(
-    streams: Streams, purpose: int, shape: tuple[int, ...], scale: float
+    streams: Streams, purpose: int, shape: tuple[int, ...], scale: float, start: int
 ) -> NDArray[np.float32]:
     from fedrec_auditor.targets.systems.federated_mf.parts.table_noise import table_normals
 
-    drawn: NDArray[np.float32] = table_normals(streams.fold_in(purpose), shape[1:])
+    odd = start % 2  # entries are drawn in pairs
+    drawn: NDArray[np.float32] = table_normals(
+        streams.fold_in(purpose).after(start - odd), (odd + math.prod(shape[1:]),)
+    )[:, odd:]
     drawn *= np.float32(scale)
-    return drawn
+    return drawn.reshape(len(streams), *shape[1:])
