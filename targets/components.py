@@ -365,6 +365,15 @@ class Placed(Randomizer, Protocol):
         ...
 
 
+@runtime_checkable
+class Additive(Randomizer, Protocol):
+    """A randomizer that adds noise, whatever the values."""
+
+    def summed(self, streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """The noise on the sum of messages of ``shape``, without storing that on each."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Randomized(Component):
     """Messages that are randomized on their way out, and stored by what they are made of.
@@ -400,7 +409,10 @@ class Randomized(Component):
         return self.randomize(self.clean.dense(clients), self.streams.take(clients))
 
     def total(self) -> NDArray[Any]:
-        """Sum over all clients, by blocks of them."""
+        """Sum over all clients, by blocks of them, or of noise that is added as a whole."""
+        if isinstance(self.randomize, Additive):
+            noise = self.randomize.summed(self.streams, self.shape)
+            return np.asarray(self.clean.total() + noise)
         return _total(self)
 
     def tail(self, first: int) -> Component:

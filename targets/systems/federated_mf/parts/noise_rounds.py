@@ -29,6 +29,10 @@ class Masked:
         """The messages (n, *shape), float32."""
         return np.asarray(values + _noise(streams, _FIRST, values.shape, self.scale, self.start))
 
+    def summed(self, streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """The sum of xi over all who send."""
+        return _summed(streams, _FIRST, shape, self.scale, self.start)
+
     def skipping(self, count: int) -> Masked:
         """Of messages that begin ``count`` entries later."""
         return replace(self, start=self.start + count)
@@ -53,6 +57,12 @@ class Replacement:
         xi = _noise(streams, _FIRST, values.shape, own - self.before, self.start)
         return xi + _noise(streams, _SECOND, values.shape, last, self.start)
 
+    def summed(self, streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """The sum of all messages, which are noise alone."""
+        own, last = self.weights
+        xi = _summed(streams, _FIRST, shape, own - self.before, self.start)
+        return xi + _summed(streams, _SECOND, shape, last, self.start)
+
     def skipping(self, count: int) -> Replacement:
         """Of messages that begin ``count`` entries later."""
         return replace(self, start=self.start + count)
@@ -64,15 +74,6 @@ class Replacement:
             return 0.0, self.after
         rho = 1.0 - (self.after / self.before) ** 2
         return (1.0 - rho) * self.before, -self.before * math.sqrt(rho * (1.0 - rho))
-
-
-def total(update: Randomized) -> NDArray[np.float64]:
-    """``update.total()`` of messages that are ``Masked``, without a table for every sender."""
-    from fedrec_auditor.targets.systems.federated_mf.parts.table_noise import summed_normals
-
-    assert isinstance(update.randomize, Masked)
-    noise = summed_normals(update.streams.fold_in(_FIRST), update.shape)
-    return np.asarray(update.clean.total() + update.randomize.scale * noise)
 
 
 def result(
@@ -106,3 +107,13 @@ def _noise(
     )[:, odd:]
     drawn *= np.float32(scale)
     return drawn.reshape(len(streams), *shape[1:])
+
+
+def _summed(
+    streams: Streams, purpose: int, shape: tuple[int, ...], scale: float, start: int
+) -> NDArray[np.float64]:
+    from fedrec_auditor.targets.systems.federated_mf.parts.table_noise import summed_normals
+
+    odd = start % 2
+    drawn = summed_normals(streams.fold_in(purpose).after(start - odd), (odd + math.prod(shape),))
+    return scale * drawn[odd:].reshape(shape)
