@@ -367,10 +367,10 @@ class Placed(Randomizer, Protocol):
 
 @runtime_checkable
 class Additive(Randomizer, Protocol):
-    """A randomizer that adds noise, whatever the values."""
+    """A randomizer whose noise does not depend on the values."""
 
-    def summed(self, streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float64]:
-        """The noise on the sum of messages of ``shape``, without storing that on each."""
+    def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
+        """The sum of messages from that of their values, without making any of them."""
         ...
 
 
@@ -411,8 +411,7 @@ class Randomized(Component):
     def total(self) -> NDArray[Any]:
         """Sum over all clients, by blocks of them, or of noise that is added as a whole."""
         if isinstance(self.randomize, Additive):
-            noise = self.randomize.summed(self.streams, self.shape)
-            return np.asarray(self.clean.total() + noise)
+            return self.randomize.summed(self.clean.total(), self.streams)
         return _total(self)
 
     def tail(self, first: int) -> Component:

@@ -217,6 +217,9 @@ class OneRun:
         transcript = self.target.run(data, training, None, self.compute).transcript
         found = {COINS: first[:, None].astype(np.float64)}
         known: dict[bool, _Directions] = {}
+        # Of messages that are linked nothing is said by others.
+        single = self.vantages == (Vantage.SERVER,) and transcript.public.parties is None
+        others = self.canaries.crowd.take(np.arange(0)) if single else self.canaries.crowd
         for vantage in self.vantages:
             # Sums are made of the new items' rows only, which are a function of what is seen.
             summed = vantage is Vantage.AGGREGATE
@@ -226,6 +229,7 @@ class OneRun:
                 known[last] = _Directions.of(
                     self.target,
                     self.canaries,
+                    others,
                     view.rounds[0].broadcast,
                     guessing,
                     self.compute,
@@ -316,15 +320,16 @@ class _Directions:
         cls,
         target: Target,
         canaries: Canaries,
+        others: Interactions,
         broadcast: Broadcast | None,
         rng: np.random.Generator,
         compute: Compute,
     ) -> _Directions:
-        """By one upload of either history of every canary, and of the crowd."""
+        """By one upload of either history of every canary, and of all ``others``."""
         count, sending, rows = len(canaries), rng.spawn(2), canaries.catalogue
         sent, theirs = (
-            target.upload(each, broadcast, stream, 1, compute).components
-            for each, stream in zip((canaries.profiles, canaries.crowd), sending, strict=True)
+            target.upload(each, broadcast, stream, 1, compute).components if each.n_users else {}
+            for each, stream in zip((canaries.profiles, others), sending, strict=True)
         )
         begun = rows.arrays(broadcast)
         apart, middle, shapes, total = {}, {}, {}, {}
@@ -346,8 +351,8 @@ class _Directions:
             apart[name], middle[name] = _stacked(blocks), inner
             shapes[name] = np.asarray(abs(apart[name]).sum(axis=0), float).reshape(plain.shape)
             if plain.kind not in (Kind.REPORTS, Kind.BITS) and name in theirs:
-                others = rows.of(_plain(theirs[name]))
-                total[name] = summed + others.total() - len(others) * start
+                crowd = rows.of(_plain(theirs[name]))
+                total[name] = summed + crowd.total() - len(crowd) * start
         return cls(apart, middle, shapes, total)
 
     def __len__(self) -> int:

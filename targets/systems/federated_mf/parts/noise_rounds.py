@@ -29,9 +29,9 @@ class Masked:
         """The messages (n, *shape), float32."""
         return np.asarray(values + _noise(streams, _FIRST, values.shape, self.scale, self.start))
 
-    def summed(self, streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float64]:
-        """The sum of xi over all who send."""
-        return _summed(streams, _FIRST, shape, self.scale, self.start)
+    def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
+        """The sum of messages from that of their gradients."""
+        return np.asarray(total + _summed(streams, _FIRST, total.shape, self.scale, self.start))
 
     def skipping(self, count: int) -> Masked:
         """Of messages that begin ``count`` entries later."""
@@ -57,11 +57,11 @@ class Replacement:
         xi = _noise(streams, _FIRST, values.shape, own - self.before, self.start)
         return xi + _noise(streams, _SECOND, values.shape, last, self.start)
 
-    def summed(self, streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float64]:
-        """The sum of all messages, which are noise alone."""
+    def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
+        """The sum of all messages; of ``total`` the shape."""
         own, last = self.weights
-        xi = _summed(streams, _FIRST, shape, own - self.before, self.start)
-        return xi + _summed(streams, _SECOND, shape, last, self.start)
+        xi = _summed(streams, _FIRST, total.shape, own - self.before, self.start)
+        return xi + _summed(streams, _SECOND, total.shape, last, self.start)
 
     def skipping(self, count: int) -> Replacement:
         """Of messages that begin ``count`` entries later."""
