@@ -366,7 +366,7 @@ class Placed(Randomizer, Protocol):
 
 
 @runtime_checkable
-class Additive(Randomizer, Protocol):
+class Summable(Randomizer, Protocol):
     """A randomizer whose noise does not depend on the values."""
 
     def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
@@ -410,7 +410,7 @@ class Randomized(Component):
 
     def total(self) -> NDArray[Any]:
         """Sum over all clients, by blocks of them, or of noise that is added as a whole."""
-        if isinstance(self.randomize, Additive):
+        if isinstance(self.randomize, Summable):
             return self.randomize.summed(self.clean.total(), self.streams)
         return _total(self)
 
