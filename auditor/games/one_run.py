@@ -332,7 +332,8 @@ class _Directions:
             for each, stream in zip((canaries.profiles, others), sending, strict=True)
         )
         begun = rows.arrays(broadcast)
-        apart, middle, shapes, total = {}, {}, {}, {}
+        apart: dict[str, _Matrix] = {}
+        middle, shapes, total = dict[str, Array](), dict[str, Array](), dict[str, Array]()
         for name, part in sent.items():
             plain = rows.of(_plain(part))
             models = plain.kind is Kind.MODEL and name in begun
@@ -349,7 +350,8 @@ class _Directions:
                 inner[block] = np.einsum("ij,ij->i", flat, mean.reshape(flat.shape))
                 blocks.append(sparse.csr_array(flat) if _is_sparse(flat) else flat)
             apart[name], middle[name] = _stacked(blocks), inner
-            shapes[name] = np.asarray(abs(apart[name]).sum(axis=0), float).reshape(plain.shape)
+            sizes: Any = abs(apart[name])
+            shapes[name] = np.asarray(sizes.sum(axis=0), np.float64).reshape(plain.shape)
             if plain.kind not in (Kind.REPORTS, Kind.BITS) and name in theirs:
                 crowd = rows.of(_plain(theirs[name]))
                 total[name] = summed + crowd.total() - len(crowd) * start
@@ -472,7 +474,7 @@ def _is_sparse(rows: NDArray[Any]) -> bool:
     return bool(np.count_nonzero(rows) < _DENSE * rows.size)
 
 
-def _stacked(blocks: Sequence[_Matrix]) -> _Matrix:
+def _stacked(blocks: Sequence[Any]) -> _Matrix:
     if any(not sparse.issparse(block) for block in blocks):
         plain = [b.toarray() if isinstance(b, sparse.csr_array) else b for b in blocks]
         return np.concatenate(plain)
