@@ -58,6 +58,8 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 """What decides where a statement of TOML ends: strings, comments, brackets and ends of line."""
+FEWEST_CANARIES, MOST_CANARIES = 20, 10_000
+"""Canaries of a training: what a bound needs; and their inner products are kept in memory."""
 SUREST = 1 - 1e-9
 """Largest confidence of a plan: shared out among hundreds of bounds, 1 - confidence is still told
 from 0 in doubles, to a millionth of itself."""
@@ -96,7 +98,9 @@ class Plan(BaseModel):
     honest target is not accused more often than not, and at most ``SUREST``. ``games`` are played
     on every target: "local" of a client alone, with attacks and utility on a training on the data;
     "round" and "training" with a canary among a ``population`` of so many users and items of the
-    data (``games.play``), ``runs`` of each world, by default 20,000 rounds and 1,000 trainings.
+    data (``games.play``), ``runs`` of each world, by default 20,000 rounds and 1,000 trainings;
+    "one-run" with many ``canaries`` in a single training on all data, by default 1,000, at most
+    twice as many as users.
     ``quick`` trades samples, repetitions and rounds of training for time; what is claimed and
     proved is of all rounds. ``only`` "claims" plays the demonstrations on these targets, on all
     that have one if none is named, and nothing else: they bring their own settings and need no
@@ -122,7 +126,7 @@ class Plan(BaseModel):
     quick: bool = False
     attacks: tuple[str, ...] | None = Field(default=None, strict=False)
     estimator: str = "joint-binomial"
-    games: tuple[Literal["local", "round", "training"], ...] = Field(
+    games: tuple[Literal["local", "round", "training", "one-run"], ...] = Field(
         default=("local",), strict=False
     )
     runs: Annotated[int, Field(ge=40, le=10**9)] | None = None
@@ -130,6 +134,7 @@ class Plan(BaseModel):
         tuple[Annotated[int, Field(ge=2, lt=2**31)], Annotated[int, Field(ge=2, lt=2**31)]],
         Field(strict=False),
     ] = (24, 32)
+    canaries: Annotated[int, Field(ge=FEWEST_CANARIES, le=MOST_CANARIES)] | None = None
     settings: dict[str, dict[str, Number | dict[str, Number]]] = Field(default_factory=dict)
     only: Literal["claims"] | None = None
 

@@ -47,6 +47,7 @@ def audit(
     games: Sequence[str] = ("local",),
     runs: int | None = None,
     population: tuple[int, int] = (24, 32),
+    canaries: int | None = None,
     estimator: str = "joint-binomial",
     settings: Mapping[str, Mapping[str, Setting]] | None = None,
     only: str | None = None,
@@ -64,7 +65,8 @@ def audit(
     only : "claims" plays the demonstrations of violated claims and nothing else; no data are read.
     attacks : names, by default all; of an empty list none is run and nothing is sampled.
     games : "local", and with a canary among a small ``population`` (users, items) of the data,
-        "round" and "training", with so many ``runs`` of each world; see ``Plan``.
+        "round" and "training", with so many ``runs`` of each world; "one-run" with so many
+        ``canaries`` in one training on all data; see ``Plan``.
     estimator : what turns scores into lower bounds.
     out : run directory for reports and resumable tasks; nothing is written without it.
     jobs : worker processes, default all cores; does not change the answer.
@@ -89,6 +91,7 @@ def audit(
         "games": tuple(games),
         "runs": runs,
         "population": tuple(population),
+        "canaries": canaries,
         "estimator": estimator,
         "settings": settings or {},
         "only": only,

@@ -311,6 +311,7 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
         target,
         audit.interactions,
         plan.population,
+        plan.canaries,
         quick=plan.quick,
         compute=audit.compute,
         rng=audit.rng(str(task)),
@@ -321,7 +322,8 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
     for setting in settings:
         runs = plan.runs or setting.runs(plan.quick)
         for scope, delta in setting.bounds:
-            if delta == 0.0 and estimator.conditional is Assumption.GAUSSIAN:
+            many = task.step != play.ONE_RUN
+            if many and delta == 0.0 and estimator.conditional is Assumption.GAUSSIAN:
                 left_out.append(f"No claim in [{scope}] has a delta, which {plan.estimator} needs.")
                 continue
             result = play.play(
@@ -339,7 +341,13 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
             )
             measurements.append(Measurement(target=target.name, bound=result.measured.bound))
             findings += [
-                _noted(finding, "note", draws_needed(finding, estimator, runs, most=0))
+                _noted(
+                    finding,
+                    "note",
+                    draws_needed(finding, estimator, runs, most=0)
+                    if many
+                    else _canaries_needed(finding),
+                )
                 for finding in result.findings
             ]
     if not measurements and not left_out:
@@ -382,6 +390,17 @@ def draws_needed(finding: Finding, estimator: Estimator, samples: int, most: int
     return (
         f"At least {needed:,} draws of each world are needed to refute epsilon {epsilon:g}; this "
         f"audit made {samples:,}.{enough}"
+    )
+
+
+def _canaries_needed(finding: Finding) -> str:
+    """What canaries of one training could have shown at most, where that is no refutation."""
+    shown = finding.measured
+    if finding.verdict is not Verdict.INCONCLUSIVE or shown is None or shown.largest is None:
+        return ""
+    return (
+        f"{shown.samples:,} canaries of one training, all guessed rightly, show epsilon "
+        f"{shown.largest:.3g}: of {finding.claim.epsilon:.4g} more canaries or trainings can tell."
     )
 
 

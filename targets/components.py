@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +77,53 @@ class Component(Protocol):
     def take(self, clients: Ints) -> Component:
         """The messages of the clients at these positions only, in this order."""
         ...
+
+    def tail(self, first: int) -> Component:
+        """The same messages from row ``first`` on, of shape (shape[0] - first, *shape[1:])."""
+        return _Tail(self, first)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail(Component):
+    """The rows from ``first`` on of messages that are made whole."""
+
+    whole: Component
+    first: int
+
+    @property
+    def kind(self) -> Kind:
+        """That of the whole."""
+        return self.whole.kind
+
+    @property
+    def rate(self) -> float | None:
+        """That of the whole."""
+        return self.whole.rate
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one client's part."""
+        rows, *rest = self.whole.shape
+        return (max(0, rows - self.first), *rest)
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    def dense(self, clients: Ints) -> NDArray[Any]:
+        """The rows of these clients."""
+        return self.whole.dense(clients)[:, self.first :]
+
+    def sent(self, clients: Ints) -> NDArray[np.bool_]:
+        """Which of the rows these clients put on the wire."""
+        return self.whole.sent(clients)[:, self.first :]
+
+    def total(self) -> NDArray[Any]:
+        """Sum over all clients."""
+        return self.whole.total()[self.first :]
+
+    def take(self, clients: Ints) -> _Tail:
+        """The rows of these clients."""
+        return _Tail(self.whole.take(clients), self.first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +197,12 @@ class RankOne(Component):
         x = self.vectors
         return np.asarray(self.corrections.T @ x - self.items @ (x.T @ x))
 
+    def tail(self, first: int) -> RankOne:
+        """The rows of V and of s from ``first`` on."""
+        return RankOne(
+            self.vectors, self.items[first:], sparse.csr_array(self.corrections[:, first:])
+        )
+
     def take(self, clients: Ints) -> RankOne:
         """The gradients of these clients."""
         return RankOne(
@@ -218,6 +271,19 @@ class Rows:
             )
             out += np.asarray(pick @ change)
         return out if self.rest is None else out + len(self) * self.rest.astype(np.float64)
+
+    def tail(self, first: int) -> Rows:
+        """What was sent, or changed, of the rows from ``first`` on."""
+        kept = self.ids >= first
+        return Rows(
+            indptr=np.append(0, np.cumsum(kept))[self.indptr],
+            ids=self.ids[kept] - first,
+            values=self.values[kept],
+            count=self.count - first,
+            kind=self.kind,
+            rate=self.rate,
+            rest=None if self.rest is None else self.rest[first:],
+        )
 
     def take(self, clients: Ints) -> Rows:
         """The rows of these clients."""
@@ -290,6 +356,24 @@ class Randomizer(Protocol):
         ...
 
 
+@runtime_checkable
+class Placed(Randomizer, Protocol):
+    """A randomizer whose draw for an entry depends on the entry's place in its message."""
+
+    def skipping(self, count: int) -> Randomizer:
+        """The same of messages that begin ``count`` entries later."""
+        ...
+
+
+@runtime_checkable
+class Summable(Randomizer, Protocol):
+    """A randomizer whose noise does not depend on the values."""
+
+    def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
+        """The sum of messages from that of their values, without making any of them."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Randomized(Component):
     """Messages that are randomized on their way out, and stored by what they are made of.
@@ -325,8 +409,17 @@ class Randomized(Component):
         return self.randomize(self.clean.dense(clients), self.streams.take(clients))
 
     def total(self) -> NDArray[Any]:
-        """Sum over all clients, by blocks of them."""
+        """Sum over all clients, by blocks of them, or of noise that is added as a whole."""
+        if isinstance(self.randomize, Summable):
+            return self.randomize.summed(self.clean.total(), self.streams)
         return _total(self)
+
+    def tail(self, first: int) -> Component:
+        """Without drawing what comes before, where a draw depends on its place."""
+        if not isinstance(self.randomize, Placed):
+            return _Tail(self, first)
+        skipped = first * int(np.prod(self.shape[1:]))
+        return Randomized(self.clean.tail(first), self.randomize.skipping(skipped), self.streams)
 
     def take(self, clients: Ints) -> Randomized:
         """The messages of these clients."""
@@ -338,13 +431,15 @@ class Reports(Component):
     """k reports a client of one coordinate of a matrix each, as +B or -B.
 
     ``index`` is (n, k), a flat position in the matrix; ``positive`` is (n, k), whether +B was
-    sent. ``magnitude`` is B and public. ``matrix`` is the public shape (M, F).
+    sent. ``magnitude`` is B and public. ``matrix`` is the public shape (M, F). ``clean`` are the
+    matrices that they report on, where the system keeps them.
     """
 
     index: Ints
     positive: NDArray[np.bool_]
     magnitude: float
     matrix: tuple[int, int]
+    clean: Component | None = None
 
     @property
     def kind(self) -> Kind:
@@ -382,7 +477,9 @@ class Reports(Component):
 
     def take(self, clients: Ints) -> Reports:
         """The reports of these clients."""
-        return Reports(self.index[clients], self.positive[clients], self.magnitude, self.matrix)
+        clean = None if self.clean is None else self.clean.take(clients)
+        index, positive = self.index[clients], self.positive[clients]
+        return Reports(index, positive, self.magnitude, self.matrix, clean)
 
     def split(self) -> Reports:
         """Every report as a message of its own."""

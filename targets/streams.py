@@ -41,6 +41,11 @@ class Streams:
         """The streams of these clients."""
         return Streams(self.seeds[clients])
 
+    def after(self, count: int) -> Streams:
+        """The same streams from word ``count`` on."""
+        with np.errstate(over="ignore"):
+            return Streams(self.seeds + np.uint64(count) * _GOLDEN)
+
     def fold_in(self, purpose: int) -> Streams:
         """Independent streams of the same clients, another for each ``purpose`` >= 0."""
         with np.errstate(over="ignore"):

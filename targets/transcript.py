@@ -96,7 +96,17 @@ class Wire(Component):
     reach: of the stored component a wire keeps functions only.
     """
 
-    __slots__ = ("_count", "_dense", "_kind", "_rate", "_sent", "_shape", "_take", "_total")
+    __slots__ = (
+        "_count",
+        "_dense",
+        "_kind",
+        "_rate",
+        "_sent",
+        "_shape",
+        "_tail",
+        "_take",
+        "_total",
+    )
 
     def __init__(self, stored: Component) -> None:
         self._kind, self._rate = stored.kind, stored.rate
@@ -105,6 +115,7 @@ class Wire(Component):
         self._sent: Callable[[Ints], NDArray[np.bool_]] = lambda clients: stored.sent(clients)
         self._take: Callable[[Ints], Wire] = lambda clients: Wire(stored.take(clients))
         self._total: Callable[[], NDArray[Any]] = lambda: stored.total()
+        self._tail: Callable[[int], Wire] = lambda first: Wire(stored.tail(first))
 
     @classmethod
     def of(cls, values: NDArray[Any], kind: Kind, rate: float | None = None) -> Wire:
@@ -152,6 +163,10 @@ class Wire(Component):
     def total(self) -> NDArray[Any]:
         """Sum over all clients, shape ``shape``, in float64."""
         return self._total()
+
+    def tail(self, first: int) -> Wire:
+        """The same messages from row ``first`` on."""
+        return self._tail(first)
 
 
 def _wires(components: Mapping[str, Component]) -> Mapping[str, Component]:

@@ -62,7 +62,7 @@ def command(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer samples and repetitions.")] = False,
     games: Annotated[
         str | None,
-        typer.Option(help="local, round, training, several by commas. Default local."),
+        typer.Option(help="local, round, training, one-run; several by commas. Default local."),
     ] = None,
     runs: Annotated[
         int | None,
@@ -71,6 +71,10 @@ def command(
     population: Annotated[
         str | None,
         typer.Option(help="Users and items of such a game. Default 24x32."),
+    ] = None,
+    canaries: Annotated[
+        int | None,
+        typer.Option(help="Canaries of a one-run game. Default 1000, or 2 a user if fewer."),
     ] = None,
     estimator: Annotated[
         str | None,
@@ -118,6 +122,7 @@ def command(
         "games": None if games is None else tuple(games.split(",")),
         "runs": runs,
         "population": None if population is None else population_size(population),
+        "canaries": canaries,
         "estimator": estimator,
         "only": None if only is None else str(only),
     }

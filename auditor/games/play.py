@@ -1,4 +1,4 @@
-"""Games with a canary, played and judged: of a round, and of whole trainings."""
+"""Games with canaries, played and judged: of a round, of whole trainings, of a single one."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scop
 from fedrec_auditor.auditor import accounting
 from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.games import canary as canaries
+from fedrec_auditor.auditor.games import one_run, training
 from fedrec_auditor.auditor.games import round as rounds
-from fedrec_auditor.auditor.games import training
 from fedrec_auditor.auditor.games.draws import Draws, Parallel, Simulation, Store
 from fedrec_auditor.auditor.measure import Measured, measure
 from fedrec_auditor.reports.record import Finding
@@ -23,15 +23,17 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
 
-HORIZONS = {"round": Horizon.ROUND, "training": Horizon.TRAINING}
+ONE_RUN = "one-run"
+"""The game of a single training, in which there are many canaries."""
+HORIZONS = {"round": Horizon.ROUND, "training": Horizon.TRAINING, ONE_RUN: Horizon.TRAINING}
 """Games with a canary, and how long their adversary looks."""
 UPLOAD_RUNS, TRAINING_RUNS = 20_000, 1_000
 """Runs of each world, of uploads alone and with the server's steps, where a plan says nothing."""
 QUICK = 10
 """A quick audit has one run in so many."""
-_CHUNKS = {"round": 256, "training": 8}
 RESOLVED = 0.1
 """A delta at which a thousand runs tell much: a claim that is a formula is judged there, too."""
+_CHUNKS = {"round": 256, "training": 8, ONE_RUN: 1}
 _PILOTS, _MOST_PILOTS = 4, 2_000  # runs over those that fit the rule, and the most of these
 
 
@@ -76,9 +78,11 @@ def scopes(game: str, claims: Sequence[ScopedClaim]) -> dict[Scope, tuple[float,
     Those of all claims of a user or a rating, whatever their horizon: a claim of a training is one
     of each round, and of a round that has a claim one asks what a training adds up to. Of any two
     values it is two histories that are played, so the adjacency is replacement. A bound at the
-    largest delta speaks at smaller ones; where a claim is a formula there is one at ``RESOLVED``.
+    largest delta speaks at smaller ones; where a claim is a formula there is one at ``RESOLVED``,
+    too, but in one run, whose bounds pay for delta with their confidence.
     """
-    horizon, found = HORIZONS[game], dict[Scope, tuple[float, ...]]()
+    horizon, found = HORIZONS[game], dict[Scope, float]()
+    formulas = set()
     for scoped in claims:
         scope = scoped.scope
         if scoped.outside_model or scope.unit not in canaries.UNITS:
@@ -86,10 +90,13 @@ def scopes(game: str, claims: Sequence[ScopedClaim]) -> dict[Scope, tuple[float,
         any_pair = scope.adjacency is Adjacency.ANY_PAIR
         adjacency = Adjacency.REPLACE if any_pair else scope.adjacency
         scope = replace(scope, horizon=horizon, adjacency=adjacency)
-        largest, *rest = found.get(scope, (0.0,))
-        more = rest or ([RESOLVED] if scoped.curve and scoped.delta < RESOLVED else [])
-        found[scope] = max(largest, scoped.delta), *more
-    return found
+        found[scope] = max(found.get(scope, 0.0), scoped.delta)
+        if scoped.curve is not None and game != ONE_RUN:
+            formulas.add(scope)
+    return {
+        scope: (delta, RESOLVED) if scope in formulas and delta < RESOLVED else (delta,)
+        for scope, delta in found.items()
+    }
 
 
 def count(game: str, target: Target) -> int:
@@ -103,12 +110,19 @@ def settings(
     target: Target,
     interactions: Interactions,
     size: tuple[int, int],
+    many: int | None = None,
     *,
     quick: bool,
     compute: Compute,
     rng: np.random.Generator,
 ) -> Iterator[Setting]:
-    """The worlds of a game, one setting for all scopes that ask for the same canary."""
+    """The worlds of a game, one setting for all scopes that ask for the same canary.
+
+    Of a population of ``size`` users and items, or, in one run, of all with ``many`` canaries.
+    """
+    if game == ONE_RUN:
+        yield from _in_one_run(target, interactions, many, quick=quick, compute=compute, rng=rng)
+        return
     population = canaries.small_population(interactions, *size)
     short = training.shortened(target, quick) if game == "training" else target.shortened(1)
     sizes = canaries.sizes(population, count_user_features(population))
@@ -180,6 +194,53 @@ def settings(
         )
 
 
+def _in_one_run(
+    target: Target,
+    interactions: Interactions,
+    many: int | None,
+    *,
+    quick: bool,
+    compute: Compute,
+    rng: np.random.Generator,
+) -> Iterator[Setting]:
+    """A training on all data and canaries, one for all scopes that ask for the same histories."""
+    played = training.shortened(target, quick=False) if quick else target
+    count = many or one_run.default_canaries(interactions, quick)
+    features = count_user_features(interactions)
+    crowd = Population(
+        n_users=interactions.n_users, n_items=interactions.n_items, n_features=features
+    )
+    asked = scopes(ONE_RUN, played.scoped_claims(crowd))
+
+    def kind(scope: Scope) -> tuple[str, str]:
+        return str(scope.unit), str(scope.adjacency)
+
+    for _, group in groupby(sorted(asked, key=kind), key=kind):
+        same = tuple(group)
+        made = one_run.canaries(same[0], interactions, count, rng)
+        if made is None:
+            continue
+        sizes = Population(
+            n_users=made.crowd.n_users + count, n_items=made.crowd.n_items, n_features=features
+        )
+        claimed = scopes(ONE_RUN, played.scoped_claims(sizes))
+        yield Setting(
+            target=played,
+            population=sizes,
+            names=made.names,
+            scopes={scope: claimed[scope] for scope in same},
+            simulation=one_run.OneRun(
+                target=played, canaries=made, vantages=_vantages(same), compute=compute
+            ),
+            text=(
+                f"one training of {played.sizes.rounds or 1} rounds of {made.crowd.n_users:,} "
+                f"users and {interactions.n_items:,} items of the data, "
+                f"{sizes.n_items - interactions.n_items:,} new items and {count:,} canaries"
+            ),
+            statistic=one_run.STATISTIC,
+        )
+
+
 def play(
     game: str,
     setting: Setting,
@@ -196,10 +257,11 @@ def play(
 ) -> Played:
     """Bound epsilon at ``delta``, in one of the scopes of ``setting``, by ``runs`` runs a world.
 
-    A quarter as many again, at most 2,000, fit the rule before. Claims of the target that speak of
-    the scope are judged by the bound and by a proof, for the small population; exact bounds do not
-    count, for what is shown is what these runs show. The same ``rng`` draws the same runs for
-    another scope of the setting.
+    A quarter as many again, at most 2,000, fit the rule before; in one run there is a single one
+    with many canaries, and the estimator is that of ``auditor.one_run``. Claims of the target that
+    speak of the scope are judged by the bound and by a proof, for the small population; exact
+    bounds do not count, for what is shown is what these runs show. The same ``rng`` draws the same
+    runs for another scope of the setting.
     """
     claims = _judged(setting, scope, delta)
     draws = Draws(
@@ -210,28 +272,35 @@ def play(
         store=store,
     )
     fitting, measuring = rng.spawn(2)
-    pilot = min(_MOST_PILOTS, -(-runs // _PILOTS))
-    worlds = draws.worlds(
-        setting.names,
-        scope,
-        seen=str(scope.vantage),
-        statistic=setting.statistic,
-        pilot=pilot,
-        rng=fitting,
-    )
-    measured = measure(
-        worlds,
-        [scoped.claim for scoped in claims],
-        estimator,
-        delta=delta,
-        confidence=confidence,
-        samples=runs,
-        rng=measuring,
-    )
+    stated = [scoped.claim for scoped in claims]
+    if game == ONE_RUN:
+        measured = one_run.measured(
+            draws, setting.names, scope, stated, delta=delta, confidence=confidence, rng=measuring
+        )
+        made = "by a coin each"
+    else:
+        pilot = min(_MOST_PILOTS, -(-runs // _PILOTS))
+        worlds = draws.worlds(
+            setting.names,
+            scope,
+            seen=str(scope.vantage),
+            statistic=setting.statistic,
+            pilot=pilot,
+            rng=fitting,
+        )
+        measured = measure(
+            worlds,
+            stated,
+            estimator,
+            delta=delta,
+            confidence=confidence,
+            samples=runs,
+            rng=measuring,
+        )
+        made = f"{runs:,} runs of each world and {pilot:,} more that fitted the rule"
     note = (
         f"The {game} game: {setting.text}. '{setting.names[0]}' against '{setting.names[1]}', "
-        f"{runs:,} runs of each world and {pilot:,} more that fitted the rule; seen: "
-        f"{setting.statistic}. The claim is that for this population and length."
+        f"{made}; seen: {setting.statistic}. The claim is that for this population and length."
     )
     findings = [
         accounting.evaluate(

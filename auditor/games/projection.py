@@ -145,7 +145,7 @@ def training_features(view: View, known: Sequence[Expected], canary: int) -> Arr
     if view.vantage is Vantage.PEERS:
         return _summary(
             [
-                _ratio(_difference(before.broadcast, after.broadcast), each.apart, each.total)
+                _ratio(step(before.broadcast, after.broadcast), each.apart, each.total)
                 for before, after, each in zip(view.rounds, view.rounds[1:], known, strict=False)
             ]
         )
@@ -153,10 +153,10 @@ def training_features(view: View, known: Sequence[Expected], canary: int) -> Arr
         sums, clear = [], []
         for seen, each in zip(view.rounds, known, strict=True):
             count = 0 if seen.senders is None else len(seen.senders)
-            moved = _moved(seen.aggregate or {}, seen.broadcast, count)
+            moved = change(seen.aggregate or {}, seen.broadcast, count)
             sums.append(_ratio(moved, each.apart, each.total))
             if seen.clear is not None:
-                clear.append(_ratio(_sums(seen.clear.components), each.apart, {}))
+                clear.append(_ratio(totals(seen.clear.components), each.apart, {}))
         return np.concatenate([_summary(sums), *([_summary(clear)] if clear else [])])
     if view.vantage is Vantage.SHUFFLED or view.public.parties is not None:
         return _unlinked(view, known)
@@ -172,7 +172,7 @@ def _linked(view: View, known: Sequence[Expected], canary: int) -> Array:
                 continue
             mine = np.flatnonzero(uploads.users == canary)
             parts = {n: part.take(mine) for n, part in uploads.components.items()}
-            seen_own = _moved(_sums(parts), seen.broadcast, 1) if len(mine) else {}
+            seen_own = change(totals(parts), seen.broadcast, 1) if len(mine) else {}
             middle = each.own if name == "uploads" else {}
             sources.setdefault(name, []).append(_ratio(seen_own, each.apart, middle, known=True))
     return np.concatenate([_summary(found) for found in sources.values()])
@@ -189,13 +189,13 @@ def _unlinked(view: View, known: Sequence[Expected]) -> Array:
         parts = shuffled if shuffled is not None else (seen.uploads or _NOTHING).components
         whole = {n: part for n, part in parts.items() if part.kind is not Kind.REPORTS}
         count = max((len(part) for part in parts.values()), default=0)
-        sums.append(_ratio(_moved(_sums(parts), seen.broadcast, count), each.apart, each.total))
+        sums.append(_ratio(change(totals(parts), seen.broadcast, count), each.apart, each.total))
         places = range(count if whole else 0)
         messages = (
             {name: part.dense(np.array([k]))[0] for name, part in whole.items()} for k in places
         )
         singles.append(
-            [_ratio(_moved(one, seen.broadcast, 1), each.apart, {})[0] for one in messages]
+            [_ratio(change(one, seen.broadcast, 1), each.apart, {})[0] for one in messages]
         )
     if not all(singles):
         return _summary(sums)
@@ -205,11 +205,12 @@ def _unlinked(view: View, known: Sequence[Expected]) -> Array:
     return np.concatenate([_summary(sums), [tops, *over]])
 
 
-def _sums(parts: Mapping[str, Component]) -> dict[str, Array]:
+def totals(parts: Mapping[str, Component]) -> dict[str, Array]:
+    """The sum of each component over all who send."""
     return {name: part.total() for name, part in parts.items()}
 
 
-def _moved(
+def change(
     parts: Mapping[str, NDArray[np.generic]], broadcast: Broadcast | None, count: int
 ) -> dict[str, Array]:
     """How far these are from ``count`` times the broadcast, if that is nearer than zero.
@@ -226,7 +227,8 @@ def _moved(
     return found
 
 
-def _difference(before: Broadcast | None, after: Broadcast | None) -> dict[str, Array]:
+def step(before: Broadcast | None, after: Broadcast | None) -> dict[str, Array]:
+    """How far the model moved, by component."""
     first, second = before or {}, after or {}
     return {
         name: np.asarray(part, float) - np.asarray(first[name], float)

@@ -30,18 +30,20 @@ class ClippedNoise:
     """Every entry clipped to [-clip, clip], plus Laplace or normal noise of ``scale``.
 
     A ``Randomizer``. The noise of an entry is the draw at its position in its client's stream, so
-    a block of any size draws the same. Memory beside the result is a few blocks.
+    a block of any size draws the same. Messages begin at entry ``start`` of the streams. Memory
+    beside the result is a few blocks.
     """
 
     clip: float
     scale: float
     normal: bool = False
+    start: int = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """Messages (n, *shape) as they are sent, of the type of ``values``."""
         size = math.prod(values.shape[1:])
         flat = np.ascontiguousarray(values).reshape(len(values), size)
-        out = np.empty_like(flat)
+        out, streams = np.empty_like(flat), streams.after(self.start)
         if self.normal:
             self._add_normal(flat, streams, out)
         else:
@@ -50,9 +52,13 @@ class ClippedNoise:
             laplace(flat, streams.seeds, self.clip, self.scale, out)
         return out.reshape(values.shape)
 
+    def skipping(self, count: int) -> ClippedNoise:
+        """Of messages that begin ``count`` entries later."""
+        return replace(self, start=self.start + count)
+
     def rows(self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints) -> NDArray[Any]:
         """Rows (nnz, d) of tables, of which client i has ``ids[indptr[i] : indptr[i + 1]]``."""
-        out = np.empty_like(values)
+        out, streams = np.empty_like(values), streams.after(self.start)
         if not self.normal:
             from fedrec_auditor.targets.protections.parts.noise_kernel import laplace_rows
 

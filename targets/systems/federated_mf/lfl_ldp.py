@@ -27,7 +27,6 @@ from fedrec_auditor.targets.settings import check_settings, not_negative, proper
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping
-from fedrec_auditor.targets.systems.federated_mf.parts.noise_rounds import total
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import asked, scope_of
 from fedrec_auditor.targets.systems.federated_mf.parts.pretrained_mf import PretrainedMf
 from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import (
@@ -128,5 +127,5 @@ class LflLdp(PretrainedMf):
         messages = send(model)
         update, items = messages["update"], np.asarray(model["items"])
         step = rate_at(number, self.rounds, self.learning_rate) / len(update)
-        after = project((items - step * total(update)).astype(np.float32), self.bound)
+        after = project((items - step * update.total()).astype(np.float32), self.bound)
         return Round(broadcast=model, uploads=Uploads(np.arange(len(update)), messages)), after

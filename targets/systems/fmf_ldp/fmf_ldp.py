@@ -226,7 +226,8 @@ class FmfLdp(Reporting, ImplicitMf):
         """
         items = received(broadcast, "items", (profiles.n_items, self.factors))
         randomizer, k = self.report(len(items)), self.reports
-        vectors = self.solve(profiles.ratings, items)
+        gradients = self.gradients(profiles.ratings, items)
+        vectors = gradients.vectors
         users = np.repeat(np.arange(profiles.n_users), size)
         streams = Streams.spawn(rng, len(users))
         index = np.empty((len(users), k), dtype=np.int32)
@@ -245,6 +246,7 @@ class FmfLdp(Reporting, ImplicitMf):
             positive=positive,
             magnitude=randomizer.magnitude,
             matrix=(len(items), self.factors),
+            clean=gradients if size == 1 else None,
         )
         return Uploads(users, {"reports": reports})
 

@@ -1,39 +1,89 @@
-"""The one-run game."""
+"""The one-run game: its canaries, what is scored, and what a plan gets."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.games.one_run import OWN, play, scope_of, with_canaries
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.games import one_run, play
+from fedrec_auditor.auditor.games.draws import Features
+from fedrec_auditor.auditor.games.one_run import COINS, Canaries, OneRun, canaries
+from fedrec_auditor.auditor.one_run import FEWEST_CANARIES as FEWEST
 from fedrec_auditor.auditor.one_run import OneRunScores
-from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.auditor.plan import FEWEST_CANARIES, MOST_CANARIES, Plan, Resources, make_plan
+from fedrec_auditor.auditor.runner import audit, run_plan
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.systems.fedrec.fedrec import FedRec
+from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
+from fedrec_auditor.targets.systems.privrec.dp_privrec import DpPrivRec
+
+DATA = Synthetic(n_users=100, n_items=80, profile=10.0, tastes=3).load()
 
 
-@pytest.fixture(scope="module")
-def data() -> Interactions:
-    return Synthetic(n_users=100, n_items=80, profile=10.0, tastes=3).load()
+def scope(unit: Unit, adjacency: Adjacency, vantage: Vantage = Vantage.PEERS) -> Scope:
+    return Scope(unit=unit, adjacency=adjacency, vantage=vantage, horizon=Horizon.TRAINING)
 
 
-def target(name: str, rounds: int = 5) -> Target:
-    made: Target = FAMILIES["targets"].member(name)()
-    return made.shortened(rounds)
+USER = scope(Unit.USER, Adjacency.ADD_REMOVE)
 
 
-def test_a_canary_has_items_of_its_own_whether_or_not_it_takes_part(data: Interactions) -> None:
-    included = np.array([True, False, False, True, True])
-    grown = with_canaries(data, included, np.random.default_rng(0))
-    assert (grown.n_users, grown.n_items) == (data.n_users + 3, data.n_items + 5 * OWN)
-    assert (grown.ratings[: data.n_users, : data.n_items] != data.ratings).nnz == 0
-    own = grown.ratings[:, data.n_items :].toarray().reshape(grown.n_users, 5, OWN)
-    assert not own[: data.n_users].any()
-    assert np.array_equal(own[data.n_users :].all(axis=2), np.eye(5, dtype=bool)[included])
-    assert np.count_nonzero(own) == 3 * OWN
+def made(asked: Scope, count: int) -> Canaries:
+    found = canaries(asked, DATA, count, np.random.default_rng(0))
+    assert found is not None
+    return found
+
+
+def bound(
+    target: Target, vantage: Vantage, *, count: int, confidence: float, seed: int = 0
+) -> Bound:
+    seen = scope(Unit.USER, Adjacency.REPLACE, vantage)
+    run = OneRun(target=target, canaries=made(seen, count), vantages=(vantage,))
+    features = run(0, 1, np.random.SeedSequence(seed))
+    scores = OneRunScores.of(features[str(vantage)], features[COINS][:, 0] > 0.5)
+    return scores.bound(confidence=confidence, scope=seen, seed=seed)
+
+
+@pytest.mark.parametrize("count", [30, 300])  # items of their own, and code words
+@pytest.mark.parametrize("unit", [Unit.USER, Unit.RATING, Unit.INTERACTION])
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE])
+def test_histories_differ_by_what_is_asked_and_in_new_items_only(
+    count: int, unit: Unit, adjacency: Adjacency
+) -> None:
+    found = made(scope(unit, adjacency), count)
+    assert len(found) == count
+    assert not found.crowd.ratings[:, DATA.n_items :].nnz
+    assert found.crowd.n_items <= 2 * DATA.n_items
+    histories = found.profiles.ratings.toarray().reshape(2, count, -1)
+    assert not histories[:, :, : DATA.n_items].any()
+    changed = np.count_nonzero(histories[0] != histories[1], axis=1)
+    if unit is Unit.USER and adjacency is Adjacency.ADD_REMOVE:
+        assert not histories[1].any()
+    if unit is not Unit.USER:
+        swapped = adjacency is Adjacency.REPLACE and unit is Unit.INTERACTION
+        assert set(changed) == {1 + swapped}
+    alike = {row.tobytes() for row in np.concatenate(histories, axis=1)}
+    assert len(alike) > 0.9 * count
+    if count == 30:
+        assert (histories.any(axis=0).sum(axis=0) <= 1).all()
+
+
+def test_a_population_has_the_history_of_each_coin() -> None:
+    found = made(USER, 5)
+    coins = np.array([True, False, False, True, True])
+    grown = found.population(coins)
+    assert grown.n_users == DATA.n_users + 5
+    assert (grown.ratings[: DATA.n_users, : DATA.n_items] != DATA.ratings).nnz == 0
+    own = grown.ratings[DATA.n_users :].toarray()
+    histories = found.profiles.ratings.toarray()
+    np.testing.assert_array_equal(own, np.where(coins[:, None], histories[:5], histories[5:]))
     assert grown.ratings.has_canonical_format
     for values in (grown.users, grown.items):
         assert (np.diff(values) > 0).all()
@@ -44,32 +94,130 @@ def test_a_canary_has_items_of_its_own_whether_or_not_it_takes_part(data: Intera
     assert len(grown.genres) == grown.n_items
 
 
-@pytest.mark.parametrize("name", ["fcf", "fmf-lfl", "mf-np"])
-def test_a_training_without_protection_is_told(data: Interactions, name: str) -> None:
-    scores = play(target(name), data, 1000, np.random.default_rng(1), Vantage.PEERS)
-    bound = scores.bound(delta=1e-5, scope=scope_of(Vantage.PEERS))
-    assert 2.5 < bound.epsilon <= bound.largest
-    assert bound.scope.vantage is Vantage.PEERS
-    strangers = OneRunScores.of(scores.scores, np.random.default_rng(2).random(1000) < 0.5)
-    assert strangers.bound(delta=1e-5).epsilon < 0.5
+def test_a_value_that_all_ratings_have_is_not_asked_for() -> None:
+    alike = DATA.keep(DATA.ratings.data == DATA.ratings.data.max())
+    asked = scope(Unit.RATING, Adjacency.REPLACE)
+    assert canaries(asked, alike, 30, np.random.default_rng(0)) is None
 
 
-def test_the_release_shows_less_than_the_broadcasts(data: Interactions) -> None:
-    found = [
-        play(target("fcf"), data, 400, np.random.default_rng(1), vantage).bound(delta=1e-5).epsilon
-        for vantage in (Vantage.RELEASE, Vantage.PEERS)
+@pytest.mark.parametrize("vantage", [Vantage.SERVER, Vantage.AGGREGATE, Vantage.PEERS])
+@pytest.mark.parametrize("target", [Fcf(rounds=3), FedRec(rounds=2, epochs=1, share=1.0)])
+def test_a_training_without_protection_gives_canaries_away(
+    target: Target, vantage: Vantage
+) -> None:
+    found = bound(target, vantage, count=400, confidence=0.999)
+    assert found.epsilon > 0.2
+    assert found.largest is not None
+    assert found.epsilon <= found.largest
+
+
+def test_noise_that_hides_everything_hides_canaries() -> None:
+    """At 95%, a false bound comes with probability 5% at most: of 40, 8 with one of 10^-3."""
+    target = LflSgdmf(factors=2, rounds=2, noise_multiplier=1e6)
+    false = [
+        bound(target, Vantage.AGGREGATE, count=60, confidence=0.95, seed=seed).epsilon > 0.0
+        for seed in range(40)
     ]
-    assert found[0] < found[1]
+    assert sum(false) < 8
 
 
-def test_the_same_generator_gives_the_same_scores(data: Interactions) -> None:
-    one, other = (play(target("fmf-hfl", 2), data, 40, np.random.default_rng(3)) for _ in range(2))
-    assert np.array_equal(one.scores, other.scores)
-    assert np.array_equal(one.included, other.included)
+def test_a_system_that_knows_no_items_is_played() -> None:
+    target = DpPrivRec(rounds=2, embedding=1, width=16, local_epochs=1)
+    run = OneRun(
+        target=target,
+        canaries=made(scope(Unit.USER, Adjacency.REPLACE), 30),
+        vantages=(Vantage.SERVER, Vantage.PEERS, Vantage.RELEASE),
+    )
+    features = run(0, 1, np.random.SeedSequence(0))
+    for vantage in run.vantages:
+        assert features[str(vantage)].any()
 
 
-def test_what_shows_no_items_is_refused(data: Interactions) -> None:
-    with pytest.raises(InputError, match="a row for each item"):
-        play(target("random"), data, 40, np.random.default_rng(0))
-    with pytest.raises(InputError, match="the release or of peers"):
-        play(target("fcf"), data, 40, np.random.default_rng(0), Vantage.SERVER)
+def test_scores_and_coins_follow_from_the_seed() -> None:
+    run = OneRun(target=Fcf(rounds=1), canaries=made(USER, 30), vantages=(Vantage.PEERS,))
+    one, again, other = (run(0, 1, np.random.SeedSequence(seed)) for seed in (1, 1, 2))
+    for name in (COINS, "peers"):
+        np.testing.assert_array_equal(one[name], again[name])
+        assert not np.array_equal(one[name], other[name])
+
+
+PLAN = Plan(
+    targets=("lfl-sgdmf",),
+    data="synthetic",
+    games=("one-run",),
+    canaries=60,
+    settings={"lfl-sgdmf": {"rounds": 2, "factors": 2}},
+)
+
+
+def test_a_plan_gets_a_bound_and_a_verdict_in_every_scope_that_is_claimed() -> None:
+    one, two = (run_plan(PLAN, Resources(jobs=jobs)) for jobs in (1, 2))
+    assert one.findings == two.findings
+    assert one.measurements == two.measurements
+    bounds = [row.bound for row in one.measurements if row.bound.samples]
+    assert len(bounds) == 4
+    assert {each.scope.horizon for each in bounds} == {Horizon.TRAINING}
+    assert {each.samples for each in bounds} <= {60, 120}  # twice where it accuses
+    assert {each.confidence for each in bounds} == {1 - (1 - 0.95) / 4}
+    assert {each.delta for each in bounds} == {1e-5}
+    judged = [row for row in one.findings if "one-run game" in row.note]
+    assert {row.scope for row in judged} == {each.scope for each in bounds}
+    assert all("60 canaries" in row.note for row in judged)
+
+
+def test_an_audit_that_is_cut_off_trains_no_more_than_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = OneRun.__call__
+    runs: list[int] = []
+
+    def failing(self: OneRun, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+        if runs:
+            raise KeyboardInterrupt
+        return counted(self, world, size, seed)
+
+    def counted(self: OneRun, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+        runs.append(size)
+        return trained(self, world, size, seed)
+
+    monkeypatch.setattr(OneRun, "__call__", failing)
+    with pytest.raises(KeyboardInterrupt):
+        run_plan(PLAN, Resources(jobs=1), out=tmp_path)
+    monkeypatch.setattr(OneRun, "__call__", counted)
+    resumed = run_plan(PLAN, Resources(jobs=1), out=tmp_path)
+    in_pieces = len(runs)
+    runs.clear()
+    whole = run_plan(PLAN, Resources(jobs=1))
+    assert resumed.findings == whole.findings
+    assert in_pieces == len(runs)
+
+
+def test_one_that_could_not_refute_says_how_much_it_could_show() -> None:
+    record = audit(
+        "fmf-ldp",
+        data="synthetic",
+        games=("one-run",),
+        canaries=30,
+        settings={"fmf-ldp": {"reports": 2, "rounds": 2, "epsilon": 9.0}},
+        jobs=1,
+    )
+    notes = [row.note for row in record.findings if "one-run game" in row.note]
+    assert any("30 canaries of one training, all guessed rightly" in note for note in notes)
+
+
+@pytest.mark.parametrize("count", [0, FEWEST_CANARIES - 1, MOST_CANARIES + 1])
+def test_too_few_or_too_many_canaries_are_refused_in_a_line(count: int) -> None:
+    from fedrec_auditor.auditor.command_line import app
+
+    with pytest.raises(InputError, match="canaries"):
+        make_plan({"targets": ("fcf",), "canaries": count})
+    words = ["run", "fcf", "--data", "synthetic", "--games", "one-run", "--canaries", str(count)]
+    assert CliRunner().invoke(app, words).exit_code != 0
+    assert FEWEST_CANARIES == FEWEST
+
+
+def test_by_default_there_are_at_most_two_canaries_a_user() -> None:
+    few = DATA.take(np.arange(30))
+    assert one_run.default_canaries(few, quick=False) == 60
+    assert one_run.default_canaries(DATA.take(np.arange(2)), quick=False) == FEWEST
+    assert play.HORIZONS[play.ONE_RUN] is Horizon.TRAINING

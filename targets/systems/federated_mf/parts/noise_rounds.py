@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,25 @@ _FIRST, _SECOND = 0, 1  # purposes of a client's streams
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """Round 1: the gradient plus xi, N(0, ``scale``^2) on every entry of the table."""
+    """Round 1: the gradient plus xi, N(0, ``scale``^2) on every entry of the table.
+
+    Of messages that begin at entry ``start`` of it.
+    """
 
     scale: float
+    start: int = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """The messages (n, *shape), float32."""
-        return np.asarray(values + _noise(streams, _FIRST, values.shape, self.scale))
+        return np.asarray(values + _noise(streams, _FIRST, values.shape, self.scale, self.start))
+
+    def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
+        """The sum of messages from that of their gradients."""
+        return np.asarray(total + _summed(streams, _FIRST, total.shape, self.scale, self.start))
+
+    def skipping(self, count: int) -> Masked:
+        """Of messages that begin ``count`` entries later."""
+        return replace(self, start=self.start + count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +49,23 @@ class Replacement:
     before: float
     after: float
     repaired: bool
+    start: int = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """The messages (n, *shape), float32."""
         own, last = self.weights
-        xi = _noise(streams, _FIRST, values.shape, own - self.before)
-        return xi + _noise(streams, _SECOND, values.shape, last)
+        xi = _noise(streams, _FIRST, values.shape, own - self.before, self.start)
+        return xi + _noise(streams, _SECOND, values.shape, last, self.start)
+
+    def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
+        """The sum of all messages; of ``total`` the shape."""
+        own, last = self.weights
+        xi = _summed(streams, _FIRST, total.shape, own - self.before, self.start)
+        return xi + _summed(streams, _SECOND, total.shape, last, self.start)
+
+    def skipping(self, count: int) -> Replacement:
+        """Of messages that begin ``count`` entries later."""
+        return replace(self, start=self.start + count)
 
     @property
     def weights(self) -> tuple[float, float]:
@@ -51,15 +74,6 @@ class Replacement:
             return 0.0, self.after
         rho = 1.0 - (self.after / self.before) ** 2
         return (1.0 - rho) * self.before, -self.before * math.sqrt(rho * (1.0 - rho))
-
-
-def total(update: Randomized) -> NDArray[np.float64]:
-    """``update.total()`` of messages that are ``Masked``, without a table for every sender."""
-    from fedrec_auditor.targets.systems.federated_mf.parts.table_noise import summed_normals
-
-    assert isinstance(update.randomize, Masked)
-    noise = summed_normals(update.streams.fold_in(_FIRST), update.shape)
-    return np.asarray(update.clean.total() + update.randomize.scale * noise)
 
 
 def result(
@@ -83,10 +97,23 @@ def result(
 
 
 def _noise(
-    streams: Streams, purpose: int, shape: tuple[int, ...], scale: float
+    streams: Streams, purpose: int, shape: tuple[int, ...], scale: float, start: int
 ) -> NDArray[np.float32]:
     from fedrec_auditor.targets.systems.federated_mf.parts.table_noise import table_normals
 
-    drawn: NDArray[np.float32] = table_normals(streams.fold_in(purpose), shape[1:])
+    odd = start % 2  # entries are drawn in pairs
+    drawn: NDArray[np.float32] = table_normals(
+        streams.fold_in(purpose).after(start - odd), (odd + math.prod(shape[1:]),)
+    )[:, odd:]
     drawn *= np.float32(scale)
-    return drawn
+    return drawn.reshape(len(streams), *shape[1:])
+
+
+def _summed(
+    streams: Streams, purpose: int, shape: tuple[int, ...], scale: float, start: int
+) -> NDArray[np.float64]:
+    from fedrec_auditor.targets.systems.federated_mf.parts.table_noise import summed_normals
+
+    odd = start % 2
+    drawn = summed_normals(streams.fold_in(purpose).after(start - odd), (odd + math.prod(shape),))
+    return scale * drawn[odd:].reshape(shape)

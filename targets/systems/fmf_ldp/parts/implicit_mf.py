@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.components import Floats, RankOne
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import check_settings, usual
@@ -117,13 +117,17 @@ class ImplicitMf(System):
 
     def solve(self, profiles: sparse.csr_array, items: Floats) -> Floats:
         """Equation 4 for every profile: (n, F). Private: it never leaves a device."""
+        return self.gradients(profiles, items).vectors
+
+    def gradients(self, profiles: sparse.csr_array, items: Floats) -> RankOne:
+        """Equation 5 for every profile, and the vectors behind it: before anything is hidden."""
         return item_gradients(
             items,
             profiles,
             alpha=self.alpha,
             regularization=self.regularization,
             rounds=self.rounds,
-        ).vectors
+        )
 
     def ascend(self, items: Floats, gradient: Floats, scale: float) -> NDArray[np.float64]:
         """``server_steps`` times V <- V + gamma (scale gradient - 2 lambda V)."""

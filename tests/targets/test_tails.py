@@ -1,0 +1,86 @@
+"""Messages from one of their rows on: the same numbers as those of the whole, less the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from fedrec_auditor.targets.components import (
+    Component,
+    Dense,
+    Kind,
+    Overlaid,
+    Randomized,
+    Randomizer,
+    RankOne,
+    Reports,
+    Rows,
+)
+from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.federated_mf.parts.noise_rounds import Masked, Replacement
+from fedrec_auditor.targets.transcript import Wire
+
+CLIENTS, ITEMS, WIDTH = 5, 9, 3  # an odd width: noise is drawn in pairs
+_RNG = np.random.default_rng(0)
+_TABLE = Dense(_RNG.normal(size=(CLIENTS, ITEMS, WIDTH)).astype(np.float32), Kind.GRADIENT)
+_ROWS = Rows(
+    indptr=np.array([0, 2, 2, 5, 6, 8]),
+    ids=np.array([0, 4, 1, 2, 8, 3, 4, 7]),
+    values=_RNG.normal(size=(8, WIDTH)).astype(np.float32),
+    count=ITEMS,
+    kind=Kind.MODEL,
+    rest=_RNG.normal(size=(ITEMS, WIDTH)).astype(np.float32),
+)
+_NOISES: dict[str, Randomizer] = {
+    "masked": Masked(1.0),
+    "replaced": Replacement(1.0, 0.5, repaired=False),
+    "repaired": Replacement(1.0, 0.5, repaired=True),
+    "normal": ClippedNoise(0.5, 0.2, normal=True),
+    "Laplace": ClippedNoise(0.5, 0.2),
+}
+MESSAGES: dict[str, Component] = {
+    "dense": _TABLE,
+    "rows": _ROWS,
+    "overlaid": Overlaid(_TABLE, _ROWS),
+    "rank one": RankOne(
+        _RNG.normal(size=(CLIENTS, WIDTH)),
+        _RNG.normal(size=(ITEMS, WIDTH)),
+        sparse.csr_array(
+            _RNG.normal(size=(CLIENTS, ITEMS)) * (_RNG.random((CLIENTS, ITEMS)) < 0.3)
+        ),
+    ),
+    "reports": Reports(
+        _RNG.integers(ITEMS * WIDTH, size=(CLIENTS, 4)),
+        _RNG.random((CLIENTS, 4)) < 0.5,
+        2.0,
+        (ITEMS, WIDTH),
+    ),
+    **{
+        name: Randomized(_TABLE, noise, Streams.spawn(_RNG, CLIENTS))
+        for name, noise in _NOISES.items()
+    },
+}
+
+
+@pytest.mark.parametrize("first", [1, 4, 8])
+@pytest.mark.parametrize("on_the_wire", [False, True])
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_tail_is_the_end_of_the_whole(name: str, on_the_wire: bool, first: int) -> None:
+    whole = Wire(MESSAGES[name]) if on_the_wire else MESSAGES[name]
+    tail, everybody, some = whole.tail(first), np.arange(CLIENTS), np.array([3, 0])
+    assert tail.shape == (ITEMS - first, WIDTH)
+    assert (len(tail), tail.kind, tail.rate) == (CLIENTS, whole.kind, whole.rate)
+    dense = whole.dense(everybody)[:, first:]
+    np.testing.assert_allclose(tail.dense(everybody), dense, atol=1e-6)
+    np.testing.assert_allclose(tail.take(some).dense(np.arange(2)), dense[some], atol=1e-6)
+    np.testing.assert_array_equal(tail.sent(some), whole.sent(some)[:, first:])
+    np.testing.assert_allclose(tail.total(), whole.total()[first:], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", _NOISES)
+def test_the_sum_of_noise_is_that_of_the_messages(name: str) -> None:
+    sent = MESSAGES[name]
+    total = sent.dense(np.arange(CLIENTS)).sum(axis=0)
+    np.testing.assert_allclose(sent.total(), total, atol=1e-5)
