@@ -176,11 +176,13 @@ class _Rule:
         return np.asarray(self.standard(features) @ self.weights)
 
 
+_LEAST = 1e-8  # variance of a weighted sum of features within a world, less is rounding
+
+
 def _whitening(deviations: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(f, r): features times it are uncorrelated, of variance 1, at the rank r of ``deviations``.
+    """(f, f): features times it are uncorrelated, of variance 1 at most, as ``deviations`` are.
 
     Otherwise the penalty of the regression would hide what only a difference of features tells.
     """
     variances, axes = np.linalg.eigh(deviations.T @ deviations / len(deviations))
-    kept = variances > 1e-12 * max(float(variances.max()), 1e-12)
-    return np.asarray(axes[:, kept] / np.sqrt(variances[kept]))
+    return np.asarray(axes / np.sqrt(np.maximum(variances, _LEAST)))

@@ -22,9 +22,9 @@ from fedrec_auditor.accountants.statements.scope import (
 )
 from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.games import canary as canaries
-from fedrec_auditor.auditor.games import play, projection
+from fedrec_auditor.auditor.games import play, projection, training
 from fedrec_auditor.auditor.games.canary import NEW_ITEMS, Canary, candidates, small_population
-from fedrec_auditor.auditor.games.draws import Draws, Features, Memory
+from fedrec_auditor.auditor.games.draws import Draws, Features, Memory, _Rule
 from fedrec_auditor.auditor.games.round import Rounds
 from fedrec_auditor.auditor.games.training import Trainings, first_broadcast
 from fedrec_auditor.auditor.plan import Plan, Resources, make_plan
@@ -122,7 +122,7 @@ def test_claims_of_a_round_and_of_a_training_are_asked_at_either_horizon() -> No
 def test_the_feature_of_a_move_is_that_of_what_is_left_of_it() -> None:
     """By hand: x = (1, -2, 2), m = (1, 0, 0), so c = 1 and r = (0, -2, 2), |r|^2/3 = 8/3.
 
-    d = (1, 1, 0): <r, d> = -2, |d|^2 = 2.
+    d = (1, 1, 0): <x, d> = -1, <m, d> = 1, |d|^2 = 2.
     """
     first, move = np.zeros((3, 1)), np.array([[1.0], [-2.0], [2.0]])
     empty = Uploads(np.arange(0), {})
@@ -135,8 +135,94 @@ def test_the_feature_of_a_move_is_that_of_what_is_left_of_it() -> None:
     middle = {"gradient": np.array([[1.0], [0.0], [0.0]])}
     known = [projection.Expected(apart, middle, middle)]
     found = projection.training_features(transcript.view(Vantage.PEERS), known, 0)
-    unit = -0.75 / np.sqrt(0.75)
-    np.testing.assert_allclose(found, [-0.75, unit, unit])
+    unit = 0.375 / np.sqrt(0.75)
+    np.testing.assert_allclose(found, [-0.375, 0.375, -unit, unit, -unit, unit])
+
+
+def test_a_number_of_the_model_is_looked_at_as_its_tables_are() -> None:
+    """The bias of an output moves alone, and stands in the same broadcast as the users' count."""
+    first = {"bias": np.array(1.0), "table": np.zeros((2, 1)), "users": np.array(4)}
+    second = {"bias": np.array(3.0), "table": np.ones((2, 1)), "users": np.array(4)}
+    transcript = Transcript(
+        public=Public(algorithm="by hand", n_users=4, n_items=2),
+        rounds=(Round(first, Uploads(np.arange(0), {})),),
+        release=second,
+    )
+    apart = {"bias": np.array(0.5), "table": np.zeros((2, 1))}
+    known = [projection.Expected(apart, {}, {})]
+    found = projection.training_features(transcript.view(Vantage.PEERS), known, 0)
+    np.testing.assert_allclose(found[0], 2.0 * 0.5 / ((4 + 1 + 1) / 3))
+
+
+def test_a_rule_finds_what_only_a_difference_of_two_features_tells() -> None:
+    """The second is the first's large and useless part, a fiftieth of it, as of unknown steps."""
+    rng = np.random.default_rng(0)
+
+    def seen(world: int, size: int) -> np.ndarray[Any, Any]:
+        common = rng.normal(0, 1000.0, size)
+        return np.stack([common + rng.normal(2.0 * (world == 0), 1.0, size), common / 50], axis=1)
+
+    rule = _Rule.fitted(seen(0, 400), seen(1, 400))
+    ours, theirs = rule(seen(0, 2000)), rule(seen(1, 2000))
+    shift = (ours.mean() - theirs.mean()) / np.sqrt((ours.var() + theirs.var()) / 2)
+    assert shift > 1.8
+
+
+def test_a_steered_training_is_the_sum_of_its_rounds() -> None:
+    """Of T rounds of Gaussian noise the shift is sqrt(T) times one round's."""
+    canary = next(candidates(PRESENCE, POPULATION))
+    system, rng = LflSgdmf(factors=2, noise_multiplier=1.0), np.random.default_rng(0)
+    broadcast = first_broadcast(system, POPULATION, rng)
+    shifts = []
+    for length in (1, 9):
+        rounds = Rounds.of(system, canary, POPULATION, broadcast, (Vantage.AGGREGATE,), rng, length)
+        ours, theirs = (
+            rounds(world, 400, np.random.SeedSequence(world))["aggregate"][:, 0] for world in (0, 1)
+        )
+        assert ours.shape == (400,)
+        shifts.append((ours.mean() - theirs.mean()) / np.sqrt((ours.var() + theirs.var()) / 2))
+    np.testing.assert_allclose(shifts[1] / shifts[0], 3.0, rtol=0.25)
+
+
+def test_a_steerable_client_sends_what_data_and_broadcast_say() -> None:
+    """In every round of a training as if it were the first one, but for noise."""
+    system = LflSgdmf(factors=2, rounds=3, noise_multiplier=1e-9)
+    assert system.steerable
+    one = POPULATION.take(np.array([0])).keep(np.arange(POPULATION.ratings[[0]].nnz) == 0)
+    found = system.run(one, np.random.default_rng(0), None, DEFAULT).transcript
+    for seen in found.rounds:
+        assert seen.uploads is not None
+        sent = system.upload(one, seen.broadcast, np.random.default_rng(1)).components["update"]
+        there = seen.uploads.components["update"].dense(np.arange(1))
+        np.testing.assert_allclose(there, sent.dense(np.arange(1)), atol=1e-4)
+        assert there.any()
+
+
+def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
+    """At a broadcast of zeros a rating's gradient is as long as the sensitivity."""
+    system, rng = LflSgdmf(factors=2), np.random.default_rng(0)
+    honest = first_broadcast(system, POPULATION, rng)
+    sent = training.steered_broadcasts(honest)
+    scope = replace(PRESENCE, vantage=Vantage.AGGREGATE)
+    found = training.loudest(system, POPULATION, scope, tuple(sent.values()), rng)
+    assert found is not None
+    canary, number = found
+    assert "items all 0" in tuple(sent)[number]
+    chosen = tuple(sent.values())[number]
+    along = projection.directions(system, canary.profiles(POPULATION), chosen, rng, 4)
+    apart = np.linalg.norm(along["update"])
+    np.testing.assert_allclose(apart, system.sensitivity, rtol=0.01)
+
+
+def test_claims_that_are_formulas_are_judged_where_runs_tell_most() -> None:
+    sizes = Population(n_users=9, n_items=9)
+    scopes = play.scopes("training", LflSgdmf().scoped_claims(sizes))
+    assert set(scopes.values()) == {(1e-5, play.RESOLVED)}
+    assert set(play.scopes("one-run", LflSgdmf().scoped_claims(sizes)).values()) == {(1e-5,)}
+    at = LflSgdmf().scoped_claims(sizes)[0].at(0.1)
+    assert at is not None
+    assert at.delta == at.claim.delta == 0.1
+    np.testing.assert_allclose(at.claim.epsilon, LflSgdmf(delta=0.1).claimed)
 
 
 def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:

@@ -1,0 +1,65 @@
+"""Verdicts of whole trainings on small systems whose answer is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fedrec_auditor.accountants.statements.scope import Adjacency, Unit, Vantage
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.games import play
+from fedrec_auditor.auditor.runner import audit
+from fedrec_auditor.reports.record import Finding
+
+pytestmark = pytest.mark.calibration
+PRIVREC = {
+    "rounds": 5,
+    "multiplier": 30.0,
+    "initial_clip": 0.005,
+    "clip_rate": 1e-6,
+    "embedding": 2,
+    "width": 16,
+    "local_epochs": 1,
+}
+
+
+def played(target: str, settings: dict[str, Any], vantage: Vantage, **options: Any) -> Finding:
+    """What a training says of the claim's formula at a delta that its runs resolve, for a user."""
+    record = audit(
+        target, data="synthetic", games=("training",), settings={target: settings}, **options
+    )
+    assert not record.errors
+    (found,) = (
+        finding
+        for finding in record.findings
+        if finding.claim.delta == play.RESOLVED
+        and finding.scope.vantage is vantage
+        and finding.scope.unit is Unit.USER
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rate", "verdict"), [(100.0, Verdict.VIOLATED), (1.0, Verdict.CONSISTENT)]
+)
+def test_a_step_size_that_the_noise_does_not_have_breaks_a_claim(
+    rate: float, verdict: Verdict
+) -> None:
+    settings = PRIVREC | {"server_rate": rate}
+    found = played("dp-privrec", settings, Vantage.PEERS, runs=1000, population=(3, 32))
+    print(f"\nalpha3 = {rate:g}: {found.measured} against {found.claim.epsilon:.4g}")
+    assert found.verdict is verdict
+
+
+def test_noise_that_is_replaced_breaks_a_claim() -> None:
+    found = played("lfl-sgdmf", {"factors": 2}, Vantage.AGGREGATE, population=(8, 8))
+    print(f"\n{found.measured} against {found.claim.epsilon:.4g}")
+    assert found.scope.adjacency is Adjacency.ADD_REMOVE
+    assert found.verdict is Verdict.VIOLATED
+
+
+def test_noise_that_is_not_replaced_keeps_it() -> None:
+    settings = {"factors": 2, "as_published": False}
+    found = played("lfl-sgdmf", settings, Vantage.AGGREGATE, population=(8, 8))
+    assert found.verdict is Verdict.CONSISTENT
