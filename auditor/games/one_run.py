@@ -445,7 +445,7 @@ class _Directions:
         found = [
             (name, projection.matched(name, np.shape(part), self.shapes))
             for name, part in parts.items()
-            if np.ndim(part) and (name in self.apart or not own)
+            if name in self.apart or (np.ndim(part) and not own)
         ]
         return [(name, key) for name, key in found if key is not None]
 

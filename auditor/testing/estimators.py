@@ -27,7 +27,7 @@ from fedrec_auditor.auditor.testing.parts.checks import check_refused, checks_of
 from fedrec_auditor.auditor.worlds import BLOCK, Worlds
 
 P_VALUE = 1e-9
-RUNS = 100
+RUNS = 60
 Scores = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Scores]
 

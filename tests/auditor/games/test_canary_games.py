@@ -356,7 +356,7 @@ def test_no_bound_is_above_the_proof(case: str) -> None:
                 scope,
                 delta,
                 JointBinomial(),
-                runs=100,
+                runs=40,
                 confidence=SURE,
                 parallel=lambda function, arguments: (function(*each) for each in arguments),
                 store=Memory(),
@@ -381,8 +381,8 @@ PLAN = Plan(
     data="synthetic",
     games=("training", "round"),
     runs=40,
-    population=(6, 8),
-    settings={"lfl-sgdmf": {"rounds": 2, "factors": 2}},
+    population=(4, 6),
+    settings={"lfl-sgdmf": {"rounds": 2, "factors": 1}},
 )
 
 
