@@ -34,7 +34,8 @@ class Finding(Row):
     the claim would allow. ``shown_guess`` is the rate e^eps/(1+e^eps) at which the lower bound
     shows the guess to be right on the outputs that tell the most (on average over all outputs it
     may be far lower: a rare output is enough for a large epsilon). ``outside_model`` is what is
-    asked that no scope names and the paper does not speak of.
+    asked that no scope names and the paper does not speak of. ``game`` names a game that is not of
+    one upload, and whose users the claim is then judged for; empty where these are the data's.
 
     >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
@@ -57,6 +58,7 @@ class Finding(Row):
     claimed_guess: float
     shown_guess: float | None
     outside_model: str = ""
+    game: str = ""
 
     @classmethod
     def of(

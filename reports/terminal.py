@@ -133,7 +133,8 @@ def _scope(finding: Finding) -> str:
     )
     text = ", ".join(asked)
     other = [theirs for ours, theirs in zip(asked, claimed, strict=True) if ours != theirs]
-    return f"{text} (claimed for {', '.join(other)})" if other else text
+    text = f"{text} (claimed for {', '.join(other)})" if other else text
+    return f"{text}, {printable(finding.game)}" if finding.game else text
 
 
 def _attack(attack: AttackRow | None) -> str:

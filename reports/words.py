@@ -155,8 +155,9 @@ def baseline_words(row: AttackRow) -> str:
 
 
 def asked_words(finding: Finding) -> str:
-    """The delta in question where it is not the claim's own; nothing otherwise."""
-    return "" if finding.delta == finding.claim.delta else f"asked at {delta_words(finding.delta)}"
+    """The game, and the delta in question where it is not the claim's own; nothing otherwise."""
+    other = "" if finding.delta == finding.claim.delta else f"asked at {delta_words(finding.delta)}"
+    return "; ".join(filter(None, (finding.game, other)))
 
 
 def delta_words(delta: float) -> str:

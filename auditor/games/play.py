@@ -315,7 +315,12 @@ def play(
         for scoped in claims
     ]
     noted = (
-        each.model_copy(update={"note": " ".join(filter(None, (note, each.note)))})
+        each.model_copy(
+            update={
+                "note": " ".join(filter(None, (note, each.note))),
+                "game": f"{game} game of {setting.population.n_users:,} users",
+            }
+        )
         for each in findings
     )
     return Played(measured=measured, findings=tuple(noted))
