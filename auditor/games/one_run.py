@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
@@ -234,7 +235,7 @@ class OneRun:
                     guessing,
                     self.compute,
                 )
-            if last in known:
+            if last in known and len(known[last]):
                 sources = _sources(view, vantage, known[last], self.canaries)
                 features = [known[last].by_stage(each) for each in sources if len(each.scores)]
             else:
@@ -327,9 +328,15 @@ class _Directions:
     ) -> _Directions:
         """By one upload of either history of every canary, and of all ``others``."""
         count, sending, rows = len(canaries), rng.spawn(2), canaries.catalogue
+        places = (
+            np.tile(canaries.crowd.n_users + np.arange(count), 2),
+            np.arange(others.n_users),
+        )
         sent, theirs = (
-            target.upload(each, broadcast, stream, 1, compute).components if each.n_users else {}
-            for each, stream in zip((canaries.profiles, others), sending, strict=True)
+            target.upload(each, projection.addressed(broadcast, own), stream, 1, compute).components
+            if each.n_users
+            else {}
+            for each, own, stream in zip((canaries.profiles, others), places, sending, strict=True)
         )
         begun = rows.arrays(broadcast)
         apart: dict[str, _Matrix] = {}
@@ -338,6 +345,12 @@ class _Directions:
             plain = rows.of(_plain(part))
             models = plain.kind is Kind.MODEL and name in begun
             start = np.asarray(begun[name], np.float32) if models else np.float32(0.0)
+            if models and start.shape != plain.shape:
+                raise InputError(
+                    f"Expected messages of the shape of what is broadcast, got {plain.shape} for "
+                    f"{start.shape}: {target.name} sends of each user apart. Play the training "
+                    "game."
+                )
             blocks, inner, summed = [], np.zeros(count), np.zeros(plain.shape)
             for block in _blocks(plain, np.arange(count)):
                 first, second = (

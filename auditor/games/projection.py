@@ -23,6 +23,7 @@ Directions = Mapping[str, Array]
 _NUMBERS = 1 << 20  # of messages read at once
 _MOST = 16  # entries of a release that are features of their own
 _TINY = 1e-30
+CANARY, OTHERS = slice(-1, None), slice(None, -1)
 _NOTHING = Uploads(np.arange(0), {})
 
 
@@ -40,6 +41,16 @@ class Expected:
     total: Directions
 
 
+def addressed(broadcast: Broadcast | None, rows: slice | NDArray[np.intp]) -> Broadcast | None:
+    """A broadcast as some users hear it: of a table with a row a user theirs.
+
+    ``rows`` are numbers of users; ``CANARY`` is the last one, ``OTHERS`` are all before it.
+    """
+    if broadcast is None or np.ndim(broadcast.get("users", 0)) != 2:
+        return broadcast
+    return {**broadcast, "users": np.asarray(broadcast["users"])[rows]}
+
+
 def expected(
     target: Target,
     profiles: Interactions,
@@ -53,9 +64,11 @@ def expected(
     Noise that is added on the way out is left out where the component keeps the message before it.
     """
     canary, crowd = rng.spawn(2)
-    sent = target.upload(profiles, broadcast, canary, size).components
+    sent = target.upload(profiles, addressed(broadcast, CANARY), canary, size).components
     apart, own, total = {}, {}, {}
-    theirs = target.upload(others, broadcast, crowd).components if others.n_users else {}
+    theirs: Mapping[str, Component] = {}
+    if others.n_users:
+        theirs = target.upload(others, addressed(broadcast, OTHERS), crowd).components
     for name, part in sent.items():
         first, second = _means(part, size)
         apart[name] = first - second

@@ -102,7 +102,9 @@ class Rounds:
     def _sent(
         self, profiles: Interactions, rng: np.random.Generator, size: int
     ) -> Mapping[str, Component]:
-        return self.target.upload(profiles, self.broadcast, rng, size).components
+        rows = projection.OTHERS if profiles is self.others else projection.CANARY
+        sent = projection.addressed(self.broadcast, rows)
+        return self.target.upload(profiles, sent, rng, size).components
 
     def _projected(
         self, profiles: Interactions, rng: np.random.Generator, size: int

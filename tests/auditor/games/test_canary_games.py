@@ -434,6 +434,21 @@ def test_a_game_of_claims_that_no_canary_tells_of_is_skipped() -> None:
     assert not record.errors
 
 
+@pytest.mark.parametrize("game", ["training", "round"])
+def test_a_broadcast_with_a_row_a_user_reaches_everybody(game: str) -> None:
+    record = audit(
+        "vfl-sgdmf",
+        data="synthetic",
+        games=(game,),
+        runs=40,
+        population=(4, 6),
+        settings={"vfl-sgdmf": {"rounds": 2}},
+        jobs=1,
+    )
+    assert not record.errors
+    assert record.measurements
+
+
 @pytest.mark.parametrize("text", ["24", "x3", "24x", "24x3.5", "axb", "-1x3"])
 def test_a_population_is_two_numbers(text: str) -> None:
     from fedrec_auditor.auditor.commands.run import population_size

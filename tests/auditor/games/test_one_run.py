@@ -221,3 +221,13 @@ def test_by_default_there_are_at_most_two_canaries_a_user() -> None:
     assert one_run.default_canaries(few, quick=False) == 60
     assert one_run.default_canaries(DATA.take(np.arange(2)), quick=False) == FEWEST
     assert play.HORIZONS[play.ONE_RUN] is Horizon.TRAINING
+
+
+def test_a_system_that_sends_nothing_shows_nothing() -> None:
+    record = audit("mf-np", data="synthetic", games=("one-run",), canaries=40, quick=True, jobs=1)
+    assert [row.bound.epsilon for row in record.measurements] == [0.0]
+
+
+def test_a_system_that_sends_of_each_user_apart_is_refused() -> None:
+    with pytest.raises(InputError, match="Play the training game"):
+        audit("vfl-sgdmf", data="synthetic", games=("one-run",), canaries=40, quick=True, jobs=1)
