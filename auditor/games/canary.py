@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,23 +132,35 @@ def sizes(population: Interactions, n_features: int) -> Population:
 
 def joined(population: Interactions, history: NDArray[np.float32]) -> Interactions:
     """The population and one more user, whose attributes are the first of their categories."""
-    table, rated = population.ratings, np.flatnonzero(history)
-    times: NDArray[np.int64] | None = None
-    if population.timestamps is not None:
-        last = population.timestamps.max(initial=0)
-        times = np.concatenate([population.timestamps, np.full(len(rated), last)])
-    numbers: Any = (
-        np.concatenate([table.data, history[rated]]),
-        np.concatenate([table.indices, rated]),
-        np.append(table.indptr, table.indptr[-1] + len(rated)),
-    )
-    return replace(
+    rated, times = np.count_nonzero(history), population.timestamps
+    one = replace(
         population,
-        users=np.append(population.users, population.users.max(initial=-1) + 1),
-        ratings=sparse.csr_array(numbers, shape=(population.n_users + 1, population.n_items)),
+        users=np.arange(1),
+        ratings=sparse.csr_array(history[None]),
+        timestamps=None if times is None else np.full(rated, times.max(initial=0)),
+        attributes={
+            name: replace(each, codes=np.zeros(1, each.codes.dtype))
+            for name, each in population.attributes.items()
+        },
+    )
+    return together(population, one)
+
+
+def together(crowd: Interactions, more: Interactions) -> Interactions:
+    """The users of both, over one catalogue."""
+    times = None
+    if crowd.timestamps is not None and more.timestamps is not None:
+        times = np.concatenate([crowd.timestamps, more.timestamps])
+    return replace(
+        crowd,
+        users=np.append(crowd.users, crowd.users.max(initial=-1) + 1 + np.arange(more.n_users)),
+        ratings=sparse.csr_array(sparse.vstack([crowd.ratings, more.ratings], format="csr")),
         timestamps=times,
         attributes={
-            name: Attribute(codes=np.append(each.codes, 0), categories=each.categories)
-            for name, each in population.attributes.items()
+            name: Attribute(
+                codes=np.concatenate([each.codes, more.attributes[name].codes]),
+                categories=each.categories,
+            )
+            for name, each in crowd.attributes.items()
         },
     )

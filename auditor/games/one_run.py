@@ -17,6 +17,7 @@ from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.auditor.games import projection
+from fedrec_auditor.auditor.games.canary import together
 from fedrec_auditor.auditor.games.draws import Draws, Features
 from fedrec_auditor.auditor.measure import Measured, confirmed
 from fedrec_auditor.auditor.one_run import FEWEST_CANARIES, OneRunScores
@@ -66,7 +67,7 @@ class Canaries:
 
     def population(self, first: NDArray[np.bool_]) -> Interactions:
         """The crowd and the canaries, each with its first history where ``first`` (m,) is true."""
-        return _joined(self.crowd, self.profiles.take(np.arange(len(self)) + len(self) * ~first))
+        return together(self.crowd, self.profiles.take(np.arange(len(self)) + len(self) * ~first))
 
 
 def default_canaries(interactions: Interactions, quick: bool) -> int:
@@ -174,26 +175,6 @@ def _with_items(interactions: Interactions, more: int, rng: np.random.Generator)
         ratings=sparse.csr_array(numbers, shape=(interactions.n_users, width)),
         genres=genres,
         titles=(*titles, *(f"new item {k + 1}" for k in range(more))) if titles else (),
-    )
-
-
-def _joined(crowd: Interactions, more: Interactions) -> Interactions:
-    """The users of both, over one catalogue."""
-    times = None
-    if crowd.timestamps is not None and more.timestamps is not None:
-        times = np.concatenate([crowd.timestamps, more.timestamps])
-    return replace(
-        crowd,
-        users=np.append(crowd.users, crowd.users.max(initial=-1) + 1 + np.arange(more.n_users)),
-        ratings=sparse.csr_array(sparse.vstack([crowd.ratings, more.ratings], format="csr")),
-        timestamps=times,
-        attributes={
-            name: Attribute(
-                codes=np.concatenate([each.codes, more.attributes[name].codes]),
-                categories=each.categories,
-            )
-            for name, each in crowd.attributes.items()
-        },
     )
 
 
