@@ -195,6 +195,20 @@ def shared(m: int, epsilon: float, delta: float) -> NDArray[np.float64]:
     return binomial(m, delta + (1 - delta) * special.expit(epsilon))
 
 
+def one_loss(m: int, mu: float) -> NDArray[np.float64]:
+    """Each coin by randomized response, whose epsilon mu t is drawn once for all canaries.
+
+    With t the distance of a normal variable of mean mu / 2 from 0 this is what Gaussian noise tells
+    of one canary: its curve is the Gaussian one, whatever the other coins are.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    most = mu / 2 + 9
+    t = most * (nodes + 1) / 2
+    density = stats.norm.pdf(t - mu / 2) + stats.norm.pdf(t + mu / 2)
+    mass = stats.binom.pmf(np.arange(m + 1)[:, None], m, special.expit(mu * t))
+    return np.asarray(mass @ (density * weights) * most / 2)
+
+
 def inside_only(mu: float) -> NDArray[np.float64]:
     """Two canaries with Gaussian noise, the higher guessed in: right if both are, or it is."""
     right = 0.25 + 0.5 * special.ndtr(mu / math.sqrt(2))
@@ -221,12 +235,23 @@ def test_no_mechanism_is_refuted_more_often_than_allowed(
 @pytest.mark.parametrize("mu", [0.1, 0.7, 2.0])
 def test_gaussian_mechanisms_are_explained_by_their_curve(mu: float) -> None:
     for m in (1, 3, 20):
-        mass = binomial(m, float(special.ndtr(mu / 2)))  # each guessed by its sign
-        for v in range(1, m + 1):
-            assert count(m, m, v).explained(gaussian_inverse(mu), mass[v:].sum() - 1e-12)
+        each = binomial(m, float(special.ndtr(mu / 2)))  # guessed by its sign
+        for mass in (each, one_loss(m, mu)):
+            assert mass.sum() == pytest.approx(1)
+            assert mass @ np.arange(m + 1) == pytest.approx(m * special.ndtr(mu / 2))
+            for v in range(1, m + 1):
+                assert count(m, m, v).explained(gaussian_inverse(mu), mass[v:].sum() - 1e-12)
     right = inside_only(mu)[1]
     assert count(2, 1, 1, both=False).explained(gaussian_inverse(mu), right)
     assert not count(2, 1, 1, both=False).explained(gaussian_inverse(mu / 2), right)
+
+
+def test_canaries_that_share_their_loss_are_right_together() -> None:
+    """A count as of independent canaries would refute true curves: so none is offered."""
+    m, mu = 1000, gaussian_mu(1.0, 1e-5)
+    v = int(stats.binom.isf(0.05, m, special.ndtr(mu / 2))) + 1
+    assert one_loss(m, mu)[v:].sum() > 0.2
+    assert count(m, m, v).gaussian_epsilon(delta=1e-5, alpha=0.05) < 1.0
 
 
 def test_all_guessed_in_shows_more() -> None:
