@@ -104,15 +104,15 @@ class Adversary(Protocol):
 class Attack(Adversary, Protocol):
     """An adversary who guesses secrets from a view and some background.
 
-    >>> from fedrec_auditor.attacks.reconstruction import Reconstruction
+    >>> from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
     >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
     >>> from fedrec_auditor.targets.transcript import Kind, Public, Round, Transcript, Uploads, Wire
     >>> bits = Uploads(np.arange(2), {"bits": Wire.of(np.array([[0, 1, 1], [1, 0, 0]]), Kind.BITS)})
     >>> public = Public(algorithm="bits", n_users=2, n_items=3, channel=BitFlip(1.0, 0.0))
     >>> view = Transcript(public=public, rounds=(Round(None, bits),)).view(Vantage.SERVER)
-    >>> Reconstruction().refusal(view)
+    >>> InteractionReconstruction().refusal(view)
     ''
-    >>> Reconstruction().infer(view, Background(), np.random.default_rng(0)).items
+    >>> InteractionReconstruction().infer(view, Background(), np.random.default_rng(0)).items
     array([[False,  True,  True],
            [ True, False, False]])
     """

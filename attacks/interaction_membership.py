@@ -41,8 +41,6 @@ class InteractionMembership:
         pairs = background.candidates
         if pairs is None:
             raise InputError("Expected candidate pairs in the background, got None. Give (m, 2).")
-        if refused := self.refusal(view):
-            raise InputError(f"Expected messages about items. {refused}")
         users, rows = np.unique(pairs[:, 0], return_inverse=True)
         found = reading.evidence(view, users)
         assert found.log_ratio is not None

@@ -15,7 +15,7 @@ from fedrec_auditor.attacks.parts.model_messages import item_name, model_message
 from fedrec_auditor.attacks.parts.moves import Moves, moves
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.uploads import BLOCK, blocks, kept, names, senders
-from fedrec_auditor.attacks.readers.rank_one import RankOne
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import Kind, RoundView, Uploads, View, Wire
 
 _SUMMARY = "summary"
@@ -82,7 +82,7 @@ def _parts(view: View) -> list[tuple[int, _Reader]]:
     patterns = moves(view)
     if patterns:
         return [(one.moved.shape[1], partial(_moved, one)) for one in patterns.values()]
-    gradients = None if RankOne().refusal(view) else item_name(view, (Kind.GRADIENT,))
+    gradients = None if RankOneGradients().refusal(view) else item_name(view, (Kind.GRADIENT,))
     return [
         (view.public.n_items, partial(_interactions, view))
         if name == gradients
@@ -120,7 +120,7 @@ def _mean(view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]) 
 
 def _interactions(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
     """The interaction sets that gradients give away, as far as they do."""
-    out[:] = posterior(RankOne().read(view, users.astype(np.int64)))
+    out[:] = posterior(RankOneGradients().read(view, users.astype(np.int64)))
     return np.arange(len(users))
 
 

@@ -37,7 +37,8 @@ def kept(view: View, name: str, each: int = 1) -> tuple[tuple[RoundView, Uploads
     """The rounds of which this component is read: all of reports, bits and ratings.
 
     Of what speaks of the model, as many of the last rounds as bring in no more messages than
-    ``each`` times the users, and at least one: the last where all take part, many where a few are drawn.
+    ``each`` times the users, and at least one: of 1 the last where all take part, many where a few
+    are drawn.
     """
     found: list[tuple[RoundView, Uploads, Component]] = []
     left = each * view.public.n_users

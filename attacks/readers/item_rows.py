@@ -37,10 +37,12 @@ from fedrec_auditor.attacks.parts.meta_gradient import own_probability
 from fedrec_auditor.attacks.parts.model_messages import ModelMessages, item_messages
 from fedrec_auditor.attacks.parts.uploads import unread
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import Kind, View
 
 _LOOKED_AT = 16  # messages by which it is told whether all rows move
 _TOGETHER = 8  # senders with about as many moved rows
+_MOVED = 0.95  # how sure one may be of a moved row, beside one that did not move
 _STEPS, _REWEIGHTINGS = 30, 20
 _NARROW = 0.01  # sine
 _FAR = 30.0  # typical distances from the line
@@ -80,7 +82,7 @@ class ItemRows:
                     own = change[some[:, None], first]
                     kept = np.arange(width) < sizes[some][:, None]
                     if negatives > 1 and gradients:
-                        found = 2 * own_probability(own) - 1
+                        found = (2 * own_probability(own) - 1).astype(np.float32)
                     else:
                         common = None if counts is None else counts[first]
                         found = _places(own, kept, common, drawn=negatives > 0)
@@ -88,7 +90,7 @@ class ItemRows:
                         if not negatives:  # whatever moves is an own item
                             found = 0.5 + 0.5 * found
                     each = np.full((len(some), ratio.shape[1]), -1.0, dtype=np.float32)
-                    np.put_along_axis(each, first, np.where(kept, found, -1), axis=1)
+                    np.put_along_axis(each, first, np.where(kept, _MOVED * found, -1), axis=1)
                     ratio[whose[some]] += SURE * each
         return Evidence(users=users, log_ratio=ratio)
 
@@ -99,7 +101,7 @@ def moves_some_rows(view: View) -> bool:
     Noise moves all rows. A gradient of a loss over all items is for ``rank_one``.
     """
     found = item_messages(view)
-    if not found or not len(found[-1].component):
+    if not found or not len(found[-1].component) or not RankOneGradients().refusal(view):
         return False
     some = found[-1].component.take(np.arange(min(_LOOKED_AT, len(found[-1].component))))
     _, _, moved = next(ModelMessages(found[-1].users, some, found[-1].base).changes())
@@ -170,7 +172,8 @@ def _line(change: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.
 def _unit(direction: NDArray[np.float32]) -> NDArray[np.float32]:
     """Columns (n, d, 1) of length 1, zeros as they are."""
     length = np.linalg.norm(direction, axis=1, keepdims=True)
-    return np.divide(direction, length, out=np.zeros_like(direction), where=length > 0)
+    out = np.zeros_like(direction)
+    return np.asarray(np.divide(direction, length, out=out, where=length > 0))
 
 
 def _majority(along: NDArray[np.float32], touched: NDArray[np.bool_]) -> NDArray[np.float32]:

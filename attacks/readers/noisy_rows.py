@@ -31,7 +31,7 @@ from fedrec_auditor.attacks.parts.model_messages import item_messages
 from fedrec_auditor.attacks.parts.uploads import unread
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
 from fedrec_auditor.attacks.readers.item_rows import moves_some_rows
-from fedrec_auditor.attacks.readers.rank_one import RankOne
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import View
 
 _ROUNDS = 8  # messages of a user that are read, the last ones
@@ -53,7 +53,9 @@ class NoisyRows:
 
     def refusal(self, view: View) -> str:
         """What is there instead of an item table of which all rows move."""
-        seen = item_messages(view) and not moves_some_rows(view) and RankOne().refusal(view)
+        seen = (
+            item_messages(view) and not moves_some_rows(view) and RankOneGradients().refusal(view)
+        )
         return "" if seen else unread(view, "an item table of which all rows move")
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
@@ -82,7 +84,7 @@ def log_ratios(change: NDArray[np.float32], negatives: float) -> NDArray[np.floa
     place /= spread[:, None]
     (fit, up), (other, down) = (_mixture(end * place, negatives) for end in (1.0, -1.0))
     chance = log_expit(np.stack([fit - other, other - fit]))[:, :, None]
-    return np.logaddexp(chance[0] + up, chance[1] + down).astype(np.float32)
+    return np.asarray(np.logaddexp(chance[0] + up, chance[1] + down), dtype=np.float32)
 
 
 def _scored(change: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -91,7 +93,7 @@ def _scored(change: NDArray[np.float32]) -> NDArray[np.float32]:
     root = np.sqrt(np.mean(size**2, axis=(1, 2), keepdims=True))
     scale = np.maximum(mean, np.finfo(np.float32).tiny)
     peaked = mean < _PEAKED * root
-    return np.where(peaked, np.clip(change / scale, -1, 1), change / scale)
+    return np.asarray(np.where(peaked, np.clip(change / scale, -1, 1), change / scale))
 
 
 def _mixture(

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.attacks.base import Background
+from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.readers.base import Evidence
 from fedrec_auditor.attacks.readers.flipped_bits import FlippedBits
-from fedrec_auditor.attacks.reconstruction import Reconstruction
 from fedrec_auditor.auditor.metrics import set_f1
 
 Maker = Callable[..., Any]
@@ -21,7 +21,7 @@ def evidence(view: Any) -> Evidence:
 
 
 def infer(view: Any) -> Any:
-    return Reconstruction().infer(view, Background(), np.random.default_rng(0))
+    return InteractionReconstruction().infer(view, Background(), np.random.default_rng(0))
 
 
 def test_asymmetric_flipping_proves_every_reported_zero(flipped: Maker, skewed: np.ndarray) -> None:

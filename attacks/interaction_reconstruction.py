@@ -21,7 +21,7 @@ _BLOCK = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reconstruction:
+class InteractionReconstruction:
     """What a reader tells of the uploads, and the popularity of items and activity of users.
 
     The guessed set maximises each user's expected F1 under the posterior, up to the usual
@@ -65,8 +65,9 @@ class Reconstruction:
 def best_f1_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
     """Each row's set of entries with the largest expected F1 (approximately): (n, M) bool.
 
-    The best set holds the most probable entries, so only its size is searched, all at once.
-    Entries of probability 0 are never taken. Memory: blocks of rows, beside the result.
+    The best set holds the most probable entries, so only its size is searched, all at once. Of
+    none it is as good as it is probable that there is none. Entries of probability 0 are never
+    taken. Memory: blocks of rows, beside the result.
     """
     step = max(1, _BLOCK // max(1, posterior.shape[1]))
     chosen = np.empty(posterior.shape, dtype=np.bool_)
@@ -81,7 +82,9 @@ def _best_f1_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
     size = np.arange(1, posterior.shape[1] + 1)
     total = ranked.sum(axis=1, keepdims=True)
     expected = 2 * np.cumsum(ranked, axis=1) / (size + total)
-    taken = size <= 1 + np.argmax(expected, axis=1)[:, None]
+    none = np.prod(1 - ranked, axis=1, keepdims=True)
+    best = 1 + np.argmax(expected, axis=1)[:, None]
+    taken = (size <= best) & (expected.max(axis=1, keepdims=True) > none)
     chosen = np.zeros(posterior.shape, dtype=np.bool_)
     np.put_along_axis(chosen, order, taken & (ranked > 0), axis=1)
     return chosen

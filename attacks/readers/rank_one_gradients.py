@@ -44,7 +44,7 @@ class RankOneFit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankOne:
+class RankOneGradients:
     """Gradients of a loss over all items: of the last round in which each user sent one.
 
     The evidence on an item is the likelihood ratio of its residual, 0 against the least that a
@@ -53,8 +53,8 @@ class RankOne:
     """
 
     reference: ClassVar[str] = (
-        "rank-one closed form, derived in attacks/readers/rank_one.py from Minto et al. 2021, "
-        "eq. 4 and 5"
+        "rank-one closed form, derived in attacks/readers/rank_one_gradients.py from Minto et al. "
+        "2021, eq. 4 and 5"
     )
 
     def refusal(self, view: View) -> str:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.attacks.reconstruction import best_f1_sets
+from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
 
 
 @settings(max_examples=60, deadline=None)
@@ -18,7 +18,11 @@ def test_best_f1_sets_against_all_sets(row: list[float]) -> None:
     total = posterior.sum()
 
     def worth(mask: np.ndarray) -> float:
-        return 2 * posterior[0][mask].sum() / (mask.sum() + total) if mask.any() else 0.0
+        return (
+            2 * posterior[0][mask].sum() / (mask.sum() + total)
+            if mask.any()
+            else float(np.prod(1 - posterior[0]))
+        )
 
     subsets = (np.arange(2 ** len(row))[:, None] >> np.arange(len(row))) & 1
     assert worth(chosen) == pytest.approx(max(worth(s.astype(bool)) for s in subsets), abs=1e-12)
@@ -27,5 +31,5 @@ def test_best_f1_sets_against_all_sets(row: list[float]) -> None:
 def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     posterior = np.random.default_rng(0).random((11, 30))
     whole = best_f1_sets(posterior)
-    monkeypatch.setattr("fedrec_auditor.attacks.reconstruction._BLOCK", 70)
+    monkeypatch.setattr("fedrec_auditor.attacks.interaction_reconstruction._BLOCK", 70)
     np.testing.assert_array_equal(best_f1_sets(posterior), whole)
