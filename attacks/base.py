@@ -65,15 +65,17 @@ class Scores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconstruction:
-    """A guessed interaction set a user, and the guessed user vectors where the attack gives them.
+    """What was guessed of ``users`` (n,): None where an attack cannot tell.
 
-    ``items`` is (n_users, n_items), true where an interaction is guessed; ``vectors`` is
-    (n_users, F); ``certain``, of the shape of ``items``, marks entries that the adversary knows
-    for sure, whatever the prior.
+    ``items`` (n, n_items) are true where an interaction is guessed, ``vectors`` (n, F) the user
+    vectors, ``ratings`` (n, n_items) those of the items guessed. ``certain``, of the shape of
+    ``items``, marks entries that the adversary knows for sure, whatever the prior.
     """
 
-    items: NDArray[np.bool_]
+    users: NDArray[np.int64]
+    items: NDArray[np.bool_] | None = None
     vectors: NDArray[np.floating[Any]] | None = None
+    ratings: NDArray[np.floating[Any]] | None = None
     certain: NDArray[np.bool_] | None = None
 
 
@@ -102,15 +104,15 @@ class Adversary(Protocol):
 class Attack(Adversary, Protocol):
     """An adversary who guesses secrets from a view and some background.
 
-    >>> from fedrec_auditor.attacks.bit_decoding import BitDecoding
+    >>> from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
     >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
     >>> from fedrec_auditor.targets.transcript import Kind, Public, Round, Transcript, Uploads, Wire
     >>> bits = Uploads(np.arange(2), {"bits": Wire.of(np.array([[0, 1, 1], [1, 0, 0]]), Kind.BITS)})
     >>> public = Public(algorithm="bits", n_users=2, n_items=3, channel=BitFlip(1.0, 0.0))
     >>> view = Transcript(public=public, rounds=(Round(None, bits),)).view(Vantage.SERVER)
-    >>> BitDecoding().refusal(view), BitDecoding().refusal(view.without_uploads())
-    ('', 'Reads bits of all items and their distribution; the view links no message to a user.')
-    >>> BitDecoding().infer(view, Background(), np.random.default_rng(0)).items
+    >>> InteractionReconstruction().refusal(view)
+    ''
+    >>> InteractionReconstruction().infer(view, Background(), np.random.default_rng(0)).items
     array([[False,  True,  True],
            [ True, False, False]])
     """

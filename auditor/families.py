@@ -183,7 +183,7 @@ def _members(package: str) -> dict[str, str]:
         where = f"{package}.{info.name}"
         if not info.ispkg:
             found[info.name.replace("_", "-")] = where
-        elif info.name != "parts":
+        elif info.name != "parts" and importlib.util.find_spec(f"{where}.base") is None:
             found |= _members(where)
     found.pop("base", None)
     return found
@@ -194,6 +194,7 @@ FAMILIES = {
     for family in (
         Family("targets", "fedrec_auditor.targets.systems", ("Target",), settable=True),
         Family("attacks", "fedrec_auditor.attacks", ("Attack", "Distinguisher")),
+        Family("readers", "fedrec_auditor.attacks.readers", ("Reader",)),
         Family("estimators", "fedrec_auditor.auditor.estimators", ("Estimator",)),
         Family("accountants", "fedrec_auditor.accountants.methods", ("Accountant",)),
         Family(

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.model_messages import item_name, model_messages
 from fedrec_auditor.attacks.parts.moves import Moves, moves
-from fedrec_auditor.attacks.parts.rank_one import carries_gradients, decide, fits
+from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.uploads import BLOCK, blocks, kept, names, senders
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import Kind, RoundView, Uploads, View, Wire
 
 _SUMMARY = "summary"
@@ -81,7 +82,7 @@ def _parts(view: View) -> list[tuple[int, _Reader]]:
     patterns = moves(view)
     if patterns:
         return [(one.moved.shape[1], partial(_moved, one)) for one in patterns.values()]
-    gradients = item_name(view, (Kind.GRADIENT,)) if carries_gradients(view) else None
+    gradients = None if RankOneGradients().refusal(view) else item_name(view, (Kind.GRADIENT,))
     return [
         (view.public.n_items, partial(_interactions, view))
         if name == gradients
@@ -118,14 +119,9 @@ def _mean(view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]) 
 
 
 def _interactions(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
-    """The interaction sets that the last round's gradients give away."""
-    alpha = float(view.public.settings.get("alpha", 1.0))
-    found = []
-    for theirs, one, items in fits(view):
-        mine = np.isin(theirs, users)
-        found.append(np.searchsorted(users, theirs[mine]))
-        out[found[-1]] = decide(one, items, alpha)[mine]
-    return np.concatenate(found)
+    """The interaction sets that gradients give away, as far as they do."""
+    out[:] = posterior(RankOneGradients().read(view, users.astype(np.int64)))
+    return np.arange(len(users))
 
 
 def _standardise(part: NDArray[np.float32], senders: NDArray[np.integer[Any]]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.uploads import blocks, kept, names
+from fedrec_auditor.attacks.parts.uploads import blocks, kept, located, names
 from fedrec_auditor.targets.transcript import Broadcast, Component, Kind, View
 
 OF_THE_MODEL = (Kind.GRADIENT, Kind.CHANGE, Kind.MODEL)
@@ -30,6 +30,11 @@ class ModelMessages:
     users: NDArray[np.integer[Any]]
     component: Component
     base: NDArray[Any] | None
+
+    def of(self, users: NDArray[np.int64]) -> tuple[ModelMessages, NDArray[np.intp]]:
+        """Those of ``users`` (ascending), and the senders' positions among them."""
+        mine, places = located(self.users, users)
+        return ModelMessages(self.users[mine], self.component.take(mine), self.base), places
 
     def changes(self) -> Iterator[tuple[slice, NDArray[np.float32], NDArray[np.bool_]]]:
         """Block by block of senders: how each would move the part, and which entries it moved.
@@ -47,22 +52,22 @@ class ModelMessages:
 
 
 def model_messages(
-    view: View, kinds: Collection[Kind] = OF_THE_MODEL
+    view: View, kinds: Collection[Kind] = OF_THE_MODEL, each: int = 1
 ) -> Mapping[str, tuple[ModelMessages, ...]]:
-    """By name, the messages that speak of a part of the model, in the rounds that are read.
+    """By name, the messages that speak of a part of the model, in the rounds that are ``kept``.
 
     A message without a broadcast to hold it against is left out, unless it says what changes.
     """
     found: dict[str, tuple[ModelMessages, ...]] = {}
     for name in names(view):
-        each = []
-        for one, uploads, component in kept(view, name):
+        rounds = []
+        for one, uploads, component in kept(view, name, each):
             base = _part(name, component.shape, one.broadcast)
             blind = base is None and component.kind in (Kind.MODEL, Kind.REPORTS)
             if component.kind in kinds and not blind:
-                each.append(ModelMessages(uploads.users, component, base))
-        if each:
-            found[name] = tuple(each)
+                rounds.append(ModelMessages(uploads.users, component, base))
+        if rounds:
+            found[name] = tuple(rounds)
     return found
 
 
@@ -79,10 +84,12 @@ def item_name(view: View, kinds: Collection[Kind] = OF_THE_MODEL) -> str | None:
     return max(found, key=lambda name: name.startswith("item"), default=None)
 
 
-def item_messages(view: View, kinds: Collection[Kind] = OF_THE_MODEL) -> tuple[ModelMessages, ...]:
+def item_messages(
+    view: View, kinds: Collection[Kind] = OF_THE_MODEL, each: int = 1
+) -> tuple[ModelMessages, ...]:
     """The messages called so, by rounds; empty if there are none."""
     name = item_name(view, kinds)
-    return () if name is None else model_messages(view, kinds)[name]
+    return () if name is None else model_messages(view, kinds, each)[name]
 
 
 def _part(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> NDArray[Any] | None:

@@ -33,14 +33,15 @@ def names(view: View) -> list[str]:
     return sorted({n for g in view.rounds if g.uploads is not None for n in g.uploads.components})
 
 
-def kept(view: View, name: str) -> tuple[tuple[RoundView, Uploads, Component], ...]:
+def kept(view: View, name: str, each: int = 1) -> tuple[tuple[RoundView, Uploads, Component], ...]:
     """The rounds of which this component is read: all of reports, bits and ratings.
 
-    Of what speaks of the model, as many of the last rounds as bring in no more messages than there
-    are users, and at least one: the last where all take part, many where a few are drawn.
+    Of what speaks of the model, as many of the last rounds as bring in no more messages than
+    ``each`` times the users, and at least one: of 1 the last where all take part, many where a few
+    are drawn.
     """
     found: list[tuple[RoundView, Uploads, Component]] = []
-    left = view.public.n_users
+    left = each * view.public.n_users
     for one in reversed(view.rounds):
         if one.uploads is None or name not in one.uploads.components:
             continue
@@ -50,6 +51,14 @@ def kept(view: View, name: str) -> tuple[tuple[RoundView, Uploads, Component], .
             break
         found.append((one, one.uploads, component))
     return tuple(reversed(found))
+
+
+def located(
+    senders: NDArray[np.integer[Any]], users: NDArray[np.int64]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Which of ``senders`` are among ``users`` (ascending), and where: positions in either."""
+    mine = np.flatnonzero(np.isin(senders, users))
+    return mine, np.searchsorted(users, senders[mine])
 
 
 def of_kind(view: View, *kinds: Kind) -> str | None:

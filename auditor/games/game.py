@@ -14,6 +14,8 @@ from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import View
 
+USERS, QUICK_USERS = 2_000, 500
+"""Most users of whom interactions are guessed."""
 _Guess = TypeVar("_Guess", Labels, Scores, Reconstruction)
 
 

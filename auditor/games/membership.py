@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks.base import Background, Scores
 from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor import metrics
-from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.auditor.games.game import QUICK_USERS, USERS, Game
 from fedrec_auditor.reports.record import AttackRow
 from fedrec_auditor.targets.datasets.base import Interactions
 
 FPR = 0.01
-PAIRS, USERS, QUICK_USERS = 20, 2000, 500
+PAIRS = 20
 
 
 def play(game: Game) -> tuple[AttackRow, ...]:

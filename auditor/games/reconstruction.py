@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import Background, Reconstruction
+from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor import metrics
-from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.auditor.games.game import QUICK_USERS, USERS, Game
 from fedrec_auditor.reports.record import AttackRow
 from fedrec_auditor.targets.components import Floats
 
@@ -17,34 +18,43 @@ _KNOWS = "Knows the algorithm and what the server receives."
 
 
 def play(game: Game) -> tuple[AttackRow, ...]:
-    """Rows for F1 and exactness of the sets, entries proved, and user vectors.
+    """Rows for F1 and exactness of the sets, entries proved, ratings, and user vectors.
 
-    All are means over users. Baselines: guessing every item for everybody (``all items``), and for
-    everybody the popular items, as many as serve the mean F1 best (``popular items``).
+    All are means over users: up to 2,000 of those whose messages are seen, drawn evenly. Baselines:
+    guessing every item for everybody (``all items``), and for everybody the popular items, as many
+    as serve the mean F1 best (``popular items``).
     """
     if game.attack.refusal(game.view):
         return ()
-    guess = game.guess(Reconstruction, Background(), game.view)
-    held = game.interactions.ratings.toarray() != 0
-    rows = _sets(game, guess, held)
-    if guess.certain is not None:
+    users = senders(game.view).astype(np.int64)
+    most = QUICK_USERS if game.quick else USERS
+    users = np.sort(game.rng.permutation(users)[:most])
+    guess = game.guess(Reconstruction, Background(subjects=users), game.view)
+    ratings = game.interactions.ratings[guess.users].toarray()
+    held = ratings != 0
+    rows = []
+    if guess.items is not None:
+        rows += _sets(game, guess.items, held)
+    if guess.certain is not None and guess.items is not None:
         rows.append(_proved(game, guess.certain, guess.items != held))
+    if guess.ratings is not None and guess.items is not None:
+        rows.append(_ratings(game, np.where(guess.items, guess.ratings, 0), ratings))
     if guess.vectors is not None and game.user_vectors is not None:
-        rows.append(_vectors(game, guess.vectors, game.user_vectors))
+        rows.append(_vectors(game, guess.vectors, game.user_vectors[guess.users]))
     return tuple(rows)
 
 
-def _sets(game: Game, guess: Reconstruction, truth: NDArray[np.bool_]) -> list[AttackRow]:
+def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> list[AttackRow]:
     """F1 of the guessed sets, and the share of users whose set is guessed without a mistake."""
-    hits = np.count_nonzero(guess.items & truth, axis=1)
-    precision = _ratio(hits, np.count_nonzero(guess.items, axis=1))
+    hits = np.count_nonzero(guess & truth, axis=1)
+    precision = _ratio(hits, np.count_nonzero(guess, axis=1))
     recall = _ratio(hits, np.count_nonzero(truth, axis=1))
     chosen = np.broadcast_to(popular_set(truth), truth.shape)
     return [
         _row(
             game,
             "interaction F1",
-            metrics.set_f1(guess.items, truth),
+            metrics.set_f1(guess, truth),
             {
                 "all items": float(metrics.set_f1(np.ones_like(truth), truth).mean()),
                 "popular items": float(metrics.set_f1(chosen, truth).mean()),
@@ -53,11 +63,27 @@ def _sets(game: Game, guess: Reconstruction, truth: NDArray[np.bool_]) -> list[A
         ),
         game.row(
             "users reconstructed exactly",
-            metrics.share((guess.items == truth).all(axis=1), confidence=game.confidence),
+            metrics.share((guess == truth).all(axis=1), confidence=game.confidence),
             {"popular items": float((chosen == truth).all(axis=1).mean())},
             f"{_KNOWS} Share of users whose whole interaction set was guessed without a mistake.",
         ),
     ]
+
+
+def _ratings(game: Game, guess: NDArray[np.floating[Any]], truth: NDArray[Any]) -> AttackRow:
+    """Share of a user's ratings that are guessed exactly; one that is not guessed is a mistake."""
+    rated = truth != 0
+    values, counts = np.unique(truth[rated], return_counts=True)
+    usual = values[np.argmax(counts)]
+    held = np.count_nonzero(rated, axis=1)
+    exact = np.count_nonzero(rated & np.isclose(guess, truth, rtol=1e-3), axis=1)
+    return _row(
+        game,
+        "ratings exact",
+        _ratio(exact, held),
+        {"most frequent rating": float(_ratio((truth == usual).sum(axis=1), held).mean())},
+        "Share of a user's ratings told without a mistake; the baseline is given which items.",
+    )
 
 
 def _row(

@@ -343,8 +343,8 @@ def check_attack(
     apply, and why. Raises AssertionError at the first check that fails, and where an attack on
     trainings applies to none of them.
 
-    >>> from fedrec_auditor.attacks.fcf_reconstruction import FcfReconstruction
-    >>> check_attack(FcfReconstruction(), {"fcf": training("fcf")})
+    >>> from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
+    >>> check_attack(InteractionReconstruction(), {"fcf": training("fcf")})
     ()
     """
     skipped: list[str] = []

@@ -19,7 +19,9 @@ from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
 
 Cli = Callable[..., tuple[int, str, str]]
-PLAN = Plan(targets=("dplcf-sp",), attacks=("bit-decoding",), data="synthetic", quick=True)
+PLAN = Plan(
+    targets=("dplcf-sp",), attacks=("interaction-reconstruction",), data="synthetic", quick=True
+)
 
 
 @pytest.fixture(scope="module")

@@ -203,7 +203,9 @@ def test_a_fault_in_one_task_loses_no_other(
 
     monkeypatch.setattr(AuditedTarget, "run", faulty)
     plan = tmp_path / "plan.toml"
-    plan.write_text('targets = ["dplcf-sp"]\nattacks = ["bit-decoding"]\ndata = "synthetic"\n')
+    plan.write_text(
+        'targets = ["dplcf-sp"]\nattacks = ["interaction-reconstruction"]\ndata = "synthetic"\n'
+    )
     code, _, _ = cli("run", "--plan", plan, "--quick", "--jobs", "1", "--out", tmp_path / "out")
     assert code == 3
     record = store.read(tmp_path / "out")
@@ -275,6 +277,7 @@ def test_listings_in_text_and_json(cli: Cli) -> None:
     assert set(listed) == {
         "targets",
         "attacks",
+        "readers",
         "estimators",
         "accountants",
         "mechanisms",

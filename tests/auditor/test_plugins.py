@@ -126,7 +126,9 @@ def test_a_plugin_that_cannot_be_made_without_settings_does_not_load(
 
 
 def test_names_that_are_taken_or_odd_are_told(install: Install) -> None:
-    install("[fedrec_auditor.attacks]\nbit-decoding = theirs:Plain\n../x = theirs:Plain\n", "first")
+    install(
+        "[fedrec_auditor.attacks]\nattribute-mlp = theirs:Plain\n../x = theirs:Plain\n", "first"
+    )
     install("[fedrec_auditor.attacks]\nbroken\n", "second")
     install("[fedrec_auditor.estimators]\none = theirs:Plain\n", "third")
     install("[fedrec_auditor.estimators]\none = theirs:Plain\n", "fourth")
@@ -135,7 +137,7 @@ def test_names_that_are_taken_or_odd_are_told(install: Install) -> None:
     assert any("of first 1.0" in line and "a name that is taken" in line for line in lines)
     assert any("'../x' of first 1.0" in line and "letters, digits" in line for line in lines)
     assert any("of second 1.0" in line and "cannot be read" in line for line in lines)
-    assert FAMILIES["attacks"].member("bit-decoding").__module__.startswith("fedrec_auditor.")
+    assert FAMILIES["attacks"].member("attribute-mlp").__module__.startswith("fedrec_auditor.")
     lines = FAMILIES["estimators"].left_out()
     assert [("third" in line, "taken" in line) for line in lines] in (
         [(True, True), (False, False)],

@@ -86,7 +86,7 @@ def test_every_task_is_told_once_by_name(tmp_path: Path, jobs: int) -> None:
     """Of tasks that share a job too, and while it runs: each line adds one."""
     (tmp_path / "plan.toml").write_text(
         'targets = ["fcf"]\ndata = "synthetic"\nquick = true\n'
-        'attacks = ["attribute-tree", "fcf-reconstruction"]\n'
+        'attacks = ["attribute-tree", "interaction-reconstruction"]\n'
         "[settings.fcf]\nrounds = 2\n"
     )
     seen: list[tuple[int, int, str, float | None]] = []
@@ -96,7 +96,7 @@ def test_every_task_is_told_once_by_name(tmp_path: Path, jobs: int) -> None:
         observe=lambda *said: seen.append(said),
     )
     assert [done for done, *_ in seen] == [1, 2, 3, 4]
-    steps = ("attribute-tree", "bounds", "fcf-reconstruction", "utility")
+    steps = ("attribute-tree", "bounds", "interaction-reconstruction", "utility")
     assert sorted(what for _, _, what, _ in seen) == [f"fcf {step}" for step in steps]
     assert [left for *_, left in seen] == [None, None, None, 0.0]
     assert all(re.fullmatch(r"fcf [a-z-]+", what) for _, _, what, _ in seen)

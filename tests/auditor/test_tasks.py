@@ -45,7 +45,10 @@ def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyP
 
     counted(Fcf)
     counted(DplcfSp)
-    plan = Plan(targets=("fcf", "dplcf-sp"), attacks=("bit-decoding", "interaction-membership"))
+    plan = Plan(
+        targets=("fcf", "dplcf-sp"),
+        attacks=("interaction-reconstruction", "interaction-membership"),
+    )
     audit = Audit.of(plan, Synthetic(n_users=40, n_items=30, profile=8).load())
     tasks = audit.tasks()
     assert len(set(tasks)) == len(tasks) == 2 * (2 + 2)
@@ -59,7 +62,10 @@ def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(("workers", "jobs"), [(1, 4), (2, 4), (3, 6), (64, 8)])
 def test_jobs_hold_every_task_once_and_one_target_each(workers: int, jobs: int) -> None:
     """Two targets, judged alone; then trained once, or once a worker that is left."""
-    plan = Plan(targets=("fcf", "dplcf-sp"), attacks=("bit-decoding", "interaction-membership"))
+    plan = Plan(
+        targets=("fcf", "dplcf-sp"),
+        attacks=("interaction-reconstruction", "interaction-membership"),
+    )
     audit = Audit.of(plan, Synthetic(n_users=40, n_items=30, profile=8).load())
     dealt = audit.jobs(audit.tasks(), workers)
     assert Counter(task for job in dealt for task in job) == Counter(audit.tasks())
@@ -69,7 +75,7 @@ def test_jobs_hold_every_task_once_and_one_target_each(workers: int, jobs: int) 
 
 def test_an_audit_without_attacks_says_so() -> None:
     data = Synthetic(n_users=12, n_items=10, profile=4).load()
-    for attacks, notes in (((), (NO_ATTACK,)), (None, ()), (("bit-decoding",), ())):
+    for attacks, notes in (((), (NO_ATTACK,)), (None, ()), (("interaction-reconstruction",), ())):
         assert Audit.of(Plan(targets=("random",), attacks=attacks), data).notes == notes
 
 
@@ -150,7 +156,7 @@ def test_a_linked_attack_names_who_breaks_the_protocol_where_it_hides_the_link(
     ("target", "attack", "why"),
     [
         ("gd-dr", "interaction-membership", "signs (reports, 50 x 20)"),
-        ("fcf", "bit-decoding", "gradient (gradient, 30 x 5)"),
+        ("gd-dr", "interaction-reconstruction", "signs (reports, 50 x 20)"),
         ("hfl-sgdmf", "interaction-membership", "parties"),
         ("mf-np", "interaction-membership", "links no message"),
         ("fofl-self", "attribute-rows", "can be told"),

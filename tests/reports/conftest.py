@@ -219,7 +219,7 @@ def sample() -> Record:
         measurements=(Measurement(target="dplcf-sp", bound=other),),
         attacks=tuple(attacks),
         skipped=(
-            SkippedRow(target="dplcf-ap", attack="bit-decoding", reason="No bits are uploaded."),
+            SkippedRow(target="dplcf-ap", attack="attribute-rows", reason="No rows are uploaded."),
         ),
         utility=(utility("fcf", 0.62, 0.66), utility("fmf-ldp", 0.31, 0.45),
                  utility("dplcf-sp", 0.41, None), utility("dplcf-ap", 0.55, None)),

@@ -168,7 +168,7 @@ def test_reconstruction_rows() -> None:
     held = DATA.ratings.toarray() != 0
 
     def perfect(view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
-        return Reconstruction(items=held, certain=held)
+        return Reconstruction(users=np.arange(len(held)), items=held, certain=held)
 
     rows = {
         r.metric: r for r in play(reconstruction, Scripted(AttackFamily.RECONSTRUCTION, perfect))
@@ -186,7 +186,7 @@ def test_a_wrong_certainty_stops_the_audit() -> None:
     held = DATA.ratings.toarray() != 0
 
     def liar(view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
-        return Reconstruction(items=~held, certain=np.ones_like(held))
+        return Reconstruction(users=np.arange(len(held)), items=~held, certain=np.ones_like(held))
 
     with pytest.raises(AssertionError, match="certain"):
         play(reconstruction, Scripted(AttackFamily.RECONSTRUCTION, liar))

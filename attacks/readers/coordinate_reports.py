@@ -21,57 +21,63 @@ which makes the score weaker than the best one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.model_messages import ModelMessages, item_messages
-from fedrec_auditor.attacks.parts.uploads import blocks
+from fedrec_auditor.attacks.parts.model_messages import item_messages
+from fedrec_auditor.attacks.parts.uploads import blocks, located, unread
+from fedrec_auditor.attacks.readers.base import Evidence
 from fedrec_auditor.targets.transcript import Kind, View
 
 _LENGTHS = np.geomspace(0.05, 20.0, 40)
 
 
-def carries_reports(view: View) -> bool:
-    """Whether reports of an item gradient of a known distribution, linked to users, are seen."""
-    known = {"epsilon", "reports"} <= set(view.public.settings)
-    return known and bool(item_messages(view, (Kind.REPORTS,)))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinateReports:
+    """Reports of single coordinates of an item gradient; those of all rounds add up."""
 
+    reference: ClassVar[str] = (
+        "likelihood ratio of the reported signs under a typical gradient; derived in "
+        "attacks/readers/coordinate_reports.py from Minto et al. 2021, Algorithm 2"
+    )
 
-def posterior_odds(view: View) -> NDArray[np.float64]:
-    """Approximate log-odds of every (user, item) interaction: (n_users, n_items)."""
-    settings = view.public.settings
-    kappa = float(np.tanh(settings["epsilon"] / 2))
-    alpha = float(settings.get("alpha", 1.0))
-    rounds = item_messages(view, (Kind.REPORTS,))
-    items = np.mean([np.asarray(one.base, dtype=np.float64) for one in rounds], axis=0)
-    if kappa == 0:
-        return np.zeros((view.public.n_users, view.public.n_items))
-    senders = sum(len(one.users) for one in rounds)
-    mean = sum(one.component.total() for one in rounds) / senders
-    unit = items.size / kappa / settings["reports"]
-    noise = 1.0 / (kappa**2 * senders * settings["reports"] / items.size)
-    found = _typical(np.asarray(mean), items, alpha, noise)
-    if found is None:
-        return np.zeros((view.public.n_users, view.public.n_items))
-    touched, untouched, share = found
-    plus = np.log1p(kappa * touched) - np.log1p(kappa * untouched)
-    minus = np.log1p(-kappa * touched) - np.log1p(-kappa * untouched)
-    odds = np.tile(np.log(share) - np.log1p(-share), (view.public.n_users, 1))
-    for one in rounds:
-        for users, signs in _signs(one, unit):
-            odds[users] += np.einsum("nmf,mf->nm", signs, (plus - minus) / 2)
-            odds[users] += np.einsum("nmf,mf->nm", np.abs(signs), (plus + minus) / 2)
-    return odds
+    def refusal(self, view: View) -> str:
+        """What is there instead of reports of an item gradient of a known distribution."""
+        known = {"epsilon", "reports"} <= set(view.public.settings)
+        seen = known and item_messages(view, (Kind.REPORTS,))
+        return "" if seen else unread(view, "reports of an item gradient and their distribution")
 
-
-def _signs(
-    table: ModelMessages, unit: float
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """Net number of plus signs that each user reported of each coordinate, block by block."""
-    for rows, estimates in blocks(table.component):
-        yield np.asarray(table.users[rows], dtype=np.int64), np.rint(estimates / unit)
+    def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
+        """Approximate log-likelihood ratios by the reports of all rounds."""
+        settings = view.public.settings
+        kappa = float(np.tanh(settings["epsilon"] / 2))
+        alpha = float(settings.get("alpha", 1.0))
+        rounds = item_messages(view, (Kind.REPORTS,))
+        items = np.mean([np.asarray(one.base, dtype=np.float64) for one in rounds], axis=0)
+        ratio = np.zeros((len(users), view.public.n_items))
+        senders = sum(len(one.users) for one in rounds)
+        if kappa == 0 or not senders:
+            return Evidence(users=users, log_ratio=ratio)
+        mean = sum(one.component.total() for one in rounds) / senders
+        unit = items.size / kappa / settings["reports"]
+        noise = 1.0 / (kappa**2 * senders * settings["reports"] / items.size)
+        found = _typical(np.asarray(mean), items, alpha, noise)
+        if found is None:
+            return Evidence(users=users, log_ratio=ratio)
+        touched, untouched, share = found
+        plus = np.log1p(kappa * touched) - np.log1p(kappa * untouched)
+        minus = np.log1p(-kappa * touched) - np.log1p(-kappa * untouched)
+        for one in rounds:
+            mine, places = located(one.users, users)
+            for rows, estimates in blocks(one.component.take(mine)):
+                signs = np.rint(estimates / unit)
+                ratio[places[rows]] += np.einsum("nmf,mf->nm", signs, (plus - minus) / 2)
+                ratio[places[rows]] += np.einsum("nmf,mf->nm", np.abs(signs), (plus + minus) / 2)
+        prior = np.log(share) - np.log1p(-share)
+        return Evidence(users=users, log_ratio=ratio, items=prior)
 
 
 def _gradients(

@@ -4,21 +4,24 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.bit_decoding import BitDecoding, best_f1_sets
-from fedrec_auditor.attacks.parts.bits import evidence
+from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
+from fedrec_auditor.attacks.parts.prior import posterior
+from fedrec_auditor.attacks.readers.base import Evidence
+from fedrec_auditor.attacks.readers.flipped_bits import FlippedBits
 from fedrec_auditor.auditor.metrics import set_f1
 
 Maker = Callable[..., Any]
 P1, Q1 = np.e / (1 + np.e), 1 / (1 + np.e)  # symmetric flipping at epsilon 1
 
 
+def evidence(view: Any) -> Evidence:
+    return FlippedBits().read(view, np.arange(view.public.n_users))
+
+
 def infer(view: Any) -> Any:
-    return BitDecoding().infer(view, Background(), np.random.default_rng(0))
+    return InteractionReconstruction().infer(view, Background(), np.random.default_rng(0))
 
 
 def test_asymmetric_flipping_proves_every_reported_zero(flipped: Maker, skewed: np.ndarray) -> None:
@@ -40,7 +43,7 @@ def test_log_odds_add_up_over_uploads(flipped: Maker, skewed: np.ndarray) -> Non
     """T (2 mean - 1) ln((1 - q) / q) in closed form, for symmetric flipping."""
     view = flipped(skewed, np.random.default_rng(0), p=P1, q=Q1, rounds=7)
     mean = np.mean([sent.dense(np.arange(120)) for _, sent in view.component("bits")], axis=0)
-    np.testing.assert_allclose(evidence(view).log_odds, 7 * (2 * mean - 1) * 1.0, atol=1e-9)
+    np.testing.assert_allclose(evidence(view).log_ratio, 7 * (2 * mean - 1) * 1.0, atol=1e-9)
     once = infer(flipped(skewed, np.random.default_rng(0), p=P1, q=Q1))
     often = infer(view)
     assert set_f1(often.items, skewed).mean() > set_f1(once.items, skewed).mean()
@@ -51,11 +54,11 @@ def test_posteriors_are_calibrated(flipped: Maker) -> None:
     rng = np.random.default_rng(3)
     rows = rng.uniform(0.5, 1.5, 800)[:, None] * rng.uniform(0.02, 0.5, 200)[None, :]
     truth = rng.random(rows.shape) < rows
-    posterior = evidence(flipped(truth, rng, p=0.8, q=0.3)).posterior()
+    found = posterior(evidence(flipped(truth, rng, p=0.8, q=0.3)))
     for low in (0.05, 0.2, 0.4, 0.6):
-        bin_ = (posterior >= low) & (posterior < low + 0.15)
+        bin_ = (found >= low) & (found < low + 0.15)
         count = np.count_nonzero(bin_)
-        error = abs(truth[bin_].mean() - posterior[bin_].mean())
+        error = abs(truth[bin_].mean() - found[bin_].mean())
         # Four standard errors, and 0.03 for a prior that is a product, odds against shares.
         assert count > 500
         assert error < 4 * np.sqrt(0.25 / count) + 0.03
@@ -63,27 +66,6 @@ def test_posteriors_are_calibrated(flipped: Maker) -> None:
 
 def test_a_channel_that_says_nothing_leaves_the_prior(flipped: Maker, skewed: np.ndarray) -> None:
     found = evidence(flipped(skewed, np.random.default_rng(0), p=0.5, q=0.5))
-    assert not found.log_odds.any()
+    assert not found.log_ratio.any()
     assert not found.items.any()
-    assert not found.users.any()
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
-def test_best_f1_sets_against_all_sets(row: list[float]) -> None:
-    posterior = np.array([row])
-    chosen = best_f1_sets(posterior)[0]
-    total = posterior.sum()
-
-    def worth(mask: np.ndarray) -> float:
-        return 2 * posterior[0][mask].sum() / (mask.sum() + total) if mask.any() else 0.0
-
-    subsets = (np.arange(2 ** len(row))[:, None] >> np.arange(len(row))) & 1
-    assert worth(chosen) == pytest.approx(max(worth(s.astype(bool)) for s in subsets), abs=1e-12)
-
-
-def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    posterior = np.random.default_rng(0).random((11, 30))
-    whole = best_f1_sets(posterior)
-    monkeypatch.setattr("fedrec_auditor.attacks.bit_decoding._BLOCK", 70)
-    np.testing.assert_array_equal(best_f1_sets(posterior), whole)
+    assert not found.activity.any()

@@ -8,7 +8,8 @@ import pytest
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.interaction_membership import InteractionMembership
-from fedrec_auditor.attacks.parts.item_rows import scores
+from fedrec_auditor.attacks.parts import reading
+from fedrec_auditor.attacks.parts.prior import prior
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.metrics import auc
 from fedrec_auditor.targets.components import Randomized
@@ -45,6 +46,12 @@ def seen(name: str, negatives: int, noise: float = 0.0) -> View:
     return transcript.view(Vantage.SERVER)
 
 
+def scores(view: View) -> np.ndarray:
+    found = reading.evidence(view, np.arange(60)).log_ratio
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize("negatives", [1, 4])
 @pytest.mark.parametrize("name", FAMILIES["learners"].names())
 def test_own_items_are_told_from_sampled_and_untouched_ones(name: str, negatives: int) -> None:
@@ -70,5 +77,8 @@ def test_the_attack_scores_candidates_by_it() -> None:
     found = InteractionMembership().infer(
         view, Background(candidates=pairs), np.random.default_rng(0)
     )
-    np.testing.assert_array_equal(found.values, scores(view)[pairs[:, 0], pairs[:, 1]])
+    told = reading.evidence(view, np.arange(60))
+    assert told.log_ratio is not None
+    expected = told.log_ratio + prior(told)[0]
+    np.testing.assert_allclose(found.values, expected[pairs[:, 0], pairs[:, 1]], rtol=1e-6)
     assert "user" in InteractionMembership().refusal(view.only("user"))

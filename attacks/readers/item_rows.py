@@ -27,50 +27,85 @@ Source: derived here; sign tests on gradients of a cross entropy go back to Zhao
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.meta_gradient import own_probability
 from fedrec_auditor.attacks.parts.model_messages import ModelMessages, item_messages
+from fedrec_auditor.attacks.parts.uploads import unread
+from fedrec_auditor.attacks.readers.base import SURE, Evidence
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import Kind, View
 
-_REWEIGHTINGS = 10
+_LOOKED_AT = 16  # messages by which it is told whether all rows move
+_TOGETHER = 8  # senders with about as many moved rows
+_MOVED = 0.95  # how sure one may be of a moved row, beside one that did not move
+_STEPS, _REWEIGHTINGS = 30, 20
 _NARROW = 0.01  # sine
 _FAR = 30.0  # typical distances from the line
 
 
-def carries_item_rows(view: View) -> bool:
-    """Whether messages that move an item table are linked to users."""
-    return bool(item_messages(view))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemRows:
+    """Messages that move some rows of an item table and leave the others as they are.
 
-
-def scores(view: View) -> NDArray[np.float32]:
-    """A score of every user's every item, (n_users, n_items); 0 for who sent nothing.
-
-    Each message gives scores in [-1, 1], and those of a user's messages are added. Cost: some
-    10 d^2 a moved row; memory: n_users x n_items, float32.
+    Of the last rounds, see ``uploads.kept``. Cost: some 10 d^2 a moved row.
     """
-    out = np.zeros((view.public.n_users, view.public.n_items), dtype=np.float32)
-    negatives = view.public.settings.get("negatives", 0)
-    for table in item_messages(view):
-        counts = _counts(table) if negatives == 1 else None
-        for rows, change, moved in table.changes():
-            touched = np.asarray(moved.any(axis=2))
-            # the moved rows of each sender first: the others cost nothing and have zero
-            width = max(1, int(touched.sum(axis=1).max(initial=0)))
-            first = np.argsort(~touched, axis=1, kind="stable")[:, :width]
-            change = np.take_along_axis(change, first[:, :, None], axis=1)
-            touched = np.take_along_axis(touched, first, axis=1)
-            if negatives > 1 and table.component.kind is Kind.GRADIENT:
-                found = own_probability(change).astype(np.float32)
-            else:
-                common = None if counts is None else counts[first]
-                found = _places(change, touched, common, drawn=negatives > 0)
-                found /= 1 + np.abs(found)
-            whole = np.zeros((len(found), out.shape[1]), dtype=np.float32)
-            np.put_along_axis(whole, first, found * touched, axis=1)
-            out[table.users[rows]] += whole
-    return out
+
+    reference: ClassVar[str] = (
+        "which rows moved, and which way: derived in attacks/readers/item_rows.py from the chain "
+        "rule; compare Zhao et al., iDLG, 2020"
+    )
+
+    def refusal(self, view: View) -> str:
+        """What is there instead of an item table of which devices leave rows unmoved."""
+        return "" if moves_some_rows(view) else unread(view, "an item table of which rows move")
+
+    def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
+        """How surely each row moved the way own items do, in all rounds that are read."""
+        negatives = view.public.settings.get("negatives", 0)
+        ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
+        for whole in item_messages(view):
+            counts = _counts(whole) if negatives == 1 else None
+            table, places = whole.of(users)
+            gradients = table.component.kind is Kind.GRADIENT
+            for rows, change, moved in table.changes():
+                touched = np.asarray(moved.any(axis=2))
+                whose, sizes = places[rows], np.count_nonzero(touched, axis=1)
+                for some in np.array_split(np.argsort(sizes), -(-len(sizes) // _TOGETHER)):
+                    # the moved rows of each sender first: the others cost nothing
+                    width = max(1, int(sizes[some].max(initial=0)))
+                    first = np.argsort(~touched[some], axis=1, kind="stable")[:, :width]
+                    own = change[some[:, None], first]
+                    kept = np.arange(width) < sizes[some][:, None]
+                    if negatives > 1 and gradients:
+                        found = (2 * own_probability(own) - 1).astype(np.float32)
+                    else:
+                        common = None if counts is None else counts[first]
+                        found = _places(own, kept, common, drawn=negatives > 0)
+                        found = found / (1 + np.abs(found))
+                        if not negatives:  # whatever moves is an own item
+                            found = 0.5 + 0.5 * found
+                    each = np.full((len(some), ratio.shape[1]), -1.0, dtype=np.float32)
+                    np.put_along_axis(each, first, np.where(kept, _MOVED * found, -1), axis=1)
+                    ratio[whose[some]] += SURE * each
+        return Evidence(users=users, log_ratio=ratio)
+
+
+def moves_some_rows(view: View) -> bool:
+    """Whether messages move an item table, and one of a few leaves some row of it as it was.
+
+    Noise moves all rows. A gradient of a loss over all items is for ``rank_one``.
+    """
+    found = item_messages(view)
+    if not found or not len(found[-1].component) or not RankOneGradients().refusal(view):
+        return False
+    some = found[-1].component.take(np.arange(min(_LOOKED_AT, len(found[-1].component))))
+    _, _, moved = next(ModelMessages(found[-1].users, some, found[-1].base).changes())
+    return bool((~moved.any(axis=2)).any())
 
 
 def _counts(table: ModelMessages) -> NDArray[np.float64]:
@@ -113,20 +148,32 @@ def _line(change: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.
     """Place on, and distance from, each user's line: (n, M) each, for changes (n, M, d).
 
     Iteratively reweighted least squares on the rows' directions: one counts by the inverse of its
-    sine, so that the line is that of most rows, not of the longest.
+    sine, so that the line is that of most rows, not of the longest. A step of the power method a
+    reweighting.
     """
     sizes = np.linalg.norm(change, axis=2)
     unit = np.divide(
         change, sizes[:, :, None], out=np.zeros_like(change), where=sizes[:, :, None] > 0
     )
-    weights = np.ones_like(sizes)
+    gram = unit.transpose(0, 2, 1) @ unit
+    column = np.argmax(np.einsum("ndd->nd", gram), axis=1)
+    direction = np.take_along_axis(gram, column[:, None, None], axis=2)
+    for _ in range(_STEPS):
+        direction = gram @ _unit(direction)
     for _ in range(_REWEIGHTINGS):
-        gram = unit.transpose(0, 2, 1) @ (unit * weights[:, :, None])
-        direction = np.linalg.eigh(gram)[1][:, :, -1]
-        cosine = np.einsum("nmd,nd->nm", unit, direction)
+        cosine = unit @ _unit(direction)
         sine = np.sqrt(np.maximum(1 - cosine**2, 0))
-        weights = 1 / (sine + _NARROW)
-    return sizes * cosine, sizes * sine * (sizes > 0)
+        direction = unit.transpose(0, 2, 1) @ (cosine / (sine + _NARROW))
+    cosine = (unit @ _unit(direction))[:, :, 0]
+    sine = np.sqrt(np.maximum(1 - cosine**2, 0))
+    return sizes * cosine, sizes * sine
+
+
+def _unit(direction: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Columns (n, d, 1) of length 1, zeros as they are."""
+    length = np.linalg.norm(direction, axis=1, keepdims=True)
+    out = np.zeros_like(direction)
+    return np.asarray(np.divide(direction, length, out=out, where=length > 0))
 
 
 def _majority(along: NDArray[np.float32], touched: NDArray[np.bool_]) -> NDArray[np.float32]:

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.fcf_reconstruction import FcfReconstruction
-from fedrec_auditor.attacks.parts.rank_one import directions
+from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
+from fedrec_auditor.attacks.readers.rank_one_gradients import directions
 from fedrec_auditor.auditor.metrics import set_f1
 
 Maker = Callable[..., tuple[Any, np.ndarray]]
 
 
 def infer(view: Any) -> Any:
-    return FcfReconstruction().infer(view, Background(), np.random.default_rng(0))
+    return InteractionReconstruction().infer(view, Background(), np.random.default_rng(0))
 
 
 @settings(
@@ -84,6 +84,6 @@ def test_directions_are_singular_vectors() -> None:
 
 def test_nothing_to_read_is_refused(fcf: Maker, skewed: np.ndarray) -> None:
     view, _ = fcf(skewed, np.random.default_rng(0))
-    assert "no message" in FcfReconstruction().refusal(view.without_uploads())
-    with pytest.raises(InputError, match="gradient"):
+    assert "no message" in InteractionReconstruction().refusal(view.without_uploads())
+    with pytest.raises(InputError, match="no message"):
         infer(view.without_uploads())

@@ -18,16 +18,15 @@ the items are untouched, or noise exceeds the signal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts.model_messages import item_messages
-from fedrec_auditor.attacks.parts.uploads import blocks
+from fedrec_auditor.attacks.parts.uploads import blocks, located, unread
+from fedrec_auditor.attacks.readers.base import SURE, Evidence
 from fedrec_auditor.targets.transcript import Kind, View
 
 _WINDOW = 0.1
@@ -44,30 +43,44 @@ class RankOneFit:
     noise: NDArray[np.float64]
 
 
-def carries_gradients(view: View) -> bool:
-    """Whether gradients of a loss over all items, linked to users, and their broadcast are seen.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankOneGradients:
+    """Gradients of a loss over all items: of the last round in which each user sent one.
 
-    A loss with sampled negatives is none.
+    The evidence on an item is the likelihood ratio of its residual, 0 against the least that a
+    touched item shows, 1 + alpha (1 - x.v_i), under normal noise of the spread that the untouched
+    items show. ``alpha`` is public. Cost: O(M F^2 + M log M) a user.
     """
-    seen = item_messages(view, (Kind.GRADIENT,))
-    drawn = view.public.settings.get("negatives")
-    return bool(seen) and seen[-1].base is not None and not drawn
 
+    reference: ClassVar[str] = (
+        "rank-one closed form, derived in attacks/readers/rank_one_gradients.py from Minto et al. "
+        "2021, eq. 4 and 5"
+    )
 
-def fits(view: View) -> Iterator[tuple[NDArray[np.integer[Any]], RankOneFit, NDArray[Any]]]:
-    """Block by block of the last round's senders: who, what was found of them, and the broadcast.
+    def refusal(self, view: View) -> str:
+        """What is there instead of gradients of all items, linked to users, and their broadcast.
 
-    InputError if nothing is seen.
-    """
-    if not carries_gradients(view):
-        raise InputError(
-            "Expected a view with linked gradients of an item table and its broadcast, got none. "
-            "Ask `refusal` first."
-        )
-    last = item_messages(view, (Kind.GRADIENT,))[-1]
-    assert last.base is not None
-    for rows, gradients in blocks(last.component):
-        yield last.users[rows], fit(gradients, last.base), last.base
+        A loss with sampled negatives is none over all items.
+        """
+        seen = item_messages(view, (Kind.GRADIENT,))
+        drawn = view.public.settings.get("negatives")
+        known = bool(seen) and seen[-1].base is not None and not drawn
+        return "" if known else unread(view, "gradients of a loss over all items")
+
+    def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
+        """Vectors and log-likelihood ratios, from each user's last message."""
+        alpha = float(view.public.settings.get("alpha", 1.0))
+        rounds = item_messages(view, (Kind.GRADIENT,))
+        vectors = np.zeros((len(users), rounds[-1].component.shape[1]))
+        ratio = np.zeros((len(users), view.public.n_items))
+        for one in rounds:
+            assert one.base is not None
+            mine, places = located(one.users, users)
+            for rows, gradients in blocks(one.component.take(mine)):
+                found = fit(gradients, one.base)
+                vectors[places[rows]] = found.vectors
+                ratio[places[rows]] = log_ratio(found, one.base, alpha)
+        return Evidence(users=users, log_ratio=ratio, vectors=vectors)
 
 
 def directions(gradients: NDArray[Any]) -> NDArray[np.float64]:
@@ -121,15 +134,15 @@ def _bulk(
     return square, spread
 
 
-def decide(found: RankOneFit, items: NDArray[Any], alpha: float) -> NDArray[np.bool_]:
-    """Which items were touched: (n, M), from residuals of known spread."""
+def log_ratio(found: RankOneFit, items: NDArray[Any], alpha: float) -> NDArray[np.float64]:
+    """Of a touched item against an untouched one: (n, M), from residuals of known spread."""
     least = 1.0 + alpha * (1.0 - found.vectors @ items.T.astype(np.float64))
     noise = np.maximum(found.noise, np.finfo(np.float64).tiny)[:, None]
+    with np.errstate(over="ignore"):
+        ratio = (found.residuals * least - least**2 / 2) / noise / noise
     certain = np.abs(found.residuals) > _CERTAIN * noise
-    touched = certain | (found.residuals > np.abs(least) / 2)
-    for _ in range(3):
-        share = touched.mean(axis=1, keepdims=True).clip(1e-4, 1 - 1e-4)
-        odds = np.log(share) - np.log1p(-share)
-        # (s least - least^2 / 2) / noise^2 + odds > 0, free of overflow where the noise is none.
-        touched = certain | (found.residuals * least - least**2 / 2 + odds * noise**2 > 0)
-    return touched & (found.noise > 0)[:, None]
+    # Beyond all doubt, the farther the surer, so that the order of residuals is kept.
+    size = np.abs(found.residuals)
+    far = SURE * (1.0 + size / np.maximum(size.max(axis=1, keepdims=True), noise))
+    ratio = np.where(certain, far, np.clip(ratio, -SURE, SURE))
+    return np.where(found.noise[:, None] > 0, ratio, -SURE)

@@ -11,60 +11,58 @@ is Bayes' rule.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import logit
 
-from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks.parts.uploads import blocks, kept, of_kind
+from fedrec_auditor.attacks.parts.uploads import blocks, kept, located, of_kind, unread
+from fedrec_auditor.attacks.readers.base import Evidence
 from fedrec_auditor.targets.transcript import Kind, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """``log_odds`` (n_users, n_items) of the bits being 1 by the reports alone, +-inf where proved.
+class FlippedBits:
+    """Bits of all items, flipped with public probabilities; those of T rounds add up.
 
-    ``items`` (n_items,) are the log-odds of a bit by the item's popularity, ``users`` (n_users,)
-    what the user's activity adds to them.
+    Where nothing flips, or one side does not, bits are proved.
     """
 
-    log_odds: NDArray[np.float64]
-    items: NDArray[np.float64]
-    users: NDArray[np.float64]
+    reference: ClassVar[str] = "Bayes' rule on the channel of Gao et al., SIGIR 2020, section 3"
 
-    def posterior(self) -> NDArray[np.float64]:
-        """Probability that each bit is 1: (n_users, n_items)."""
-        return np.asarray(expit(self.log_odds + self.items + self.users[:, None]))
+    def refusal(self, view: View) -> str:
+        """What is there instead of flipped bits of a known channel, linked to users."""
+        known = view.public.channel is not None and of_kind(view, Kind.BITS) is not None
+        return "" if known else unread(view, "bits of all items and their distribution")
 
-
-def carries_bits(view: View) -> bool:
-    """Whether the view links flipped bits of a known channel to users."""
-    return view.public.channel is not None and of_kind(view, Kind.BITS) is not None
-
-
-def evidence(view: View) -> Evidence:
-    """Read all rounds' bits. Memory: three arrays (n_users, n_items)."""
-    channel, name = view.public.channel, of_kind(view, Kind.BITS)
-    if channel is None or name is None:
-        raise InputError(
-            "Expected a view with bits of all items and their channel, got neither. "
-            "Ask `refusal` first."
+    def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
+        """Read all rounds' bits."""
+        channel, name = view.public.channel, of_kind(view, Kind.BITS)
+        assert channel is not None
+        assert name is not None
+        shape = (len(users), view.public.n_items)
+        ones, reports = np.zeros(shape, dtype=np.int32), np.zeros(shape[0], dtype=np.int32)
+        total, senders = np.zeros(shape[1], dtype=np.int64), 0
+        for _, uploads, component in kept(view, name):
+            mine, places = located(uploads.users, users)
+            for rows, bits in blocks(component.take(mine)):
+                ones[places[rows]] += bits != 0
+            reports[places] += 1
+            total += np.rint(component.total()).astype(np.int64)
+            senders += len(component)
+        zeros = reports[:, None] - ones
+        log_probs = channel.log_prob(np.array([[0], [1]]), np.array([[0, 1]]))  # (report, bit)
+        log_ratio = _times(ones, log_probs[1]) + _times(zeros, log_probs[0])
+        p, q = float(np.exp(log_probs[1, 1])), float(np.exp(log_probs[1, 0]))
+        items = _shares(total, np.full(shape[1], senders), p, q)
+        own = _shares(ones.sum(axis=1), reports * shape[1], p, q)
+        return Evidence(
+            users=users,
+            log_ratio=log_ratio,
+            items=logit(items),
+            activity=np.log(own / own.mean()),
         )
-    shape = (view.public.n_users, view.public.n_items)
-    ones, reports = np.zeros(shape, dtype=np.int32), np.zeros(shape[0], dtype=np.int32)
-    for _, uploads, component in kept(view, name):
-        for rows, bits in blocks(component):
-            ones[uploads.users[rows]] += bits != 0
-        reports[uploads.users] += 1
-    zeros = reports[:, None] - ones
-    log_probs = channel.log_prob(np.array([[0], [1]]), np.array([[0, 1]]))  # (report, bit)
-    log_odds = _times(ones, log_probs[1]) + _times(zeros, log_probs[0])
-    p, q = float(np.exp(log_probs[1, 1])), float(np.exp(log_probs[1, 0]))
-    items = _shares(ones.sum(axis=0), np.full(shape[1], reports.sum()), p, q)
-    users = _shares(ones.sum(axis=1), reports * shape[1], p, q)
-    return Evidence(log_odds=log_odds, items=logit(items), users=np.log(users / users.mean()))
 
 
 def _times(counts: NDArray[np.int32], log_probs: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,0 +1,90 @@
+"""Reconstruction of interaction sets, user vectors and ratings from uploads of any kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks import base
+from fedrec_auditor.attacks.base import AttackFamily, Background
+from fedrec_auditor.attacks.parts import reading
+from fedrec_auditor.attacks.parts.prior import posterior
+from fedrec_auditor.attacks.parts.uploads import senders
+from fedrec_auditor.targets.transcript import View
+
+# Numbers of one block of posteriors: 8 MiB in float64.
+_BLOCK = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InteractionReconstruction:
+    """What a reader tells of the uploads, and the popularity of items and activity of users.
+
+    The guessed set maximises each user's expected F1 under the posterior, up to the usual
+    approximation 2 sum(posterior of the set) / (its size + sum of all posteriors). (The set of
+    entries more probable than not makes the fewest mistakes, but is close to empty under strong
+    noise.) ``certain`` marks entries that are proved whatever the prior: under asymmetric flipping
+    every reported 0 proves a 0.
+    """
+
+    family: ClassVar[AttackFamily] = AttackFamily.RECONSTRUCTION
+    vantage: ClassVar[Vantage] = Vantage.SERVER
+    needs_known: ClassVar[bool] = False
+    reference: ClassVar[str] = (
+        "Bayes' rule on what the readers of messages tell (attacks/readers), which name their "
+        "sources"
+    )
+
+    def refusal(self, view: View) -> str:
+        """What is there instead of messages that a reader reads."""
+        return reading.refusal(view)
+
+    def infer(
+        self, view: View, background: Background, rng: np.random.Generator
+    ) -> base.Reconstruction:
+        """Guess the interaction set of every subject, by default of all who sent something."""
+        among = senders(view) if background.subjects is None else background.subjects
+        found = reading.evidence(view, among.astype(np.int64))
+        sets = certain = None
+        if found.log_ratio is not None:
+            sets = best_f1_sets(posterior(found))
+            certain = np.isinf(found.log_ratio)
+        return base.Reconstruction(
+            users=found.users,
+            items=sets,
+            vectors=found.vectors,
+            ratings=found.ratings,
+            certain=certain,
+        )
+
+
+def best_f1_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+    """Each row's set of entries with the largest expected F1 (approximately): (n, M) bool.
+
+    The best set holds the most probable entries, so only its size is searched, all at once. Of
+    none it is as good as it is probable that there is none. Entries of probability 0 are never
+    taken. Memory: blocks of rows, beside the result.
+    """
+    step = max(1, _BLOCK // max(1, posterior.shape[1]))
+    chosen = np.empty(posterior.shape, dtype=np.bool_)
+    for start in range(0, len(posterior), step):
+        chosen[start : start + step] = _best_f1_sets(posterior[start : start + step])
+    return chosen
+
+
+def _best_f1_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+    order = np.argsort(-posterior, axis=1, kind="stable")
+    ranked = np.take_along_axis(posterior, order, axis=1)
+    size = np.arange(1, posterior.shape[1] + 1)
+    total = ranked.sum(axis=1, keepdims=True)
+    expected = 2 * np.cumsum(ranked, axis=1) / (size + total)
+    none = np.prod(1 - ranked, axis=1, keepdims=True)
+    best = 1 + np.argmax(expected, axis=1)[:, None]
+    taken = (size <= best) & (expected.max(axis=1, keepdims=True) > none)
+    chosen = np.zeros(posterior.shape, dtype=np.bool_)
+    np.put_along_axis(chosen, order, taken & (ranked > 0), axis=1)
+    return chosen

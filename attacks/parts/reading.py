@@ -1,0 +1,65 @@
+"""Which readers read a view, and what they find together."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import pkgutil
+from dataclasses import fields
+from importlib.metadata import entry_points
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.attacks import readers as family
+from fedrec_auditor.attacks.parts.uploads import unread
+from fedrec_auditor.attacks.readers.base import Evidence, Reader
+from fedrec_auditor.targets.transcript import View
+
+
+@functools.cache
+def readers() -> tuple[Reader, ...]:
+    """One of each member of the family, by name: the class that is called like its file.
+
+    Then those of other distributions, but one that does not load: `auditor list` says why.
+    """
+    found: list[Reader] = []
+    for info in pkgutil.iter_modules(family.__path__):
+        if info.name == "base":
+            continue
+        module = importlib.import_module(f"{family.__name__}.{info.name}")
+        made = {name.lower(): value for name, value in vars(module).items()}
+        found.append(made[info.name.replace("_", "")]())
+    for plugin in entry_points(group="fedrec_auditor.readers"):
+        with contextlib.suppress(Exception):
+            found.append(plugin.load()())
+    return tuple(found)
+
+
+def reading(view: View) -> tuple[Reader, ...]:
+    """The readers that read this view; no two of them tell the same."""
+    return tuple(reader for reader in readers() if not reader.refusal(view))
+
+
+def evidence(view: View, users: NDArray[np.int64]) -> Evidence:
+    """What all readers together tell of ``users``, ascending positions; InputError if none does."""
+    if refused := refusal(view):
+        raise InputError(f"Expected messages that can be read. {refused}")
+    found = [reader.read(view, users) for reader in reading(view)]
+
+    def first(name: str) -> Any:
+        told = (getattr(each, name) for each in found)
+        return next((part for part in told if part is not None), None)
+
+    rest = {field.name: first(field.name) for field in fields(Evidence) if field.name != "users"}
+    return Evidence(users=users, **rest)
+
+
+def refusal(view: View) -> str:
+    """Why no reader reads this view, a sentence; empty where one does."""
+    if reading(view):
+        return ""
+    return unread(view, "bits, ratings and reports of items, and what moves an item table")

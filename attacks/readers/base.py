@@ -1,0 +1,68 @@
+"""What every reader needs and gives.
+
+A reader turns the messages of some users into evidence: how much likelier each interaction has
+become, and what is known of the users' vectors and ratings. Attacks consume evidence, whatever the
+messages were. A new kind of message is one file here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.transcript import View
+
+SURE = 30.0
+"""The log-likelihood ratio of what is plain without being proved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What messages say of ``users`` (n,): None where a reader does not tell.
+
+    ``log_ratio`` (n, M) are log-likelihood ratios of what was seen, if the user met the item
+    against if not: 0 where nothing was said, +-inf where the messages prove it. ``items`` (M,) and
+    ``activity`` (n,) are the prior log-odds of an item and what a user's activity adds to them,
+    where the messages tell more of them than ``log_ratio`` does. ``vectors`` are (n, F),
+    ``ratings`` (n, M) those of the items that were met.
+    """
+
+    users: NDArray[np.int64]
+    log_ratio: NDArray[np.floating[Any]] | None = None
+    items: NDArray[np.float64] | None = None
+    activity: NDArray[np.float64] | None = None
+    vectors: NDArray[np.float64] | None = None
+    ratings: NDArray[np.float32] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("log_ratio", "vectors", "ratings", "activity"):
+            part = getattr(self, name)
+            if part is not None and len(part) != len(self.users):
+                raise InputError(
+                    f"Expected {name} of {len(self.users)} users, got {len(part)}. "
+                    "Give a row a user that is asked about."
+                )
+
+
+class Reader(Protocol):
+    """Reads one kind of message, known by its kind and its shape and not by its name."""
+
+    @property
+    def reference(self) -> str:
+        """What it does, and where that is described or derived."""
+        ...
+
+    def refusal(self, view: View) -> str:
+        """Why it does not read this view, a sentence; empty where it does."""
+        ...
+
+    def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
+        """What the view says of ``users``, positions in ascending order, in that order.
+
+        Memory: some arrays of users times items.
+        """
+        ...

@@ -1,0 +1,52 @@
+"""Every reader on every form of message: it tells what it says, of whom it is asked."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.parts import reading
+from fedrec_auditor.attacks.readers.base import Evidence
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.testing.attacks import TARGETS, training
+
+
+def told(found: Evidence) -> set[str]:
+    return {f.name for f in fields(found) if getattr(found, f.name) is not None} - {"users"}
+
+
+def test_all_members_of_the_family_are_asked() -> None:
+    asked = {type(reader).__name__ for reader in reading.readers()}
+    family = FAMILIES["readers"]
+    assert asked == {family.member(name).__name__ for name in family.names()}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_two_readers_tell_the_same(target: str) -> None:
+    view = training(target).transcript.view(Vantage.SERVER)
+    users = np.array([3, 17, 40])
+    found = [told(reader.read(view, users)) for reader in reading.reading(view)]
+    assert sum(map(len, found)) == len(set().union(*found))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_who_else_is_asked_about_changes_nothing(target: str) -> None:
+    """A user's evidence is its own; those who sent nothing have none, and priors may differ."""
+    view = training(target).transcript.view(Vantage.SERVER)
+    few, many = np.array([5, 6, 33]), np.arange(60)
+    for reader in reading.reading(view):
+        alone, among = reader.read(view, few), reader.read(view, many)
+        assert told(alone) == told(among)
+        for name in told(alone) & {"log_ratio", "vectors", "ratings"}:
+            one, other = getattr(alone, name), getattr(among, name)[few]
+            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+
+
+def test_nothing_is_read_where_nothing_is_linked() -> None:
+    for target in TARGETS:
+        view = training(target).transcript.view(Vantage.SERVER).without_uploads()
+        assert not reading.reading(view)
+        assert "links no message" in reading.refusal(view)
