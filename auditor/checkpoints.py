@@ -60,7 +60,7 @@ class Checkpoints:
                 "it, or give another directory with --out."
             )
         data = "" if audit.interactions is None else audit.interactions.digest()
-        text = "\n".join([audit.plan.digest(), data, _source_digest(), str(versions())])
+        text = "\n".join([audit.plan.digest(), data, source_digest(), str(versions())])
         return cls(folder, hashlib.sha256(text.encode()).hexdigest()[:16])
 
     def get(self, task: Task) -> TaskResult | None:
@@ -151,7 +151,7 @@ def _digest(text: bytes) -> bytes:
     return hashlib.sha256(text).hexdigest().encode()
 
 
-def _source_digest() -> str:
+def source_digest() -> str:
     """SHA-256 over our own source, so that results of other code are never taken for ours."""
     digest = hashlib.sha256()
     for folder in sorted(Path(__file__).parents[1].iterdir()):

@@ -209,5 +209,6 @@ FAMILIES = {
         Family("protections", "fedrec_auditor.targets.protections", ("Protection",), settable=True),
         Family("routes", "fedrec_auditor.targets.routes", ("Route",), settable=True),
         Family("demonstrations", "fedrec_auditor.auditor.demonstrations", ("Demonstration",)),
+        Family("reproductions", "fedrec_auditor.auditor.reproductions", ("Reproduction",)),
     )
 }

@@ -33,6 +33,7 @@ from fedrec_auditor.reports.record import (
     DemonstrationRow,
     Finding,
     Measurement,
+    ReproducedRow,
     Row,
     SkippedRow,
     UtilityRow,
@@ -95,6 +96,7 @@ class TaskResult(Row):
     skipped: tuple[SkippedRow, ...] = ()
     utility: tuple[UtilityRow, ...] = ()
     demonstrations: tuple[DemonstrationRow, ...] = ()
+    reproduced: tuple[ReproducedRow, ...] = ()
     errors: tuple[str, ...] = ()
     seconds: float = Field(default=0.0, ge=0)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.statements.claim import Claim
@@ -165,6 +165,25 @@ class UtilityRow(Row):
     n: int
     paper_value: float | None = None
     paper_note: str = ""
+
+
+class ReproducedRow(Row):
+    """One figure that a paper prints, and ours.
+
+    ``place`` is the table or figure, ``what`` its row and column but for the system. ``printed`` is
+    None where the paper draws a curve, or says in words what is compared. ``beside`` are figures
+    that a reader should hold both against, such as guessing the majority class.
+    """
+
+    place: str
+    system: str
+    what: str
+    printed: float | None = None
+    value: float
+    ci_low: float | None = None
+    ci_high: float | None = None
+    beside: dict[str, float] = Field(default_factory=dict)
+    note: str = ""
 
 
 class TrialRow(Row):

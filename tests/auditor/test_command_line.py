@@ -286,6 +286,7 @@ def test_listings_in_text_and_json(cli: Cli) -> None:
         "protections",
         "routes",
         "demonstrations",
+        "reproductions",
     }
 
 

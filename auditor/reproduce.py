@@ -1,0 +1,101 @@
+"""Running reproductions: parts in any process, kept as they finish, and written as a page."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fedrec_auditor.auditor import checkpoints
+from fedrec_auditor.auditor.checkpoints import Checkpoints
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.progress import Observer, Pace
+from fedrec_auditor.auditor.reproductions.base import Part, Reproduction
+from fedrec_auditor.auditor.sources import load_data
+from fedrec_auditor.auditor.tasks import Task, TaskResult
+from fedrec_auditor.auditor.workers import results
+from fedrec_auditor.reports import reproductions
+from fedrec_auditor.reports.record import ReproducedRow
+
+
+def reproduce(
+    names: Sequence[str],
+    out: Path,
+    *,
+    data: Mapping[str, str],
+    quick: bool,
+    jobs: int,
+    observe: Observer,
+) -> Path:
+    """Run the named reproductions and write ``reproductions.md`` and ``.json`` in ``out``.
+
+    ``data`` leads from the name of a data set to a path. Finished parts are kept in ``out``, and
+    are not run again by the same code with the same data. InputError for an unknown name.
+    """
+    made: dict[str, Reproduction] = {n: FAMILIES["reproductions"].member(n)() for n in names}
+    out.mkdir(parents=True, exist_ok=True)
+    kept = Checkpoints(out / checkpoints.FOLDER, _key(data, quick))
+    parts = {
+        Task(name, re.sub(r"[^\w.]+", "-", part.name)): part
+        for name, one in made.items()
+        for part in one.parts()
+    }
+    found = {task: result for task in parts if (result := kept.get(task)) is not None}
+    missing = [
+        (task, parts[task], data.get(parts[task].data, parts[task].data), quick)
+        for task in parts
+        if task not in found
+    ]
+    pace = Pace([task.target for task, *_ in missing], workers=jobs)
+    for task, result in results(_measured, missing, jobs=jobs):
+        found[task] = result
+        if not result.errors:
+            kept.put(task, result)
+        pace.finish(task.target, result.seconds)
+        observe(len(found), len(parts), parts[task].name, pace.left())
+    pages = [
+        reproductions.Page(
+            name=name,
+            paper=one.paper,
+            rows=(rows := tuple(_rows(found, parts, name))),
+            remarks=tuple(one.remarks(rows)),
+            left_out=tuple(
+                f"{parts[task].name}: {error}"
+                for task in parts
+                if task.target == name
+                for error in found[task].errors
+            ),
+        )
+        for name, one in made.items()
+    ]
+    return reproductions.write(pages, out, quick=quick)
+
+
+def _rows(
+    found: Mapping[Task, TaskResult], parts: Mapping[Task, Part], name: str
+) -> Iterator[ReproducedRow]:
+    for task in parts:
+        if task.target == name:
+            yield from found[task].reproduced
+
+
+def _measured(task: Task, part: Part, source: str, quick: bool) -> tuple[Task, TaskResult]:
+    """One part, from a seed of its own name; a data set that is not there is an error of its."""
+    started = time.monotonic()
+    words = np.frombuffer(hashlib.sha256(part.name.encode()).digest(), dtype=np.uint32)
+    rng = np.random.default_rng(np.random.SeedSequence([*map(int, words)]))
+    try:
+        rows = part.measure(load_data(source) if source else None, rng, quick)
+        result = TaskResult(reproduced=rows)
+    except Exception as error:
+        result = TaskResult(errors=(f"{type(error).__name__}: {error}",))
+    return task, result.model_copy(update={"seconds": time.monotonic() - started})
+
+
+def _key(data: Mapping[str, str], quick: bool) -> str:
+    text = f"{sorted(data.items())} {quick} {checkpoints.versions()} {checkpoints.source_digest()}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

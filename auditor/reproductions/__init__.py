@@ -1,0 +1,1 @@
+"""What the papers print, measured again: one file a paper."""

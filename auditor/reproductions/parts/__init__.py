@@ -1,0 +1,1 @@
+"""What reproductions share."""

@@ -1,0 +1,68 @@
+"""The page of reproductions: what papers print beside what we measure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedrec_auditor.reports.record import ReproducedRow, Row
+from fedrec_auditor.reports.store import write_atomically
+
+_TITLE = "# What the papers print, and what we measure"
+_HEAD = "| place | system | what | printed | ours | beside |\n|---|---|---|---|---|---|"
+
+
+class Page(Row):
+    """One paper's part of the page; ``left_out`` are parts that did not run, and why."""
+
+    name: str
+    paper: str
+    rows: tuple[ReproducedRow, ...]
+    remarks: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+class Pages(Row):
+    """All of a run."""
+
+    quick: bool
+    pages: tuple[Page, ...]
+
+
+def write(pages: Sequence[Page], out: Path, *, quick: bool) -> Path:
+    """Write ``reproductions.json`` and ``reproductions.md``; the path of the latter."""
+    whole = Pages(quick=quick, pages=tuple(pages))
+    text = whole.model_dump_json(indent=2) + "\n"
+    write_atomically(out / "reproductions.json", text.encode())
+    path = out / "reproductions.md"
+    write_atomically(path, markdown(whole).encode())
+    return path
+
+
+def markdown(whole: Pages) -> str:
+    """A section a paper: remarks first, then a row a figure, then why figures differ."""
+    text = [_TITLE]
+    if whole.quick:
+        text.append(
+            "**Quick: trainings are cut and repetitions few. No figure is comparable with the "
+            "paper's.**"
+        )
+    for page in whole.pages:
+        text.append(f"## {page.name}")
+        text.append(f"{page.paper}.")
+        text += [f"- {line}" for line in page.remarks]
+        text.append("\n".join([_HEAD, *map(_line, page.rows)]))
+        notes = dict.fromkeys((row.system, row.note) for row in page.rows if row.note)
+        text += [f"- {system}: {note}" for system, note in notes]
+        text += [f"- Not run: {line}" for line in page.left_out]
+    return "\n\n".join(text) + "\n"
+
+
+def _line(row: ReproducedRow) -> str:
+    printed = "" if row.printed is None else f"{row.printed:.4g}"
+    ours = f"{row.value:.3f}"
+    if row.ci_low is not None and row.ci_high is not None:
+        ours += f" ({row.ci_low:.3f} to {row.ci_high:.3f})"
+    beside = ", ".join(f"{name} {value:.3f}" for name, value in row.beside.items())
+    cells = (row.place, row.system, row.what, printed, ours, beside)
+    return f"| {' | '.join(cells)} |"
