@@ -24,7 +24,7 @@ from fedrec_auditor.reports.record import Finding
 from fedrec_auditor.targets import catalogue
 from fedrec_auditor.targets.catalogue.entry import Entry
 from fedrec_auditor.targets.catalogue.paper import Paper
-from fedrec_auditor.targets.catalogue.privrec_tables import (
+from fedrec_auditor.targets.catalogue.parts.privrec_tables import (
     PRINTED,
     PrintedEpsilon,
     counted,

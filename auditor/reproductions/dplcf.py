@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedrec_auditor.auditor.reproductions.base import Part
-from fedrec_auditor.auditor.reproductions.parts.utility import Setting
+from fedrec_auditor.auditor.reproductions.parts.utility import TrainedSystem
 from fedrec_auditor.reports.record import ReproducedRow
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
 
@@ -47,7 +47,7 @@ class DplcfReproduction:
     def parts(self) -> Sequence[Part]:
         """Tables 4 and 5 on both data sets, 6 on the larger; of Table 2 what no other has."""
         both = [
-            Setting(
+            TrainedSystem(
                 target=_target(method),
                 place="Tables 4, 5",
                 method=method,
@@ -59,7 +59,7 @@ class DplcfReproduction:
             for method in _HITS
         ]
         central = [
-            Setting(
+            TrainedSystem(
                 target=_target(method),
                 place="Table 2",
                 method=method,
@@ -69,7 +69,7 @@ class DplcfReproduction:
             for method, (hits, said) in _CENTRAL.items()
         ]
         wide = [
-            Setting(
+            TrainedSystem(
                 target=_target(method),
                 place="Table 6b",
                 method=f"{method}, {count} neighbours",

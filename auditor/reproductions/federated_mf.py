@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedrec_auditor.auditor.reproductions.base import Part
-from fedrec_auditor.auditor.reproductions.parts.utility import Setting
+from fedrec_auditor.auditor.reproductions.parts.utility import TrainedSystem
 from fedrec_auditor.reports.record import ReproducedRow
-from fedrec_auditor.targets.systems.federated_mf.parts.sgd_mf import PAPER
+from fedrec_auditor.targets.systems.federated_mf.vfl_sgdmf import VflSgdmf
 
 _SYSTEMS = {
     "fmf-vfl": ("Figure 3a", "1,000 steps of a hundredth of the users are 10 epochs only."),
@@ -51,12 +51,12 @@ _ORDERS = (
 class FederatedMfReproduction:
     """Errors of all systems, and whether they rank as the text says."""
 
-    paper: ClassVar[str] = PAPER
+    paper: ClassVar[str] = VflSgdmf.paper
 
     def parts(self) -> Sequence[Part]:
         """Every system at its defaults."""
         return [
-            Setting(
+            TrainedSystem(
                 target=name,
                 place=place,
                 printed={"MSE": _PRINTED[name]} if name in _PRINTED else {},

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedrec_auditor.auditor.reproductions.base import Part
-from fedrec_auditor.auditor.reproductions.parts.utility import Setting
+from fedrec_auditor.auditor.reproductions.parts.utility import TrainedSystem
 from fedrec_auditor.reports.record import ReproducedRow
-from fedrec_auditor.targets.systems.fmf_ldp.parts.implicit_mf import CUTOFFS, PAPER
+from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import FmfLdp
 
 _DATA = (
     "The paper's data are MovieLens 20M cut to 75,040 users: noise falls with the root of the users"
 )
+_CUTOFFS = (2, 5, 10)
 _BENCHMARKS = {
     "MF-NP": (
         "mf-np",
@@ -33,25 +34,25 @@ _BENCHMARKS = {
 class FmfLdpReproduction:
     """Hit rates of all benchmarks on two data sets of another size than the paper's."""
 
-    paper: ClassVar[str] = PAPER
+    paper: ClassVar[str] = FmfLdp.paper
 
     def parts(self) -> Sequence[Part]:
         """Figure 5 on both data sets, and Figure 4's 1,000 items on the users of ML-1M."""
         trained = [
-            Setting(
+            TrainedSystem(
                 target=target,
                 place="Figure 5",
                 method=method,
                 data=data,
                 settings=settings,
-                printed={f"HR@{k}": value for k, value in zip(CUTOFFS, values, strict=True)},
+                printed={f"HR@{k}": value for k, value in zip(_CUTOFFS, values, strict=True)},
                 said=said,
             )
             for data in ("ml-100k", "ml-1m")
             for method, (target, settings, values, said) in _BENCHMARKS.items()
         ]
         trained.append(
-            Setting(
+            TrainedSystem(
                 target="fmf-ldp",
                 place="Figure 4",
                 method="FMF-LDP-100",

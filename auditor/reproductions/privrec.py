@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedrec_auditor.auditor import catalogue
 from fedrec_auditor.auditor.reproductions.base import Part
-from fedrec_auditor.auditor.reproductions.parts.utility import Setting
+from fedrec_auditor.auditor.reproductions.parts.utility import TrainedSystem
 from fedrec_auditor.reports.record import ReproducedRow
-from fedrec_auditor.targets.catalogue import privrec_tables
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.privrec.privrec import PrivRec
 
@@ -74,7 +74,7 @@ class PrivRecReproduction:
     def parts(self) -> Sequence[Part]:
         """Table 1 a system at a time; Tables 3 and 4 at once, for they train nothing."""
         trained = [
-            Setting(
+            TrainedSystem(
                 target=target,
                 place="Table 1",
                 method=method,
@@ -108,25 +108,14 @@ def _epsilons(
     interactions: Interactions | None, rng: np.random.Generator, quick: bool
 ) -> tuple[ReproducedRow, ...]:
     """Each printed epsilon beside what is proved, and what leaks, for the same rounds."""
-    rows = []
-    for cell in privrec_tables.PRINTED:
-        if quick and cell.delta != 1e-6:
-            continue
-        rows.append(
-            ReproducedRow(
-                place=f"Table {cell.number}",
-                system="DP-PrivRec",
-                what=f"epsilon at delta {cell.delta:g}, {cell.clients} of {cell.n_users} clients",
-                printed=cell.printed,
-                value=privrec_tables.upper(
-                    clients=cell.clients, n_users=cell.n_users, delta=cell.delta
-                ),
-                beside={
-                    "by the authors' counting": privrec_tables.counted(cell),
-                    "leaks at least": privrec_tables.realisable(
-                        clients=cell.clients, n_users=cell.n_users, delta=cell.delta
-                    ),
-                },
-            )
+    return tuple(
+        ReproducedRow(
+            place=f"Table {cell.table}",
+            system="DP-PrivRec",
+            what=f"epsilon at delta {cell.delta:g}, {cell.clients} of {cell.n_users} clients",
+            printed=cell.printed,
+            value=cell.upper,
+            beside={"by the authors' counting": cell.counted, "leaks at least": cell.lower},
         )
-    return tuple(rows)
+        for cell in catalogue.tables()
+    )

@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.catalogue import entries, judge, tables
 from fedrec_auditor.reports.catalogue import CatalogueRow
 from fedrec_auditor.reports.catalogue_markdown import render, table_line
-from fedrec_auditor.targets.catalogue.privrec_tables import PRINTED
+from fedrec_auditor.targets.catalogue.parts.privrec_tables import PRINTED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
 

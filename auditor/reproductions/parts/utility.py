@@ -22,7 +22,7 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class TrainedSystem:
     """A system in one setting, and what is printed of it there, by metric.
 
     ``place`` and ``method`` are the table and what it calls the system; ``said`` is why the figures
@@ -49,7 +49,7 @@ class Setting:
 
 
 def _measured(
-    one: Setting, interactions: Interactions | None, rng: np.random.Generator, quick: bool
+    one: TrainedSystem, interactions: Interactions | None, rng: np.random.Generator, quick: bool
 ) -> tuple[ReproducedRow, ...]:
     assert interactions is not None
     target: Target = FAMILIES["targets"].member(one.target)(**one.settings)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements.bound import guess_probability
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above
-from fedrec_auditor.targets.catalogue import privrec_tables
 from fedrec_auditor.targets.catalogue.entry import Computed
-from fedrec_auditor.targets.catalogue.privrec_tables import (
+from fedrec_auditor.targets.catalogue.parts import privrec_tables
+from fedrec_auditor.targets.catalogue.parts.privrec_tables import (
     PRINTED,
     PrintedEpsilon,
     realisable,

@@ -10,7 +10,7 @@ import pytest
 from fedrec_auditor.accountants.verdict import Arithmetic
 from fedrec_auditor.targets.catalogue import privrec
 from fedrec_auditor.targets.catalogue.entry import Computed
-from fedrec_auditor.targets.catalogue.privrec_tables import (
+from fedrec_auditor.targets.catalogue.parts.privrec_tables import (
     PRINTED,
     counted,
     realisable,
