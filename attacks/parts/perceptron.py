@@ -78,11 +78,15 @@ class Perceptron:
 
     def predict(self, x: NDArray[np.float32]) -> NDArray[np.int64]:
         """The likeliest class of every row."""
+        return np.asarray(self._classes[self.scores(x).argmax(axis=1)], dtype=np.int64)
+
+    def scores(self, x: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Logits of the classes, ascending, of every row: (m, C)."""
         import torch
 
         with torch_threads(1), torch.no_grad():
-            found = self._logits(torch.from_numpy(np.ascontiguousarray(x))).argmax(dim=1)
-        return np.asarray(self._classes[found.numpy()], dtype=np.int64)
+            found = self._logits(torch.from_numpy(np.ascontiguousarray(x)))
+        return found.numpy().astype(np.float64)
 
     def _logits(self, rows: torch.Tensor) -> torch.Tensor:
         import torch

@@ -32,6 +32,7 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
+from fedrec_auditor.reports.record import AttackRow
 from fedrec_auditor.targets.components import Component, Dense, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -311,7 +312,7 @@ def alarms(case: AttackCase) -> Counter[str]:
             confidence=0.95,
             rng=rng,
         )
-        rows = GAMES[attack.family](game)
+        rows = [row for row in GAMES[attack.family](game) if isinstance(row, AttackRow)]
         if not rows:
             raise SkipTest("it tells nothing from these messages, and says so")
         for row in rows:
