@@ -33,7 +33,7 @@ class AttributeLogistic(SupervisedAttack):
         from sklearn.linear_model import LogisticRegression
 
         known, others = problem.products.coordinates()
-        model = LogisticRegression(C=self.penalty, class_weight="balanced", max_iter=1000)
+        model = LogisticRegression(C=self.penalty, class_weight="balanced", tol=1e-6, max_iter=1000)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(known, problem.codes)

@@ -142,7 +142,7 @@ class Attack(Adversary, Protocol):
 
 
 @runtime_checkable
-class Learner(Attack, Protocol):
+class LearningAttack(Attack, Protocol):
     """An attack on attributes that learns, and shares its work between several backgrounds."""
 
     def infer_each(

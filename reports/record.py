@@ -119,7 +119,7 @@ class Measurement(Row):
     bound: Bound
 
 
-class Figure(Row):
+class FurtherFigure(Row):
     """A further figure of a row, with its interval at the row's confidence."""
 
     value: float
@@ -148,7 +148,7 @@ class AttackRow(Row):
     baseline: float | None
     baselines: dict[str, float]
     ceiling: float | None = None
-    further: dict[str, Figure] = {}
+    further: dict[str, FurtherFigure] = {}
     n: int
     subject: str
     reference: str

@@ -46,7 +46,7 @@ class Products:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownProducts:
     """What is read of k known rows and m others.
 
     ``among`` (k, k) and ``across`` (m, k) are inner products of the known with each other and of

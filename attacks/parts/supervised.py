@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
 from fedrec_auditor.attacks.parts.inputs import Input, condense
-from fedrec_auditor.attacks.parts.products import Known
+from fedrec_auditor.attacks.parts.products import KnownProducts
 from fedrec_auditor.attacks.parts.ranking import auc_of_classes
 from fedrec_auditor.attacks.parts.uploads import unread
 from fedrec_auditor.targets.transcript import View
@@ -52,7 +52,7 @@ class Problem:
         return int(self.codes.max()) + 1
 
     @cached_property
-    def products(self) -> Known:
+    def products(self) -> KnownProducts:
         """Inner products of all columns, of the known with each other and with the others."""
         k, m = len(self.known), len(self.unknown)
         among, across, sizes = np.zeros((k, k)), np.zeros((m, k)), np.zeros(m)
@@ -71,21 +71,22 @@ class Problem:
             across += two @ one.T
             sizes += np.square(two).sum(axis=1)
             total, width = total + float(one.sum()), width + one.shape[1]
-        return Known(among=among, across=across, sizes=sizes, total=total, width=width)
+        return KnownProducts(among=among, across=across, sizes=sizes, total=total, width=width)
 
     def columns(
-        self, values: NDArray[np.float32] | None
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        self, values: NDArray[np.floating[Any]] | None
+    ) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
         """All columns of the known (k, d) and of the others (m, d); ``values`` are the input's."""
-        found = []
+        found: list[NDArray[np.floating[Any]]] = []
+        kind = np.dtype(np.float32) if values is None else values.dtype
         for users in (self.known, self.unknown):
-            parts = []
+            parts: list[NDArray[np.floating[Any]]] = []
             if self.read is not None and values is not None:
                 rows, places = self._rows(users)
-                parts.append(np.zeros((len(users), self.read.width), dtype=np.float32))
+                parts.append(np.zeros((len(users), self.read.width), dtype=kind))
                 parts[0][rows] = values[places]
             if self._beside is not None:
-                parts.append(self._beside[users].astype(np.float32))
+                parts.append(self._beside[users].astype(kind))
             found.append(np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0])
         return found[0], found[1]
 

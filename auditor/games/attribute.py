@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.base import Background, Labels, Learner
+from fedrec_auditor.attacks.base import Background, Labels, LearningAttack
 from fedrec_auditor.attacks.parts.inputs import (
     ITEMS,
     NUMBERS,
@@ -197,7 +197,7 @@ def _guesses(game: Game, view: View, question: _Question) -> tuple[Guesses, Coun
     """What the attack guesses in every draw, and how often it read what."""
     attack, backgrounds, subjects = game.attack, question.backgrounds, question.subjects
     found: tuple[Labels, ...]
-    if isinstance(attack, Learner):
+    if isinstance(attack, LearningAttack):
         found = attack.infer_each(view, backgrounds, game.rng)
     else:
         found = tuple(game.guess(Labels, background, view) for background in backgrounds)
@@ -241,7 +241,7 @@ def _baselines(game: Game, view: View, question: _Question) -> dict[str, float]:
 def _ceiling(game: Game, view: View, question: _Question) -> float | None:
     """The attack's figure from the true interaction set; None where that is too large a table."""
     ratings = game.interactions.ratings
-    if not isinstance(game.attack, Learner) or np.prod(ratings.shape) > NUMBERS:
+    if not isinstance(game.attack, LearningAttack) or np.prod(ratings.shape) > NUMBERS:
         return None
     if _TRUE not in game.condensed:
         truth = table_input(ratings.toarray() != 0, question.subjects)

@@ -12,7 +12,7 @@ import numpy as np
 from fedrec_auditor.attacks.base import Attack, Background, Labels, Reconstruction, Scores
 from fedrec_auditor.attacks.parts.inputs import Condensed
 from fedrec_auditor.auditor.metrics import Estimate
-from fedrec_auditor.reports.record import AttackRow, Figure, SkippedRow
+from fedrec_auditor.reports.record import AttackRow, FurtherFigure, SkippedRow
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import View
@@ -80,7 +80,7 @@ class Game:
             baselines=baselines,
             ceiling=ceiling,
             further={
-                name: Figure(value=one.value, ci_low=one.low, ci_high=one.high)
+                name: FurtherFigure(value=one.value, ci_low=one.low, ci_high=one.high)
                 for name, one in further.items()
             },
             n=estimate.n if pairs is None else pairs,
