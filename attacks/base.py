@@ -6,9 +6,10 @@ it returns guesses, and the auditor's games hold them against the truth.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,11 +50,15 @@ class Background:
 class Labels:
     """A guessed class for users who were not known: (m,) positions and (m,) class codes.
 
-    For all of them, or for none where the attack cannot tell.
+    For all of them, or for none where the attack cannot tell. ``scores`` (m, n_classes), where the
+    attack has some, are larger for likelier classes, and -inf for classes that it cannot guess.
+    ``read`` names what it read the guesses from, where it had a choice.
     """
 
     users: NDArray[np.int64]
     codes: NDArray[np.int64]
+    scores: NDArray[np.float64] | None = None
+    read: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +140,17 @@ class Attack(Adversary, Protocol):
 
         Equal generators give equal guesses. InputError if the background lacks what is needed.
         """
+        ...
+
+
+@runtime_checkable
+class LearningAttack(Attack, Protocol):
+    """An attack on attributes that learns, and shares its work between several backgrounds."""
+
+    def infer_each(
+        self, view: View, backgrounds: Sequence[Background], rng: np.random.Generator
+    ) -> tuple[Labels, ...]:
+        """What ``infer`` gives for each background, from one reading of the view."""
         ...
 
 

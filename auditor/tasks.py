@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, local, membership, play, reconstruction
 from fedrec_auditor.auditor.games.draws import Parallel, Store
-from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.auditor.games.game import Game, Readings
 from fedrec_auditor.auditor.plan import ALL, Plan, make_target
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.utility.held import Held
@@ -236,6 +236,7 @@ class AuditedTarget:
     def __init__(self, audit: Audit, name: str) -> None:
         self._audit = audit
         self.name = name
+        self._condensed: Readings = {}
 
     def run(self, step: str) -> TaskResult:
         """Run one step. It draws only from the seeds of its own name and of the training."""
@@ -249,7 +250,7 @@ class AuditedTarget:
             target, rng = audit.targets[self.name], audit.rng(str(task))
             figures = held.evaluate(target, run.model, confidence=audit.plan.confidence, rng=rng)
             return TaskResult(utility=tuple(_noted(r, "paper_note", self._cut) for r in figures))
-        return _attacked(task, audit, held, run, self._cut)
+        return _attacked(task, audit, held, run, self._cut, self._condensed)
 
     @cached_property
     def trained(self) -> tuple[Held, Run]:
@@ -270,7 +271,9 @@ class AuditedTarget:
         return f"Quick: trained for {QUICK_ROUNDS} of {rounds} rounds."
 
 
-def _attacked(task: Task, audit: Audit, held: Held, run: Run, cut: str) -> TaskResult:
+def _attacked(
+    task: Task, audit: Audit, held: Held, run: Run, cut: str, condensed: Readings
+) -> TaskResult:
     """What an attack infers from the view of a training that its vantage has, or why nothing."""
     attack, rng = audit.attacks[task.step], audit.rng(str(task))
     view = run.transcript.view(attack.vantage, rng)
@@ -289,14 +292,18 @@ def _attacked(task: Task, audit: Audit, held: Held, run: Run, cut: str) -> TaskR
         quick=audit.plan.quick,
         confidence=audit.plan.confidence,
         rng=rng,
+        condensed=condensed,
     )
-    rows = _GAMES[attack.family](game)
-    if not rows:
+    found = _GAMES[attack.family](game)
+    rows = [row for row in found if isinstance(row, AttackRow)]
+    skipped = tuple(row for row in found if isinstance(row, SkippedRow))
+    if not found:
         return _skipped(task, "Nothing that it is after can be told from these data and messages.")
     route = view.public.route
     shown = route.shows(attack.vantage)
     beyond = "" if shown else f"Somebody breaks the protocol: {_BREACHES[route]}"
-    return TaskResult(attacks=tuple(_noted(row, "note", cut, beyond) for row in rows))
+    attacks = tuple(_noted(row, "note", cut, beyond) for row in rows)
+    return TaskResult(attacks=attacks, skipped=skipped)
 
 
 def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskResult:

@@ -119,11 +119,21 @@ class Measurement(Row):
     bound: Bound
 
 
+class FurtherFigure(Row):
+    """A further figure of a row, with its interval at the row's confidence."""
+
+    value: float
+    ci_low: float
+    ci_high: float
+
+
 class AttackRow(Row):
     """One metric of one attack on one target, with its interval and its baselines.
 
     ``baseline`` is the best of ``baselines``: what an adversary reaches without the upload.
-    ``n`` is the number of subjects, ``subject`` says what they are.
+    ``ceiling`` is what the same attack reaches from the secrets that a perfect reading of the
+    upload would give away. ``further`` are other figures of the same guesses by name. ``n`` is the
+    number of subjects, ``subject`` says what they are.
     """
 
     target: str
@@ -137,6 +147,8 @@ class AttackRow(Row):
     confidence: float
     baseline: float | None
     baselines: dict[str, float]
+    ceiling: float | None = None
+    further: dict[str, FurtherFigure] = {}
     n: int
     subject: str
     reference: str

@@ -154,6 +154,16 @@ def baseline_words(row: AttackRow) -> str:
     return named or ("none" if row.baseline is None else brief(row.baseline))
 
 
+def further_words(row: AttackRow) -> str:
+    """The ceiling and the further figures of an attack, each with its interval; empty if none."""
+    said = [] if row.ceiling is None else [f"from the true interactions {brief(row.ceiling)}"]
+    said += [
+        f"{name} {brief(one.value)} [{brief(one.ci_low)}, {brief(one.ci_high)}]"
+        for name, one in row.further.items()
+    ]
+    return "; ".join(said)
+
+
 def asked_words(finding: Finding) -> str:
     """The game, and the delta in question where it is not the claim's own; nothing otherwise."""
     other = "" if finding.delta == finding.claim.delta else f"asked at {delta_words(finding.delta)}"

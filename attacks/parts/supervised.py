@@ -9,8 +9,10 @@ users' other attributes; without any upload it learns from those alone.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,37 +20,141 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
-from fedrec_auditor.attacks.parts.features import features, summary
+from fedrec_auditor.attacks.parts.inputs import Input, condense
+from fedrec_auditor.attacks.parts.products import KnownProducts
+from fedrec_auditor.attacks.parts.ranking import auc_of_classes
 from fedrec_auditor.attacks.parts.uploads import unread
 from fedrec_auditor.targets.transcript import View
 
-_BLOCK = 256  # users
+_CHECKED = 600
+_PENALTY = 0.1  # of the mean squared length of the known rows
 
 
-class Classifier(Protocol):
-    """As much of a scikit-learn classifier as is used here."""
+@dataclass(frozen=True)
+class Problem:
+    """One draw of known users: what a classifier may read of them, and of those to be guessed.
 
-    def fit(self, x: NDArray[np.float32], y: NDArray[np.int64]) -> object:
-        """Learn the classes ``y`` (n,) of the rows ``x`` (n, d)."""
-        ...
+    ``known`` (k,) and ``unknown`` (m,) are users, ``codes`` (k,) the known ones' classes, numbered
+    from 0 without gaps, ``side`` (n_users, s) all users' other attributes. A user who sent nothing
+    of what is read has the mean, zero. Beside thousands of columns of uploads a few others would
+    drown: ``side`` is scaled to the same total variance.
+    """
 
-    def predict(self, x: NDArray[np.float32]) -> NDArray[np.int64]:
-        """A class for each row of ``x`` (m, d): (m,)."""
-        ...
+    read: Input | None
+    known: NDArray[np.int64]
+    unknown: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    side: NDArray[np.float64] | None
+
+    @property
+    def classes(self) -> int:
+        """The number of classes among the known."""
+        return int(self.codes.max()) + 1
+
+    @cached_property
+    def products(self) -> KnownProducts:
+        """Inner products of all columns, of the known with each other and with the others."""
+        k, m = len(self.known), len(self.unknown)
+        among, across, sizes = np.zeros((k, k)), np.zeros((m, k)), np.zeros(m)
+        total, width = 0.0, 0
+        if self.read is not None:
+            inner, sums = self.read.products.inner, self.read.products.sums
+            (mine, known), (theirs, others) = self._rows(self.known), self._rows(self.unknown)
+            among[np.ix_(mine, mine)] = inner[np.ix_(known, known)]
+            across[np.ix_(theirs, mine)] = inner[np.ix_(others, known)]
+            sizes[theirs] = np.diag(inner)[others]
+            total, width = float(sums[known].sum()), self.read.width
+        beside = self._beside
+        if beside is not None:
+            one, two = beside[self.known], beside[self.unknown]
+            among += one @ one.T
+            across += two @ one.T
+            sizes += np.square(two).sum(axis=1)
+            total, width = total + float(one.sum()), width + one.shape[1]
+        return KnownProducts(among=among, across=across, sizes=sizes, total=total, width=width)
+
+    def columns(
+        self, values: NDArray[np.floating[Any]] | None
+    ) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
+        """All columns of the known (k, d) and of the others (m, d); ``values`` are the input's."""
+        found: list[NDArray[np.floating[Any]]] = []
+        kind = np.dtype(np.float32) if values is None else values.dtype
+        for users in (self.known, self.unknown):
+            parts: list[NDArray[np.floating[Any]]] = []
+            if self.read is not None and values is not None:
+                rows, places = self._rows(users)
+                parts.append(np.zeros((len(users), self.read.width), dtype=kind))
+                parts[0][rows] = values[places]
+            if self._beside is not None:
+                parts.append(self._beside[users].astype(kind))
+            found.append(np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0])
+        return found[0], found[1]
+
+    def leave_one_out(self) -> float:
+        """How well the known users are told apart by all others of them: a mean area under ROC.
+
+        Ridge regression on the classes, with an intercept, whose guess of each known user from all
+        others has a closed form (Allen 1974): one inverse of k x k for all of them. Of more than
+        600 known users at most so many are asked, evenly among them.
+        """
+        every = -(-len(self.known) // _CHECKED)
+        among, codes = self.products.among[::every, ::every], self.codes[::every]
+        k = len(among)
+        size = float(np.trace(among)) / k
+        if not size > 0:
+            return 0.5
+        ridge = among / size + 1.0 + _PENALTY * np.eye(k)
+        inverse = np.linalg.inv(ridge)
+        truth = np.eye(self.classes)[codes]
+        guessed = truth - inverse @ truth / np.diag(inverse)[:, None]
+        return auc_of_classes(codes, guessed)
+
+    @cached_property
+    def _beside(self) -> NDArray[np.float64] | None:
+        spread = 0.0 if self.side is None else float(self.side.var(axis=0).sum())
+        if self.side is None or not spread > 0:
+            return None
+        if self.read is None:
+            return self.side
+        inner = self.read.products.inner
+        return np.asarray(np.sqrt(np.trace(inner) / len(inner) / spread) * self.side)
+
+    def _rows(self, users: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Which of ``users`` sent something, and their places among the senders."""
+        assert self.read is not None
+        sent = np.flatnonzero(np.isin(users, self.read.users))
+        return sent, np.searchsorted(self.read.users, users[sent])
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """``codes`` (m,) of a problem's unknown users, and a score of each of its classes, (m, C)."""
+
+    codes: NDArray[np.int64]
+    scores: NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SupervisedAttack(ABC):
-    """Attribute inference by a classifier of condensed uploads; a member gives the classifier."""
+    """Attribute inference by a classifier of the uploads; a member gives the classifier.
+
+    Of several readings of the uploads (``inputs.condense``) it takes the one that tells the known
+    users apart best, each by the others: nothing of the users to be guessed is looked at.
+    """
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
     vantage: ClassVar[Vantage] = Vantage.SERVER
     reference: ClassVar[str]
     needs_known: ClassVar[bool] = True
+    reads_columns: ClassVar[bool] = False
+    """Whether it needs columns, and not their inner products alone."""
 
     @abstractmethod
-    def classifier(self, seed: int) -> Classifier:
-        """The classifier, not yet fitted; equal seeds give equal predictions."""
+    def guess(self, problem: Problem, values: NDArray[np.float32] | None, seed: int) -> Guess:
+        """The classes of the unknown; equal seeds give equal guesses.
+
+        ``values`` are the input's columns, where the attack reads columns.
+        """
 
     def refusal(self, view: View) -> str:
         """That no message is linked to its user in this view."""
@@ -60,22 +166,66 @@ class SupervisedAttack(ABC):
 
         InputError if the background has no known user, or another number of labels.
         """
-        classifier = self.classifier(int(rng.integers(2**31)))
-        known, labels = background.known, background.labels
-        if known is None or labels is None or len(known) == 0 or len(known) != len(labels):
-            raise InputError(
-                "Expected positions and labels of at least one known user in the background. "
-                "Give as many labels as known users."
-            )
-        among = background.subjects
-        unknown = np.setdiff1d(np.arange(view.public.n_users) if among is None else among, known)
-        if len(unknown) == 0 or np.all(labels == labels[0]):
-            return Labels(users=unknown, codes=np.full(len(unknown), labels[0], dtype=np.int64))
-        seen, side = summary(view), background.side
-        classifier.fit(features(seen, side, known), labels)
-        # Block by block: the rows of all unknown users could be as large as the uploads.
-        codes = [
-            classifier.predict(features(seen, side, unknown[start : start + _BLOCK]))
-            for start in range(0, len(unknown), _BLOCK)
-        ]
-        return Labels(users=unknown, codes=np.concatenate(codes).astype(np.int64))
+        return self.infer_each(view, (background,), rng)[0]
+
+    def infer_each(
+        self, view: View, backgrounds: Sequence[Background], rng: np.random.Generator
+    ) -> tuple[Labels, ...]:
+        """What ``infer`` gives for each background; the view is read once."""
+        seeds = [int(seed) for seed in rng.integers(2**31, size=len(backgrounds))]
+        inputs = {n: one for n, one in condense(view).inputs.items() if not one.problem}
+        problems = [_chosen(view, inputs, background) for background in backgrounds]
+        found: dict[int, Labels] = {}
+        for name in dict.fromkeys(name for name, _ in problems):  # one table of columns at a time
+            values = inputs[name].values() if self.reads_columns and name in inputs else None
+            for place, (other, problem) in enumerate(problems):
+                if other == name:
+                    found[place] = self._labels(
+                        problem, values, backgrounds[place], name, seeds[place]
+                    )
+        return tuple(found[place] for place in range(len(backgrounds)))
+
+    def _labels(
+        self,
+        problem: Problem,
+        values: NDArray[np.float32] | None,
+        background: Background,
+        name: str,
+        seed: int,
+    ) -> Labels:
+        assert background.labels is not None
+        classes, m = np.unique(background.labels), len(problem.unknown)
+        nothing = problem.read is None and problem.side is None
+        if m == 0 or len(classes) == 1 or nothing:
+            counts = np.bincount(problem.codes)
+            guess = Guess(np.full(m, counts.argmax()), np.tile(counts / counts.sum(), (m, 1)))
+        else:
+            guess = self.guess(problem, values, seed)
+        scores = np.full((m, max(background.n_classes, int(classes[-1]) + 1)), -np.inf)
+        scores[:, classes] = guess.scores
+        return Labels(
+            users=problem.unknown,
+            codes=classes[guess.codes].astype(np.int64),
+            scores=scores,
+            read=name,
+        )
+
+
+def _chosen(view: View, inputs: dict[str, Input], background: Background) -> tuple[str, Problem]:
+    """The input that tells the known users apart best, by name, and the problem on it."""
+    known, labels = background.known, background.labels
+    if known is None or labels is None or len(known) == 0 or len(known) != len(labels):
+        raise InputError(
+            "Expected positions and labels of at least one known user in the background. "
+            "Give as many labels as known users."
+        )
+    among = background.subjects
+    unknown = np.setdiff1d(np.arange(view.public.n_users) if among is None else among, known)
+    codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    readings: list[tuple[str, Input | None]] = [*inputs.items()] or [("", None)]
+    problems = {
+        name: Problem(one, known, unknown, codes, background.side) for name, one in readings
+    }
+    if len(problems) == 1:
+        return next(iter(problems.items()))
+    return max(problems.items(), key=lambda one: one[1].leave_one_out())

@@ -2,76 +2,284 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.attribute_mlp import HIDDEN
-from fedrec_auditor.attacks.base import Background, Labels
-from fedrec_auditor.attacks.parts.features import NUMBERS, summary
+from fedrec_auditor.attacks.base import Background, Labels, LearningAttack
+from fedrec_auditor.attacks.parts.inputs import (
+    ITEMS,
+    NUMBERS,
+    SENDERS,
+    SUMMARY,
+    Condensed,
+    condense,
+    table_input,
+)
 from fedrec_auditor.attacks.parts.uploads import senders
-from fedrec_auditor.auditor import metrics
+from fedrec_auditor.auditor.games.class_metrics import (
+    MACRO,
+    NOT_ASKED,
+    Guesses,
+    estimates,
+    macro_f1,
+    mean_of,
+    stratified_guess_f1,
+)
 from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.reports.record import AttackRow
-from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.reports.record import AttackRow, SkippedRow
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.transcript import View
 
-ATTRIBUTES = ("gender", "age_group")
-MORE_ATTRIBUTES = (*ATTRIBUTES, "occupation")  # where nothing has to be learnt
-SHARES, QUICK_SHARES = (0.1, 0.3), (0.3,)
-REPETITIONS, QUICK_REPETITIONS = 4, 2
+SHARES, QUICK_SHARES = (0.1, 0.2, 0.3), (0.3,)
+DRAWS, QUICK_DRAWS = 10, 5
+_SHARED = 1024  # senders up to which the readings are kept for the next attack
+_READINGS = 5
+_TRUE = "true interaction set"
 
 
-def play(game: Game) -> tuple[AttackRow, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """One attribute, and draws of a share of the ``subjects`` (n,) whose class is known."""
+
+    key: str
+    attribute: Attribute
+    share: float
+    subjects: NDArray[np.int64]
+    backgrounds: tuple[Background, ...]
+
+
+def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """A row for each attribute and share of known users: macro F1 over the users not known.
 
     Played among the users whose messages are read: where a part of them is drawn for each round,
     those of the last rounds, and as many of them as an attack has memory for. An attack that learns
-    is played at several shares of known users. And where uploads have several groups of components,
-    each is attacked by itself as well, at the largest share, so that the leak can be traced to its
-    component. An attack that does not learn is played once, with nobody known; an attribute of
-    which it can tell nothing has no row.
+    is played at several shares of known users, and chooses itself what it reads; at the largest
+    share each reading of the uploads, and each group of their components, is attacked by itself as
+    well (in a quick audit for one attribute), so that the leak can be traced. An attack that does
+    not learn is played once, with nobody known. What is not played has a row that says why.
 
     The paper does not say how it averages F1 over classes; the macro average is used, because the
-    others are near the majority class's share for an adversary who has learned nothing. Each
-    repetition draws the known users anew. Baselines: the class most frequent among the known users
-    (``majority``), guessing classes at random in their known proportions (``random``, the expected
-    value, exact), and, of an attack that learns, itself on the view without uploads (``no
-    upload``), from the other attributes, which the attack on the uploads is given as well. With
-    nobody known, classes are as frequent as among all.
+    others are near the majority class's share for an adversary who has learned nothing; they are
+    ``further`` figures. All are means over draws of the known users, which are the same for every
+    reading. Baselines: the class most frequent among the known users (``majority``), guessing
+    classes at random in their known proportions (``random``, the expected value, exact), and, of an
+    attack that learns, itself on the view without uploads (``no upload``), from the other
+    attributes, which the attack on the uploads is given as well. With nobody known, classes are as
+    frequent as among all. The ceiling is the same attack on the true interaction set.
     """
     if game.attack.refusal(game.view):
         return ()
-    interactions, subjects = game.interactions, senders(game.view).astype(np.int64)
-    played = [
-        key
-        for key in (ATTRIBUTES if game.attack.needs_known else MORE_ATTRIBUTES)
-        if key in interactions.attributes
-        and len(subjects) > 1
-        and np.ptp(interactions.attributes[key].codes[subjects]) > 0
-    ]
-    if not game.attack.needs_known:
-        found = [_unlearned(game, subjects, key) for key in played]
-        return tuple(row for row in found if row is not None)
-    shares = QUICK_SHARES if game.quick else SHARES
-    groups = game.view.groups if len(game.view.groups) > 1 else ()
-    rows = []
-    for group in ("", *groups):
-        condensed = summary(game.view.only(group) if group else game.view)
-        rows += [
-            _row(game, condensed, senders(condensed).astype(np.int64), key, share, group)
-            for key in played
-            for share in (shares if not group else shares[-1:])
-        ]
+    if not game.interactions.attributes:
+        return (game.skipped("The data have no attributes of users."),)
+    learns = game.attack.needs_known
+    whole = _condensed(game, "") if learns else None
+    subjects = senders(game.view).astype(np.int64)
+    if whole is not None and whole.inputs:
+        subjects = whole.inputs[SUMMARY].users.astype(np.int64)
+    rows: list[AttackRow | SkippedRow] = []
+    told = False
+    for key in sorted(game.interactions.attributes, key=_first):
+        why = _unplayable(game.interactions.attributes[key], subjects)
+        if why:
+            rows.append(game.skipped(f"{key}: {why}"))
+        elif whole is None:
+            row = _unlearned(game, subjects, key)
+            rows += [] if row is None else [row]
+        else:
+            alone = not (game.quick and told)
+            rows += _learned(game, whole, subjects, key, alone=alone)
+            told = True
     return tuple(rows)
 
 
 def most_held(users: int, width: int) -> float:
     """Bytes that an attack holds at most, of messages of ``width`` numbers.
 
-    The summary, its rows of the known users again, and the perceptron's first layer with what Adam
-    keeps of it.
+    A reading, its rows of the known users again, and inner products of the rows of all readings.
     """
-    return 4.0 * (1 + max(SHARES)) * min(NUMBERS, users * width) + 16.0 * HIDDEN[0] * width
+    numbers = min(NUMBERS, users * width)
+    return 4.0 * (2 + max(SHARES)) * numbers + (4.0 * _READINGS + 12.0) * min(users, SENDERS) ** 2
+
+
+def _first(key: str) -> tuple[int, str]:
+    """The paper's attributes first."""
+    order = ("gender", "age_group")
+    return (order.index(key) if key in order else len(order), key)
+
+
+def _unplayable(attribute: Attribute, subjects: NDArray[np.int64]) -> str:
+    """Why nothing is to be guessed of these users; empty where something is."""
+    n = len(subjects)
+    if n < 2:
+        return f"messages of {n} users are read, and two are needed."
+    if np.ptp(attribute.codes[subjects]) == 0:
+        return f"all {n} users whose messages are read are of one class."
+    return ""
+
+
+def _condensed(game: Game, group: str, users: NDArray[np.int64] | None = None) -> Condensed:
+    """The readings of the uploads, or of one group of their components, made once."""
+    if group not in game.condensed:
+        found = condense(game.view.only(group) if group else game.view, users)
+        if found.inputs and len(found.inputs[SUMMARY].users) > _SHARED:
+            return found
+        game.condensed[group] = found
+    return game.condensed[group]
+
+
+def _learned(
+    game: Game, whole: Condensed, subjects: NDArray[np.int64], key: str, *, alone: bool
+) -> Iterator[AttackRow | SkippedRow]:
+    """The rows of one attribute, of an attack that learns from known users."""
+    usable = [name for name, one in whole.inputs.items() if not one.problem]
+    for name in whole.inputs.keys() - set(usable):
+        yield game.skipped(f"{key}, from {name}: {whole.inputs[name].problem}")
+    if not usable:
+        return
+    shares = QUICK_SHARES if game.quick else SHARES
+    for share in shares:
+        question = _question(game, subjects, key, share)
+        if not question.backgrounds:
+            yield game.skipped(
+                f"{key}, {share:.0%} known: of {len(subjects)} users these are all of one class, "
+                "in every draw."
+            )
+            continue
+        baselines = _baselines(game, whole, question)
+        ceiling = _ceiling(game, whole, question)
+        yield _row(game, whole, question, "", baselines, ceiling)
+        if share < shares[-1] or not alone:
+            continue
+        if len(usable) > 1:
+            for name in usable:
+                view = whole.reading(name)
+                yield _row(game, view, question, f", from {name}", baselines, ceiling)
+        for group in game.view.groups if len(game.view.groups) > 1 else ():
+            part = _condensed(game, group, subjects)
+            if why := part.inputs[SUMMARY].problem:
+                yield game.skipped(f"{key}, {group} only: {why}")
+                continue
+            view = part.reading(SUMMARY)
+            yield _row(game, view, question, f", {group} only", baselines, ceiling)
+
+
+def _question(game: Game, subjects: NDArray[np.int64], key: str, share: float) -> _Question:
+    """Draws of the known users; none if not one of them has users of two classes."""
+    attribute, n = game.interactions.attributes[key], len(subjects)
+    count = min(max(1, round(share * n)), n - 1)
+    draws = QUICK_DRAWS if game.quick else DRAWS
+    known = [np.sort(subjects[game.rng.permutation(n)[:count]]) for _ in range(draws)]
+    side = _side(game.interactions, key)
+    told = any(np.ptp(attribute.codes[each]) > 0 for each in known)
+    return _Question(
+        key=key,
+        attribute=attribute,
+        share=share,
+        subjects=subjects,
+        backgrounds=tuple(
+            Background(
+                known=each,
+                labels=attribute.codes[each],
+                n_classes=len(attribute.categories),
+                side=side,
+                subjects=subjects,
+            )
+            for each in (known if told else ())
+        ),
+    )
+
+
+def _guesses(game: Game, view: View, question: _Question) -> tuple[Guesses, Counter[str]]:
+    """What the attack guesses in every draw, and how often it read what."""
+    attack, backgrounds, subjects = game.attack, question.backgrounds, question.subjects
+    found: tuple[Labels, ...]
+    if isinstance(attack, LearningAttack):
+        found = attack.infer_each(view, backgrounds, game.rng)
+    else:
+        found = tuple(game.guess(Labels, background, view) for background in backgrounds)
+    n, classes = len(subjects), len(question.attribute.categories)
+    guessed = np.full((len(found), n), NOT_ASKED)
+    scores = np.zeros((len(found), n, classes))
+    for draw, labels in enumerate(found):
+        places = np.searchsorted(subjects, labels.users)
+        guessed[draw, places] = labels.codes
+        if labels.scores is not None:
+            scores[draw, places] = labels.scores
+    return (
+        Guesses(
+            truth=question.attribute.codes[subjects],
+            guessed=guessed,
+            classes=classes,
+            scores=scores if all(one.scores is not None for one in found) else None,
+        ),
+        Counter(one.read for one in found),
+    )
+
+
+def _baselines(game: Game, view: View, question: _Question) -> dict[str, float]:
+    """What is reached without uploads; means over draws."""
+    codes, classes = question.attribute.codes, len(question.attribute.categories)
+    everyone = np.bincount(codes[question.subjects], minlength=classes)
+    majority, random = [], []
+    for background in question.backgrounds:
+        assert background.known is not None
+        known = np.bincount(codes[background.known], minlength=classes)
+        rest = everyone - known
+        majority.append(_constant(rest, int(known.argmax())))
+        random.append(stratified_guess_f1(rest, known / known.sum()))
+    return {
+        "majority": float(np.mean(majority)),
+        "random": float(np.mean(random)),
+        "no upload": mean_of(_guesses(game, view.without_uploads(), question)[0]),
+    }
+
+
+def _ceiling(game: Game, view: View, question: _Question) -> float | None:
+    """The attack's figure from the true interaction set; None where that is too large a table."""
+    ratings = game.interactions.ratings
+    if not isinstance(game.attack, LearningAttack) or np.prod(ratings.shape) > NUMBERS:
+        return None
+    if _TRUE not in game.condensed:
+        truth = table_input(ratings.toarray() != 0, question.subjects)
+        game.condensed[_TRUE] = condense(view.without_uploads()).beside({ITEMS: truth})
+    return mean_of(_guesses(game, game.condensed[_TRUE], question)[0])
+
+
+def _row(
+    game: Game,
+    view: View,
+    question: _Question,
+    of: str,
+    baselines: dict[str, float],
+    ceiling: float | None,
+) -> AttackRow:
+    """The row of one question, from ``view``; ``of`` says which part of it that is."""
+    guesses, read = _guesses(game, view, question)
+    found = estimates(guesses, confidence=game.confidence, rng=game.rng)
+    key, share, draws = question.key, question.share, len(question.backgrounds)
+    others = "" if question.backgrounds[0].side is None else " and everybody's other attributes"
+    note = (
+        f"Knows the {key} of {share:.0%} of users{others}; mean over {draws} draws of the known "
+        "users, interval over users and draws."
+    )
+    if not of and any(read):
+        said = ", ".join(f"{name} ({count})" for name, count in read.most_common())
+        note += (
+            " Of what the uploads give it reads what tells the known users apart best, each by the "
+            f"others, in draws: {said}."
+        )
+    return game.row(
+        f"{key} {MACRO} ({share:.0%} known{of})",
+        found.pop(MACRO),
+        baselines,
+        note,
+        ceiling=ceiling,
+        further=found,
+    )
 
 
 def _unlearned(game: Game, subjects: NDArray[np.int64], key: str) -> AttackRow | None:
@@ -83,64 +291,30 @@ def _unlearned(game: Game, subjects: NDArray[np.int64], key: str) -> AttackRow |
     guess = game.guess(Labels, background, game.view)
     if not len(guess.users):
         return None
-    counts = np.zeros((1, len(subjects), classes, classes))
-    counts[0, np.searchsorted(subjects, guess.users)] = metrics.confusions(
-        codes[guess.users], guess.codes, classes
+    guessed = np.full((1, len(subjects)), NOT_ASKED)
+    guessed[0, np.searchsorted(subjects, guess.users)] = guess.codes
+    found = estimates(
+        Guesses(truth=codes[subjects], guessed=guessed, classes=classes),
+        confidence=game.confidence,
+        rng=game.rng,
     )
     frequencies = np.bincount(codes[guess.users], minlength=classes)
-    majority = np.zeros((classes, classes))
-    majority[:, frequencies.argmax()] = frequencies
     return game.row(
-        f"{key} macro F1 (nobody known)",
-        metrics.macro_f1(counts, confidence=game.confidence, rng=game.rng),
+        f"{key} {MACRO} (nobody known)",
+        found.pop(MACRO),
         {
-            "majority": float(metrics.f1_of(majority)),
-            "random": metrics.stratified_guess_f1(frequencies, frequencies / len(guess.users)),
+            "majority": _constant(frequencies, int(frequencies.argmax())),
+            "random": stratified_guess_f1(frequencies, frequencies / len(guess.users)),
         },
         f"Knows the {key} of no user, and the order of its categories in the model.",
+        further=found,
     )
 
 
-def _row(
-    game: Game, view: View, subjects: NDArray[np.int64], key: str, share: float, group: str
-) -> AttackRow:
-    """Guess attribute ``key`` of ``subjects`` (n,) from ``view``, a ``share`` of them known."""
-    attribute = game.interactions.attributes[key]
-    codes, classes, side = attribute.codes, len(attribute.categories), _side(game.interactions, key)
-    repetitions = QUICK_REPETITIONS if game.quick else REPETITIONS
-    if game.quick and group:  # a quick look at one component takes a single draw
-        repetitions = 1
-    n = len(subjects)
-    counts = np.zeros((2, repetitions, n, classes, classes))
-    majority = np.zeros((repetitions, classes, classes))
-    random = np.zeros(repetitions)
-    for repeat in range(repetitions):
-        known = np.sort(subjects[game.rng.permutation(n)[: max(1, round(share * n))]])
-        background = Background(
-            known=known, labels=codes[known], n_classes=classes, side=side, subjects=subjects
-        )
-        for world, seen in enumerate((view, view.without_uploads())):
-            guess = game.guess(Labels, background, seen)
-            counts[world, repeat, np.searchsorted(subjects, guess.users)] = metrics.confusions(
-                codes[guess.users], guess.codes, classes
-            )
-        frequencies = np.bincount(codes[known], minlength=classes)
-        rest = np.bincount(codes[subjects], minlength=classes) - frequencies
-        majority[repeat, :, frequencies.argmax()] = rest
-        random[repeat] = metrics.stratified_guess_f1(rest, frequencies / len(known))
-    baselines = {
-        "majority": float(metrics.f1_of(majority.sum(axis=0))),
-        "random": float(random.mean()),
-        "no upload": float(metrics.f1_of(counts[1].sum(axis=(0, 1)))),
-    }
-    others = "" if side is None else " and everybody's other attributes"
-    return game.row(
-        f"{key} macro F1 ({share:.0%} known{f', {group} only' if group else ''})",
-        metrics.macro_f1(counts[0], confidence=game.confidence, rng=game.rng),
-        baselines,
-        f"Knows the {key} of {share:.0%} of users{others}; {repetitions} draws of the known "
-        "users, guesses pooled.",
-    )
+def _constant(counts: NDArray[np.int64], guess: int) -> float:
+    """Macro F1 of guessing one class for everybody, where ``counts`` (C,) users are of each."""
+    always = np.eye(len(counts))[guess]
+    return float(macro_f1(np.stack([always * counts, counts, always * counts.sum()])))
 
 
 def _side(interactions: Interactions, key: str) -> NDArray[np.float64] | None:

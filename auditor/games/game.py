@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
 
 from fedrec_auditor.attacks.base import Attack, Background, Labels, Reconstruction, Scores
+from fedrec_auditor.attacks.parts.inputs import Condensed
 from fedrec_auditor.auditor.metrics import Estimate
-from fedrec_auditor.reports.record import AttackRow
+from fedrec_auditor.reports.record import AttackRow, FurtherFigure, SkippedRow
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import View
 
 USERS, QUICK_USERS = 2_000, 500
 """Most users of whom interactions are guessed."""
+Readings = dict[str, Condensed]
+"""What was read of the uploads of one training, by group of components."""
 _Guess = TypeVar("_Guess", Labels, Scores, Reconstruction)
 
 
@@ -26,6 +31,7 @@ class Game:
     ``target`` and ``name`` are what the rows call the audited system and the attack;
     ``interactions`` are those trained on, ``user_vectors`` those of the training (``Run``), or
     None. ``quick`` asks for fewer users and repetitions, ``confidence`` is that of the intervals.
+    ``condensed`` keeps readings of the uploads, of which the attacks on one training share one.
     """
 
     target: str
@@ -37,6 +43,11 @@ class Game:
     quick: bool
     confidence: float
     rng: np.random.Generator
+    condensed: Readings = field(default_factory=dict)
+
+    def skipped(self, reason: str) -> SkippedRow:
+        """A row that says what was not played, and why."""
+        return SkippedRow(target=self.target, attack=self.name, reason=reason)
 
     def guess(self, kind: type[_Guess], background: Background, view: View) -> _Guess:
         """What the attack infers from ``view``; TypeError unless it is of this ``kind``."""
@@ -53,6 +64,8 @@ class Game:
         note: str,
         *,
         pairs: int | None = None,
+        ceiling: float | None = None,
+        further: Mapping[str, Estimate] = MappingProxyType({}),
     ) -> AttackRow:
         """A row of the record; its subjects are users, or this many candidate ``pairs``."""
         return AttackRow(
@@ -67,6 +80,11 @@ class Game:
             confidence=estimate.confidence,
             baseline=max(baselines.values(), default=None),
             baselines=baselines,
+            ceiling=ceiling,
+            further={
+                name: FurtherFigure(value=one.value, ci_low=one.low, ci_high=one.high)
+                for name, one in further.items()
+            },
             n=estimate.n if pairs is None else pairs,
             subject="users" if pairs is None else "candidate pairs",
             reference=self.attack.reference,

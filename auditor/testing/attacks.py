@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -32,12 +33,22 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
+from fedrec_auditor.reports.record import AttackRow
 from fedrec_auditor.targets.components import Component, Dense, Rows
-from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.systems.base import Run, Target
-from fedrec_auditor.targets.transcript import RoundView, Uploads, View, Wire
+from fedrec_auditor.targets.transcript import (
+    Kind,
+    Public,
+    Round,
+    RoundView,
+    Transcript,
+    Uploads,
+    View,
+    Wire,
+)
 
 TARGETS = (
     "bpr-mf",
@@ -311,7 +322,7 @@ def alarms(case: AttackCase) -> Counter[str]:
             confidence=0.95,
             rng=rng,
         )
-        rows = GAMES[attack.family](game)
+        rows = [row for row in GAMES[attack.family](game) if isinstance(row, AttackRow)]
         if not rows:
             raise SkipTest("it tells nothing from these messages, and says so")
         for row in rows:
@@ -332,6 +343,73 @@ def check_uploads_that_carry_nothing(case: AttackCase) -> None:
 
 
 CHECKS = checks_of(__name__)
+
+
+@dataclass(frozen=True)
+class Planted:
+    """Bits of 300 users that lean to their gender as far as ``signal`` says, in [0, 1]."""
+
+    signal: float
+
+    def play(self, attack: Attack, *, permuted: bool = False, seed: int = 0) -> AttackRow:
+        """The row of the attack's guesses; ``permuted`` scores it against another's gender."""
+        rng = np.random.default_rng([11, seed])
+        codes, each = rng.integers(2, size=300), np.arange(300)
+        lean = np.where(np.arange(60) < 30, self.signal * (codes[:, None] - 0.5), 0.0)
+        bits = (rng.random(lean.shape) < 0.5 + lean).astype(np.int8)
+        told = codes[rng.permutation(300)] if permuted else codes
+        public = Public(algorithm="planted", n_users=300, n_items=60)
+        sent = Round(None, Uploads(each, {"bits": Dense(bits, Kind.BITS)}))
+        game = Game(
+            target="planted",
+            name=type(attack).__name__,
+            attack=attack,
+            view=Transcript(public=public, rounds=(sent,)).view(attack.vantage),
+            interactions=Interactions.of(
+                bits, attributes={"gender": Attribute(codes=told, categories=("F", "M"))}
+            ),
+            quick=True,
+            confidence=0.95,
+            rng=rng,
+        )
+        rows = [row for row in attribute.play(game) if isinstance(row, AttackRow)]
+        assert rows, "it has no row on bits that tell an attribute"
+        return rows[0]
+
+
+DEFENDED = (1.0, 0.6, 0.3, 0.0)
+"""What is left of the planted signal as its defence grows."""
+
+
+def check_planted_signal(attack: Attack) -> None:
+    """It beats every baseline where uploads tell the attribute."""
+    row = Planted(0.6).play(attack)
+    assert row.baseline is not None
+    assert row.ci_low > row.baseline, f"{row.metric} {row.value:.3f}, baseline {row.baseline:.3f}"
+
+
+def check_removed_signal(attack: Attack) -> None:
+    """It beats none where labels are permuted, or uploads noise, but by bad luck.
+
+    Above its baseline by more than its interval at 95% in so many of 12 plays as have a
+    probability of less than 1e-4, or more.
+    """
+    for signal, permuted in ((0.6, True), (0.0, False)):
+        rows = [Planted(signal).play(attack, permuted=permuted, seed=s) for s in range(12)]
+        beaten = sum(row.ci_low > (row.baseline or 0.0) for row in rows)
+        assert beaten <= stats.binom.isf(P_VALUE, len(rows), 0.025), f"{beaten} of {len(rows)}"
+
+
+def check_defence(attack: Attack) -> None:
+    """It weakens as the signal does: no interval lies above one of a weaker defence."""
+    rows = [Planted(signal).play(attack) for signal in DEFENDED]
+    for weak, strong in itertools.combinations(rows, 2):
+        assert strong.ci_low <= weak.ci_high, f"{strong.value:.3f} above {weak.value:.3f}"
+    assert rows[-1].ci_high < rows[0].ci_low, "it is as strong without any signal"
+
+
+LEARNING_CHECKS = (check_planted_signal, check_removed_signal, check_defence)
+"""What an attack that learns an attribute from known users must keep besides."""
 
 
 def check_attack(
@@ -355,6 +433,8 @@ def check_attack(
         read += not attack.refusal(view)
         skipped += (f"{name}, {line}" for line in run_checks(CHECKS, case))
     assert read, "no training has what it reads"
+    if attack.family is AttackFamily.ATTRIBUTE and attack.needs_known:
+        skipped += run_checks(LEARNING_CHECKS, attack)
     return tuple(skipped)
 
 

@@ -10,16 +10,25 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.attribute_knn import AttributeKnn
+from fedrec_auditor.attacks.attribute_logistic import AttributeLogistic
 from fedrec_auditor.attacks.attribute_mlp import AttributeMlp
+from fedrec_auditor.attacks.attribute_svc import AttributeSvc
 from fedrec_auditor.attacks.attribute_tree import AttributeTree
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.features import features, summary
+from fedrec_auditor.attacks.parts.inputs import SUMMARY, Input, condense
 from fedrec_auditor.attacks.parts.uploads import blocks
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 
 Maker = Callable[..., Any]
-ATTACKS = [AttributeMlp(), AttributeTree()]
+ATTACKS = [
+    AttributeMlp(),
+    AttributeTree(),
+    AttributeSvc(),
+    AttributeKnn(),
+    AttributeLogistic(),
+]
 
 
 def planted(signal: float) -> tuple[View, np.ndarray]:
@@ -36,7 +45,11 @@ def planted(signal: float) -> tuple[View, np.ndarray]:
 
 
 def everybody(view: View) -> np.ndarray:
-    return features(view, None, np.arange(view.public.n_users))
+    """The summary of all users, zero of those who sent nothing."""
+    read = condense(view).inputs[SUMMARY]
+    out = np.zeros((view.public.n_users, read.width), dtype=np.float32)
+    out[read.users] = read.values()
+    return out
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -88,8 +101,8 @@ def test_summary_sums_fresh_noise_and_takes_the_last_gradient(
     second, _ = fcf(skewed, np.random.default_rng(1))
     both = replace(first, rounds=first.rounds + second.rounds)
     np.testing.assert_array_equal(everybody(both), everybody(second))
-    condensed = summary(both)
-    assert summary(condensed) is condensed
+    condensed = condense(both)
+    assert condense(condensed) is condensed
     np.testing.assert_array_equal(everybody(condensed), everybody(both))
 
 
@@ -117,7 +130,7 @@ def test_blocks_cover_all_clients_and_stay_small() -> None:
 def test_features_take_no_more_than_themselves_and_their_summary(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in ("features", "uploads"):
+    for module in ("inputs", "uploads"):
         monkeypatch.setattr(f"fedrec_auditor.attacks.parts.{module}.BLOCK", 2**18)
     values = np.random.default_rng(0).random((400, 20_000), dtype=np.float32)
     uploads = Uploads(np.arange(400), {"update": Dense(values, Kind.MODEL)})
@@ -150,11 +163,9 @@ def test_a_summary_that_would_not_fit_is_of_those_who_sent_last(
 
     monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.BLOCK", 30)  # a user a block
 
-    def read(numbers: int) -> Uploads:
-        monkeypatch.setattr("fedrec_auditor.attacks.parts.features.NUMBERS", numbers)
-        uploads = summary(view).rounds[0].uploads
-        assert uploads is not None
-        return uploads
+    def read(numbers: int) -> Input:
+        monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.NUMBERS", numbers)
+        return condense(view).inputs[SUMMARY]
 
     np.testing.assert_array_equal(read(90 * 30).users, np.arange(90))
     some = read(60 * 30)
@@ -175,6 +186,6 @@ def test_a_summary_that_would_not_fit_is_of_those_who_sent_last(
     }
     table = np.array(list(means.values()))
     expected = (means[55] - table.mean(axis=0)) / table.std(axis=0)
-    found = some.components["summary"].dense(np.array([place]))[0]
+    found = some.values()[place]
     np.testing.assert_allclose(found, expected.clip(-5, 5), rtol=1e-3, atol=1e-3)
     np.testing.assert_array_equal(read(4 * 30).users, [50, 60, 70, 80])

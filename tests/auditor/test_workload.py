@@ -93,17 +93,15 @@ def test_reports_take_what_is_told() -> None:
 
 
 def test_memory_has_the_largest_attack_where_users_have_attributes() -> None:
-    """Their tables, a third of them again, and four times the weights of the first layer."""
+    """Two tables and a third of one, and what products of all pairs of users take."""
     data = Synthetic(n_users=200, n_items=300, profile=8).load()
     target, table = make_target("fedrec", Plan()), 4 * 300 * 64
     without = Workload.of(target, replace(data, attributes={})).memory
     attack = Workload.of(target, data).memory - without
-    assert attack == pytest.approx(1.3 * 200 * table + 4 * 100 * table)
+    assert attack == pytest.approx(2.3 * 200 * table + 32 * 200**2)
     many = Synthetic(n_users=5000, n_items=5000, profile=2).load()
     more = Workload.of(target, replace(many, attributes={})).memory
-    assert Workload.of(target, many).memory - more == pytest.approx(
-        1.3 * 2**30 + 4 * 100 * 4 * 5000 * 64
-    )
+    assert Workload.of(target, many).memory - more == pytest.approx(2.3 * 2**30 + 32 * 5000**2)
 
 
 def test_rows_that_devices_train_are_kept_as_told() -> None:

@@ -38,7 +38,12 @@ from tests.specimens.accountants import (
     RawLibrary,
     SkipsUnknown,
 )
-from tests.specimens.attacks import BROKEN_ATTACKS, PEEKING_ATTACKS, Sizes
+from tests.specimens.attacks import (
+    BROKEN_ATTACKS,
+    BROKEN_LEARNERS,
+    PEEKING_ATTACKS,
+    Sizes,
+)
 from tests.specimens.datasets import BROKEN_DATASETS
 from tests.specimens.estimators import (
     BROKEN_ESTIMATORS,
@@ -140,6 +145,14 @@ def test_the_wire_check_catches_an_attack_that_peeks(broken: Attack) -> None:
         except AssertionError:
             caught += 1
     assert caught
+
+
+@pytest.mark.parametrize(
+    ("broken", "check"), BROKEN_LEARNERS.items(), ids=lambda a: type(a).__name__
+)
+def test_the_contract_of_learning_attacks_catches(broken: Attack, check: str) -> None:
+    with pytest.raises(AssertionError):
+        getattr(attacks, f"check_{check}_signal")(broken)
 
 
 def test_the_attack_contract_passes_the_sound_one() -> None:

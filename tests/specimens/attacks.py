@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.base import AttackFamily, Background, Reconstruction, Scores
+from fedrec_auditor.attacks.base import AttackFamily, Background, Labels, Reconstruction, Scores
 from fedrec_auditor.auditor.testing.attacks import data
 from fedrec_auditor.targets.transcript import View
 
@@ -125,6 +125,45 @@ class AsksForTheTruth(Sizes):
         return super().infer(view, background, rng)
 
 
+@dataclass(frozen=True)
+class FlipsCoins:
+    """An attack on attributes that learns nothing."""
+
+    family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
+    vantage: ClassVar[Vantage] = Vantage.SERVER
+    reference: ClassVar[str] = "a specimen of the contract"
+    needs_known: ClassVar[bool] = True
+
+    def refusal(self, view: View) -> str:
+        return "" if any(one.uploads is not None for one in view.rounds) else "Nothing is sent."
+
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
+        assert background.known is not None
+        users = np.setdiff1d(np.arange(view.public.n_users), background.known)
+        return Labels(users=users, codes=self.codes(users, view, background, rng))
+
+    def codes(
+        self, users: np.ndarray, view: View, background: Background, rng: np.random.Generator
+    ) -> np.ndarray:
+        return rng.integers(background.n_classes, size=len(users))
+
+
+class HasTheAnswers(FlipsCoins):
+    """Draws the attributes of the planted data again, from the seed that fits what is known."""
+
+    def codes(
+        self, users: np.ndarray, view: View, background: Background, rng: np.random.Generator
+    ) -> np.ndarray:
+        for seed in range(100 if view.rounds[0].uploads is not None else 0):
+            drawn = np.random.default_rng([11, seed]).integers(2, size=300)
+            if view.public.n_users == 300 and np.array_equal(
+                drawn[background.known], background.labels
+            ):
+                return drawn[users]
+        return super().codes(users, view, background, rng)
+
+
+BROKEN_LEARNERS = {FlipsCoins(): "planted", HasTheAnswers(): "removed"}
 PEEKING_ATTACKS = (PeeksIfItCan(), TakesSeeds(), LooksAtTheType(), RequiresTheStoredForm())
 BROKEN_ATTACKS = (
     *PEEKING_ATTACKS,

@@ -25,6 +25,8 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 
 DATA = Synthetic(n_users=80, n_items=60, profile=12, seed=3).load()
+KEYS = {2: "gender", 3: "age_group", 4: "occupation"}
+"""The attributes by their number of categories, in the order of rows."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +76,15 @@ def others(background: Background) -> np.ndarray:
 
 def test_attribute_rows_of_a_perfect_and_a_majority_guesser() -> None:
     def oracle(view: View, background: Background, rng: np.random.Generator) -> Labels:
-        key = "gender" if background.n_classes == 2 else "age_group"
+        key = KEYS[background.n_classes]
         users = others(background)
-        if not view.component("summary"):
+        if not view.component("bits"):
             frequent = np.bincount(background.labels).argmax()
             return Labels(users=users, codes=np.full(len(users), frequent))
         return Labels(users=users, codes=DATA.attributes[key].codes[users])
 
     rows = play(attribute, Scripted(AttackFamily.ATTRIBUTE, oracle))
-    assert [row.metric.split()[0] for row in rows] == ["gender", "age_group"]
+    assert [row.metric.split()[0] for row in rows] == list(KEYS.values())
     for row in rows:
         assert row.value == row.ci_high == 1.0
         assert 0 < row.ci_low < 1
@@ -105,9 +107,9 @@ def test_attribute_backgrounds_hold_no_answer() -> None:
     categories = {k: len(a.categories) for k, a in DATA.attributes.items()}
     for background in seen:
         assert len(background.known) == len(background.labels) == round(0.3 * DATA.n_users)
-        key = "gender" if background.n_classes == 2 else "age_group"
+        key = KEYS[background.n_classes]
         assert background.side.shape[1] == sum(categories.values()) - categories[key]
-    assert len({tuple(b.known) for b in seen}) == 4  # 2 attributes x 2 repetitions
+    assert len({tuple(b.known) for b in seen}) == 15  # 3 attributes x 5 draws
 
 
 def test_membership_rows_of_a_perfect_and_a_silent_scorer() -> None:

@@ -1,0 +1,170 @@
+"""How well classes were guessed, over users and draws of the known: several averages of F1, AUC.
+
+An interval covers both what is sampled: users, by a percentile bootstrap of the mean over draws
+(or, of AUC, by its placement values, DeLong et al. 1988), and draws of the known users, by
+Student's t of the draws' figures. The two half-widths are added in squares, the square-and-add rule
+(Zou and Donner 2008). Draws are tested on users that partly differ, so the second includes some of
+the first: the interval errs on the wide side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from fedrec_auditor.attacks.parts.ranking import placements
+from fedrec_auditor.auditor.metrics import Estimate, percentile_interval, resampled
+
+NOT_ASKED = -1
+MACRO, AUC = "macro F1", "AUC"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guesses:
+    """What was guessed of n users in r draws, of C classes.
+
+    ``truth`` (n,) are codes, ``guessed`` (r, n) codes, or ``NOT_ASKED`` of users whose class was
+    known in that draw, and ``scores`` (r, n, C), larger for likelier classes, or None.
+    """
+
+    truth: NDArray[np.int64]
+    guessed: NDArray[np.int64]
+    classes: int
+    scores: NDArray[np.float64] | None = None
+
+    @property
+    def tallies(self) -> NDArray[np.float64]:
+        """A one-hot (r, n, 3, C): of each user's class if guessed right, the class, the guess."""
+        eye = np.eye(self.classes)
+        asked = (self.guessed != NOT_ASKED)[:, :, None]
+        truth = eye[self.truth][None] * asked
+        guessed = eye[self.guessed] * asked  # -1 reads the last row, and is not asked
+        return np.stack([truth * guessed, truth, guessed], axis=2)
+
+
+def macro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean of the classes' F1, of tallies (..., 3, C); a class that does not occur counts as 0."""
+    return np.asarray(_f1(tally).mean(axis=-1))
+
+
+def _weighted_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean of the classes' F1, weighted by their frequency."""
+    return _ratio((_f1(tally) * tally[..., 1, :]).sum(axis=-1), tally[..., 1, :].sum(axis=-1))
+
+
+def _micro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
+    """F1 of all guesses together: the share of right ones."""
+    return _ratio(tally[..., 0, :].sum(axis=-1), tally[..., 1, :].sum(axis=-1))
+
+
+def _balanced(tally: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean over the classes that occur of the share found."""
+    found = _ratio(tally[..., 0, :], tally[..., 1, :]).sum(axis=-1)
+    return _ratio(found, (tally[..., 1, :] > 0).sum(axis=-1).astype(np.float64))
+
+
+_FIGURES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    MACRO: macro_f1,
+    "micro F1": _micro_f1,
+    "weighted F1": _weighted_f1,
+    "balanced accuracy": _balanced,
+}
+
+
+def estimates(
+    found: Guesses, *, confidence: float, rng: np.random.Generator
+) -> dict[str, Estimate]:
+    """Every figure, a mean over draws, with its interval; no AUC without scores."""
+    tallies = found.tallies
+    _, n, _, classes = tallies.shape
+    subjects = int(np.count_nonzero(tallies.any(axis=(0, 2, 3))))
+    weights = resampled(n, rng)
+    per_draw = tallies.sum(axis=1)
+    replicates = np.stack(
+        [(weights @ one.reshape(n, -1)).reshape(-1, 3, classes) for one in tallies]
+    )
+    out = {}
+    for name, figure in _FIGURES.items():
+        each = figure(per_draw)
+        users = percentile_interval(
+            float(each.mean()), figure(replicates).mean(axis=0), subjects, confidence
+        )
+        out[name] = _both(users, each)
+    if found.scores is not None:
+        out[AUC] = _auc(found, subjects, confidence)
+    return out
+
+
+def mean_of(found: Guesses) -> float:
+    """The macro F1 alone, a mean over draws."""
+    return float(macro_f1(found.tallies.sum(axis=1)).mean())
+
+
+def stratified_guess_f1(
+    counts: NDArray[np.integer[Any]], probabilities: NDArray[np.float64]
+) -> float:
+    """Exact expected macro F1 of guessing class c with probability p_c, whoever the user.
+
+    With n_c true members of n, K ~ Binomial(n, p_c) guesses hit K n_c / n of them on average, so
+    E F1_c = sum over K of P(K) 2 K (n_c / n) / (K + n_c).
+    """
+    n = int(counts.sum())
+    k = np.arange(n + 1)
+    mass = stats.binom.pmf(k[None, :], n, probabilities[:, None])
+    sizes = k[None, :] + counts[:, None]
+    f1 = np.divide(2.0 * k * counts[:, None] / n, sizes, out=np.zeros(sizes.shape), where=sizes > 0)
+    return float((mass * f1).sum(axis=1).mean())
+
+
+def _auc(found: Guesses, subjects: int, confidence: float) -> Estimate:
+    """Mean over draws and classes of the area under each class's ROC against all others."""
+    assert found.scores is not None
+    influence = np.zeros(len(found.truth))
+    each = np.full(len(found.guessed), 0.5)
+    for draw, guessed in enumerate(found.guessed):
+        asked = np.flatnonzero(guessed != NOT_ASKED)
+        places = placements(found.truth[asked], found.scores[draw][asked])
+        if not places:
+            continue
+        each[draw] = np.mean([area for area, _ in places])
+        influence[asked] += np.mean([one for _, one in places], axis=0) / len(each)
+    value = float(each.mean())
+    half = float(stats.norm.isf((1 - confidence) / 2) * np.sqrt(np.square(influence).sum()))
+    if half > 0:
+        users = Estimate(
+            value=value, low=value - half, high=value + half, confidence=confidence, n=subjects
+        )
+    else:
+        users = percentile_interval(value, np.array([value]), subjects, confidence)
+    return _both(users, each)
+
+
+def _both(users: Estimate, each: NDArray[np.float64]) -> Estimate:
+    """The interval over users, widened by what the figures (r,) of the draws vary."""
+    draws = len(each)
+    spread = 0.0
+    if draws > 1:
+        tail = (1 - users.confidence) / 2
+        spread = float(stats.t.isf(tail, draws - 1) * each.std(ddof=1) / np.sqrt(draws))
+    return Estimate(
+        value=users.value,
+        low=max(0.0, users.value - float(np.hypot(users.value - users.low, spread))),
+        high=min(1.0, users.value + float(np.hypot(users.high - users.value, spread))),
+        confidence=users.confidence,
+        n=users.n,
+    )
+
+
+def _f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
+    hits, truth, guessed = np.moveaxis(tally, -2, 0)
+    return _ratio(2.0 * hits, truth + guessed)
+
+
+def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``part / whole``, 0 where the whole is 0."""
+    return np.asarray(np.divide(part, whole, out=np.zeros(np.shape(part)), where=whole > 0))
