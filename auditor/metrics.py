@@ -8,6 +8,7 @@ one for n of n users (a mean m of values in [0, 1] makes n ones with probability
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_confidence
 
 REPLICATES = 1000
+POINTS = 60
+"""Points of a curve that is kept."""
 # Numbers of one block of replicates: 32 MiB in float64.
 _BLOCK = 2**22
 
@@ -60,11 +63,29 @@ def set_f1(guessed: NDArray[np.bool_], truth: NDArray[np.bool_]) -> NDArray[np.f
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RocBand:
+    """A curve and its pointwise band: shares of members found at shares of non-members accused.
+
+    ``fpr``, ``tpr``, ``low`` and ``high`` are (k,), evenly spaced in the logarithm of ``fpr`` from
+    the resolution, 1 / number of non-members, up to 1.
+    """
+
+    fpr: NDArray[np.float64]
+    tpr: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Roc:
-    """Area under the curve, and the share of members found at a share of non-members accused."""
+    """Area under the curve, shares of members found at chosen rates of accusation, and the curve.
+
+    ``tpr`` has those rates that are not below the resolution.
+    """
 
     auc: Estimate
-    tpr: Estimate
+    tpr: Mapping[float, Estimate]
+    band: RocBand
 
 
 def auc(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
@@ -79,7 +100,29 @@ def tpr_at_fpr(scores: NDArray[Any], members: NDArray[np.bool_], fpr: float) -> 
     InputError if ``fpr`` is below the resolution, 1 / number of non-members.
     """
     _check_fpr(members, fpr)
-    return float(_height(*_curves(scores, members), fpr)[0])
+    return float(_heights(*_curves(scores, members), np.array([fpr]))[0, 0])
+
+
+def auc_of_users(
+    scores: NDArray[Any], members: NDArray[np.bool_], users: NDArray[np.integer[Any]]
+) -> NDArray[np.float64]:
+    """``auc`` of each user's candidates alone, in ascending order of users: (n,).
+
+    NaN for users without both kinds.
+    """
+    names, cluster = np.unique(users, return_inverse=True)
+    order = np.lexsort((scores, cluster))
+    ranked = scores[order]
+    first = np.append(True, (np.diff(cluster[order]) != 0) | (ranked[1:] != ranked[:-1]))
+    # Average rank of ties, among all candidates in this order; then among the user's own.
+    rank = np.empty(len(scores))
+    rank[order] = stats.rankdata(np.cumsum(first))
+    sizes = np.bincount(cluster, minlength=len(names))
+    held = np.bincount(cluster, weights=members, minlength=len(names))
+    total = np.bincount(cluster, weights=members * rank, minlength=len(names))
+    total -= held * (np.cumsum(sizes) - sizes) + held * (held + 1) / 2
+    pairs = held * (sizes - held)
+    return np.asarray(np.divide(total, pairs, out=np.full(len(names), np.nan), where=pairs > 0))
 
 
 def roc(
@@ -87,37 +130,57 @@ def roc(
     members: NDArray[np.bool_],
     users: NDArray[np.integer[Any]],
     *,
-    fpr: float,
+    fprs: Sequence[float],
     confidence: float,
     rng: np.random.Generator,
 ) -> Roc:
-    """``auc`` and ``tpr_at_fpr`` with intervals over users.
+    """``auc``, ``tpr_at_fpr`` at each of ``fprs`` and the curve, with intervals over users.
 
     ``users`` (m,) says whose each candidate is: candidates of one user are drawn in or out
-    together, and the threshold at ``fpr`` is found anew in each replicate.
+    together, and the thresholds are found anew in each replicate.
     """
-    _check_fpr(members, fpr)
     names, cluster = np.unique(users, return_inverse=True)
+    negatives = int(np.count_nonzero(~members))
+    asked = [fpr for fpr in fprs if _resolved(fpr, negatives)]
+    grid = np.geomspace(1 / max(negatives, 1), 1.0, POINTS)
+    rates = np.concatenate([asked, grid])
     weights = resampled(len(names), rng)
     step = max(1, _BLOCK // len(scores))
     areas, heights = [], []
     for start in range(0, REPLICATES, step):
         curves = _curves(scores, members, weights[start : start + step, :], cluster)
         areas.append(_area(*curves))
-        heights.append(_height(*curves, fpr))
+        heights.append(_heights(*curves, rates))
     area, height = np.concatenate(areas), np.concatenate(heights)
     # A replicate without members or non-members has no curve.
-    area, height = area[np.isfinite(area)], height[np.isfinite(height)]
-    n = len(names)
+    whole = np.isfinite(area)
+    area, height = area[whole], height[whole]
+    n, k = len(names), len(asked)
+    reached = _heights(*_curves(scores, members), rates)[0]
+    tail = (1 - check_confidence(confidence)) / 2
+    low, high = np.quantile(height[:, k:], [tail, 1 - tail], axis=0)
     return Roc(
         auc=percentile_interval(auc(scores, members), area, n, confidence),
-        tpr=percentile_interval(tpr_at_fpr(scores, members, fpr), height, n, confidence),
+        tpr={
+            fpr: percentile_interval(float(reached[at]), height[:, at], n, confidence)
+            for at, fpr in enumerate(asked)
+        },
+        band=RocBand(
+            fpr=grid,
+            tpr=reached[k:],
+            low=np.minimum(low, reached[k:]),
+            high=np.maximum(high, reached[k:]),
+        ),
     )
+
+
+def _resolved(fpr: float, negatives: int) -> bool:
+    return 1.0 - 1e-9 <= fpr * negatives < negatives
 
 
 def _check_fpr(members: NDArray[np.bool_], fpr: float) -> None:
     negatives = int(np.count_nonzero(~members))
-    if not 1.0 - 1e-9 <= fpr * negatives < negatives:
+    if not _resolved(fpr, negatives):
         raise InputError(
             f"Expected fpr in [1/{negatives}, 1), the resolution of {negatives} non-members, "
             f"got fpr={fpr!r}. Give more non-members or a larger fpr."
@@ -161,19 +224,24 @@ def _area(hits: NDArray[np.float64], accused: NDArray[np.float64]) -> NDArray[np
     return np.asarray(np.divide(area, whole, out=np.full(len(area), np.nan), where=whole > 0))
 
 
-def _height(
-    hits: NDArray[np.float64], accused: NDArray[np.float64], fpr: float
+def _heights(
+    hits: NDArray[np.float64], accused: NDArray[np.float64], fprs: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Height of the curves where ``fpr`` of the non-members are accused, (b, g + 1) -> (b,)."""
-    limit = fpr * accused[:, -1] * (1 + 1e-12)
-    last = (accused <= limit[:, None]).sum(axis=1) - 1
-    rows = np.arange(len(hits))
+    """Height of the curves where ``fprs`` (k,) of the non-members are accused: (b, k)."""
+    limit = accused[:, -1:] * fprs * (1 + 1e-12)
+    # All rows are searched at once: each is shifted beyond the one before.
+    shift = (2 * accused[:, -1].max() + 1) * np.arange(len(hits))[:, None]
+    flat = (accused + shift).ravel()
+    last = np.searchsorted(flat, (limit + shift).ravel(), side="right").reshape(limit.shape)
+    last -= 1 + accused.shape[1] * np.arange(len(hits))[:, None]
     after = np.minimum(last + 1, hits.shape[1] - 1)
-    step = accused[rows, after] - accused[rows, last]
-    part = np.divide(limit - accused[rows, last], step, out=np.zeros(len(rows)), where=step > 0)
-    found = hits[rows, last] + part.clip(0, 1) * (hits[rows, after] - hits[rows, last])
-    whole = hits[:, -1] * (accused[:, -1] > 0)
-    return np.asarray(np.divide(found, whole, out=np.full(len(found), np.nan), where=whole > 0))
+    below, above = (np.take_along_axis(accused, place, axis=1) for place in (last, after))
+    found, upper = (np.take_along_axis(hits, place, axis=1) for place in (last, after))
+    step = above - below
+    part = np.divide(limit - below, step, out=np.zeros(limit.shape), where=step > 0)
+    found = found + part.clip(0, 1) * (upper - found)
+    whole = np.broadcast_to(hits[:, -1:] * (accused[:, -1:] > 0), found.shape)
+    return np.asarray(np.divide(found, whole, out=np.full(found.shape, np.nan), where=whole > 0))
 
 
 def resampled(n: int, rng: np.random.Generator) -> NDArray[np.float64]:

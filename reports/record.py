@@ -127,13 +127,27 @@ class FurtherFigure(Row):
     ci_high: float
 
 
+class RocRow(Row):
+    """A ROC curve with its pointwise band: at most 200 points, from the resolution of FPR up to 1.
+
+    ``fpr``, ``tpr``, ``low`` and ``high`` have as many entries. ``users`` are quantiles of the area
+    under the curve of single users' candidates, by their level: who is most at risk.
+    """
+
+    fpr: tuple[float, ...]
+    tpr: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    users: dict[str, float] = {}
+
+
 class AttackRow(Row):
     """One metric of one attack on one target, with its interval and its baselines.
 
     ``baseline`` is the best of ``baselines``: what an adversary reaches without the upload.
     ``ceiling`` is what the same attack reaches from the secrets that a perfect reading of the
-    upload would give away. ``further`` are other figures of the same guesses by name. ``n`` is the
-    number of subjects, ``subject`` says what they are.
+    upload would give away. ``further`` are other figures of the same guesses by name, ``roc``
+    the curve of scores. ``n`` is the number of subjects, ``subject`` says what they are.
     """
 
     target: str
@@ -149,6 +163,7 @@ class AttackRow(Row):
     baselines: dict[str, float]
     ceiling: float | None = None
     further: dict[str, FurtherFigure] = {}
+    roc: RocRow | None = None
     n: int
     subject: str
     reference: str

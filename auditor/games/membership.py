@@ -11,15 +11,17 @@ from fedrec_auditor.attacks.base import Background, Scores
 from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor import metrics
 from fedrec_auditor.auditor.games.game import QUICK_USERS, USERS, Game
-from fedrec_auditor.reports.record import AttackRow
+from fedrec_auditor.reports.record import AttackRow, FurtherFigure, RocRow
 from fedrec_auditor.targets.datasets.base import Interactions
 
-FPR = 0.01
+FPR, FURTHER = 0.01, (0.001, 0.1)
+"""Rates of accused non-members: of a row of its own, and of its further figures."""
 PAIRS = 20
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def play(game: Game) -> tuple[AttackRow, ...]:
-    """AUC, and TPR at 1% FPR, over as many members as non-members of each user.
+    """AUC with its curve, and TPR at 1% FPR, over as many members as non-members of each user.
 
     Candidates: up to 20 of each kind a user, drawn evenly among the user's items and among all
     others; up to 2,000 users. Members are popular and random non-members are not, so much can be
@@ -39,28 +41,60 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     # With few candidates the resolution is coarser than 1%: it is then what is reported.
     fpr = max(FPR, 1 / negatives)
     found = metrics.roc(
-        guess.values, members, users, fpr=fpr, confidence=game.confidence, rng=game.rng
+        guess.values,
+        members,
+        users,
+        fprs=sorted({fpr, *FURTHER}),
+        confidence=game.confidence,
+        rng=game.rng,
     )
     silent = (
         " It found no signal: every pair scored the same."
         if guess.values.min() == guess.values.max()
         else ""
     )
-    measured = {
-        "AUC": (found.auc, 0.5, metrics.auc(others, members)),
-        f"TPR at FPR {fpr:.2g}": (found.tpr, fpr, metrics.tpr_at_fpr(others, members, fpr)),
-    }
-    return tuple(
-        game.row(
-            metric,
-            estimate,
-            {"random": random, "popularity": popular},
-            f"Knows the algorithm and what the server receives; up to {PAIRS} members and as "
-            f"many non-members of each of {estimate.n} users; interval over users.{silent}",
-            pairs=len(pairs),
-        )
-        for metric, (estimate, random, popular) in measured.items()
+    coarse = [rate for rate in FURTHER if rate not in found.tpr]
+    unresolved = "".join(
+        f" TPR at FPR {rate:.2g} cannot be resolved with {negatives} non-members."
+        for rate in coarse
     )
+    note = (
+        f"Knows the algorithm and what the server receives; up to {PAIRS} members and as "
+        f"many non-members of each of {found.auc.n} users; interval over users.{silent}"
+    )
+    alone = metrics.auc_of_users(guess.values, members, users)
+    area, caught = (
+        game.row(
+            metric, estimate, {"random": random, "popularity": popular}, note, pairs=len(pairs)
+        )
+        for metric, estimate, random, popular in (
+            ("AUC", found.auc, 0.5, metrics.auc(others, members)),
+            (
+                f"TPR at FPR {fpr:.2g}",
+                found.tpr[fpr],
+                fpr,
+                metrics.tpr_at_fpr(others, members, fpr),
+            ),
+        )
+    )
+    more = {
+        "further": {
+            f"TPR at FPR {rate:.2g}": FurtherFigure(
+                value=one.value, ci_low=one.low, ci_high=one.high
+            )
+            for rate, one in found.tpr.items()
+            if rate != fpr
+        },
+        "roc": RocRow(
+            fpr=tuple(found.band.fpr),
+            tpr=tuple(found.band.tpr),
+            low=tuple(found.band.low),
+            high=tuple(found.band.high),
+            users={f"{q:.0%}": float(np.nanquantile(alone, q)) for q in _QUANTILES},
+        ),
+        "note": area.note + unresolved,
+    }
+    return area.model_copy(update=more), caught
 
 
 def candidates(

@@ -58,7 +58,7 @@ def test_reports_tell_members(reported: Maker) -> None:
     # Within an item the users' own reports decide, not the item's popularity.
     users = np.repeat(np.arange(500), 200)
     for values in (found, found - found.mean(axis=0)):
-        measured = roc(values.ravel(), truth.ravel(), users, fpr=0.01, confidence=0.999, rng=rng)
+        measured = roc(values.ravel(), truth.ravel(), users, fprs=[0.01], confidence=0.999, rng=rng)
         assert measured.auc.low > 0.5
 
 

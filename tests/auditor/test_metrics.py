@@ -68,9 +68,9 @@ def test_roc_intervals_cover_clustered_pairs() -> None:
     area = height = 0
     for _ in range(150):
         values, _ = draw(80)
-        found = metrics.roc(values, members, users, fpr=0.1, confidence=0.95, rng=rng)
+        found = metrics.roc(values, members, users, fprs=[0.1], confidence=0.95, rng=rng)
         area += found.auc.low <= expected_auc <= found.auc.high
-        height += found.tpr.low <= expected_tpr <= found.tpr.high
+        height += found.tpr[0.1].low <= expected_tpr <= found.tpr[0.1].high
     assert covered(area, 150)
     assert covered(height, 150)
 
@@ -81,7 +81,7 @@ def test_roc_replicates_against_a_loop() -> None:
     users = np.repeat(np.arange(30), 6)
     members = np.tile([True, True, False, False, True, False], 30)
     scores = np.round(rng.normal(size=180) + members, 1)
-    found = metrics.roc(scores, members, users, fpr=0.1, confidence=0.9, rng=rng)
+    found = metrics.roc(scores, members, users, fprs=[0.1], confidence=0.9, rng=rng)
     replicates = []
     for _ in range(2000):
         rows = (rng.integers(30, size=30)[:, None] * 6 + np.arange(6)).ravel()
@@ -117,15 +117,46 @@ def test_no_rate_below_the_resolution(fpr: float) -> None:
     scores, members = np.arange(200.0), np.arange(200) % 2 == 0
     with pytest.raises(InputError, match="1/100"):
         metrics.tpr_at_fpr(scores, members, fpr)
-    with pytest.raises(InputError, match="1/100"):
-        metrics.roc(
-            scores,
-            members,
-            np.arange(200),
-            fpr=fpr,
-            confidence=0.9,
-            rng=np.random.default_rng(0),
-        )
+    found = metrics.roc(
+        scores,
+        members,
+        np.arange(200),
+        fprs=[fpr, 0.01],
+        confidence=0.9,
+        rng=np.random.default_rng(0),
+    )
+    assert set(found.tpr) == {0.01}
+
+
+def test_the_curve_against_thresholds_one_by_one() -> None:
+    """Heights of the whole curve are those asked for one by one; its band holds them."""
+    rng = np.random.default_rng(6)
+    members = rng.random(400) < 0.5
+    scores = np.round(rng.normal(size=400) + members, 1)
+    found = metrics.roc(scores, members, np.arange(400), fprs=[0.05, 0.5], confidence=0.9, rng=rng)
+    band = found.band
+    assert band.fpr[0] == pytest.approx(1 / np.count_nonzero(~members))
+    for fpr, tpr in zip(band.fpr[:-1], band.tpr, strict=False):
+        assert tpr == pytest.approx(metrics.tpr_at_fpr(scores, members, float(fpr)))
+    assert band.tpr[-1] == 1.0
+    assert (band.low <= band.tpr).all()
+    assert (band.tpr <= band.high).all()
+    assert (np.diff(band.tpr) >= 0).all()
+
+
+def test_the_area_of_each_user_is_that_of_its_pairs() -> None:
+    rng = np.random.default_rng(7)
+    users = rng.integers(9, size=120)
+    members = rng.random(120) < 0.4
+    members[users == 3] = True
+    scores = np.round(rng.normal(size=120), 1)
+    found = metrics.auc_of_users(scores, members, users)
+    for place, user in enumerate(np.unique(users)):
+        mine = users == user
+        if user == 3:
+            assert np.isnan(found[place])
+        else:
+            assert found[place] == pytest.approx(metrics.auc(scores[mine], members[mine]))
 
 
 def test_what_cannot_be_measured_is_refused() -> None:
