@@ -14,6 +14,7 @@ MAY_REACH = {
     "auditor.catalogue": "targets",
     "auditor.demonstrations": "targets",
     "auditor.games": "attacks",
+    "auditor.reproductions": "attacks",
 }
 """What speaks of the parts of another top-level folder, and so may import them."""
 

@@ -1,0 +1,199 @@
+"""Tables of attribute inference: each attacker on the whole change of the model, as it was sent.
+
+The adversary has what the paper gives it, the raw change of all parameters of one round's senders
+and the attribute of a share zeta of them, and nothing else: no other attribute, no other reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.base import Background
+from fedrec_auditor.attacks.parts.inputs import RAW, Condensed, condense
+from fedrec_auditor.attacks.parts.supervised import SupervisedAttack
+from fedrec_auditor.auditor import utility
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.games.class_metrics import MACRO, NOT_ASKED, Guesses, estimates
+from fedrec_auditor.auditor.metrics import Estimate
+from fedrec_auditor.auditor.reproductions.base import Part
+from fedrec_auditor.auditor.reproductions.parts.utility import CONFIDENCE
+from fedrec_auditor.auditor.utility.held import Held
+from fedrec_auditor.reports.record import ReproducedRow
+from fedrec_auditor.targets.compute import one_thread
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.systems.base import Model, Target
+from fedrec_auditor.targets.transcript import View
+
+ATTACKERS = {
+    "AIA": "attribute-mlp",
+    "DT": "attribute-tree",
+    "SVC": "attribute-svc",
+    "KNN": "attribute-knn",
+}
+AVERAGES = (MACRO, "micro F1", "weighted F1")
+_DRAWS, _QUICK_DRAWS = 10, 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One printed F1: of a table, for an attribute, an attacker and a share of known users."""
+
+    place: str
+    attribute: str
+    attacker: str
+    share: float
+    printed: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackedSystem:
+    """A system, and what is printed of attacks on it on one data set.
+
+    ``hits`` is its Hit@20 by the tables that have it. ``components`` says that each component of
+    the upload is attacked by itself as well, which the paper draws in Figure 4.
+    """
+
+    target: str
+    method: str
+    data: str
+    cells: Sequence[Cell]
+    hits: Mapping[str, float] = field(default_factory=dict)
+    components: bool = False
+    said: str = ""
+
+    def part(self) -> Part:
+        """The training and all attacks on it."""
+        return Part(
+            name=f"{self.method} {self.data}", data=self.data, measure=partial(_measured, self)
+        )
+
+
+def _measured(
+    one: AttackedSystem, interactions: Interactions | None, rng: np.random.Generator, quick: bool
+) -> tuple[ReproducedRow, ...]:
+    assert interactions is not None
+    target: Target = FAMILIES["targets"].member(one.target)()
+    if quick:
+        target = target.shortened(2)
+    with one_thread():
+        held = utility.hold_out(target.evaluation, interactions, rng)
+        run = target.run(held.train, rng)
+        rows = _hits(one, held, target, run.model, rng)
+        view = run.transcript.view(Vantage.SERVER)
+        last = View(vantage=view.vantage, public=view.public, rounds=view.rounds[-1:])
+        whole = condense(last)
+        drawn = _Known(held.train, whole, _QUICK_DRAWS if quick else _DRAWS, rng)
+        for cell in one.cells:
+            rows.append(drawn.row(one, cell, whole.reading(RAW)))
+        for group in last.groups if one.components else ():
+            part = condense(last.only(group), whole.inputs[RAW].users).reading(RAW)
+            rows += [
+                drawn.row(
+                    one,
+                    Cell(
+                        place="Figure 4",
+                        attribute=key,
+                        attacker="AIA",
+                        share=share,
+                        printed=None,
+                    ),
+                    part,
+                    of=f", {group} only",
+                )
+                for key in ("age_group", "gender")
+                for share in (0.1, 0.2)
+            ]
+    return tuple(rows)
+
+
+def _hits(
+    one: AttackedSystem,
+    held: Held,
+    target: Target,
+    model: Model,
+    rng: np.random.Generator,
+) -> list[ReproducedRow]:
+    """Hit@20 over all items."""
+    found = held.evaluate(target, model, confidence=CONFIDENCE, rng=rng)
+    row = next(row for row in found if (row.metric, row.protocol) == ("HR@20", "all items"))
+    return [
+        ReproducedRow(
+            place=place,
+            system=one.method,
+            what=f"Hit@20, all items, {one.data}",
+            printed=printed,
+            value=row.value,
+            ci_low=row.ci_low,
+            ci_high=row.ci_high,
+            beside={"random": row.random},
+            note=one.said,
+        )
+        for place, printed in (one.hits or {"Figure 5": None}).items()
+    ]
+
+
+class _Known:
+    """Draws of the senders whose attribute is known: the same for all attackers and components."""
+
+    def __init__(
+        self, data: Interactions, whole: Condensed, draws: int, rng: np.random.Generator
+    ) -> None:
+        self._data, self._draws, self._rng = data, draws, rng
+        self._users = whole.inputs[RAW].users.astype(np.int64)
+        self._orders = [rng.permutation(len(self._users)) for _ in range(draws)]
+
+    def row(self, one: AttackedSystem, cell: Cell, view: Condensed, of: str = "") -> ReproducedRow:
+        """The attacker's F1 by three averages, beside guessing the most frequent class."""
+        attribute = self._data.attributes[cell.attribute]
+        codes, classes = attribute.codes[self._users], len(attribute.categories)
+        count = max(1, round(cell.share * len(self._users)))
+        known = [np.sort(order[:count]) for order in self._orders]
+        attack: SupervisedAttack = FAMILIES["attacks"].member(ATTACKERS[cell.attacker])()
+        labels = attack.infer_each(
+            view,
+            [
+                Background(
+                    known=self._users[each],
+                    labels=codes[each],
+                    n_classes=classes,
+                    subjects=self._users,
+                )
+                for each in known
+            ],
+            self._rng,
+        )
+        guessed = np.full((self._draws, len(codes)), NOT_ASKED)
+        for draw, found in enumerate(labels):
+            guessed[draw, np.searchsorted(self._users, found.users)] = found.codes
+        ours = self._estimates(codes, guessed, attribute)
+        frequent = np.where(guessed == NOT_ASKED, NOT_ASKED, 0)
+        for draw, each in enumerate(known):
+            most = np.bincount(codes[each], minlength=classes).argmax()
+            frequent[draw][frequent[draw] != NOT_ASKED] = most
+        majority = self._estimates(codes, frequent, attribute)
+        name = cell.attribute.removesuffix("_group")
+        return ReproducedRow(
+            place=cell.place,
+            system=one.method,
+            what=f"{name}, {cell.attacker}, zeta {cell.share:g}, {one.data}{of}",
+            printed=cell.printed,
+            value=ours[MACRO].value,
+            ci_low=ours[MACRO].low,
+            ci_high=ours[MACRO].high,
+            beside={
+                **{average: ours[average].value for average in AVERAGES[1:]},
+                **{f"majority, {average}": majority[average].value for average in AVERAGES},
+            },
+        )
+
+    def _estimates(
+        self, codes: NDArray[np.int64], guessed: NDArray[np.int64], attribute: Attribute
+    ) -> dict[str, Estimate]:
+        guesses = Guesses(truth=codes, guessed=guessed, classes=len(attribute.categories))
+        return estimates(guesses, confidence=CONFIDENCE, rng=self._rng)
