@@ -13,8 +13,9 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scop
 from fedrec_auditor.auditor import accounting
 from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.games import canary as canaries
-from fedrec_auditor.auditor.games import one_run, training
+from fedrec_auditor.auditor.games import one_run, scorer, training
 from fedrec_auditor.auditor.games import round as rounds
+from fedrec_auditor.auditor.games.canaries import Canaries, default_canaries
 from fedrec_auditor.auditor.games.draws import Draws, Parallel, Simulation, Store
 from fedrec_auditor.auditor.measure import Measured, measure
 from fedrec_auditor.reports.record import Finding
@@ -205,7 +206,7 @@ def _in_one_run(
 ) -> Iterator[Setting]:
     """A training on all data and canaries, one for all scopes that ask for the same histories."""
     played = training.shortened(target, quick=False) if quick else target
-    count = many or one_run.default_canaries(interactions, quick)
+    count = many or default_canaries(interactions, quick)
     features = count_user_features(interactions)
     crowd = Population(
         n_users=interactions.n_users, n_items=interactions.n_items, n_features=features
@@ -217,7 +218,7 @@ def _in_one_run(
 
     for _, group in groupby(sorted(asked, key=kind), key=kind):
         same = tuple(group)
-        made = one_run.canaries(same[0], interactions, count, rng)
+        made = Canaries.designed(same[0], interactions, count, rng)
         if made is None:
             continue
         sizes = Population(
@@ -237,7 +238,7 @@ def _in_one_run(
                 f"users and {interactions.n_items:,} items of the data, "
                 f"{sizes.n_items - interactions.n_items:,} new items and {count:,} canaries"
             ),
-            statistic=one_run.STATISTIC,
+            statistic=scorer.STATISTIC,
         )
 
 

@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.games import one_run, play
+from fedrec_auditor.auditor.games import play
+from fedrec_auditor.auditor.games.canaries import Canaries, default_canaries
 from fedrec_auditor.auditor.games.draws import Features
-from fedrec_auditor.auditor.games.one_run import COINS, Canaries, OneRun, canaries
+from fedrec_auditor.auditor.games.one_run import COINS, OneRun
 from fedrec_auditor.auditor.one_run import FEWEST_CANARIES as FEWEST
 from fedrec_auditor.auditor.one_run import OneRunScores
 from fedrec_auditor.auditor.plan import FEWEST_CANARIES, MOST_CANARIES, Plan, Resources, make_plan
@@ -36,7 +37,7 @@ USER = scope(Unit.USER, Adjacency.ADD_REMOVE)
 
 
 def made(asked: Scope, count: int) -> Canaries:
-    found = canaries(asked, DATA, count, np.random.default_rng(0))
+    found = Canaries.designed(asked, DATA, count, np.random.default_rng(0))
     assert found is not None
     return found
 
@@ -97,7 +98,7 @@ def test_a_population_has_the_history_of_each_coin() -> None:
 def test_a_value_that_all_ratings_have_is_not_asked_for() -> None:
     alike = DATA.keep(DATA.ratings.data == DATA.ratings.data.max())
     asked = scope(Unit.RATING, Adjacency.REPLACE)
-    assert canaries(asked, alike, 30, np.random.default_rng(0)) is None
+    assert Canaries.designed(asked, alike, 30, np.random.default_rng(0)) is None
 
 
 @pytest.mark.parametrize("vantage", [Vantage.SERVER, Vantage.AGGREGATE, Vantage.PEERS])
@@ -218,8 +219,8 @@ def test_too_few_or_too_many_canaries_are_refused_in_a_line(count: int) -> None:
 
 def test_by_default_there_are_at_most_two_canaries_a_user() -> None:
     few = DATA.take(np.arange(30))
-    assert one_run.default_canaries(few, quick=False) == 60
-    assert one_run.default_canaries(DATA.take(np.arange(2)), quick=False) == FEWEST
+    assert default_canaries(few, quick=False) == 60
+    assert default_canaries(DATA.take(np.arange(2)), quick=False) == FEWEST
     assert play.HORIZONS[play.ONE_RUN] is Horizon.TRAINING
 
 
