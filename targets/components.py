@@ -84,7 +84,13 @@ class Component(Protocol):
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Of each client its ``rows`` (len(clients), k): (len(clients), k, *shape[1:])."""
-        return np.asarray(self.dense(clients)[np.arange(len(clients))[:, None], rows])
+        out = np.zeros((*rows.shape, *self.shape[1:]))
+        step = max(1, _BLOCK // max(1, int(np.prod(self.shape))))
+        for start in range(0, len(clients), step):
+            part = slice(start, start + step)
+            block, each = self.dense(clients[part]), rows[part]
+            out[part] = block[np.arange(len(each))[:, None], each]
+        return out
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
 from fedrec_auditor.auditor.games.canary import together
 from fedrec_auditor.auditor.one_run import FEWEST_CANARIES
 from fedrec_auditor.targets.components import Component
-from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.base import Interactions
 
 CANARIES, QUICK_CANARIES = 1_000, 200
 """Canaries where a plan says nothing, if there are half as many users."""
@@ -40,11 +40,11 @@ class Canaries:
     ) -> Self | None:
         """``count`` users whose histories differ by what ``scope`` asks about, in new items.
 
-        Items of its own for each canary, where they do not more than double the catalogue; else as many
-        as there are items, of which each canary has two or more, few others the same ones. New items
-        are of random genres, and canaries have random attributes of the users, so that what knows no
-        items tells canaries apart, too. A user who comes and goes has an empty history in the second
-        world. None where all ratings have one value and the scope asks for it.
+        Items of its own for each canary, where they do not more than double the catalogue; else as
+        many as there are items, of which each canary has two or more, few others the same ones. New
+        items are of random genres, and canaries have random attributes of the users, so that what
+        knows no items tells canaries apart, too. A user who comes and goes has an empty history in
+        the second world. None where all ratings have one value and the scope asks for it.
         """
         data = interactions.ratings.data
         high, low = (float(data.max()), float(data.min())) if len(data) else (1.0, 1.0)
@@ -85,10 +85,8 @@ class Canaries:
             ratings=sparse.csr_array(sparse.vstack(history, format="csr")),
             timestamps=None,
             attributes={
-                name: Attribute(
-                    codes=np.tile(rng.choice(a.codes, count), 2), categories=a.categories
-                )
-                for name, a in grown.attributes.items()
+                name: replace(held, codes=np.tile(rng.choice(held.codes, count), 2))
+                for name, held in grown.attributes.items()
             },
         )
         if grown.timestamps is not None:
@@ -101,18 +99,24 @@ class Canaries:
     def __len__(self) -> int:
         return len(self.items)
 
+    def first(self, shape: tuple[int, ...]) -> int:
+        """The row of a table from which on it is looked at: of items and of users the new ones."""
+        users = self.crowd.n_users
+        begin = {users + len(self): users, self.crowd.n_items: self.known}
+        return begin.get(shape[0], 0) if shape else 0
+
     def seen(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of what is looked at: of a table with a row an item the new ones' rows."""
-        table = len(shape) > 0 and shape[0] == self.crowd.n_items
-        return (shape[0] - self.known, *shape[1:]) if table else shape
+        """The shape of what is looked at of such a table."""
+        return (shape[0] - self.first(shape), *shape[1:]) if shape else ()
 
     def rows(self, part: NDArray[Any]) -> NDArray[Any]:
         """These rows of a model."""
-        return part if self.seen(np.shape(part)) == np.shape(part) else part[self.known :]
+        return part[self.first(part.shape) :] if np.ndim(part) else part
 
     def total(self, sent: Component) -> NDArray[Any]:
         """These rows of the sum of messages: no more of it is made."""
-        return (sent if self.seen(sent.shape) == sent.shape else sent.tail(self.known)).total()
+        first = self.first(sent.shape)
+        return (sent.tail(first) if first else sent).total()
 
     def population(self, first: NDArray[np.bool_]) -> Interactions:
         """The crowd and the canaries, each with its first history where ``first`` (m,) is true."""

@@ -100,7 +100,7 @@ def uploaded(
     )
     for name, part in sent.items():
         crowd = _plain(theirs[name]) if name in theirs else None
-        yield name, _plain(part), crowd, start(part, name, broadcast)
+        yield name, _plain(part), crowd, start(part, name, addressed(broadcast, rows[0]))
 
 
 def start(sent: Component, name: str, broadcast: Broadcast | None) -> Array:

@@ -39,9 +39,10 @@ class Direction:
     """By how much the canaries' first messages differ from their second ones, in one component.
 
     ``values`` (m, q) are the differences; of a table of all items in the rows of each canary's own
-    items only, which hold nearly all that a history says there. ``matrix`` (m, p) has them in their
-    places. ``middle`` (m,) are the inner products with the mean of both messages. ``total``, of
-    ``shape``, is the sum of all messages, of canaries their mean; None where it is not expected.
+    items only, which hold nearly all that a history says there; of one of all users in its own row.
+    ``matrix`` (m, p) has them in their places. ``middle`` (m,) are the inner products with the mean
+    of both messages. ``total``, of ``shape``, is the sum of all messages, of canaries their mean;
+    None where it is not expected.
     """
 
     values: NDArray[np.float32]
@@ -55,23 +56,23 @@ class Direction:
         cls, sent: Component, others: Component | None, start: Array, canaries: Canaries
     ) -> Direction:
         """Of the first histories of all canaries, then of the second ones, a message each."""
-        count, shape = len(canaries), canaries.seen(sent.shape)
-        both = np.concatenate(
-            [numbers for _, numbers in _read(sent, np.tile(np.arange(count), 2), start, canaries)]
-        )
+        count, first = len(canaries), canaries.first(sent.shape)
+        whose = np.tile(np.arange(count), 2)
+        both = np.concatenate([each for _, each in _read(sent, whose, start, canaries)])
         values, mean = both[:count] - both[count:], 0.5 * (both[:count] + both[count:])
-        matrix: Any = values
-        if shape != sent.shape:
-            width = math.prod(shape[1:])
-            places = (canaries.items - canaries.known)[:, :, None] * width + np.arange(width)
-            ends = np.arange(count + 1) * values.shape[1]
-            numbers = values.ravel(), places.ravel(), ends
-            matrix = sparse.csr_array(numbers, shape=(count, math.prod(shape)))
+        middle, width = np.einsum("ij,ij->i", values, mean), math.prod(sent.shape[1:])
+        if _of_one(sent, start):
+            matrix = _placed(values, np.arange(count)[:, None], width, count)
+            return cls(values, matrix, middle, (count, *sent.shape[1:]), mean.astype(float))
+        shape, matrix = sent.shape, values
+        if first:
+            shape = canaries.seen(shape)
+            matrix = _placed(values, canaries.items - first, width, shape[0])
         total = None
         if others is not None and sent.kind not in (Kind.REPORTS, Kind.BITS):
             total = 0.5 * canaries.total(sent) + canaries.total(others)
             total = total - (count + len(others)) * canaries.rows(start)
-        return cls(values, matrix, np.einsum("ij,ij->i", values, mean), shape, total)
+        return cls(values, matrix, middle, shape, total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ class Scorer:
         mine = np.flatnonzero(uploads.users >= self.canaries.crowd.n_users)
         whose = uploads.users[mine] - self.canaries.crowd.n_users
         parts = {name: part.take(mine) for name, part in uploads.components.items()}
-        pairs = self._matched({n: self.canaries.seen(part.shape) for n, part in parts.items()})
+        pairs = self._matched({name: self.canaries.seen(p.shape) for name, p in parts.items()})
         for name, key in pairs:
             along, start = self.directions[key], projection.start(parts[name], name, broadcast)
             for block, sent in _read(parts[name], whose, start, self.canaries):
@@ -235,19 +236,32 @@ def _read(
 
     ``whose`` (n,) are the canaries of the messages; by blocks that are not too many numbers.
     """
-    of_items, begun = canaries.seen(sent.shape) != sent.shape, np.asarray(start, np.float32)
-    size = (
-        math.prod(sent.shape[1:]) * canaries.items.shape[1] if of_items else math.prod(sent.shape)
-    )
-    step = max(1, _NUMBERS // max(1, size))
+    picks, begun = canaries.first(sent.shape) > 0, np.asarray(start, np.float32)
+    shape = (canaries.items.shape[1], *sent.shape[1:]) if picks else sent.shape
+    step = max(1, _NUMBERS // max(1, math.prod(shape)))
     for at in range(0, len(whose), step):
         block = np.arange(at, min(at + step, len(whose)))
-        if of_items:
-            rows = canaries.items[whose[block]]
-            numbers = sent.picked(block, rows) - (begun[rows] if begun.ndim else begun)
-        else:
-            numbers = sent.dense(block) - begun
+        rows = canaries.items[whose[block]]
+        each: Any = begun
+        if begun.ndim and (picks or _of_one(sent, begun)):
+            each = begun[rows if picks else block[:, None]]
+        numbers = (sent.picked(block, rows) if picks else sent.dense(block)) - each
         yield whose[block], np.asarray(numbers, np.float32).reshape(len(block), -1)
+
+
+def _of_one(sent: Component, start: NDArray[Any]) -> bool:
+    """Whether each message is a row of a table that has one for every user."""
+    return sent.shape[:1] == (1,) and start.shape == (len(sent), *sent.shape[1:])
+
+
+def _placed(
+    values: NDArray[np.float32], rows: NDArray[np.intp], width: int, count: int
+) -> sparse.csr_array:
+    """Rows (m, k) of tables (count, width) that have ``values`` (m, k width): (m, count width)."""
+    places = rows[:, :, None] * width + np.arange(width)
+    ends = np.arange(len(rows) + 1) * values.shape[1]
+    numbers = values.ravel(), places.ravel(), ends
+    return sparse.csr_array(numbers, shape=(len(rows), count * width))
 
 
 def _stages(count: int) -> list[NDArray[np.intp]]:

@@ -21,6 +21,7 @@ from fedrec_auditor.auditor.plan import FEWEST_CANARIES, MOST_CANARIES, Plan, Re
 from fedrec_auditor.auditor.runner import audit, run_plan
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.systems.federated_mf.fmf_vfl import FmfVfl
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
 from fedrec_auditor.targets.systems.fedrec.fedrec import FedRec
 from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
@@ -43,9 +44,15 @@ def made(asked: Scope, count: int) -> Canaries:
 
 
 def bound(
-    target: Target, vantage: Vantage, *, count: int, confidence: float, seed: int = 0
+    target: Target,
+    vantage: Vantage,
+    *,
+    count: int,
+    confidence: float,
+    seed: int = 0,
+    adjacency: Adjacency = Adjacency.REPLACE,
 ) -> Bound:
-    seen = scope(Unit.USER, Adjacency.REPLACE, vantage)
+    seen = scope(Unit.USER, adjacency, vantage)
     run = OneRun(target=target, canaries=made(seen, count), vantages=(vantage,))
     features = run(0, 1, np.random.SeedSequence(seed))
     scores = OneRunScores.of(features[str(vantage)], features[COINS][:, 0] > 0.5)
@@ -229,6 +236,14 @@ def test_a_system_that_sends_nothing_shows_nothing() -> None:
     assert [row.bound.epsilon for row in record.measurements] == [0.0]
 
 
-def test_a_system_that_sends_of_each_user_apart_is_refused() -> None:
-    with pytest.raises(InputError, match="Play the training game"):
-        audit("vfl-sgdmf", data="synthetic", games=("one-run",), canaries=40, quick=True, jobs=1)
+@pytest.mark.parametrize("vantage", [Vantage.SERVER, Vantage.PEERS, Vantage.RELEASE])
+def test_tables_with_a_row_a_user_give_canaries_away(vantage: Vantage) -> None:
+    """Vertical parties send and publish embeddings of users: each canary's is a row of its own."""
+    found = bound(
+        FmfVfl(rounds=5, rate=1.0),
+        vantage,
+        count=200,
+        confidence=0.999,
+        adjacency=Adjacency.ADD_REMOVE,
+    )
+    assert found.epsilon > 1.0
