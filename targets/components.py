@@ -525,7 +525,7 @@ class Reports(Component):
             client, report = np.nonzero(index // width == row[:, None])
             sign = np.where(self.positive[clients[client], report], 1.0, -1.0)
             np.add.at(out[:, k], (client, index[client, report] % width), sign)
-        return out * (self.magnitude / index.shape[1])
+        return np.asarray(out * (self.magnitude / index.shape[1]))
 
     def take(self, clients: Ints) -> Reports:
         """The reports of these clients."""

@@ -159,7 +159,7 @@ class Scorer:
         """
         scores, squares = (np.full(len(self.canaries), number) for number in (0.0, _TINY))
         mine = np.flatnonzero(uploads.users >= self.canaries.crowd.n_users)
-        whose = uploads.users[mine] - self.canaries.crowd.n_users
+        whose = np.asarray(uploads.users[mine] - self.canaries.crowd.n_users, np.intp)
         parts = {name: part.take(mine) for name, part in uploads.components.items()}
         pairs = self._matched({name: self.canaries.seen(p.shape) for name, p in parts.items()})
         for name, key in pairs:
@@ -219,7 +219,9 @@ class Scorer:
 
         So noise that is replaced, or a model of another name, is looked at along what it hides.
         """
-        along = {n: np.broadcast_to(d.values.any(), d.shape) for n, d in self.directions.items()}
+        along = {
+            n: np.broadcast_to(float(d.values.any()), d.shape) for n, d in self.directions.items()
+        }
         found = [
             (name, key)
             for name, shape in shapes.items()
