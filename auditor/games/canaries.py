@@ -74,36 +74,42 @@ class Canaries:
             second, names = theirs, (text, "nothing")
         if common:
             names = (f"{names[0]} beside another", f"{names[1]} beside it")
-        grown = _with_items(interactions, pool, rng)
+        grown, old = _with_items(interactions, pool, rng), interactions.n_items
         history = [
-            _ratings(interactions.n_items, pool, chosen, value, stays, high)
+            _rated(
+                old + np.concatenate([chosen, stays], axis=1),
+                np.repeat([value, high], [chosen.shape[1], common]),
+                grown.n_items,
+            )
             for chosen, value in ((ours, high), (second, low if scope.is_value else high))
         ]
+        ratings = sparse.csr_array(sparse.vstack(history, format="csr"))
+        times = grown.timestamps
         profiles = replace(
             grown,
             users=np.arange(2 * count),
-            ratings=sparse.csr_array(sparse.vstack(history, format="csr")),
-            timestamps=None,
+            ratings=ratings,
+            timestamps=None if times is None else np.full(ratings.nnz, times.max(initial=0)),
             attributes={
                 name: replace(held, codes=np.tile(rng.choice(held.codes, count), 2))
                 for name, held in grown.attributes.items()
             },
         )
-        if grown.timestamps is not None:
-            last = grown.timestamps.max(initial=0)
-            profiles = replace(profiles, timestamps=np.full(profiles.ratings.nnz, last))
         told = f"a canary rated {names[0]}", f"it rated {names[1]}"
-        old = interactions.n_items
         return cls(names=told, profiles=profiles, crowd=grown, items=old + words, known=old)
 
     def __len__(self) -> int:
         return len(self.items)
 
+    def of_items(self, shape: tuple[int, ...]) -> bool:
+        """Whether a table of this shape has a row an item."""
+        return len(shape) > 0 and shape[0] == self.crowd.n_items
+
     def first(self, shape: tuple[int, ...]) -> int:
         """The row of a table from which on it is looked at: of items and of users the new ones."""
         users = self.crowd.n_users
-        begin = {users + len(self): users, self.crowd.n_items: self.known}
-        return begin.get(shape[0], 0) if shape else 0
+        of_users = len(shape) > 0 and shape[0] == users + len(self)
+        return self.known if self.of_items(shape) else users * of_users
 
     def seen(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of what is looked at of such a table."""
@@ -129,26 +135,11 @@ def default_canaries(interactions: Interactions, quick: bool) -> int:
     return max(FEWEST_CANARIES, min(most, 2 * interactions.n_users))
 
 
-def _ratings(
-    old: int,
-    pool: int,
-    chosen: NDArray[np.intp],
-    value: float,
-    stays: NDArray[np.intp],
-    high: float,
-) -> sparse.csr_array:
-    """Histories (m, old + pool): ``chosen`` (m, k) new items have ``value``, ``stays`` ``high``."""
-    count = len(chosen)
-    places = np.concatenate([chosen, stays], axis=1)
-    values = np.repeat([value, high], [chosen.shape[1], stays.shape[1]]).astype(np.float32)
-    made: Any = sparse.csr_array(
-        (
-            np.tile(values, count),
-            old + places.ravel(),
-            np.arange(count + 1) * places.shape[1],
-        ),
-        shape=(count, old + pool),
-    )
+def _rated(items: NDArray[np.intp], values: NDArray[Any], width: int) -> sparse.csr_array:
+    """Histories (m, ``width``) in which ``items`` (m, k) have ``values`` (k,)."""
+    count, each = items.shape
+    numbers = np.tile(values.astype(np.float32), count), items.ravel(), np.arange(count + 1) * each
+    made: Any = sparse.csr_array(numbers, shape=(count, width))
     made.sort_indices()
     return sparse.csr_array(made)
 

@@ -56,7 +56,7 @@ class Direction:
         cls, sent: Component, others: Component | None, start: Array, canaries: Canaries
     ) -> Direction:
         """Of the first histories of all canaries, then of the second ones, a message each."""
-        count, first = len(canaries), canaries.first(sent.shape)
+        count = len(canaries)
         whose = np.tile(np.arange(count), 2)
         both = np.concatenate([each for _, each in _read(sent, whose, start, canaries)])
         values, mean = both[:count] - both[count:], 0.5 * (both[:count] + both[count:])
@@ -65,9 +65,9 @@ class Direction:
             matrix = _placed(values, np.arange(count)[:, None], width, count)
             return cls(values, matrix, middle, (count, *sent.shape[1:]), mean.astype(float))
         shape, matrix = sent.shape, values
-        if first:
+        if canaries.of_items(shape):
             shape = canaries.seen(shape)
-            matrix = _placed(values, canaries.items - first, width, shape[0])
+            matrix = _placed(values, canaries.items - canaries.known, width, shape[0])
         total = None
         if others is not None and sent.kind not in (Kind.REPORTS, Kind.BITS):
             total = 0.5 * canaries.total(sent) + canaries.total(others)
@@ -80,11 +80,13 @@ class Scorer:
     """Scores of canaries along the directions of their messages at one broadcast, by component.
 
     Of changes of the model where models are sent; of reports the gradients behind them, if they are
-    kept, else the reports themselves, whose sums are not expected.
+    kept, else the reports themselves, whose sums are not expected. ``shapes`` are arrays of the
+    shapes of directions, all 0 where these are.
     """
 
     canaries: Canaries
     directions: Mapping[str, Direction]
+    shapes: Mapping[str, Array]
 
     @classmethod
     def of(
@@ -106,13 +108,12 @@ class Scorer:
             rng,
             compute=compute,
         )
-        return cls(
-            canaries,
-            {
-                name: Direction.of(sent, theirs, start, canaries)
-                for name, sent, theirs, start in uploads
-            },
-        )
+        found = {
+            name: Direction.of(sent, theirs, start, canaries)
+            for name, sent, theirs, start in uploads
+        }
+        shapes = {n: np.broadcast_to(float(d.values.any()), d.shape) for n, d in found.items()}
+        return cls(canaries, found, shapes)
 
     def features(self, view: View, vantage: Vantage) -> Array:
         """Scores (m, f) by what ``vantage`` sees: a column a stage of the training and a source.
@@ -219,15 +220,12 @@ class Scorer:
 
         So noise that is replaced, or a model of another name, is looked at along what it hides.
         """
-        along = {
-            n: np.broadcast_to(float(d.values.any()), d.shape) for n, d in self.directions.items()
-        }
         found = [
             (name, key)
             for name, shape in shapes.items()
-            if (key := projection.matched(name, shape, along)) is not None
+            if (key := projection.matched(name, shape, self.shapes)) is not None
         ]
-        own = [(name, key) for name, key in found if name == key and along[key].any()]
+        own = [(name, key) for name, key in found if name == key and self.shapes[key].any()]
         return own or [(name, key) for name, key in found if shapes[name]]
 
 
@@ -238,7 +236,7 @@ def _read(
 
     ``whose`` (n,) are the canaries of the messages; by blocks that are not too many numbers.
     """
-    picks, begun = canaries.first(sent.shape) > 0, np.asarray(start, np.float32)
+    picks, begun = canaries.of_items(sent.shape), np.asarray(start, np.float32)
     shape = (canaries.items.shape[1], *sent.shape[1:]) if picks else sent.shape
     step = max(1, _NUMBERS // max(1, math.prod(shape)))
     for at in range(0, len(whose), step):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -15,17 +16,21 @@ from fedrec_auditor.auditor.games import play
 from fedrec_auditor.auditor.games.canaries import Canaries, default_canaries
 from fedrec_auditor.auditor.games.draws import Features
 from fedrec_auditor.auditor.games.one_run import COINS, OneRun
+from fedrec_auditor.auditor.games.scorer import Scorer
 from fedrec_auditor.auditor.one_run import FEWEST_CANARIES as FEWEST
 from fedrec_auditor.auditor.one_run import OneRunScores
 from fedrec_auditor.auditor.plan import FEWEST_CANARIES, MOST_CANARIES, Plan, Resources, make_plan
 from fedrec_auditor.auditor.runner import audit, run_plan
+from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.systems.federated_mf.fmf_vfl import FmfVfl
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
 from fedrec_auditor.targets.systems.fedrec.fedrec import FedRec
 from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
+from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import FmfLdp
 from fedrec_auditor.targets.systems.privrec.dp_privrec import DpPrivRec
+from fedrec_auditor.targets.transcript import Public, RoundView, View
 
 DATA = Synthetic(n_users=100, n_items=80, profile=10.0, tastes=3).load()
 
@@ -247,3 +252,50 @@ def test_tables_with_a_row_a_user_give_canaries_away(vantage: Vantage) -> None:
         adjacency=Adjacency.ADD_REMOVE,
     )
     assert found.epsilon > 1.0
+
+
+@pytest.mark.parametrize("count", [30, 60])  # items of their own, and code words
+def test_scores_of_steps_are_those_of_a_dense_least_squares(count: int) -> None:
+    """The same by whole tables: what is left of each step, along all directions at once."""
+    canaries, rng = made(scope(Unit.USER, Adjacency.REPLACE), count), np.random.default_rng(1)
+    models = [{"items": rng.normal(size=(canaries.crowd.n_items, 5))} for _ in range(3)]
+    scorer = Scorer.of(Fcf(), canaries, canaries.crowd, models[0], rng, DEFAULT)
+    rounds = tuple(RoundView(broadcast=model) for model in models)
+    public = Public(algorithm="fcf", n_users=100 + count, n_items=canaries.crowd.n_items)
+    found = scorer.features(
+        View(vantage=Vantage.PEERS, public=public, rounds=rounds), Vantage.PEERS
+    )
+
+    both = Fcf().upload(canaries.profiles, models[0], rng).components["gradient"]
+    theirs = Fcf().upload(canaries.crowd, models[0], rng).components["gradient"]
+    dense = both.dense(np.arange(2 * count))
+    expected = (0.5 * dense.sum(axis=0) + theirs.total())[DATA.n_items :].ravel()
+    own = np.zeros((count, canaries.crowd.n_items, 1))
+    own[np.arange(count)[:, None], canaries.items] = 1.0
+    apart = ((dense[:count] - dense[count:]) * own)[:, DATA.n_items :].reshape(count, -1)
+    lengths = np.linalg.norm(apart, axis=1)
+    for column, (before, after) in zip(found.T, itertools.pairwise(models), strict=True):
+        step = (after["items"] - before["items"])[DATA.n_items :].ravel()
+        left = step - (step @ expected) / (expected @ expected) * expected
+        ridge = 1e-3 * (lengths**2).mean() * np.eye(count)
+        solved = np.linalg.solve(apart @ apart.T + ridge, apart @ left / np.sqrt((left**2).mean()))
+        np.testing.assert_allclose(column, lengths * solved, rtol=2e-3, atol=1e-3)
+
+
+def test_noise_that_is_sent_back_tells_of_the_messages_that_it_hid() -> None:
+    """LFL-SGDMF sends -xi + xi' in the clear: along a direction it goes against xi."""
+    run = OneRun(
+        target=LflSgdmf(factors=2, rounds=4), canaries=made(USER, 60), vantages=(Vantage.SERVER,)
+    )
+    seen = run(0, 1, np.random.SeedSequence(0))["server"]
+    hidden, sent_back = seen[:, :4].ravel(), seen[:, 4:].ravel()
+    assert np.corrcoef(hidden, sent_back)[0, 1] < -0.3
+
+
+def test_no_order_changes_the_sums_of_shuffled_reports() -> None:
+    transcript = FmfLdp(reports=3, rounds=1).run(DATA, np.random.default_rng(0)).transcript
+    shuffled = transcript.view(Vantage.SHUFFLED, np.random.default_rng(1)).rounds[0].shuffled
+    sent = transcript.rounds[0].uploads.components["reports"]
+    assert shuffled is not None
+    # A report is a third of a message there, and a whole one here.
+    np.testing.assert_allclose(shuffled["reports"].total() / 3, sent.total())
