@@ -25,10 +25,10 @@ from fedrec_auditor.targets.compute import DEFAULT
 
 TARGETS: Mapping[str, tuple[dict[str, Any], int]] = {
     "fcf": ({}, 3),
-    "fedrec-gn": ({}, 3),
+    "fmf-ldp": ({}, 3),
     "lfl-sgdmf": ({}, 3),
     "hfl-synsgd": ({}, 3),
-    "fmf-ldp": ({}, 3),
+    "fedrec-gn": ({}, 3),
     "dp-privrec": ({"rounds": 100}, 1),
 }
 """Settings, and how often they are timed."""

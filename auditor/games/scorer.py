@@ -41,8 +41,8 @@ class Direction:
     ``values`` (m, q) are the differences; of a table of all items in the rows of each canary's own
     items only, which hold nearly all that a history says there; of one of all users in its own row.
     ``matrix`` (m, p) has them in their places. ``middle`` (m,) are the inner products with the mean
-    of both messages. ``total``, of ``shape``, is the sum of all messages, of canaries their mean;
-    None where it is not expected.
+    of both messages, half the difference of their squares. ``total``, of ``shape``, is the sum of
+    all messages, of canaries their mean; None where it is not expected.
     """
 
     values: NDArray[np.float32]
@@ -59,11 +59,13 @@ class Direction:
         count = len(canaries)
         whose = np.tile(np.arange(count), 2)
         both = np.concatenate([each for _, each in _read(sent, whose, start, canaries)])
-        values, mean = both[:count] - both[count:], 0.5 * (both[:count] + both[count:])
-        middle, width = np.einsum("ij,ij->i", values, mean), math.prod(sent.shape[1:])
+        one, other = both[:count], both[count:]
+        values, width = one - other, math.prod(sent.shape[1:])
+        middle = 0.5 * (np.einsum("ij,ij->i", one, one) - np.einsum("ij,ij->i", other, other))
         if _of_one(sent, start):
             matrix = _placed(values, np.arange(count)[:, None], width, count)
-            return cls(values, matrix, middle, (count, *sent.shape[1:]), mean.astype(float))
+            mean = np.asarray(0.5 * (one + other), float)
+            return cls(values, matrix, middle, (count, *sent.shape[1:]), mean)
         shape, matrix = sent.shape, values
         if canaries.of_items(shape):
             shape = canaries.seen(shape)
