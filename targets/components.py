@@ -288,8 +288,8 @@ class Rows:
             change = self.values[start : start + step].astype(np.float64)
             if self.rest is not None:
                 change -= self.rest[ids]
-            pick = sparse.csr_array(
-                (np.ones(len(ids)), (ids, np.arange(len(ids)))), shape=(self.count, len(ids))
+            pick = sparse.csc_array(  # one entry a column
+                (np.ones(len(ids)), ids, np.arange(len(ids) + 1)), shape=(self.count, len(ids))
             )
             out += np.asarray(pick @ change)
         return out if self.rest is None else out + len(self) * self.rest.astype(np.float64)
