@@ -3,8 +3,8 @@
 The first way of a job trains on all users and canaries, the second one is the game: the same
 training, and the scores of what every vantage of its scopes sees. Least processor seconds of three,
 in turns, one after the other in one process. The note has the bounds of one seed at 95% and delta
-1e-5. ``dp-privrec`` trains for 100 of its 1,000 rounds, and once: its devices take some 10 ms each,
-and 2,943 of them are asked for what is expected, twice.
+1e-5. ``dp-privrec`` trains for 100 of its 1,000 rounds, and once: its devices take 10 to 15 ms
+each, and 2,943 of them are asked for what is expected, twice.
 """
 
 from __future__ import annotations
