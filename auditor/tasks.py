@@ -150,8 +150,12 @@ class Audit:
                     min_user=plan.min_user, min_item=plan.min_item, min_rating=plan.min_rating
                 )
                 interactions = load_data(plan.data, plan.columns, filters)
-            for target in targets.values() if LOCAL in plan.games else ():
-                check_workload(_trained(target, plan), interactions, compute, memory)
+            for target in targets.values():
+                if LOCAL in plan.games:
+                    check_workload(_trained(target, plan), interactions, compute, memory)
+                if play.ONE_RUN in plan.games:
+                    work = play.one_run_training(target, interactions, plan.canaries, plan.quick)
+                    check_workload(*work, compute, memory)
             games = sum(len(t.upload_games()) for t in targets.values()) * len(of_games)
             games += sum(play.count(g, t) for t in targets.values() for g in _with_canary(plan))
         return cls(

@@ -82,6 +82,16 @@ class Component(Protocol):
         """The same messages from row ``first`` on, of shape (shape[0] - first, *shape[1:])."""
         return _Tail(self, first)
 
+    def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
+        """Of each client its ``rows`` (len(clients), k): (len(clients), k, *shape[1:])."""
+        out = np.zeros((*rows.shape, *self.shape[1:]))
+        step = max(1, _BLOCK // max(1, int(np.prod(self.shape))))
+        for start in range(0, len(clients), step):
+            part = slice(start, start + step)
+            block, each = self.dense(clients[part]), rows[part]
+            out[part] = block[np.arange(len(each))[:, None], each]
+        return out
+
 
 @dataclass(frozen=True, slots=True)
 class _Tail(Component):
@@ -150,6 +160,10 @@ class Dense(Component):
         """Sum over all clients."""
         return np.asarray(self.values.sum(axis=0, dtype=np.float64))
 
+    def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
+        """Of each client its ``rows``."""
+        return np.asarray(self.values[np.asarray(clients)[:, None], rows])
+
     def take(self, clients: Ints) -> Dense:
         """The messages of these clients."""
         return Dense(self.values[clients], self.kind, self.rate)
@@ -203,6 +217,14 @@ class RankOne(Component):
             self.vectors, self.items[first:], sparse.csr_array(self.corrections[:, first:])
         )
 
+    def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
+        """Of each client its ``rows``: the sparse s is searched, V multiplied there only."""
+        x, s = self.vectors[clients], self.corrections
+        held, entries = _located(s.indptr, s.indices, clients, rows)
+        left = -np.einsum("nkf,nf->nk", self.items[rows], x)
+        left[held] += s.data[entries[held]]
+        return np.asarray(left[:, :, None] * x[:, None, :])
+
     def take(self, clients: Ints) -> RankOne:
         """The gradients of these clients."""
         return RankOne(
@@ -239,7 +261,7 @@ class Rows:
 
     def dense(self, clients: Ints) -> NDArray[Any]:
         """The matrices of these clients, (len(clients), M, d)."""
-        rows, entries = self._entries(clients)
+        rows, entries = _entries(self.indptr, clients)
         shape = (len(clients), *self.shape)
         if self.rest is None:
             out = np.zeros(shape, dtype=self.values.dtype)
@@ -253,7 +275,7 @@ class Rows:
         if self.rest is not None:
             return np.ones((len(clients), self.count), dtype=np.bool_)
         out = np.zeros((len(clients), self.count), dtype=np.bool_)
-        rows, entries = self._entries(clients)
+        rows, entries = _entries(self.indptr, clients)
         out[rows, self.ids[entries]] = True
         return out
 
@@ -266,8 +288,8 @@ class Rows:
             change = self.values[start : start + step].astype(np.float64)
             if self.rest is not None:
                 change -= self.rest[ids]
-            pick = sparse.csr_array(
-                (np.ones(len(ids)), (ids, np.arange(len(ids)))), shape=(self.count, len(ids))
+            pick = sparse.csc_array(  # one entry a column
+                (np.ones(len(ids)), ids, np.arange(len(ids) + 1)), shape=(self.count, len(ids))
             )
             out += np.asarray(pick @ change)
         return out if self.rest is None else out + len(self) * self.rest.astype(np.float64)
@@ -285,9 +307,19 @@ class Rows:
             rest=None if self.rest is None else self.rest[first:],
         )
 
+    def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
+        """Of each client its ``rows``, searched among those that are stored."""
+        held, entries = _located(self.indptr, self.ids, clients, rows)
+        if self.rest is None:
+            out = np.zeros((*rows.shape, *self.shape[1:]), self.values.dtype)
+        else:
+            out = np.asarray(self.rest[rows], self.values.dtype)
+        out[held] = self.values[entries[held]]
+        return out
+
     def take(self, clients: Ints) -> Rows:
         """The rows of these clients."""
-        rows, entries = self._entries(clients)
+        rows, entries = _entries(self.indptr, clients)
         sizes = np.bincount(rows, minlength=len(clients))
         return Rows(
             indptr=np.concatenate([[0], np.cumsum(sizes)]),
@@ -298,13 +330,6 @@ class Rows:
             rate=self.rate,
             rest=self.rest,
         )
-
-    def _entries(self, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Position among ``clients`` and position in ``ids`` of all their rows."""
-        starts, sizes = self.indptr[clients], np.diff(self.indptr)[clients]
-        rows = np.repeat(np.arange(len(clients)), sizes)
-        offsets = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return rows, np.asarray(np.repeat(starts, sizes) + offsets, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,13 +360,20 @@ class Overlaid(Component):
     def dense(self, clients: Ints) -> NDArray[Any]:
         """The tables of these clients, (len(clients), M, d)."""
         out = self.table.dense(clients)
-        places, entries = self.rows._entries(clients)
+        places, entries = _entries(self.rows.indptr, clients)
         out[places, self.rows.ids[entries]] = self.rows.values[entries]
         return out
 
     def total(self) -> NDArray[Any]:
         """Sum over all clients, by blocks of them."""
         return _total(self)
+
+    def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
+        """Of each client its ``rows``."""
+        out = self.table.picked(clients, rows)
+        held, entries = _located(self.rows.indptr, self.rows.ids, clients, rows)
+        out[held] = self.rows.values[entries[held]]
+        return out
 
     def take(self, clients: Ints) -> Overlaid:
         """The tables of these clients."""
@@ -360,8 +392,8 @@ class Randomizer(Protocol):
 class Placed(Randomizer, Protocol):
     """A randomizer whose draw for an entry depends on the entry's place in its message."""
 
-    def skipping(self, count: int) -> Randomizer:
-        """The same of messages that begin ``count`` entries later."""
+    def skipping(self, count: int | Ints) -> Randomizer:
+        """The same of messages that begin ``count`` entries later, all or (n,) each."""
         ...
 
 
@@ -421,6 +453,16 @@ class Randomized(Component):
         skipped = first * int(np.prod(self.shape[1:]))
         return Randomized(self.clean.tail(first), self.randomize.skipping(skipped), self.streams)
 
+    def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
+        """Of each client its ``rows``, of which each is drawn as a message of its own."""
+        if not isinstance(self.randomize, Placed):
+            return super(Randomized, self).picked(clients, rows)
+        clean = self.clean.picked(clients, rows)
+        single = self.randomize.skipping(rows.ravel() * int(np.prod(self.shape[1:])))
+        streams = self.streams.take(np.repeat(clients, rows.shape[1]))
+        sent = single(clean.reshape(rows.size, *clean.shape[2:]), streams)
+        return np.asarray(sent).reshape(clean.shape)
+
     def take(self, clients: Ints) -> Randomized:
         """The messages of these clients."""
         return Randomized(self.clean.take(clients), self.randomize, self.streams.take(clients))
@@ -470,10 +512,20 @@ class Reports(Component):
 
     def total(self) -> NDArray[Any]:
         """Sum over clients of their estimates."""
-        sign = np.where(self.positive, 1.0, -1.0)
         size = self.matrix[0] * self.matrix[1]
-        sums = np.bincount(self.index.ravel(), weights=sign.ravel(), minlength=size)
+        counts = np.bincount((2 * self.index + self.positive).ravel(), minlength=2 * size)
+        sums = counts[1::2] - counts[::2]
         return np.asarray((sums * (self.magnitude / self.index.shape[1])).reshape(self.matrix))
+
+    def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
+        """Of each client its ``rows``: the few reports that fall into them."""
+        width, index = self.matrix[1], self.index[clients]
+        out = np.zeros((*rows.shape, width))
+        for k, row in enumerate(rows.T):
+            client, report = np.nonzero(index // width == row[:, None])
+            sign = np.where(self.positive[clients[client], report], 1.0, -1.0)
+            np.add.at(out[:, k], (client, index[client, report] % width), sign)
+        return np.asarray(out * (self.magnitude / index.shape[1]))
 
     def take(self, clients: Ints) -> Reports:
         """The reports of these clients."""
@@ -486,6 +538,28 @@ class Reports(Component):
         return Reports(
             self.index.reshape(-1, 1), self.positive.reshape(-1, 1), self.magnitude, self.matrix
         )
+
+
+def _entries(indptr: Ints, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Position among ``clients``, and among all entries, of every entry of theirs."""
+    starts, sizes = indptr[clients], np.diff(indptr)[clients]
+    rows = np.repeat(np.arange(len(clients)), sizes)
+    offsets = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return rows, np.asarray(np.repeat(starts, sizes) + offsets, dtype=np.intp)
+
+
+def _located(
+    indptr: Ints, ids: Ints, clients: Ints, wanted: Ints
+) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Whether ``wanted`` (n, k) are among each client's ``ids``, ascending, and at which entry."""
+    owners, entries = _entries(indptr, clients)
+    if not len(entries):
+        return np.zeros(wanted.shape, np.bool_), np.zeros(wanted.shape, np.intp)
+    own = ids[entries].astype(np.int64)
+    step = 1 + max(int(own.max()), int(wanted.max(initial=0)))
+    keys, asked = owners * step + own, np.arange(len(clients))[:, None] * step + wanted
+    places = np.searchsorted(keys, asked).clip(max=len(keys) - 1)
+    return keys[places] == asked, entries[places]
 
 
 def _total(messages: Component) -> NDArray[Any]:

@@ -41,10 +41,10 @@ class Streams:
         """The streams of these clients."""
         return Streams(self.seeds[clients])
 
-    def after(self, count: int) -> Streams:
-        """The same streams from word ``count`` on."""
+    def after(self, count: int | NDArray[np.integer[Any]]) -> Streams:
+        """The same streams from word ``count`` on, one for all or (n,) each."""
         with np.errstate(over="ignore"):
-            return Streams(self.seeds + np.uint64(count) * _GOLDEN)
+            return Streams(self.seeds + np.asarray(count, np.uint64) * _GOLDEN)
 
     def fold_in(self, purpose: int) -> Streams:
         """Independent streams of the same clients, another for each ``purpose`` >= 0."""

@@ -100,6 +100,7 @@ class Wire(Component):
         "_count",
         "_dense",
         "_kind",
+        "_picked",
         "_rate",
         "_sent",
         "_shape",
@@ -113,6 +114,9 @@ class Wire(Component):
         self._shape, self._count = stored.shape, len(stored)
         self._dense: Callable[[Ints], NDArray[Any]] = lambda clients: stored.dense(clients)
         self._sent: Callable[[Ints], NDArray[np.bool_]] = lambda clients: stored.sent(clients)
+        self._picked: Callable[[Ints, Ints], NDArray[Any]] = lambda clients, rows: stored.picked(
+            clients, rows
+        )
         self._take: Callable[[Ints], Wire] = lambda clients: Wire(stored.take(clients))
         self._total: Callable[[], NDArray[Any]] = lambda: stored.total()
         self._tail: Callable[[int], Wire] = lambda first: Wire(stored.tail(first))
@@ -155,6 +159,10 @@ class Wire(Component):
     def sent(self, clients: Ints) -> NDArray[np.bool_]:
         """Which rows these clients put on the wire, (len(clients), *shape[:1])."""
         return self._sent(clients)
+
+    def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
+        """Of each client its ``rows`` (len(clients), k): (len(clients), k, *shape[1:])."""
+        return self._picked(clients, rows)
 
     def take(self, clients: Ints) -> Wire:
         """The messages of the clients at these positions only, in this order."""

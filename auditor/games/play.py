@@ -9,12 +9,19 @@ from itertools import groupby
 import numpy as np
 
 from fedrec_auditor.accountants.methods.base import Accountant
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Vantage
+from fedrec_auditor.accountants.statements.scope import (
+    Adjacency,
+    Horizon,
+    Scope,
+    Unit,
+    Vantage,
+)
 from fedrec_auditor.auditor import accounting
 from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.games import canary as canaries
-from fedrec_auditor.auditor.games import one_run, training
+from fedrec_auditor.auditor.games import one_run, scorer, training
 from fedrec_auditor.auditor.games import round as rounds
+from fedrec_auditor.auditor.games.canaries import Canaries, default_canaries
 from fedrec_auditor.auditor.games.draws import Draws, Parallel, Simulation, Store
 from fedrec_auditor.auditor.measure import Measured, measure
 from fedrec_auditor.reports.record import Finding
@@ -204,8 +211,7 @@ def _in_one_run(
     rng: np.random.Generator,
 ) -> Iterator[Setting]:
     """A training on all data and canaries, one for all scopes that ask for the same histories."""
-    played = training.shortened(target, quick=False) if quick else target
-    count = many or one_run.default_canaries(interactions, quick)
+    played, count = _at_length(target, quick), many or default_canaries(interactions, quick)
     features = count_user_features(interactions)
     crowd = Population(
         n_users=interactions.n_users, n_items=interactions.n_items, n_features=features
@@ -217,7 +223,7 @@ def _in_one_run(
 
     for _, group in groupby(sorted(asked, key=kind), key=kind):
         same = tuple(group)
-        made = one_run.canaries(same[0], interactions, count, rng)
+        made = Canaries.designed(same[0], interactions, count, rng)
         if made is None:
             continue
         sizes = Population(
@@ -237,8 +243,29 @@ def _in_one_run(
                 f"users and {interactions.n_items:,} items of the data, "
                 f"{sizes.n_items - interactions.n_items:,} new items and {count:,} canaries"
             ),
-            statistic=one_run.STATISTIC,
+            statistic=scorer.STATISTIC,
         )
+
+
+def one_run_training(
+    target: Target, interactions: Interactions, many: int | None, quick: bool
+) -> tuple[Target, Interactions]:
+    """The system of a one-run game, and the largest data that it is trained on, to be weighed."""
+    scope = Scope(
+        unit=Unit.INTERACTION,
+        adjacency=Adjacency.REPLACE,
+        vantage=Vantage.SERVER,
+        horizon=Horizon.TRAINING,
+    )
+    count, rng = many or default_canaries(interactions, quick), np.random.default_rng(0)
+    made = Canaries.designed(scope, interactions, count, rng)
+    assert made is not None  # items are swapped, whatever the ratings are
+    return _at_length(target, quick), made.population(np.ones(count, np.bool_))
+
+
+def _at_length(target: Target, quick: bool) -> Target:
+    """The target as it is trained in one run: of full length, unless ``quick``."""
+    return training.shortened(target, quick=False) if quick else target
 
 
 def play(

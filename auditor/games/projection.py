@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.auditor.games.canary import NEW_ITEMS
 from fedrec_auditor.targets.components import Component, Kind, Randomized, Reports
+from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast, Uploads, View
@@ -63,36 +64,60 @@ def expected(
 
     Noise that is added on the way out is left out where the component keeps the message before it.
     """
-    canary, crowd = rng.spawn(2)
-    sent = target.upload(profiles, addressed(broadcast, CANARY), canary, size).components
     apart, own, total = {}, {}, {}
-    theirs: Mapping[str, Component] = {}
-    if others.n_users:
-        theirs = target.upload(others, addressed(broadcast, OTHERS), crowd).components
-    for name, part in sent.items():
+    uploads = uploaded(target, (profiles, others), broadcast, (CANARY, OTHERS), rng, (size, 1))
+    for name, part, theirs, begun in uploads:
         first, second = _means(part, size)
         apart[name] = first - second
         if part.kind in (Kind.REPORTS, Kind.BITS):
             continue
-        start: Array | float = 0.0
-        if part.kind is Kind.MODEL and broadcast is not None and name in broadcast:
-            start = np.asarray(broadcast[name], float)
-        own[name] = 0.5 * (first + second) - start
+        own[name] = 0.5 * (first + second) - begun
         total[name] = own[name]
-        if name in theirs:
-            total[name] = own[name] + _plain(theirs[name]).total() - others.n_users * start
+        if theirs is not None:
+            total[name] = own[name] + theirs.total() - others.n_users * begun
     return Expected(apart, own, total)
 
 
+def uploaded(
+    target: Target,
+    profiles: tuple[Interactions, Interactions],
+    broadcast: Broadcast | None,
+    rows: tuple[slice | NDArray[np.intp], slice | NDArray[np.intp]],
+    rng: np.random.Generator,
+    sizes: tuple[int, int] = (1, 1),
+    compute: Compute = DEFAULT,
+) -> Iterator[tuple[str, Component, Component | None, Array]]:
+    """What canaries and all others upload at ``broadcast``: both ``profiles``, at their ``rows``.
+
+    By component: its name, the messages before they are randomized, if these are kept, those of
+    others, if there are any, and the ``start`` of messages.
+    """
+    sent, theirs = (
+        target.upload(each, addressed(broadcast, own), stream, size, compute).components
+        if each.n_users
+        else {}
+        for each, own, stream, size in zip(profiles, rows, rng.spawn(2), sizes, strict=True)
+    )
+    for name, part in sent.items():
+        crowd = _plain(theirs[name]) if name in theirs else None
+        yield name, _plain(part), crowd, start(part, name, addressed(broadcast, rows[0]))
+
+
+def start(sent: Component, name: str, broadcast: Broadcast | None) -> Array:
+    """Where messages begin: of a model at what is broadcast under its name, else at 0."""
+    known = broadcast if sent.kind is Kind.MODEL and broadcast is not None else {}
+    return np.asarray(known.get(name, 0.0), float)
+
+
 def _plain(sent: Component) -> Component:
-    return sent.clean if isinstance(sent, Randomized) else sent
+    clean = sent.clean if isinstance(sent, Randomized | Reports) else None
+    return sent if clean is None else clean
 
 
 def _means(sent: Component, size: int) -> tuple[Array, Array]:
     """Mean message of either profile, of ``size`` each."""
-    plain = _plain(sent)
     first, second = (
-        np.asarray(plain.dense(np.arange(at, at + size)).mean(axis=0, dtype=np.float64))
+        np.asarray(sent.dense(np.arange(at, at + size)).mean(axis=0, dtype=np.float64))
         for at in (0, size)
     )
     return first, second

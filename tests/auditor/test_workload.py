@@ -155,6 +155,16 @@ def test_a_quick_audit_is_judged_by_the_rounds_that_it_trains(ml_100k: Interacti
     assert Audit.of(Plan.model_validate({**values, "quick": True}), ml_100k, memory=MEMORY)
 
 
+def test_a_training_with_many_canaries_is_weighed_with_them(ml_100k: Interactions) -> None:
+    values = {"targets": ("lfl-sgdmf",), "settings": {"lfl-sgdmf": {"factors": 10**5, "rounds": 1}}}
+    plain = Plan.model_validate(values)
+    memory = 2 * Workload.of(make_target("lfl-sgdmf", plain), ml_100k).memory
+    assert Audit.of(plain, ml_100k, memory=memory)
+    one_run = Plan.model_validate({**values, "games": ("one-run",), "canaries": 10_000})
+    with pytest.raises(InputError, match=r"memory.*Lower factors=100,000"):
+        Audit.of(one_run, ml_100k, memory=memory)
+
+
 def test_as_many_workers_train_as_fit_the_memory(ml_100k: Interactions) -> None:
     audit = Audit.of(Plan(targets=("random", "fmf-ldp"), attacks=()), ml_100k)
     each = Workload.of(audit.targets["fmf-ldp"], ml_100k).memory

@@ -1,4 +1,4 @@
-"""Messages from one of their rows on: the same numbers as those of the whole, less the rest."""
+"""Messages from one of their rows on, or some rows of each: the same numbers as the whole's."""
 
 from __future__ import annotations
 
@@ -77,6 +77,21 @@ def test_a_tail_is_the_end_of_the_whole(name: str, on_the_wire: bool, first: int
     np.testing.assert_allclose(tail.take(some).dense(np.arange(2)), dense[some], atol=1e-6)
     np.testing.assert_array_equal(tail.sent(some), whole.sent(some)[:, first:])
     np.testing.assert_allclose(tail.total(), whole.total()[first:], atol=1e-5)
+
+
+@pytest.mark.parametrize("on_the_wire", [False, True])
+@pytest.mark.parametrize("name", MESSAGES)
+def test_picked_rows_are_those_of_the_whole(name: str, on_the_wire: bool) -> None:
+    whole = Wire(MESSAGES[name]) if on_the_wire else MESSAGES[name]
+    clients = np.array([3, 0, 1])
+    for rows in (
+        np.array([[4, 0], [8, 4], [2, 7]]),
+        np.array([[3], [4], [0]]),
+        np.zeros((3, 0), int),
+    ):
+        picked = whole.picked(clients, rows)
+        expected = whole.dense(clients)[np.arange(3)[:, None], rows]
+        np.testing.assert_allclose(picked, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", _NOISES)

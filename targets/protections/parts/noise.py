@@ -37,7 +37,7 @@ class ClippedNoise:
     clip: float
     scale: float
     normal: bool = False
-    start: int = 0
+    start: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """Messages (n, *shape) as they are sent, of the type of ``values``."""
@@ -52,7 +52,7 @@ class ClippedNoise:
             laplace(flat, streams.seeds, self.clip, self.scale, out)
         return out.reshape(values.shape)
 
-    def skipping(self, count: int) -> ClippedNoise:
+    def skipping(self, count: int | Ints) -> ClippedNoise:
         """Of messages that begin ``count`` entries later."""
         return replace(self, start=self.start + count)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -11,19 +12,25 @@ from typer.testing import CliRunner
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.games import one_run, play
+from fedrec_auditor.auditor.games import play
+from fedrec_auditor.auditor.games.canaries import Canaries, default_canaries
 from fedrec_auditor.auditor.games.draws import Features
-from fedrec_auditor.auditor.games.one_run import COINS, Canaries, OneRun, canaries
+from fedrec_auditor.auditor.games.one_run import COINS, OneRun
+from fedrec_auditor.auditor.games.scorer import Scorer
 from fedrec_auditor.auditor.one_run import FEWEST_CANARIES as FEWEST
 from fedrec_auditor.auditor.one_run import OneRunScores
 from fedrec_auditor.auditor.plan import FEWEST_CANARIES, MOST_CANARIES, Plan, Resources, make_plan
 from fedrec_auditor.auditor.runner import audit, run_plan
+from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.systems.federated_mf.fmf_vfl import FmfVfl
 from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
 from fedrec_auditor.targets.systems.fedrec.fedrec import FedRec
 from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
+from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import FmfLdp
 from fedrec_auditor.targets.systems.privrec.dp_privrec import DpPrivRec
+from fedrec_auditor.targets.transcript import Public, RoundView, View
 
 DATA = Synthetic(n_users=100, n_items=80, profile=10.0, tastes=3).load()
 
@@ -36,15 +43,21 @@ USER = scope(Unit.USER, Adjacency.ADD_REMOVE)
 
 
 def made(asked: Scope, count: int) -> Canaries:
-    found = canaries(asked, DATA, count, np.random.default_rng(0))
+    found = Canaries.designed(asked, DATA, count, np.random.default_rng(0))
     assert found is not None
     return found
 
 
 def bound(
-    target: Target, vantage: Vantage, *, count: int, confidence: float, seed: int = 0
+    target: Target,
+    vantage: Vantage,
+    *,
+    count: int,
+    confidence: float,
+    seed: int = 0,
+    adjacency: Adjacency = Adjacency.REPLACE,
 ) -> Bound:
-    seen = scope(Unit.USER, Adjacency.REPLACE, vantage)
+    seen = scope(Unit.USER, adjacency, vantage)
     run = OneRun(target=target, canaries=made(seen, count), vantages=(vantage,))
     features = run(0, 1, np.random.SeedSequence(seed))
     scores = OneRunScores.of(features[str(vantage)], features[COINS][:, 0] > 0.5)
@@ -97,7 +110,7 @@ def test_a_population_has_the_history_of_each_coin() -> None:
 def test_a_value_that_all_ratings_have_is_not_asked_for() -> None:
     alike = DATA.keep(DATA.ratings.data == DATA.ratings.data.max())
     asked = scope(Unit.RATING, Adjacency.REPLACE)
-    assert canaries(asked, alike, 30, np.random.default_rng(0)) is None
+    assert Canaries.designed(asked, alike, 30, np.random.default_rng(0)) is None
 
 
 @pytest.mark.parametrize("vantage", [Vantage.SERVER, Vantage.AGGREGATE, Vantage.PEERS])
@@ -218,8 +231,8 @@ def test_too_few_or_too_many_canaries_are_refused_in_a_line(count: int) -> None:
 
 def test_by_default_there_are_at_most_two_canaries_a_user() -> None:
     few = DATA.take(np.arange(30))
-    assert one_run.default_canaries(few, quick=False) == 60
-    assert one_run.default_canaries(DATA.take(np.arange(2)), quick=False) == FEWEST
+    assert default_canaries(few, quick=False) == 60
+    assert default_canaries(DATA.take(np.arange(2)), quick=False) == FEWEST
     assert play.HORIZONS[play.ONE_RUN] is Horizon.TRAINING
 
 
@@ -228,6 +241,61 @@ def test_a_system_that_sends_nothing_shows_nothing() -> None:
     assert [row.bound.epsilon for row in record.measurements] == [0.0]
 
 
-def test_a_system_that_sends_of_each_user_apart_is_refused() -> None:
-    with pytest.raises(InputError, match="Play the training game"):
-        audit("vfl-sgdmf", data="synthetic", games=("one-run",), canaries=40, quick=True, jobs=1)
+@pytest.mark.parametrize("vantage", [Vantage.SERVER, Vantage.PEERS, Vantage.RELEASE])
+def test_tables_with_a_row_a_user_give_canaries_away(vantage: Vantage) -> None:
+    """Vertical parties send and publish embeddings of users: each canary's is a row of its own."""
+    found = bound(
+        FmfVfl(rounds=5, rate=1.0),
+        vantage,
+        count=200,
+        confidence=0.999,
+        adjacency=Adjacency.ADD_REMOVE,
+    )
+    assert found.epsilon > 1.0
+
+
+@pytest.mark.parametrize("count", [30, 60])  # items of their own, and code words
+def test_scores_of_steps_are_those_of_a_dense_least_squares(count: int) -> None:
+    """The same by whole tables: what is left of each step, along all directions at once."""
+    canaries, rng = made(scope(Unit.USER, Adjacency.REPLACE), count), np.random.default_rng(1)
+    models = [{"items": rng.normal(size=(canaries.crowd.n_items, 5))} for _ in range(3)]
+    scorer = Scorer.of(Fcf(), canaries, canaries.crowd, models[0], rng, DEFAULT)
+    rounds = tuple(RoundView(broadcast=model) for model in models)
+    public = Public(algorithm="fcf", n_users=100 + count, n_items=canaries.crowd.n_items)
+    found = scorer.features(
+        View(vantage=Vantage.PEERS, public=public, rounds=rounds), Vantage.PEERS
+    )
+
+    both = Fcf().upload(canaries.profiles, models[0], rng).components["gradient"]
+    theirs = Fcf().upload(canaries.crowd, models[0], rng).components["gradient"]
+    dense = both.dense(np.arange(2 * count))
+    expected = (0.5 * dense.sum(axis=0) + theirs.total())[DATA.n_items :].ravel()
+    own = np.zeros((count, canaries.crowd.n_items, 1))
+    own[np.arange(count)[:, None], canaries.items] = 1.0
+    apart = ((dense[:count] - dense[count:]) * own)[:, DATA.n_items :].reshape(count, -1)
+    lengths = np.linalg.norm(apart, axis=1)
+    for column, (before, after) in zip(found.T, itertools.pairwise(models), strict=True):
+        step = (after["items"] - before["items"])[DATA.n_items :].ravel()
+        left = step - (step @ expected) / (expected @ expected) * expected
+        ridge = 1e-3 * (lengths**2).mean() * np.eye(count)
+        solved = np.linalg.solve(apart @ apart.T + ridge, apart @ left / np.sqrt((left**2).mean()))
+        np.testing.assert_allclose(column, lengths * solved, rtol=2e-3, atol=1e-3)
+
+
+def test_noise_that_is_sent_back_tells_of_the_messages_that_it_hid() -> None:
+    """LFL-SGDMF sends -xi + xi' in the clear: along a direction it goes against xi."""
+    run = OneRun(
+        target=LflSgdmf(factors=2, rounds=4), canaries=made(USER, 60), vantages=(Vantage.SERVER,)
+    )
+    seen = run(0, 1, np.random.SeedSequence(0))["server"]
+    hidden, sent_back = seen[:, :4].ravel(), seen[:, 4:].ravel()
+    assert np.corrcoef(hidden, sent_back)[0, 1] < -0.3
+
+
+def test_no_order_changes_the_sums_of_shuffled_reports() -> None:
+    transcript = FmfLdp(reports=3, rounds=1).run(DATA, np.random.default_rng(0)).transcript
+    shuffled = transcript.view(Vantage.SHUFFLED, np.random.default_rng(1)).rounds[0].shuffled
+    sent = transcript.rounds[0].uploads.components["reports"]
+    assert shuffled is not None
+    # A report is a third of a message there, and a whole one here.
+    np.testing.assert_allclose(shuffled["reports"].total() / 3, sent.total())

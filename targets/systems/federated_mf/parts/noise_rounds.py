@@ -23,7 +23,7 @@ class Masked:
     """
 
     scale: float
-    start: int = 0
+    start: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """The messages (n, *shape), float32."""
@@ -33,7 +33,7 @@ class Masked:
         """The sum of messages from that of their gradients."""
         return np.asarray(total + _summed(streams, _FIRST, total.shape, self.scale, self.start))
 
-    def skipping(self, count: int) -> Masked:
+    def skipping(self, count: int | Ints) -> Masked:
         """Of messages that begin ``count`` entries later."""
         return replace(self, start=self.start + count)
 
@@ -49,7 +49,7 @@ class Replacement:
     before: float
     after: float
     repaired: bool
-    start: int = 0
+    start: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """The messages (n, *shape), float32."""
@@ -63,7 +63,7 @@ class Replacement:
         xi = _summed(streams, _FIRST, total.shape, own - self.before, self.start)
         return xi + _summed(streams, _SECOND, total.shape, last, self.start)
 
-    def skipping(self, count: int) -> Replacement:
+    def skipping(self, count: int | Ints) -> Replacement:
         """Of messages that begin ``count`` entries later."""
         return replace(self, start=self.start + count)
 
@@ -97,23 +97,26 @@ def result(
 
 
 def _noise(
-    streams: Streams, purpose: int, shape: tuple[int, ...], scale: float, start: int
+    streams: Streams, purpose: int, shape: tuple[int, ...], scale: float, start: int | Ints
 ) -> NDArray[np.float32]:
     from fedrec_auditor.targets.systems.federated_mf.parts.table_noise import table_normals
 
-    odd = start % 2  # entries are drawn in pairs
-    drawn: NDArray[np.float32] = table_normals(
-        streams.fold_in(purpose).after(start - odd), (odd + math.prod(shape[1:]),)
-    )[:, odd:]
+    odd, size = np.asarray(start) % 2, math.prod(shape[1:])  # entries are drawn in pairs
+    pairs: NDArray[np.float32] = table_normals(
+        streams.fold_in(purpose).after(start - odd), (int(odd.any()) + size,)
+    )
+    drawn = pairs[:, -size:] if odd.all() else pairs[:, :size]
+    if odd.any() and not odd.all():
+        drawn = np.where(odd[:, None] == 1, pairs[:, 1:], drawn)
     drawn *= np.float32(scale)
     return drawn.reshape(len(streams), *shape[1:])
 
 
 def _summed(
-    streams: Streams, purpose: int, shape: tuple[int, ...], scale: float, start: int
+    streams: Streams, purpose: int, shape: tuple[int, ...], scale: float, start: int | Ints
 ) -> NDArray[np.float64]:
     from fedrec_auditor.targets.systems.federated_mf.parts.table_noise import summed_normals
 
-    odd = start % 2
+    odd = int(start) % 2  # of all messages alike
     drawn = summed_normals(streams.fold_in(purpose).after(start - odd), (odd + math.prod(shape),))
     return scale * drawn[odd:].reshape(shape)
