@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.estimators.parts import logistic_regression
+from fedrec_auditor.auditor.estimators.parts.learned_scores import boosted
 from fedrec_auditor.auditor.worlds import Worlds
 
 Features = Mapping[str, NDArray[np.float64]]
@@ -115,15 +116,22 @@ class Draws:
         statistic: str,
         pilot: int,
         rng: np.random.Generator,
+        trees: bool = False,
     ) -> Worlds:
         """Two worlds whose outputs are one number a run: a rule fitted to ``pilot`` other runs.
 
-        The rule is the logistic regression of the world on the features of what is ``seen``.
+        The rule is the logistic regression of the world on the features of what is ``seen``; or
+        gradient-boosted ``trees``, if one half of the pilot runs teaches these to tell the worlds
+        of the other half apart better, by more than chance.
         """
         first, second = (
             self.features(seen, world, pilot, stream) for world, stream in enumerate(rng.spawn(2))
         )
-        rule = _Rule.fitted(first, second)
+        rule: Callable[[NDArray[np.float64]], NDArray[np.float64]] = _Rule.fitted(first, second)
+        if trees and _trees_win(first, second):
+            rule, statistic = boosted(first, second), f"{statistic}, by gradient-boosted trees"
+        elif trees:
+            statistic = f"{statistic}, weighed by a logistic regression"
 
         def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:
             return rule(self.features(seen, world, size, stream))
@@ -174,6 +182,28 @@ class _Rule:
 
     def __call__(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(self.standard(features) @ self.weights)
+
+
+_FEWEST = 100  # pilot runs of a world of which trees can learn
+_SURE = 2.0  # errors
+
+
+def _trees_win(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
+    """Whether trees rank worlds better than a weighted sum does, on a half that taught neither.
+
+    By the share of pairs of runs, one of each world, that are told from each other.
+    """
+    half = min(len(first), len(second)) // 2
+    if 2 * half < _FEWEST:
+        return False
+    shares = []
+    for fitted in (_Rule.fitted, boosted):
+        score = fitted(first[:half], second[:half])
+        ours, theirs = score(first[half:]), np.sort(score(second[half:]))
+        below = np.searchsorted(theirs, ours, "left") + np.searchsorted(theirs, ours, "right")
+        shares.append(below / (2 * len(theirs)))
+    gain = shares[1] - shares[0]
+    return bool(gain.mean() > _SURE * gain.std() / np.sqrt(len(gain)) + 1e-12)
 
 
 _LEAST = 1e-8  # variance of a weighted sum of features within a world, less is rounding
