@@ -12,6 +12,7 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor import accounting
 from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.games import canary as canaries
@@ -44,7 +45,11 @@ RESOLVED = 0.1
 """A delta at which a thousand runs tell much: a claim that is a formula is judged there, too."""
 _CHUNKS = {LOCAL: 256, "round": 256, "training": 8, ONE_RUN: 1}
 _PILOTS, _MOST_PILOTS = 4, 2_000  # runs over those that fit the rule, and the most of these
-_NUMBERS, _FEWEST_RUNS = 1 << 28, 2_000  # of messages of a local game, and of its runs
+_NUMBERS, _FEWEST_RUNS = 1 << 27, 2_000  # of messages of a local game, and of its runs
+_COUNTED = (
+    "Held against the claim alone: the proof takes numbers of ratings for public, as the paper "
+    "does, and the worlds differ in one."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -385,18 +390,7 @@ def play(
         f"The {game} game: {setting.text}. '{setting.names[0]}' against '{setting.names[1]}', "
         f"{made}; seen: {setting.statistic}. The claim is that for this population and length."
     )
-    findings = [
-        accounting.evaluate(
-            setting.target,
-            scoped,
-            setting.population,
-            exact=(),
-            sampled=(measured.bound,),
-            alarms=(measured.alarm,),
-            accountants=accountants,
-        )
-        for scoped in claims
-    ]
+    findings = [_evaluated(setting, scoped, measured, accountants) for scoped in claims]
     noted = (
         each.model_copy(
             update={
@@ -411,6 +405,33 @@ def play(
         for each in findings
     )
     return Played(measured=measured, findings=tuple(noted))
+
+
+def _evaluated(
+    setting: Setting, scoped: ScopedClaim, measured: Measured, accountants: Sequence[Accountant]
+) -> Finding:
+    """The claim judged by what was measured and by a proof.
+
+    A proof that takes numbers of ratings for public is left out where these worlds contradict it:
+    they differ in such a number.
+    """
+
+    def held(against: Sequence[Accountant]) -> Finding:
+        return accounting.evaluate(
+            setting.target,
+            scoped,
+            setting.population,
+            exact=(),
+            sampled=(measured.bound,),
+            alarms=(measured.alarm,),
+            accountants=against,
+        )
+
+    finding = held(accountants)
+    if not (scoped.counted and finding.verdict is Verdict.UNSOUND):
+        return finding
+    finding = held(())
+    return finding.model_copy(update={"note": " ".join(filter(None, (_COUNTED, finding.note)))})
 
 
 def _vantages(scopes: Iterable[Scope]) -> tuple[Vantage, ...]:

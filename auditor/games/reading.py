@@ -16,7 +16,7 @@ from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast
 
 Array = NDArray[np.float64]
-FEWEST_COPIES, COPIES = 32, 512
+FEWEST_COPIES, COPIES = 24, 512
 """Of either world's messages, to learn where they differ: fewer of large ones."""
 STATISTIC = (
     "of each component what the worlds differ by in means, squares, exact zeros and rows sent, "
@@ -25,6 +25,7 @@ STATISTIC = (
 CERTAIN = 1e3
 """A distance between worlds, in deviations, beyond which no other could tell more."""
 _NUMBERS = 1 << 22  # of messages looked at, to learn where they differ
+_REPORTS = 16  # times as many messages, where each tells of a few entries only
 _BLOCK = 1 << 18  # numbers of messages read at once
 _SURE = 4.5  # errors of a difference that is no chance: of 10^4 entries, one in fifteen times
 _ROUNDING = 1e-9  # of the largest variance, and of the largest difference squared
@@ -119,7 +120,12 @@ class Reading:
         if isinstance(part, Randomized):
             by_means = float(np.sum(apart**2 / variance))
         else:
-            by_means = float(np.sum(shown**2 / variance, where=certain))
+            # Many small differences together, less what chance alone makes of them.
+            each = shown**2 / variance
+            sure, chance = float(np.sum(each, where=certain)), 2.0 / count * each.size
+            less = float(each.sum()) - chance
+            spread = _SURE * math.sqrt(2.0 / max(1, each.size)) * chance
+            by_means = max(sure, less if less > spread else 0.0)
         return cls(
             start=start,
             middle=middle,
@@ -177,14 +183,17 @@ def readings(
     broadcast: Broadcast | None,
     rng: np.random.Generator,
     most: int = COPIES,
+    numbers: int = _NUMBERS,
 ) -> Readings:
-    """How the messages of two ``profiles`` differ, by component; ``most`` copies of each at most.
+    """How the messages of two ``profiles`` differ, by component; empty if nothing is sent.
 
-    Empty if nothing is sent.
+    Learnt from ``most`` copies of each, or fewer, of some ``numbers`` together.
     """
     parts = target.upload(profiles, broadcast, rng).components
-    numbers = sum(math.prod(part.shape) for part in parts.values())
-    count = int(np.clip(_NUMBERS // max(1, numbers), min(FEWEST_COPIES, most), most))
+    size = sum(math.prod(part.shape) for part in parts.values())
+    count = int(np.clip(numbers // max(1, size), min(FEWEST_COPIES, most), most))
+    if any(part.kind is Kind.REPORTS for part in parts.values()):
+        count *= _REPORTS
     parts = target.upload(profiles, broadcast, rng, count).components
     return {
         name: Reading.of(part, _start(name, part, broadcast), count) for name, part in parts.items()

@@ -18,7 +18,7 @@ from fedrec_auditor.targets.transcript import Broadcast
 
 STEPS = 16
 """Of the ascent: two broadcasts are tried in each."""
-_COPIES = 64  # of either world's message, to try a canary at a broadcast
+_COPIES, _NUMBERS = 64, 1 << 19  # of either world's message, to try a canary at a broadcast
 _STRIDE = 0.5  # of the deviation of a part's entries, in the first step
 _FACTOR = 10.0
 
@@ -106,6 +106,7 @@ class _Trial:
                     sent,
                     np.random.default_rng(self._seed),
                     _COPIES,
+                    _NUMBERS,
                 )
                 far = reading.distance(found)
         except InputError:  # a broadcast from which the client diverges
