@@ -16,7 +16,7 @@ from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast
 
 Array = NDArray[np.float64]
-FEWEST_COPIES, COPIES = 24, 512
+FEWEST_COPIES, COPIES = 16, 512
 """Of either world's messages, to learn where they differ: fewer of large ones."""
 STATISTIC = (
     "of each component what the worlds differ by in means, squares, exact zeros and rows sent, "
@@ -64,34 +64,41 @@ class _Moments:
 class Reading:
     """Numbers of a message, and what of them tells two worlds apart, an entry each.
 
-    ``start`` is what a message moves from; ``middle`` lies between the mean messages of the worlds
-    and ``apart`` is the first less the second; ``along`` is that over the variance within a world,
-    and ``sure`` where the messages' own means differ by more than chance. ``squares``, ``zeros``
-    and ``rows`` weigh squared deviations, exact zeros and rows sent, where these differ by more
-    than chance; they are 0 elsewhere. ``distance`` is how far the worlds are apart by all
-    of it, in deviations within a world.
+    ``start`` is what a message moves from; ``middle`` lies between the mean messages of the worlds,
+    ``apart`` is the first less the second, of error ``chance`` squared where a client tosses coins
+    before noise is added, and ``variance`` that within a world. ``sure`` is
+    ``apart`` over ``variance`` where the messages' own means differ by more than chance.
+    ``squares``, ``zeros`` and ``rows`` weigh squared deviations, exact zeros and rows sent, where
+    these differ by more than chance; they are 0 elsewhere. ``by_means`` and ``by_others`` are
+    squares of how far the worlds are apart by means and by all else, in deviations within a world;
+    the first is None where noise is added to known means, and ``distance`` has it.
     """
 
     start: Array
     middle: Array
     apart: Array
-    along: Array
-    deviation: Array
+    chance: Array
+    variance: Array
     sure: Array
     squares: Array
     zeros: Array
     rows: Array
-    distance: float
+    by_means: float | None
+    by_others: float
 
     @classmethod
-    def of(cls, part: Component, start: Array, count: int) -> Reading:
-        """Learnt from ``count`` messages of the first world and as many of the second."""
-        moments = _Moments(), _Moments()
-        step = _step(part)
+    def of(cls, part: Component, start: Array, count: int, *, noisy: bool = True) -> Reading:
+        """Learnt from ``count`` messages of the first world and as many of the second.
+
+        Of messages that are randomized on their way out the means come from those before, through
+        the same coins; unless ``noisy``, nothing else is looked at, and no noise is drawn for it.
+        """
+        moments, step = (_Moments(), _Moments()), _step(part)
+        body = part if noisy or not isinstance(part, Randomized) else part.clean
         for world, found in enumerate(moments):
             for at in range(world * count, (world + 1) * count, step):
                 block = np.arange(at, min(at + step, (world + 1) * count))
-                found.add(_numbers(part, block, start), _sent(part, block))
+                found.add(_numbers(body, block, start), _sent(body, block))
         first, second = moments
         means = [each.mean("x") for each in moments]
         variances = [
@@ -99,50 +106,52 @@ class Reading:
             for each, mean in zip(moments, means, strict=True)
         ]
         shown = apart = means[0] - means[1]
-        middle = (means[0] + means[1]) / 2
-        if isinstance(part, Randomized):  # noise that is added has no mean
-            clean = [
-                _numbers(part.clean, np.arange(world * count, (world + 1) * count), start).mean(
-                    axis=0
-                )
-                for world in (0, 1)
-            ]
-            apart, middle = clean[0] - clean[1], (clean[0] + clean[1]) / 2
+        middle, chance = (means[0] + means[1]) / 2, np.zeros(len(shown))
+        if isinstance(part, Randomized):
+            apart, chance, between = _before_noise(part, count, start)
+            middle = middle if between is None else between
         variance = (variances[0] + variances[1]) / 2
         floor = _ROUNDING * max(variance.max(initial=0.0), float((apart**2).max(initial=0.0)))
         variance = variance + floor + _TINY
         error = np.sqrt(2.0 * variance / count)
         certain = np.abs(shown) > _SURE * error
-        deviation = np.sqrt(variance)
         squares, by_squares = _squares(first, second, variances, floor)
         zeros, by_zeros = _shares(first, second, "zero")
         rows, by_rows = _shares(first, second, "sent")
-        if isinstance(part, Randomized):
-            by_means = float(np.sum(apart**2 / variance))
-        else:
+        by_means = None
+        if not isinstance(part, Randomized):
             # Many small differences together, less what chance alone makes of them.
             each = shown**2 / variance
-            sure, chance = float(np.sum(each, where=certain)), 2.0 / count * each.size
-            less = float(each.sum()) - chance
-            spread = _SURE * math.sqrt(2.0 / max(1, each.size)) * chance
+            sure, luck = float(np.sum(each, where=certain)), 2.0 / count * each.size
+            less = float(each.sum()) - luck
+            spread = _SURE * math.sqrt(2.0 / max(1, each.size)) * luck
             by_means = max(sure, less if less > spread else 0.0)
         return cls(
             start=start,
             middle=middle,
             apart=apart,
-            along=apart / variance,
-            deviation=deviation,
+            chance=chance,
+            variance=variance,
             sure=np.where(certain, shown / variance, 0.0),
             squares=squares,
             zeros=zeros,
             rows=rows,
-            distance=math.sqrt(by_means + by_squares + by_zeros + by_rows),
+            by_means=by_means,
+            by_others=by_squares + by_zeros + by_rows if noisy else 0.0,
         )
+
+    def distance(self, variance: Array | None = None) -> float:
+        """How far the worlds are apart, by means with this ``variance`` of noise if it is given."""
+        means = self.by_means
+        if means is None or variance is not None:
+            within = self.variance if variance is None else variance
+            means = max(0.0, float(np.sum((self.apart**2 - self.chance) / within)))
+        return math.sqrt(means + self.by_others)
 
     @property
     def differs(self) -> bool:
         """Whether messages of the two worlds are seen to differ at all."""
-        return bool(self.apart.any()) or self.distance > 0.0
+        return bool(self.apart.any()) or self.by_others > 0.0
 
     def features(self, part: Component, along: Array) -> Array:
         """Numbers that tell of the world, (n, 9), of each message.
@@ -155,7 +164,7 @@ class Reading:
         step = _step(part)
         differ = np.flatnonzero(self.apart)
         half, signs = np.abs(self.apart[differ]) / 2, np.sign(self.apart[differ])
-        signs = signs / self.deviation[differ]
+        signs = signs / np.sqrt(self.variance[differ])
         for at in range(0, len(part), step):
             block = np.arange(at, min(at + step, len(part)))
             x, sent = _numbers(part, block, self.start), _sent(part, block)
@@ -182,12 +191,15 @@ def readings(
     profiles: Interactions,
     broadcast: Broadcast | None,
     rng: np.random.Generator,
+    *,
     most: int = COPIES,
     numbers: int = _NUMBERS,
+    noisy: bool = True,
 ) -> Readings:
     """How the messages of two ``profiles`` differ, by component; empty if nothing is sent.
 
-    Learnt from ``most`` copies of each, or fewer, of some ``numbers`` together.
+    Learnt from ``most`` copies of each, or fewer, of some ``numbers`` together; of messages before
+    noise is added, where they are kept so, unless they are to be ``noisy``.
     """
     parts = target.upload(profiles, broadcast, rng).components
     size = sum(math.prod(part.shape) for part in parts.values())
@@ -196,13 +208,9 @@ def readings(
         count *= _REPORTS
     parts = target.upload(profiles, broadcast, rng, count).components
     return {
-        name: Reading.of(part, _start(name, part, broadcast), count) for name, part in parts.items()
+        name: Reading.of(part, _start(name, part, broadcast), count, noisy=noisy)
+        for name, part in parts.items()
     }
-
-
-def distance(found: Readings) -> float:
-    """How far the worlds are apart by all components; 0 where there are none."""
-    return math.hypot(*(each.distance for each in found.values()))
 
 
 def directions(found: Readings, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
@@ -210,9 +218,33 @@ def directions(found: Readings, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
 
     Of messages that replace another's noise it is what that one is looked at along.
     """
-    shaped = {name: each.along.reshape(shapes[name]) for name, each in found.items()}
+    shaped = {
+        name: (each.apart / each.variance).reshape(shapes[name]) for name, each in found.items()
+    }
     keys = {name: projection.matched(name, shape, shaped) for name, shape in shapes.items()}
-    return {name: found[key or name].along for name, key in keys.items()}
+    return {name: shaped[key or name].ravel() for name, key in keys.items()}
+
+
+def _before_noise(part: Randomized, count: int, start: Array) -> tuple[Array, Array, Array | None]:
+    """The difference of mean messages, its error squared, and the middle of the two means.
+
+    Of two messages with the same coins the noise that is added cancels, and clipping does not:
+    where it clips, the middle is None.
+    """
+    before, variances = [], []
+    for at in (0, count):
+        clean = part.clean.dense(np.arange(at, at + count))
+        before.append(np.asarray(clean.mean(axis=0)))
+        variances.append(np.asarray(clean.var(axis=0), np.float64).ravel())
+    coins = part.streams.take(np.arange(1))
+    sent = [np.asarray(part.randomize(each[None], coins), np.float64).ravel() for each in before]
+    plain = [np.asarray(each, np.float64).ravel() for each in before]
+    apart, scale = sent[0] - sent[1], float(np.abs(sent).max(initial=0.0))
+    kept = np.isclose(apart, plain[0] - plain[1], atol=1e-5 * scale)
+    chance = np.where(kept, (variances[0] + variances[1]) / count, 0.0)
+    if not kept.all():
+        return apart, chance, None
+    return apart, chance, (plain[0] + plain[1]) / 2 - start
 
 
 def _squares(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -56,65 +57,78 @@ def search(
     if not designed:
         return None
     trial = _Trial(target, population, rng)
-
-    def best(sent: Broadcast | None) -> tuple[float, Canary]:
-        found = [(trial.distance(each, sent), each) for each in designed]
-        return max(found, key=lambda each: each[0])
-
-    far, canary = best(broadcast)
+    honest = [trial.read(each, broadcast) for each in designed]
+    trial.learn_noise(honest)
+    far, canary = max(
+        ((trial.distance(found), each) for found, each in zip(honest, designed, strict=True)),
+        key=lambda each: each[0],
+    )
     chosen, text = broadcast, ""
     if steered and broadcast and far < reading.CERTAIN:
         for name, other in _malicious(broadcast):
-            found = trial.distance(canary, other)
+            found = trial(canary, other)
             if found > far:
                 far, chosen, text = found, other, f" at a malicious broadcast, {name}"
-        if text:
-            again, other_canary = best(chosen)
-            if again > far:
-                far, canary = again, other_canary
+        for other_canary in designed if text else ():
+            found = trial(other_canary, chosen)
+            if found > far:
+                far, canary = found, other_canary
         climbed, top = _climbed(trial, canary, chosen or {}, far, rng)
         if top > far:
             far, chosen = top, climbed
             text = f"{text or ' at a malicious broadcast'}{', and' if text else ','} moved uphill"
-    if far <= 0.0 and not trial.differed:
+    if not any(each.differs for found in honest for each in found.values()) and not text:
         return None
     return Found(canary=canary, broadcast=chosen, text=text, tried=trial.tried)
 
 
 @dataclass(slots=True)
 class _Trial:
-    """Distances of worlds, all from the same coins; 0 where messages are not finite."""
+    """Distances of worlds, all from the same coins; 0 where messages are not finite.
+
+    Noise that is added is drawn at the honest broadcast only, with every canary, and taken to have
+    the same variance at others: what is searched is where means are farthest apart.
+    """
 
     target: Target
     population: Interactions
     rng: np.random.Generator
     tried: int = field(default=0, init=False)
-    differed: bool = field(default=False, init=False)
-    _seed: np.random.SeedSequence = field(init=False)
+    noise: dict[str, reading.Array] = field(default_factory=dict, init=False)
+    _seed: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self._seed = np.random.SeedSequence(int(self.rng.integers(2**63)))
+        self._seed = int(self.rng.integers(2**63))
 
-    def distance(self, canary: Canary, broadcast: Broadcast | None) -> float:
-        sent = projection.addressed(broadcast, projection.CANARY)
+    def read(self, canary: Canary, broadcast: Broadcast | None) -> reading.Readings:
         self.tried += 1
+        with np.errstate(all="ignore"):
+            return reading.readings(
+                self.target,
+                canary.profiles(self.population),
+                projection.addressed(broadcast, projection.CANARY),
+                np.random.default_rng(self._seed),
+                most=_COPIES,
+                numbers=_NUMBERS,
+                noisy=not self.noise,
+            )
+
+    def learn_noise(self, found: Sequence[reading.Readings]) -> None:
+        self.noise = {
+            name: np.mean([each[name].variance for each in found], axis=0)
+            for name, first in (found[0] if found else {}).items()
+            if first.by_means is None
+        }
+
+    def distance(self, found: reading.Readings) -> float:
+        far = math.hypot(*(each.distance(self.noise.get(name)) for name, each in found.items()))
+        return far if math.isfinite(far) else 0.0
+
+    def __call__(self, canary: Canary, broadcast: Broadcast | None) -> float:
         try:
-            with np.errstate(all="ignore"):
-                found = reading.readings(
-                    self.target,
-                    canary.profiles(self.population),
-                    sent,
-                    np.random.default_rng(self._seed),
-                    _COPIES,
-                    _NUMBERS,
-                )
-                far = reading.distance(found)
+            return self.distance(self.read(canary, broadcast))
         except InputError:  # a broadcast from which the client diverges
-            if self.tried == 1:
-                raise
             return 0.0
-        self.differed |= any(each.differs for each in found.values())
-        return far if np.isfinite(far) else 0.0
 
 
 def _malicious(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast]]:
@@ -154,7 +168,7 @@ def _climbed(
                 for name, sign in signs.items()
             }
             sent = {**broadcast, **moved}
-            sides.append((trial.distance(canary, sent), sent))
+            sides.append((trial(canary, sent), sent))
         found, sent = max(sides, key=lambda each: each[0])
         if found > top:
             best, top, at = sent, found, sent
