@@ -18,13 +18,14 @@ from fedrec_auditor.targets.transcript import Broadcast
 Array = NDArray[np.float64]
 FEWEST_COPIES, COPIES = 16, 512
 """Of either world's messages, to learn where they differ: fewer of large ones."""
+NUMBERS = 1 << 22
+"""Of messages that are looked at, to learn where they differ."""
 STATISTIC = (
     "of each component what the worlds differ by in means, squares, exact zeros and rows sent, "
     "its length and its largest entry"
 )
 CERTAIN = 1e3
 """A distance between worlds, in deviations, beyond which no other could tell more."""
-_NUMBERS = 1 << 22  # of messages looked at, to learn where they differ
 _REPORTS = 16  # times as many messages, where each tells of a few entries only
 _BLOCK = 1 << 18  # numbers of messages read at once
 _SURE = 4.5  # errors of a difference that is no chance: of 10^4 entries, one in fifteen times
@@ -186,26 +187,38 @@ class Reading:
 Readings = Mapping[str, Reading]
 
 
-def readings(
+def copies(
     target: Target,
     profiles: Interactions,
     broadcast: Broadcast | None,
     rng: np.random.Generator,
     *,
     most: int = COPIES,
-    numbers: int = _NUMBERS,
+    numbers: int = NUMBERS,
+) -> int:
+    """Of how many messages of each profile to learn: ``most``, or fewer of ``numbers`` together.
+
+    Of reports, which tell of few entries each, many more.
+    """
+    parts = target.upload(profiles, broadcast, rng).components.values()
+    size = sum(math.prod(part.shape) for part in parts)
+    count = int(np.clip(numbers // max(1, size), min(FEWEST_COPIES, most), most))
+    return count * (_REPORTS if any(part.kind is Kind.REPORTS for part in parts) else 1)
+
+
+def readings(
+    target: Target,
+    profiles: Interactions,
+    broadcast: Broadcast | None,
+    rng: np.random.Generator,
+    count: int,
+    *,
     noisy: bool = True,
 ) -> Readings:
-    """How the messages of two ``profiles`` differ, by component; empty if nothing is sent.
+    """How the messages of two ``profiles`` differ, by component, learnt from ``count`` of each.
 
-    Learnt from ``most`` copies of each, or fewer, of some ``numbers`` together; of messages before
-    noise is added, where they are kept so, unless they are to be ``noisy``.
+    Of messages before noise is added, where they are kept so, unless they are to be ``noisy``.
     """
-    parts = target.upload(profiles, broadcast, rng).components
-    size = sum(math.prod(part.shape) for part in parts.values())
-    count = int(np.clip(numbers // max(1, size), min(FEWEST_COPIES, most), most))
-    if any(part.kind is Kind.REPORTS for part in parts.values()):
-        count *= _REPORTS
     parts = target.upload(profiles, broadcast, rng, count).components
     return {
         name: Reading.of(part, _start(name, part, broadcast), count, noisy=noisy)

@@ -81,7 +81,8 @@ class Rounds:
         read: reading.Readings = {}
         if Vantage.SERVER in vantages:
             heard = projection.addressed(broadcast, projection.CANARY)
-            read = reading.readings(target, profiles, heard, rng)
+            count = reading.copies(target, profiles, heard, rng)
+            read = reading.readings(target, profiles, heard, rng, count)
         return cls(
             target=target,
             profiles=profiles,

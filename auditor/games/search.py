@@ -17,7 +17,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast
 
-STEPS = 16
+STEPS = 12
 """Of the ascent: two broadcasts are tried in each."""
 _COPIES, _NUMBERS = 64, 1 << 19  # of either world's message, to try a canary at a broadcast
 _STRIDE = 0.5  # of the deviation of a part's entries, in the first step
@@ -94,6 +94,7 @@ class _Trial:
     population: Interactions
     rng: np.random.Generator
     tried: int = field(default=0, init=False)
+    count: int = field(default=0, init=False)
     noise: dict[str, reading.Array] = field(default_factory=dict, init=False)
     _seed: int = field(init=False)
 
@@ -102,16 +103,12 @@ class _Trial:
 
     def read(self, canary: Canary, broadcast: Broadcast | None) -> reading.Readings:
         self.tried += 1
+        rng = np.random.default_rng(self._seed)
+        heard = projection.addressed(broadcast, projection.CANARY)
+        seen = self.target, canary.profiles(self.population), heard, rng
+        self.count = self.count or reading.copies(*seen, most=_COPIES, numbers=_NUMBERS)
         with np.errstate(all="ignore"):
-            return reading.readings(
-                self.target,
-                canary.profiles(self.population),
-                projection.addressed(broadcast, projection.CANARY),
-                np.random.default_rng(self._seed),
-                most=_COPIES,
-                numbers=_NUMBERS,
-                noisy=not self.noise,
-            )
+            return reading.readings(*seen, self.count, noisy=not self.noise)
 
     def learn_noise(self, found: Sequence[reading.Readings]) -> None:
         self.noise = {
