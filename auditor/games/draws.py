@@ -120,18 +120,23 @@ class Draws:
     ) -> Worlds:
         """Two worlds whose outputs are one number a run: a rule fitted to ``pilot`` other runs.
 
-        The rule is the logistic regression of the world on the features of what is ``seen``; or
-        gradient-boosted ``trees``, if one half of the pilot runs teaches these to tell the worlds
-        of the other half apart better, by more than chance.
+        The rule is the logistic regression of the world on the features of what is ``seen``. Where
+        ``trees`` are allowed it is one feature alone, if that keeps the worlds farther apart than
+        it varies within them; or gradient-boosted trees, if one half of the pilot runs teaches
+        these to tell the worlds of the other half apart better, by more than chance.
         """
         first, second = (
             self.features(seen, world, pilot, stream) for world, stream in enumerate(rng.spawn(2))
         )
         rule: Callable[[NDArray[np.float64]], NDArray[np.float64]] = _Rule.fitted(first, second)
-        if trees and _trees_win(first, second):
-            rule, statistic = boosted(first, second), f"{statistic}, by gradient-boosted trees"
-        elif trees:
-            statistic = f"{statistic}, weighed by a logistic regression"
+        if trees:
+            how = "weighed by a logistic regression"
+            alone = _Rule.of_one(first, second)
+            if alone is not None:
+                rule, how = alone, "of which one number keeps the worlds apart"
+            elif _trees_win(first, second):
+                rule, how = boosted(first, second), "weighed by gradient-boosted trees"
+            statistic = f"{statistic}, {how}"
 
         def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:
             return rule(self.features(seen, world, size, stream))
@@ -176,6 +181,23 @@ class _Rule:
         features = np.column_stack([np.concatenate(worlds) @ white, np.ones(len(both))])
         weights = logistic_regression.fitted(features, ours, 1.0 - ours)
         return cls(center, scale, white @ weights[:-1])
+
+    @classmethod
+    def of_one(cls, first: NDArray[np.float64], second: NDArray[np.float64]) -> _Rule | None:
+        """The feature whose worlds are farthest apart, if that is more than it varies in either."""
+        (low, top), (least, most) = (
+            (each.min(axis=0), each.max(axis=0)) for each in (first, second)
+        )
+        gap, spread = np.maximum(low - most, least - top), np.maximum(top - low, most - least)
+        scale = 1e-9 * np.maximum(np.abs(low + top), np.abs(least + most))  # less is rounding
+        margins = gap / np.maximum(np.maximum(spread, scale), np.finfo(float).tiny)
+        best = int(np.argmax(margins))
+        if margins[best] <= 1.0:
+            return None
+        weights = np.zeros(first.shape[1])
+        weights[best] = 1.0 if low[best] > most[best] else -1.0
+        width = np.where(weights, gap + spread, np.inf)
+        return cls((low + most) / 2, width, weights)
 
     def standard(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST)

@@ -12,7 +12,6 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor import accounting
 from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.games import canary as canaries
@@ -46,10 +45,6 @@ RESOLVED = 0.1
 _CHUNKS = {LOCAL: 256, "round": 256, "training": 8, ONE_RUN: 1}
 _PILOTS, _MOST_PILOTS = 4, 2_000  # runs over those that fit the rule, and the most of these
 _NUMBERS, _FEWEST_RUNS = 1 << 27, 2_000  # of messages of a local game, and of its runs
-_COUNTED = (
-    "Held against the claim alone: the proof takes numbers of ratings for public, as the paper "
-    "does, and the worlds differ in one."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +153,8 @@ def settings(
     short = training.shortened(target, quick) if game == "training" else target.shortened(1)
     sizes = canaries.sizes(population, count_user_features(population))
     everybody = canaries.joined(population, np.zeros(population.n_items, np.float32))
-    broadcast = training.first_broadcast(target, everybody, rng, compute)
+    opening = training.opening(target, everybody, rng, compute)
+    broadcast, parties = training.broadcast_of(opening), opening.public.parties is not None
     asked = scopes(game, short.scoped_claims(sizes))
     if game == "round":
         uploaded = {s: deltas for s, deltas in asked.items() if s.vantage in rounds.UPLOADED}
@@ -185,7 +181,8 @@ def settings(
     )
 
     def kind(scope: Scope) -> tuple[str, str, bool]:
-        rounds_alone = game == "round" or target.steerable
+        # A party of one user is another system: it draws its only row in every step.
+        rounds_alone = (game == "round" or target.steerable) and not parties
         of_uploads = rounds_alone and scope.vantage in rounds.UPLOADED
         return str(scope.unit), str(scope.adjacency), of_uploads
 
@@ -249,7 +246,13 @@ def _of_one_client(
             "sees single messages, got none. Play another game."
         )
     everybody = canaries.joined(population, np.zeros(population.n_items, np.float32))
-    broadcast = training.first_broadcast(alone, everybody, rng, compute)
+    opening = training.opening(alone, everybody, rng, compute)
+    if opening.public.parties is not None:
+        raise InputError(
+            "Expected messages of one client each, got those of parties, which hold several users "
+            'or a part of each: none is any one user\'s. Play "training".'
+        )
+    broadcast = training.broadcast_of(opening)
     heard = projection.addressed(broadcast, projection.CANARY)
     parts = alone.upload(everybody.take(np.array([-1])), heard, rng).components.values()
     numbers = sum(math.prod(part.shape) for part in parts)
@@ -390,7 +393,18 @@ def play(
         f"The {game} game: {setting.text}. '{setting.names[0]}' against '{setting.names[1]}', "
         f"{made}; seen: {setting.statistic}. The claim is that for this population and length."
     )
-    findings = [_evaluated(setting, scoped, measured, accountants) for scoped in claims]
+    findings = [
+        accounting.evaluate(
+            setting.target,
+            scoped,
+            setting.population,
+            exact=(),
+            sampled=(measured.bound,),
+            alarms=(measured.alarm,),
+            accountants=accountants,
+        )
+        for scoped in claims
+    ]
     noted = (
         each.model_copy(
             update={
@@ -405,33 +419,6 @@ def play(
         for each in findings
     )
     return Played(measured=measured, findings=tuple(noted))
-
-
-def _evaluated(
-    setting: Setting, scoped: ScopedClaim, measured: Measured, accountants: Sequence[Accountant]
-) -> Finding:
-    """The claim judged by what was measured and by a proof.
-
-    A proof that takes numbers of ratings for public is left out where these worlds contradict it:
-    they differ in such a number.
-    """
-
-    def held(against: Sequence[Accountant]) -> Finding:
-        return accounting.evaluate(
-            setting.target,
-            scoped,
-            setting.population,
-            exact=(),
-            sampled=(measured.bound,),
-            alarms=(measured.alarm,),
-            accountants=against,
-        )
-
-    finding = held(accountants)
-    if not (scoped.counted and finding.verdict is Verdict.UNSOUND):
-        return finding
-    finding = held(())
-    return finding.model_copy(update={"note": " ".join(filter(None, (_COUNTED, finding.note)))})
 
 
 def _vantages(scopes: Iterable[Scope]) -> tuple[Vantage, ...]:

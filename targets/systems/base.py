@@ -47,8 +47,6 @@ class ScopedClaim:
     ``note`` says in a sentence why a reader would ask it. ``outside_model`` names what is asked
     that the paper does not speak of in any scope, such as a budget that it does not print: such a
     claim refutes no claim. ``curve`` gives epsilon at any delta, where the claim is a formula.
-    ``counted`` says that our proof takes numbers of ratings for public, as the paper does: worlds
-    in which they differ may refute the claim, and do not contradict the proof.
     """
 
     claim: Claim
@@ -57,7 +55,6 @@ class ScopedClaim:
     note: str = ""
     outside_model: str = ""
     curve: Callable[[float], float] | None = None
-    counted: bool = False
 
     def at(self, delta: float) -> ScopedClaim | None:
         """What the claim's formula gives at another delta; None where it holds at its own only."""

@@ -77,4 +77,4 @@ class DpSgld(LoneParties):
             ),
             source=f"{PAPER}, section 4.3 (baselines), after Liu, Wang and Smola 2015",
         )
-        return asked(claim, (claim.scope, self.sampling_note), counted=self.as_published)
+        return asked(claim, (claim.scope, self.sampling_note))

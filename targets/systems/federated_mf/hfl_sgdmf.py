@@ -89,10 +89,8 @@ class HflSgdmf(NoisyHorizontal):
             f"Proposition 3 has T' = {self.local_steps} steps where {self.steps} are taken "
             f"(section 5.3)."
         )
-        first: tuple[ScopedClaim, ...] = ()
-        if self.as_published:
-            first = asked(printed, (printed.scope, note), counted=True)
-        return first + asked(full, *where, counted=self.as_published)
+        first = asked(printed, (printed.scope, note)) if self.as_published else ()
+        return first + asked(full, *where)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Every round's V in the rows of one user, at the server's choice of what it broadcasts.

@@ -80,7 +80,7 @@ class HflSynsgd(NoisyHorizontal):
             ),
             source=f"{PAPER}, section 5.3 (HFL-synSGD), by the accounting of section 5.2",
         )
-        return asked(claim, (claim.scope, self.sampling_note), counted=self.as_published)
+        return asked(claim, (claim.scope, self.sampling_note))
 
     def sent(self, parties: list[Party], shared: Floats, number: int) -> Component:
         """Noisy sums of gradients, stored as the rows drawn and one seed a party."""

@@ -61,4 +61,4 @@ class LocalOnly(LoneParties):
             ),
             source=f"{PAPER}, section 4.3 (baselines), after Abadi et al. 2016, Theorem 1",
         )
-        return asked(claim, (claim.scope, self.sampling_note), counted=self.as_published)
+        return asked(claim, (claim.scope, self.sampling_note))

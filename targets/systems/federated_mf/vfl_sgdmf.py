@@ -162,9 +162,7 @@ class VflSgdmf(NoisyItems, VerticalMf):
             note = self.sampling_note + (f" {COUNTED}" if self.as_published else "")
             published = "What the published embeddings alone give away."
             released = scope_of("rating", Vantage.RELEASE)
-            return asked(
-                claim, (claim.scope, note), (released, published), counted=self.as_published
-            )
+            return asked(claim, (claim.scope, note), (released, published))
         whole = math.sqrt(self.parties) * one
         user = Claim(
             epsilon=whole,
@@ -188,6 +186,4 @@ class VflSgdmf(NoisyItems, VerticalMf):
         if self.as_published:
             note += f" {FIXED} {COUNTED}"
         twice = "The delta of a replacement is (1 + e^epsilon) delta, not 2 delta."
-        return asked(user, (user.scope, note), counted=self.as_published) + asked(
-            other, (other.scope, twice), counted=self.as_published
-        )
+        return asked(user, (user.scope, note)) + asked(other, (other.scope, twice))

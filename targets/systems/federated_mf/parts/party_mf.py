@@ -205,13 +205,10 @@ def drawn_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
     return min(shares), max(shares)
 
 
-def asked(
-    claim: Claim, *where: tuple[Scope, str], counted: bool = False
-) -> tuple[ScopedClaim, ...]:
-    """A claim at its own delta, in scopes with a note each; see ``ScopedClaim.counted``."""
+def asked(claim: Claim, *where: tuple[Scope, str]) -> tuple[ScopedClaim, ...]:
+    """A claim at its own delta, in scopes with a note each."""
     return tuple(
-        ScopedClaim(claim=claim, scope=scope, delta=claim.delta, note=note, counted=counted)
-        for scope, note in where
+        ScopedClaim(claim=claim, scope=scope, delta=claim.delta, note=note) for scope, note in where
     )
 
 
