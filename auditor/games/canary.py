@@ -116,8 +116,9 @@ def candidates(scope: Scope, population: Interactions) -> Iterator[Canary]:
             if high > low:
                 lowest = history(one, value=low)
                 yield pair(f"{text} {high:g}", f"it {low:g}", history(one), lowest)
-                both = history(one, known), history(known) + lowest
-                yield pair(f"{text} {high:g} beside {old} others", f"it {low:g}", *both)
+                beside = history(known) + lowest
+                names = f"{text} {high:g} beside {old} others", f"it {low:g}"
+                yield pair(*names, history(one, known), beside)
             return
         if scope.adjacency is Adjacency.REPLACE:
             yield pair(text, "another one", history(one), history(another))

@@ -25,7 +25,7 @@ _FACTOR = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class WorstPair:
     """The canary and the broadcast at which its messages tell most, and how many were ``tried``.
 
     ``text`` says what the broadcast is, empty for that of an honest server.
@@ -45,7 +45,7 @@ def search(
     *,
     steered: bool,
     rng: np.random.Generator,
-) -> Found | None:
+) -> WorstPair | None:
     """The worst pair that is found among those designed for ``scope``; None if none differs.
 
     All canaries at the honest ``broadcast`` first. Where it may be ``steered``, then the best one
@@ -79,7 +79,7 @@ def search(
             text = f"{text or ' at a malicious broadcast'}{', and' if text else ','} moved uphill"
     if not any(each.differs for found in honest for each in found.values()) and not text:
         return None
-    return Found(canary=canary, broadcast=chosen, text=text, tried=trial.tried)
+    return WorstPair(canary=canary, broadcast=chosen, text=text, tried=trial.tried)
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ class _Trial:
 def _malicious(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast]]:
     """Parts set to 0, one by one; each, and all, grown by a factor."""
     for name, sent in training.steered_broadcasts(broadcast).items():
-        if name:
+        if name and sent is not None:
             yield name.rpartition("broadcast, ")[2], sent
     parts = _movable(broadcast)
     groups = {name: [name] for name in parts} if len(parts) > 1 else {}
