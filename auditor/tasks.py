@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 from pydantic import Field
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.attacks.base import Attack, AttackFamily, Distinguisher
@@ -22,7 +23,7 @@ from fedrec_auditor.auditor.demonstrations.parts import play as claims
 from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import attribute, local, membership, play, reconstruction
-from fedrec_auditor.auditor.games.draws import Parallel, Store
+from fedrec_auditor.auditor.games.draws import Memory, Parallel, Store, in_turn
 from fedrec_auditor.auditor.games.game import Game, Readings
 from fedrec_auditor.auditor.plan import ALL, Plan, make_target
 from fedrec_auditor.auditor.sources import load_data
@@ -47,7 +48,7 @@ from fedrec_auditor.targets.systems.base import Population, Run, Target
 logger = logging.getLogger(__name__)
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
-BOUNDS, UTILITY, LOCAL = "bounds", "utility", "local"
+BOUNDS, UTILITY, LOCAL = "bounds", "utility", play.LOCAL
 SAMPLES, QUICK_SAMPLES = 1_000_000, 50_000
 QUICK_ROUNDS = 20
 NO_ATTACK = (
@@ -80,8 +81,8 @@ class Task:
 
     @property
     def wide(self) -> bool:
-        """Whether it is a game with a canary, whose runs keep all workers busy."""
-        return self.step in play.HORIZONS
+        """Whether it is a game of many clients, whose runs keep all workers busy."""
+        return self.step in play.HORIZONS and self.step != LOCAL
 
     def __str__(self) -> str:
         return f"{self.target} {self.step}"
@@ -157,7 +158,9 @@ class Audit:
                     work = play.one_run_training(target, interactions, plan.canaries, plan.quick)
                     check_workload(*work, compute, memory)
             games = sum(len(t.upload_games()) for t in targets.values()) * len(of_games)
-            games += sum(play.count(g, t) for t in targets.values() for g in _with_canary(plan))
+            alone = (LOCAL,) if of_games else ()
+            with_canary = (*alone, *_with_canary(plan))
+            games += sum(play.count(g, t) for t in targets.values() for g in with_canary)
         return cls(
             plan=plan,
             targets=targets,
@@ -174,7 +177,8 @@ class Audit:
         if self.plan.only == "claims":
             names = claims.names(self.plan.targets)
             return tuple(Task(claims.target_of(name), name) for name in names)
-        judged = [Task(target, BOUNDS) for target in self.targets]
+        alone = (BOUNDS, LOCAL) if self.distinguishers else (BOUNDS,)
+        judged = [Task(target, step) for step in alone for target in self.targets]
         steps = (*self.attacks, UTILITY) if LOCAL in self.plan.games else ()
         trained = [Task(target, step) for target in self.targets for step in steps]
         wide = [Task(target, game) for target in self.targets for game in _with_canary(self.plan)]
@@ -188,8 +192,8 @@ class Audit:
         """
         if self.plan.only == "claims":
             return [(task,) for task in sorted(tasks, key=lambda each: -claims.runs(each.step))]
-        alone = [(task,) for task in tasks if task.step == BOUNDS]
-        trained = [task for task in tasks if task.step != BOUNDS and not task.wide]
+        alone = [(task,) for task in tasks if task.step in (BOUNDS, LOCAL)]
+        trained = [task for task in tasks if (task,) not in alone and not task.wide]
         shared = [tuple(group) for _, group in groupby(trained, key=lambda task: task.target)]
         hands = -(-workers // max(len(shared), 1))
         dealt = [group[hand::hands] for group in shared for hand in range(hands)]
@@ -210,8 +214,8 @@ class Audit:
 
 
 def _with_canary(plan: Plan) -> tuple[str, ...]:
-    """The plan's games with a canary, each once."""
-    return tuple(game for game in play.HORIZONS if game in plan.games)
+    """The plan's games with a canary among others, each once."""
+    return tuple(game for game in play.HORIZONS if game in plan.games and game != LOCAL)
 
 
 def _trained(target: Target, plan: Plan) -> Target:
@@ -249,6 +253,11 @@ class AuditedTarget:
             return _demonstrated(task, audit)
         if step == BOUNDS:
             return _bounds(task, audit, audit.interactions)
+        if step == LOCAL:
+            try:
+                return played(task, audit, in_turn, Memory())
+            except InputError as error:
+                return _skipped(task, str(error))
         held, run = self.trained
         if step == UTILITY:
             target, rng = audit.targets[self.name], audit.rng(str(task))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from fedrec_auditor.targets.systems.base import Population
 NEW_ITEMS = 4
 """Items at the end of the catalogue that nobody but a canary rates."""
 UNITS = (Unit.USER, Unit.RATING, Unit.INTERACTION)
-"""Of whose presence or values a canary tells."""
+"""Of whose presence or values a canary tells, in every game."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,20 +24,24 @@ class Canary:
     """The last user of a population, in either world.
 
     ``names`` are the worlds in words; ``histories`` (2, n_items) are the canary's ratings, zeros
-    where there are none. The number of users is the same in both worlds: papers take it for public.
+    where there are none; ``flipped`` are attributes of which it has the last category instead of
+    the first in the second world. The number of users is the same in both worlds: papers take it
+    for public.
     """
 
     names: tuple[str, str]
     histories: NDArray[np.float32]
+    flipped: tuple[str, ...] = ()
 
     def profiles(self, population: Interactions) -> Interactions:
         """The canary alone, a row a world, over the catalogue of ``population``."""
         nobody = population.take(np.arange(0))
-        return joined(joined(nobody, self.histories[0]), self.histories[1])
+        return joined(joined(nobody, self.histories[0]), self.histories[1], self.flipped)
 
     def worlds(self, population: Interactions) -> tuple[Interactions, Interactions]:
         """Everybody and the canary, in either world."""
-        return joined(population, self.histories[0]), joined(population, self.histories[1])
+        first = joined(population, self.histories[0])
+        return first, joined(population, self.histories[1], self.flipped)
 
 
 def small_population(interactions: Interactions, n_users: int, n_items: int) -> Interactions:
@@ -74,10 +78,10 @@ def small_population(interactions: Interactions, n_users: int, n_items: int) -> 
 
 
 def candidates(scope: Scope, population: Interactions) -> Iterator[Canary]:
-    """Canaries that may tell most in ``scope``, a unit of ``UNITS``: extreme ratings of new items.
+    """Canaries that may tell most in ``scope``, a unit of ``UNITS`` or an attribute.
 
-    A user who comes and goes is one whose history is empty in the second world; an empty history
-    is a value like another, too, where a user is replaced.
+    They have extreme ratings of new items. A user who comes and goes is one whose history is empty
+    in the second world; an empty history is a value like another, too, where a user is replaced.
     """
     ratings = population.ratings.data
     high, low = (float(ratings.max()), float(ratings.min())) if len(ratings) else (1.0, 1.0)
@@ -96,12 +100,25 @@ def candidates(scope: Scope, population: Interactions) -> Iterator[Canary]:
         names = f"the canary rated {first}", f"the canary rated {second}"
         return Canary(names=names, histories=np.stack(histories))
 
+    several = tuple(
+        name for name, each in population.attributes.items() if len(each.categories) > 1
+    )
+    if scope.unit is Unit.ATTRIBUTE:
+        for name in several:
+            first, *_, last = population.attributes[name].categories
+            for held in (history(), history(new), history(known)):
+                names = f"the canary's {name} is {first}", f"it is {last}"
+                yield Canary(names=names, histories=np.stack([held, held]), flipped=(name,))
+        return
     if scope.unit is not Unit.USER:
         text, nothing = "a new item", history()
         if scope.adjacency is Adjacency.REPLACE and scope.unit is Unit.RATING:
             if high > low:
                 lowest = history(one, value=low)
                 yield pair(f"{text} {high:g}", f"it {low:g}", history(one), lowest)
+                beside = history(known) + lowest
+                names = f"{text} {high:g} beside {old} others", f"it {low:g}"
+                yield pair(*names, history(one, known), beside)
             return
         if scope.adjacency is Adjacency.REPLACE:
             yield pair(text, "another one", history(one), history(another))
@@ -117,7 +134,11 @@ def candidates(scope: Scope, population: Interactions) -> Iterator[Canary]:
         count = NEW_ITEMS // 2
         yield pair("a new item", "another one", history(one), history(another))
         yield pair(f"{count} new items", f"{count} others", history(half), history(rest))
-        yield pair(f"{NEW_ITEMS} new items", f"{old} others", history(new), history(known))
+        most = pair(f"{NEW_ITEMS} new items", f"{old} others", history(new), history(known))
+        yield most
+        if several:
+            names = most.names[0], f"{most.names[1]} and has other attributes"
+            yield replace(most, names=names, flipped=several)
     yield pair("a new item", "nothing", history(one), history())
     yield pair(f"{NEW_ITEMS} new items", "nothing", history(new), history())
     yield pair(f"all {total} items", "nothing", history(known, new), history())
@@ -130,8 +151,13 @@ def sizes(population: Interactions, n_features: int) -> Population:
     )
 
 
-def joined(population: Interactions, history: NDArray[np.float32]) -> Interactions:
-    """The population and one more user, whose attributes are the first of their categories."""
+def joined(
+    population: Interactions, history: NDArray[np.float32], flipped: Collection[str] = ()
+) -> Interactions:
+    """The population and one more user, whose attributes are the first of their categories.
+
+    Of those that are ``flipped`` it has the last one.
+    """
     rated, times = np.count_nonzero(history), population.timestamps
     one = replace(
         population,
@@ -139,7 +165,9 @@ def joined(population: Interactions, history: NDArray[np.float32]) -> Interactio
         ratings=sparse.csr_array(history[None]),
         timestamps=None if times is None else np.full(rated, times.max(initial=0)),
         attributes={
-            name: replace(each, codes=np.zeros(1, each.codes.dtype))
+            name: replace(
+                each, codes=np.full(1, (len(each.categories) - 1) * (name in flipped), np.int64)
+            )
             for name, each in population.attributes.items()
         },
     )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.estimators.parts import logistic_regression
+from fedrec_auditor.auditor.estimators.parts.learned_scores import boosted
 from fedrec_auditor.auditor.worlds import Worlds
 
 Features = Mapping[str, NDArray[np.float64]]
@@ -115,15 +116,27 @@ class Draws:
         statistic: str,
         pilot: int,
         rng: np.random.Generator,
+        trees: bool = False,
     ) -> Worlds:
         """Two worlds whose outputs are one number a run: a rule fitted to ``pilot`` other runs.
 
-        The rule is the logistic regression of the world on the features of what is ``seen``.
+        The rule is the logistic regression of the world on the features of what is ``seen``. Where
+        ``trees`` are allowed it is one feature alone, if that keeps the worlds farther apart than
+        it varies within them; or gradient-boosted trees, if one half of the pilot runs teaches
+        these to tell the worlds of the other half apart better, by more than chance.
         """
         first, second = (
             self.features(seen, world, pilot, stream) for world, stream in enumerate(rng.spawn(2))
         )
-        rule = _Rule.fitted(first, second)
+        rule: Callable[[NDArray[np.float64]], NDArray[np.float64]] = _Rule.fitted(first, second)
+        if trees:
+            how = "weighed by a logistic regression"
+            alone = _Rule.of_one(first, second)
+            if alone is not None:
+                rule, how = alone, "of which one number keeps the worlds apart"
+            elif _trees_win(first, second):
+                rule, how = boosted(first, second), "weighed by gradient-boosted trees"
+            statistic = f"{statistic}, {how}"
 
         def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:
             return rule(self.features(seen, world, size, stream))
@@ -169,11 +182,50 @@ class _Rule:
         weights = logistic_regression.fitted(features, ours, 1.0 - ours)
         return cls(center, scale, white @ weights[:-1])
 
+    @classmethod
+    def of_one(cls, first: NDArray[np.float64], second: NDArray[np.float64]) -> _Rule | None:
+        """The feature whose worlds are farthest apart, if that is more than it varies in either."""
+        (low, top), (least, most) = (
+            (each.min(axis=0), each.max(axis=0)) for each in (first, second)
+        )
+        gap, spread = np.maximum(low - most, least - top), np.maximum(top - low, most - least)
+        scale = 1e-9 * np.maximum(np.abs(low + top), np.abs(least + most))  # less is rounding
+        margins = gap / np.maximum(np.maximum(spread, scale), np.finfo(float).tiny)
+        best = int(np.argmax(margins))
+        if margins[best] <= 1.0:
+            return None
+        weights = np.zeros(first.shape[1])
+        weights[best] = 1.0 if low[best] > most[best] else -1.0
+        width = np.where(weights, gap + spread, np.inf)
+        return cls((low + most) / 2, width, weights)
+
     def standard(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST)
 
     def __call__(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(self.standard(features) @ self.weights)
+
+
+_FEWEST = 100  # pilot runs of a world of which trees can learn
+_SURE = 2.0  # errors
+
+
+def _trees_win(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
+    """Whether trees rank worlds better than a weighted sum does, on a half that taught neither.
+
+    By the share of pairs of runs, one of each world, that are told from each other.
+    """
+    half = min(len(first), len(second)) // 2
+    if 2 * half < _FEWEST:
+        return False
+    shares = []
+    for fitted in (_Rule.fitted, boosted):
+        score = fitted(first[:half], second[:half])
+        ours, theirs = score(first[half:]), np.sort(score(second[half:]))
+        below = np.searchsorted(theirs, ours, "left") + np.searchsorted(theirs, ours, "right")
+        shares.append(below / (2 * len(theirs)))
+    gain = shares[1] - shares[0]
+    return bool(gain.mean() > _SURE * gain.std() / np.sqrt(len(gain)) + 1e-12)
 
 
 _LEAST = 1e-8  # variance of a weighted sum of features within a world, less is rounding

@@ -1,25 +1,21 @@
-"""Games with canaries, played and judged: of a round, of whole trainings, of a single one."""
+"""Games with canaries, played and judged: of a message, a round, whole trainings, one of them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.methods.base import Accountant
-from fedrec_auditor.accountants.statements.scope import (
-    Adjacency,
-    Horizon,
-    Scope,
-    Unit,
-    Vantage,
-)
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor import accounting
 from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.games import canary as canaries
-from fedrec_auditor.auditor.games import one_run, scorer, training
+from fedrec_auditor.auditor.games import one_run, projection, reading, scorer, search, training
 from fedrec_auditor.auditor.games import round as rounds
 from fedrec_auditor.auditor.games.canaries import Canaries, default_canaries
 from fedrec_auditor.auditor.games.draws import Draws, Parallel, Simulation, Store
@@ -30,9 +26,16 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
 
+LOCAL = "local"
+"""The game of one client's message, of whom the server sees it alone."""
 ONE_RUN = "one-run"
 """The game of a single training, in which there are many canaries."""
-HORIZONS = {"round": Horizon.ROUND, "training": Horizon.TRAINING, ONE_RUN: Horizon.TRAINING}
+HORIZONS = {
+    LOCAL: Horizon.ROUND,
+    "round": Horizon.ROUND,
+    "training": Horizon.TRAINING,
+    ONE_RUN: Horizon.TRAINING,
+}
 """Games with a canary, and how long their adversary looks."""
 UPLOAD_RUNS, TRAINING_RUNS = 20_000, 1_000
 """Runs of each world, of uploads alone and with the server's steps, where a plan says nothing."""
@@ -40,8 +43,9 @@ QUICK = 10
 """A quick audit has one run in so many."""
 RESOLVED = 0.1
 """A delta at which a thousand runs tell much: a claim that is a formula is judged there, too."""
-_CHUNKS = {"round": 256, "training": 8, ONE_RUN: 1}
+_CHUNKS = {LOCAL: 256, "round": 256, "training": 8, ONE_RUN: 1}
 _PILOTS, _MOST_PILOTS = 4, 2_000  # runs over those that fit the rule, and the most of these
+_NUMBERS, _FEWEST_RUNS = 1 << 27, 2_000  # of messages of a local game, and of its runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +63,15 @@ class Setting:
     simulation: Simulation
     text: str
     statistic: str
+    most: int = UPLOAD_RUNS
 
     def runs(self, quick: bool) -> int:
-        """Of each world, without those that fit the rule, where a plan says nothing."""
+        """Of each world, without those that fit the rule, where a plan says nothing.
+
+        Those of uploads alone are ``most``.
+        """
         alone = isinstance(self.simulation, rounds.Rounds)
-        return (UPLOAD_RUNS if alone else TRAINING_RUNS) // (QUICK if quick else 1)
+        return (self.most if alone else TRAINING_RUNS) // (QUICK if quick else 1)
 
     @property
     def bounds(self) -> list[tuple[Scope, float]]:
@@ -84,18 +92,26 @@ def scopes(game: str, claims: Sequence[ScopedClaim]) -> dict[Scope, tuple[float,
 
     Those of all claims of a user or a rating, whatever their horizon: a claim of a training is one
     of each round, and of a round that has a claim one asks what a training adds up to. Of any two
-    values it is two histories that are played, so the adjacency is replacement. A bound at the
-    largest delta speaks at smaller ones; where a claim is a formula there is one at ``RESOLVED``,
-    too, but in one run, whose bounds pay for delta with their confidence.
+    values it is two histories that are played, so the adjacency is replacement; of one interaction
+    the two values are that it is there or not, and another one in its place would be two. A bound
+    at the largest delta speaks at smaller ones; where a claim is a formula there is one at
+    ``RESOLVED``, too, but in one run, whose bounds pay for delta with their confidence.
+
+    The local game has the scopes of the server, of attributes too, and those of what is asked
+    beyond a paper's model, where a bound refutes nothing.
     """
     horizon, found = HORIZONS[game], dict[Scope, float]()
-    formulas = set()
+    formulas, local = set(), game == LOCAL
     for scoped in claims:
         scope = scoped.scope
-        if scoped.outside_model or scope.unit not in canaries.UNITS:
+        if scope.unit not in canaries.UNITS and not (local and scope.unit is Unit.ATTRIBUTE):
             continue
-        any_pair = scope.adjacency is Adjacency.ANY_PAIR
-        adjacency = Adjacency.REPLACE if any_pair else scope.adjacency
+        if scope.vantage is not Vantage.SERVER if local else scoped.outside_model:
+            continue
+        adjacency = scope.adjacency
+        if adjacency is Adjacency.ANY_PAIR:
+            presence = scope.unit is Unit.INTERACTION
+            adjacency = Adjacency.ADD_REMOVE if presence else Adjacency.REPLACE
         scope = replace(scope, horizon=horizon, adjacency=adjacency)
         found[scope] = max(found.get(scope, 0.0), scoped.delta)
         if scoped.curve is not None and game != ONE_RUN:
@@ -126,7 +142,11 @@ def settings(
     """The worlds of a game, one setting for all scopes that ask for the same canary.
 
     Of a population of ``size`` users and items, or, in one run, of all with ``many`` canaries.
+    InputError from the local game of a target that has no client's message to look at.
     """
+    if game == LOCAL:
+        yield from _of_one_client(target, interactions, size, compute=compute, rng=rng)
+        return
     if game == ONE_RUN:
         yield from _in_one_run(target, interactions, many, quick=quick, compute=compute, rng=rng)
         return
@@ -134,7 +154,8 @@ def settings(
     short = training.shortened(target, quick) if game == "training" else target.shortened(1)
     sizes = canaries.sizes(population, count_user_features(population))
     everybody = canaries.joined(population, np.zeros(population.n_items, np.float32))
-    broadcast = training.first_broadcast(target, everybody, rng, compute)
+    opening = training.opening(target, everybody, rng, compute)
+    broadcast, parties = training.broadcast_of(opening), opening.public.parties is not None
     asked = scopes(game, short.scoped_claims(sizes))
     if game == "round":
         uploaded = {s: deltas for s, deltas in asked.items() if s.vantage in rounds.UPLOADED}
@@ -161,7 +182,8 @@ def settings(
     )
 
     def kind(scope: Scope) -> tuple[str, str, bool]:
-        rounds_alone = game == "round" or target.steerable
+        # A party of one user is another system: it draws its only row in every step.
+        rounds_alone = (game == "round" or target.steerable) and not parties
         of_uploads = rounds_alone and scope.vantage in rounds.UPLOADED
         return str(scope.unit), str(scope.adjacency), of_uploads
 
@@ -198,6 +220,68 @@ def settings(
             simulation=played,
             text=f"{what} of {crowd_text}{steered_by}",
             statistic=rounds.STATISTIC if of_uploads else training.STATISTIC,
+        )
+
+
+def _of_one_client(
+    target: Target,
+    interactions: Interactions,
+    size: tuple[int, int],
+    *,
+    compute: Compute,
+    rng: np.random.Generator,
+) -> Iterator[Setting]:
+    """One client's first message, for each unit and adjacency the canary that tells most.
+
+    Where clients keep no state, or all claims are those of the local model, in which a client's
+    randomizer answers for whatever it is asked, the server chooses the broadcast.
+    """
+    population = canaries.small_population(interactions, *size)
+    alone = target.shortened(1)
+    sizes = canaries.sizes(population, count_user_features(population))
+    claims = [c for c in alone.scoped_claims(sizes) if c.scope.vantage is Vantage.SERVER]
+    asked = scopes(LOCAL, claims)
+    if not asked:
+        raise InputError(
+            "Expected a claim of a user, a rating, an interaction or an attribute before whoever "
+            "sees single messages, got none. Play another game."
+        )
+    everybody = canaries.joined(population, np.zeros(population.n_items, np.float32))
+    opening = training.opening(alone, everybody, rng, compute)
+    if opening.public.parties is not None:
+        raise InputError(
+            "Expected messages of one client each, got those of parties, which hold several users "
+            'or a part of each: none is any one user\'s. Play "training".'
+        )
+    broadcast = training.broadcast_of(opening)
+    heard = projection.addressed(broadcast, projection.CANARY)
+    parts = alone.upload(everybody.take(np.array([-1])), heard, rng).components.values()
+    numbers = sum(math.prod(part.shape) for part in parts)
+    if not numbers:
+        raise InputError(
+            "Expected messages of a client to look at, got none: nothing leaves the devices on its "
+            "own. Play another game."
+        )
+    local_model = all(each.scope.adjacency is Adjacency.ANY_PAIR for each in claims)
+    steered = target.steerable or local_model
+    for scope in asked:
+        found = search.search(alone, population, scope, broadcast, steered=steered, rng=rng)
+        if found is None:
+            continue
+        yield Setting(
+            target=alone,
+            population=sizes,
+            names=found.canary.names,
+            scopes={scope: asked[scope]},
+            simulation=rounds.Rounds.of(
+                alone, found.canary, population, found.broadcast, (Vantage.SERVER,), rng
+            ),
+            text=(
+                f"the first message of a client over {sizes.n_items} items{found.text}, the worst "
+                f"of {found.tried} pairs of histories and broadcasts that were tried"
+            ),
+            statistic=reading.STATISTIC,
+            most=int(np.clip(_NUMBERS // numbers, _FEWEST_RUNS, UPLOAD_RUNS)),
         )
 
 
@@ -314,6 +398,7 @@ def play(
             statistic=setting.statistic,
             pilot=pilot,
             rng=fitting,
+            trees=game == LOCAL,
         )
         measured = measure(
             worlds,
@@ -345,7 +430,11 @@ def play(
         each.model_copy(
             update={
                 "note": " ".join(filter(None, (note, each.note))),
-                "game": f"{game} game of {setting.population.n_users:,} users",
+                "game": (
+                    f"{game} game over {setting.population.n_items:,} items"
+                    if game == LOCAL
+                    else f"{game} game of {setting.population.n_users:,} users"
+                ),
             }
         )
         for each in findings

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedrec_auditor.accountants.statements.scope import Unit, Vantage
-from fedrec_auditor.auditor.games import projection
+from fedrec_auditor.auditor.games import projection, reading
 from fedrec_auditor.auditor.games.canary import Canary
 from fedrec_auditor.auditor.games.draws import Features
 from fedrec_auditor.targets.components import Component, Kind, Reports
@@ -34,8 +34,8 @@ class Rounds:
     All send, at the same ``broadcast``: nobody is drawn by lot, and no round depends on those
     before it. Of each feature it is the sum over the rounds of a run. Messages are projected on
     ``along``, what the canary's differs by on average, a component at a time. From the server the
-    canary's own messages are seen; behind a shuffler all of them, whose sum and largest are looked
-    at; behind secure aggregation the sum.
+    canary's own messages are seen, and read as ``readings`` say; behind a shuffler all of them,
+    whose sum and largest are looked at; behind secure aggregation the sum.
     """
 
     target: Target
@@ -43,6 +43,7 @@ class Rounds:
     others: Interactions
     broadcast: Broadcast | None
     along: projection.Directions
+    readings: reading.Readings
     vantages: tuple[Vantage, ...]
     length: int = 1
 
@@ -58,13 +59,37 @@ class Rounds:
         length: int = 1,
     ) -> Rounds:
         """Rounds of a population and its canary."""
-        profiles = canary.profiles(population)
+        return cls.with_features(
+            target, canary.profiles(population), population, broadcast, vantages, rng, length
+        )
+
+    @classmethod
+    def with_features(
+        cls,
+        target: Target,
+        profiles: Interactions,
+        others: Interactions,
+        broadcast: Broadcast | None,
+        vantages: tuple[Vantage, ...],
+        rng: np.random.Generator,
+        length: int = 1,
+    ) -> Rounds:
+        """With what tells most of what is seen from ``vantages``, learnt from copies."""
+        along: projection.Directions = {}
+        if set(vantages) - {Vantage.SERVER}:
+            along = projection.directions(target, profiles, broadcast, rng, _COPIES)
+        read: reading.Readings = {}
+        if Vantage.SERVER in vantages:
+            heard = projection.addressed(broadcast, projection.CANARY)
+            count = reading.copies(target, profiles, heard, rng)
+            read = reading.readings(target, profiles, heard, rng, count)
         return cls(
             target=target,
             profiles=profiles,
-            others=population,
+            others=others,
             broadcast=broadcast,
-            along=projection.directions(target, profiles, broadcast, rng, _COPIES),
+            along=along,
+            readings=read,
             vantages=vantages,
             length=length,
         )
@@ -72,9 +97,12 @@ class Rounds:
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
         """Features of ``size`` runs, by vantage."""
         rng, runs, size = np.random.default_rng(seed), size, size * self.length
-        own = self._projected(self.profiles.take(np.array([world])), rng, size)
-        found = {Vantage.SERVER: [values[:, 0] for values in own.values()]}
+        mine = self._sent(self.profiles.take(np.array([world])), rng, size)
+        found = {}
+        if self.readings:
+            found[Vantage.SERVER] = [self._read(mine)]
         if set(self.vantages) - {Vantage.SERVER}:
+            own = self._projected(mine, size)
             sums = {name: values[:, 0].copy() for name, values in own.items()}
             sample = self._sent(self.profiles.take(np.array([0])), rng, 1)
             # Reports are messages of their own: which ones a user sent together is not seen.
@@ -87,7 +115,8 @@ class Rounds:
             step = max(1, _NUMBERS // max(1, numbers * self.others.n_users))
             for start in range(0, size, step):
                 part = slice(start, min(start + step, size))
-                theirs = self._projected(self.others, rng, part.stop - part.start)
+                runs_of = part.stop - part.start
+                theirs = self._projected(self._sent(self.others, rng, runs_of), runs_of)
                 for name, values in theirs.items():
                     sums[name][part] += values.sum(axis=1)
                     if name in tops:
@@ -106,16 +135,21 @@ class Rounds:
         sent = projection.addressed(self.broadcast, rows)
         return self.target.upload(profiles, sent, rng, size).components
 
-    def _projected(
-        self, profiles: Interactions, rng: np.random.Generator, size: int
-    ) -> dict[str, projection.Array]:
+    def _read(self, sent: Mapping[str, Component]) -> projection.Array:
+        """What the canary's own messages show, (size, features)."""
+        along = reading.directions(self.readings, {name: part.shape for name, part in sent.items()})
+        return np.column_stack(
+            [self.readings[name].features(part, along[name]) for name, part in sent.items()]
+        )
+
+    def _projected(self, sent: Mapping[str, Component], size: int) -> dict[str, projection.Array]:
         """Every message's inner product with the direction, (size, users), by component."""
-        sent, found = self._sent(profiles, rng, size), {}
+        found = {}
         for name, part in sent.items():
             key = projection.matched(name, part.shape, self.along)
             if key is not None:
                 each = projection.projections(part, self.along[key])
-                found[name] = each.reshape(profiles.n_users, size).T
+                found[name] = each.reshape(-1, size).T
         return found
 
 
@@ -133,13 +167,6 @@ def steered(
         return None
     game = games[0]
     system: Target = replace(game.target, reports=reports)  # type: ignore[type-var]
-    along = projection.directions(system, game.profiles, game.broadcast, rng, _COPIES)
-    rounds = Rounds(
-        target=system,
-        profiles=game.profiles,
-        others=game.profiles.take(np.ones(n_users - 1, dtype=np.int64)),
-        broadcast=game.broadcast,
-        along=along,
-        vantages=vantages,
-    )
+    others = game.profiles.take(np.ones(n_users - 1, dtype=np.int64))
+    rounds = Rounds.with_features(system, game.profiles, others, game.broadcast, vantages, rng)
     return rounds, game

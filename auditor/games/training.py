@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.games.draws import Features
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
-from fedrec_auditor.targets.transcript import Broadcast
+from fedrec_auditor.targets.transcript import Broadcast, Transcript
 
 MOST_ROUNDS = 20
 """Rounds of a training that is played: longer ones are cut, and judged by what is claimed so."""
@@ -77,12 +77,23 @@ def shortened(target: Target, quick: bool) -> Target:
     return target.shortened(MOST_ROUNDS // 4 if quick else MOST_ROUNDS)
 
 
+def opening(
+    target: Target, population: Interactions, rng: np.random.Generator, compute: Compute = DEFAULT
+) -> Transcript:
+    """A training of one round with an honest server."""
+    return target.shortened(1).run(population, rng, None, compute).transcript
+
+
+def broadcast_of(opening: Transcript) -> Broadcast | None:
+    """What the server sends first; None where nothing is broadcast."""
+    return opening.rounds[0].broadcast if opening.rounds else None
+
+
 def first_broadcast(
     target: Target, population: Interactions, rng: np.random.Generator, compute: Compute = DEFAULT
 ) -> Broadcast | None:
     """What an honest server sends first; None where nothing is broadcast."""
-    rounds = target.shortened(1).run(population, rng, None, compute).transcript.rounds
-    return rounds[0].broadcast if rounds else None
+    return broadcast_of(opening(target, population, rng, compute))
 
 
 def loudest(

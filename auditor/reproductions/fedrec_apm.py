@@ -180,14 +180,14 @@ def _systems() -> Iterator[AttackedSystem]:
                 components=method == "Pure FedRec",
                 said=_LATEST,
             )
-        for method, values in _TABLE_III.items():
+        for method, printed_hits in _TABLE_III.items():
             if method not in _METHODS:
                 yield AttackedSystem(
                     target=method.lower(),
                     method=method,
                     data=data,
                     cells=(),
-                    hits={"Table III": values[place]},
+                    hits={"Table III": printed_hits[place]},
                     said=_LATEST,
                 )
         for method, values in _TABLE_VI.items():

@@ -77,7 +77,7 @@ def learned_scores(first: Matrix, second: Matrix, names: EntryNames) -> Iterator
     yield score(
         f"log-odds learnt on {len(chosen)} entries", chosen, lambda x: features(x) @ weights
     )
-    yield score(f"gradient boosting on {len(chosen)} entries", chosen, _boosted(a, b))
+    yield score(f"gradient boosting on {len(chosen)} entries", chosen, boosted(a, b))
 
 
 def _items(first: Matrix, second: Matrix, values: Matrix) -> Number:
@@ -114,7 +114,8 @@ def _features(one: Matrix, other: Matrix) -> Callable[[Matrix], Matrix]:
     return features
 
 
-def _boosted(first: Matrix, second: Matrix) -> Callable[[Matrix], Matrix]:
+def boosted(first: Matrix, second: Matrix) -> Callable[[Matrix], Matrix]:
+    """Log-odds of the first world by gradient-boosted trees, fitted to (n, f) of each."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from threadpoolctl import threadpool_limits
 

@@ -134,7 +134,7 @@ def _hits(
             beside={"random": row.random},
             note=one.said,
         )
-        for place, printed in (one.hits or {"Figure 5": None}).items()
+        for place, printed in ([*one.hits.items()] or [("Figure 5", None)])
     ]
 
 

@@ -112,9 +112,10 @@ def test_claims_of_a_round_and_of_a_training_are_asked_at_either_horizon() -> No
     for game, horizon in play.HORIZONS.items():
         found = play.scopes(game, claims)
         assert {scope.horizon for scope in found} == {horizon}
+        shuffled = {} if game == play.LOCAL else {Vantage.SHUFFLED: (1e-6,)}
         assert {scope.vantage: delta for scope, delta in found.items()} == {
             Vantage.SERVER: (0.0,),
-            Vantage.SHUFFLED: (1e-6,),
+            **shuffled,
         }
         assert all(scope.adjacency is Adjacency.REPLACE for scope in found)
 
@@ -275,10 +276,8 @@ def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
     vantages = (Vantage.SERVER, Vantage.SHUFFLED)
     rounds = Rounds.of(system, canary, POPULATION, broadcast, vantages, rng)
     features = rounds(0, 7, np.random.SeedSequence(0))
-    assert {name: values.shape for name, values in features.items()} == {
-        "server": (7, 1),
-        "shuffled": (7, 1),
-    }
+    assert features["shuffled"].shape == (7, 1)
+    assert features["server"].shape[1] > 1  # whose reports these are is seen
 
 
 def test_sums_and_largest_messages_of_a_round_are_those_of_its_uploads() -> None:
@@ -291,7 +290,9 @@ def test_sums_and_largest_messages_of_a_round_are_those_of_its_uploads() -> None
     sent = system.upload(everybody, broadcast, rng).components["gradient"]
     values = projection.projections(sent, rounds.along["gradient"])
     features = rounds(0, 2, np.random.SeedSequence(0))
-    np.testing.assert_allclose(features["server"], np.full((2, 1), values[-1]))
+    read = rounds.readings["gradient"]
+    own = sent.dense(np.array([len(values) - 1])).ravel() @ (read.apart / read.variance)
+    np.testing.assert_allclose(features["server"][:, 0], np.full(2, own))
     np.testing.assert_allclose(features["aggregate"], np.full((2, 1), values.sum()))
     both = [[values.sum(), values.max()]] * 2
     np.testing.assert_allclose(features["shuffled"], both)
