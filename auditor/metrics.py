@@ -119,8 +119,8 @@ def auc_of_users(
     rank[order] = stats.rankdata(np.cumsum(first))
     sizes = np.bincount(cluster, minlength=len(names))
     held = np.bincount(cluster, weights=members, minlength=len(names))
-    total = np.bincount(cluster, weights=members * rank, minlength=len(names))
-    total -= held * (np.cumsum(sizes) - sizes) + held * (held + 1) / 2
+    ranks = np.bincount(cluster, weights=members * rank, minlength=len(names))
+    total = ranks - held * (np.cumsum(sizes) - sizes) - held * (held + 1) / 2
     pairs = held * (sizes - held)
     return np.asarray(np.divide(total, pairs, out=np.full(len(names), np.nan), where=pairs > 0))
 

@@ -159,7 +159,7 @@ def further_words(row: AttackRow) -> str:
     said = [] if row.ceiling is None else [f"from the true interactions {brief(row.ceiling)}"]
     said += [
         f"{name} {brief(one.value)} [{brief(one.ci_low)}, {brief(one.ci_high)}]"
-        for name, one in row.further.items()
+        for name, one in sorted(row.further.items())
     ]
     return "; ".join(said)
 

@@ -121,6 +121,7 @@ def _hits(
 ) -> list[ReproducedRow]:
     """Hit@20 over all items."""
     found = held.evaluate(target, model, confidence=CONFIDENCE, rng=rng)
+    places: dict[str, float | None] = {**one.hits} or {"Figure 5": None}
     row = next(row for row in found if (row.metric, row.protocol) == ("HR@20", "all items"))
     return [
         ReproducedRow(
@@ -134,7 +135,7 @@ def _hits(
             beside={"random": row.random},
             note=one.said,
         )
-        for place, printed in ([*one.hits.items()] or [("Figure 5", None)])
+        for place, printed in places.items()
     ]
 
 

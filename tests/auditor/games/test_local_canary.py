@@ -312,7 +312,11 @@ def test_a_bound_beyond_a_papers_model_is_measured_and_judges_nothing() -> None:
 
 
 def test_an_audit_plays_it_unless_its_attacks_are_named_without_a_distinguisher() -> None:
-    for attacks, there in ((None, True), (("likelihood-ratio",), True), (("bit-decoding",), False)):
+    for attacks, there in (
+        (None, True),
+        (("likelihood-ratio",), True),
+        (("interaction-reconstruction",), False),
+    ):
         audit = Audit.of(Plan(targets=("fcf",), attacks=attacks), DATA)
         assert (LOCAL in {task.step for task in audit.tasks()}) is there
         assert not any(task.wide for task in audit.tasks())
