@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import checkpoints
 from fedrec_auditor.auditor.checkpoints import Checkpoints
 from fedrec_auditor.auditor.families import FAMILIES
@@ -27,23 +28,31 @@ def reproduce(
     out: Path,
     *,
     data: Mapping[str, str],
+    only: str,
     quick: bool,
     jobs: int,
     observe: Observer,
 ) -> Path:
     """Run the named reproductions and write ``reproductions.md`` and ``.json`` in ``out``.
 
-    ``data`` leads from the name of a data set to a path. Finished parts are kept in ``out``, and
+    ``data`` leads from the name of a data set to a path; ``only`` is in the names of the parts that
+    are run, and the page says which are not. Finished parts are kept in ``out``, and
     are not run again by the same code with the same data. InputError for an unknown name.
     """
     made: dict[str, Reproduction] = {n: FAMILIES["reproductions"].member(n)() for n in names}
     out.mkdir(parents=True, exist_ok=True)
     kept = Checkpoints(out / checkpoints.FOLDER, _key(data, quick))
+    whole = [(name, part) for name, one in made.items() for part in one.parts()]
     parts = {
         Task(name, re.sub(r"[^\w.]+", "-", part.name)): part
-        for name, one in made.items()
-        for part in one.parts()
+        for name, part in whole
+        if only in part.name
     }
+    if not parts:
+        raise InputError(
+            f"Expected a part whose name has {only!r} in it, got none. There are for example "
+            f"{', '.join(part.name for _, part in whole[:3])}."
+        )
     found = {task: result for task in parts if (result := kept.get(task)) is not None}
     missing = [
         (task, parts[task], data.get(parts[task].data, parts[task].data), quick)
@@ -63,11 +72,18 @@ def reproduce(
             paper=one.paper,
             rows=(rows := tuple(_rows(found, parts, name))),
             remarks=tuple(one.remarks(rows)),
-            left_out=tuple(
-                f"{parts[task].name}: {error}"
-                for task in parts
-                if task.target == name
-                for error in found[task].errors
+            left_out=(
+                *(
+                    f"{parts[task].name}: {error}"
+                    for task in parts
+                    if task.target == name
+                    for error in found[task].errors
+                ),
+                *(
+                    f"{part.name}: not asked for."
+                    for of, part in whole
+                    if of == name and only not in part.name
+                ),
             ),
         )
         for name, one in made.items()

@@ -21,6 +21,9 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME=PATH", help="Where a data set is, such as ml-1m=PATH."),
     ] = None,
+    only: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only parts with this in their names: ml-100k.")
+    ] = "",
     quick: Annotated[
         bool, typer.Option("--quick", help="Short trainings and few repetitions: no comparison.")
     ] = False,
@@ -48,7 +51,15 @@ def command(
     workers = make_resources(jobs, "cpu", None).jobs
     try:
         with progress(Console(stderr=True)) as observe:
-            page = reproduce(chosen, out, data=places, quick=quick, jobs=workers, observe=observe)
+            page = reproduce(
+                chosen,
+                out,
+                data=places,
+                only=only,
+                quick=quick,
+                jobs=workers,
+                observe=observe,
+            )
     except KeyboardInterrupt as error:
         raise IncompleteError(
             f"Interrupted. Finished parts are kept in {out}; the same command resumes."

@@ -1,0 +1,68 @@
+"""What readers tell of one training's uploads: ``python -m benchmarks.readers [TARGET ...]``.
+
+Every system that sends something of each user, two rounds on MovieLens 100K: the interaction sets
+of up to 300 senders, beside guessing the popular items for everybody, and the time of one core.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
+from fedrec_auditor.attacks.parts import reading
+from fedrec_auditor.attacks.parts.prior import posterior, prior
+from fedrec_auditor.attacks.parts.uploads import senders
+from fedrec_auditor.auditor import metrics
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.games.reconstruction import popular_set
+from fedrec_auditor.auditor.sources import load_data
+from fedrec_auditor.targets.compute import one_thread
+from fedrec_auditor.targets.datasets.base import Interactions
+
+ROUNDS, USERS = 2, 300
+
+
+def row(name: str, data: Interactions) -> str:
+    """The line of one system; empty where nothing is linked to a user."""
+    target = FAMILIES["targets"].member(name)().shortened(ROUNDS)
+    view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
+    found = reading.reading(view)
+    if not found or view.public.parties is not None:
+        return ""
+    users = senders(view)[:USERS].astype(np.int64)
+    start = time.process_time()
+    told = reading.evidence(view, users)
+    seconds = time.process_time() - start
+    if told.log_ratio is None:
+        return ""
+    sets = best_f1_sets(posterior(told))
+    truth = data.ratings[users].toarray() != 0
+    scores = np.clip(told.log_ratio, -1e9, 1e9) + prior(told)[0]
+    pairs = [np.broadcast_to(np.arange(len(users))[:, None], truth.shape).ravel()]
+    area = metrics.auc_of_users(scores.ravel(), truth.ravel(), pairs[0])
+    popular = metrics.set_f1(np.broadcast_to(popular_set(truth), truth.shape), truth)
+    readers = ", ".join(type(each).__name__ for each in found)
+    return (
+        f"| {name} | {readers} | {metrics.set_f1(sets, truth).mean():.3f} | {popular.mean():.3f} | "
+        f"{np.nanmean(area):.3f} | {1e3 * seconds / len(users):.2f} |"
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    data = load_data("ml-100k")
+    print("| system | readers | F1 of sets | popular items | mean AUC of a user | ms a user |")
+    print("|---|---|---|---|---|---|")
+    with one_thread():
+        for name in sys.argv[1:] or FAMILIES["targets"].names():
+            line = row(name, data)
+            if line:
+                print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

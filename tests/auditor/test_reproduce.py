@@ -1,0 +1,107 @@
+"""Reproductions: pages of what papers print beside ours, resumed and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.reproduce import reproduce
+from fedrec_auditor.auditor.reproductions.base import Part
+from fedrec_auditor.reports.record import ReproducedRow
+
+Cli = Callable[..., tuple[int, str, str]]
+NAMES = FAMILIES["reproductions"].names()
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Two parts, one of which fails; ``ran`` are those that were run."""
+
+    ran: list[str]
+    paper: str = "Somebody 2020"
+
+    def parts(self) -> Sequence[Part]:
+        def one(data: object, rng: np.random.Generator, quick: bool) -> tuple[ReproducedRow, ...]:
+            self.ran.append("one")
+            row = ReproducedRow(
+                place="Table 1",
+                system="a",
+                what="b",
+                printed=0.5,
+                value=float(rng.random()),
+                beside={"quick": float(quick)},
+            )
+            return (row,)
+
+        def other(data: object, rng: np.random.Generator, quick: bool) -> tuple[ReproducedRow, ...]:
+            self.ran.append("other")
+            raise InputError("Expected data, got none.")
+
+        return [
+            Part(name="first part", data="", measure=one),
+            Part(name="second part", data="", measure=other),
+        ]
+
+    def remarks(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
+        return [f"{len(rows)} rows."]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[str, list[str]]]:
+    def make(**settings: Any) -> tuple[str, list[str]]:
+        ran: list[str] = []
+        monkeypatch.setattr(
+            type(FAMILIES["reproductions"]), "member", lambda self, name: lambda: Counted(ran)
+        )
+        asked = {"data": {}, "only": "", "quick": False, "jobs": 1, **settings}
+        page = reproduce(["some"], tmp_path, observe=lambda *said: None, **asked)
+        return page.read_text(), ran
+
+    return make
+
+
+def test_finished_parts_are_kept_and_what_failed_is_said(run: Any) -> None:
+    first, ran = run()
+    assert ran == ["one", "other"]
+    assert "Not run: second part: InputError: Expected data, got none." in first
+    assert "1 rows." in first
+    again, ran = run()
+    assert ran == ["other"]
+    assert again == first
+
+
+def test_a_part_of_all_is_called_a_part(run: Any) -> None:
+    text, ran = run(only="first")
+    assert ran == ["one"]
+    assert "Not run: second part: not asked for." in text
+    with pytest.raises(InputError, match="first part, second part"):
+        run(only="third")
+
+
+def test_a_quick_page_says_that_it_compares_nothing(run: Any) -> None:
+    text, _ = run(quick=True)
+    assert "No figure is comparable" in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parts_have_names_of_their_own(name: str) -> None:
+    made = FAMILIES["reproductions"].member(name)()
+    names = [part.name for part in made.parts()]
+    assert len(set(names)) == len(names)
+    assert made.paper
+    assert not [line for line in made.remarks(()) if "nan" in line]
+
+
+def test_wrong_names_are_refused(cli: Cli) -> None:
+    code, _, err = cli("reproduce", "privrecs")
+    assert (code, err.count("privrec")) == (2, 2)
+    code, _, err = cli("reproduce", "privrec", "--data", "ml-1m")
+    assert code == 2
+    assert "NAME=PATH" in err
