@@ -32,6 +32,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_expit
 
 from fedrec_auditor.attacks.parts.meta_gradient import own_probability
 from fedrec_auditor.attacks.parts.model_messages import ModelMessages, item_messages
@@ -42,6 +43,8 @@ from fedrec_auditor.targets.transcript import Kind, View
 
 _LOOKED_AT = 16  # messages by which it is told whether all rows move
 _TOGETHER = 8  # senders with about as many moved rows
+_TRUST = 4.6  # log-odds, before they are counted, that rows move as the loss asks
+_HALVINGS = 30
 _MOVED = 0.95  # how sure one may be of a moved row, beside one that did not move
 _STEPS, _REWEIGHTINGS = 30, 20
 _NARROW = 0.01  # sine
@@ -89,9 +92,12 @@ class ItemRows:
                         found = found / (1 + np.abs(found))
                         if not negatives:  # whatever moves is an own item
                             found = 0.5 + 0.5 * found
-                    each = np.full((len(some), ratio.shape[1]), -1.0, dtype=np.float32)
-                    np.put_along_axis(each, first, np.where(kept, _MOVED * found, -1), axis=1)
-                    ratio[whose[some]] += SURE * each
+                    told = SURE * _MOVED * found
+                    if negatives > 1:
+                        told = _doubted(told, kept, negatives, ratio.shape[1])
+                    each = np.full((len(some), ratio.shape[1]), -SURE, dtype=np.float32)
+                    np.put_along_axis(each, first, np.where(kept, told, -SURE), axis=1)
+                    ratio[whose[some]] += each
         return Evidence(users=users, log_ratio=ratio)
 
 
@@ -106,6 +112,31 @@ def moves_some_rows(view: View) -> bool:
     some = found[-1].component.take(np.arange(min(_LOOKED_AT, len(found[-1].component))))
     _, _, moved = next(ModelMessages(found[-1].users, some, found[-1].base).changes())
     return bool((~moved.any(axis=2)).any())
+
+
+def _doubted(
+    told: NDArray[np.float32], kept: NDArray[np.bool_], negatives: float, items: int
+) -> NDArray[np.float32]:
+    """Log-likelihood ratios (n, m) of moved rows, as far as their ends can be told apart.
+
+    Of n own items, and q n negatives drawn among the others with repetition, the share of own ones
+    among the moved rows is known. Where as many rows move one way as the other (noise in the loss
+    moves them at random), all that is told is that the row moved; how sure that is follows from the
+    number of rows on the own items' end, binomial with that share or with 1/2.
+    """
+    moved = np.maximum(kept.sum(axis=1), 1).astype(np.float64)
+    low, high = np.zeros(len(moved)), moved.copy()
+    for _ in range(_HALVINGS):
+        own = (low + high) / 2
+        others = np.maximum(items - own, 1.0)
+        more = own - others * np.expm1(-negatives * own / others) > moved
+        low, high = np.where(more, low, own), np.where(more, own, high)
+    share = np.clip(own / moved, 0.01, 0.49)
+    ours = np.count_nonzero((told > 0) & kept, axis=1)
+    gain = ours * np.log(2 * share) + (moved - ours) * np.log(2 * (1 - share)) + _TRUST
+    chance = np.log(np.maximum(items - own, 1.0) / np.maximum(moved - own, 1.0))
+    sure, unsure = log_expit(gain)[:, None], log_expit(-gain)[:, None]
+    return np.asarray(np.logaddexp(sure + told, unsure + chance[:, None]), dtype=np.float32)
 
 
 def _counts(table: ModelMessages) -> NDArray[np.float64]:
