@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.perceptron import Perceptron
 from fedrec_auditor.attacks.parts.supervised import Guess, Problem, SupervisedAttack
@@ -33,7 +32,7 @@ class AttributeMlp(SupervisedAttack):
     )
     epochs: int = 200
 
-    def guess(self, problem: Problem, values: NDArray[np.float32] | None, seed: int) -> Guess:
+    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
         """A perceptron trained by torch; scores are its logits."""
         known, others = problem.products.coordinates()
         scale = float(np.sqrt(np.mean(known**2))) or 1.0

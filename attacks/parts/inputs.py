@@ -105,8 +105,8 @@ class Condensed(View):
         return View(vantage=self.vantage, public=self.public, rounds=self.rounds)
 
 
-def condense(view: View, users: NDArray[np.integer[Any]] | None = None) -> Condensed:
-    """The view with its readings, of ``users`` (n,) or of as many senders as fit; as it is if done.
+def condense(view: View) -> Condensed:
+    """The view with its readings, of as many senders as fit; as it is if it has them.
 
     ``SUMMARY``: where devices leave rows or columns of a matrix unmoved (``moves``), which ones
     they move is all that is taken. In FedRec those of a user's own features are among 600, and
@@ -116,7 +116,8 @@ def condense(view: View, users: NDArray[np.integer[Any]] | None = None) -> Conde
     ``RAW``: all changes of the model as they are, the paper's input (Theta^(t-1) - Theta^t) / mu of
     section 3.3 but for the one scale of all columns. ``NORMS``: the length of the change of each
     row of each matrix. ``VECTORS``, ``ITEMS``: user vectors and interactions that other attacks
-    recover (``recovered``).
+    recover (``recovered``). And where messages have several groups of components, the summary of
+    each by itself, "user only".
 
     Reports and bits, randomized afresh every round, and what messages would change in the model,
     are averaged over the rounds that are read (``uploads.kept``).
@@ -131,9 +132,8 @@ def condense(view: View, users: NDArray[np.integer[Any]] | None = None) -> Conde
     inputs: dict[str, Input] = {}
     if found := names(view):
         parts = _summary(view)
-        if users is None:
-            widest = sum(_size(view, name) for name in found)
-            users = _subjects(view, max(widest, sum(width for width, _ in parts)))
+        widest = sum(_size(view, name) for name in found)
+        users = _subjects(view, max(widest, sum(width for width, _ in parts)))
         inputs[SUMMARY] = Input(users, parts)
         if changes := model_messages(view):
             raw: list[_Part] = [(_size(view, n), partial(_mean, view, n)) for n in changes]
@@ -146,6 +146,8 @@ def condense(view: View, users: NDArray[np.integer[Any]] | None = None) -> Conde
             if norms:
                 inputs[NORMS] = Input(users, norms)
         inputs |= {name: Input(users, [part]) for name, part in _recovered(view, parts)}
+        for group in view.groups if len(view.groups) > 1 else ():
+            inputs[f"{group} only"] = Input(users, _summary(view.only(group)))
     return Condensed(
         vantage=view.vantage,
         public=view.public,

@@ -37,8 +37,8 @@ from fedrec_auditor.targets.transcript import View
 SHARES, QUICK_SHARES = (0.1, 0.2, 0.3), (0.3,)
 DRAWS, QUICK_DRAWS = 10, 5
 _SHARED = 1024  # senders up to which the readings are kept for the next attack
-_READINGS = 5
-_TRUE = "true interaction set"
+_READINGS = 10
+_ALL, _TRUE = "all uploads", "true interaction set"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     Played among the users whose messages are read: where a part of them is drawn for each round,
     those of the last rounds, and as many of them as an attack has memory for. An attack that learns
     is played at several shares of known users, and chooses itself what it reads; at the largest
-    share each reading of the uploads, and each group of their components, is attacked by itself as
+    share each reading of the uploads, whole or of one group of components, is attacked by itself as
     well (in a quick audit for one attribute), so that the leak can be traced. An attack that does
     not learn is played once, with nobody known. What is not played has a row that says why.
 
@@ -76,7 +76,7 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     if not game.interactions.attributes:
         return (game.skipped("The data have no attributes of users."),)
     learns = game.attack.needs_known
-    whole = _condensed(game, "") if learns else None
+    whole = _condensed(game) if learns else None
     subjects = senders(game.view).astype(np.int64)
     if whole is not None and whole.inputs:
         subjects = whole.inputs[SUMMARY].users.astype(np.int64)
@@ -121,14 +121,14 @@ def _unplayable(attribute: Attribute, subjects: NDArray[np.int64]) -> str:
     return ""
 
 
-def _condensed(game: Game, group: str, users: NDArray[np.int64] | None = None) -> Condensed:
-    """The readings of the uploads, or of one group of their components, made once."""
-    if group not in game.condensed:
-        found = condense(game.view.only(group) if group else game.view, users)
+def _condensed(game: Game) -> Condensed:
+    """The readings of the uploads, made once for all attacks where they are of few senders."""
+    if _ALL not in game.condensed:
+        found = condense(game.view)
         if found.inputs and len(found.inputs[SUMMARY].users) > _SHARED:
             return found
-        game.condensed[group] = found
-    return game.condensed[group]
+        game.condensed[_ALL] = found
+    return game.condensed[_ALL]
 
 
 def _learned(
@@ -137,7 +137,7 @@ def _learned(
     """The rows of one attribute, of an attack that learns from known users."""
     usable = [name for name, one in whole.inputs.items() if not one.problem]
     for name in whole.inputs.keys() - set(usable):
-        yield game.skipped(f"{key}, from {name}: {whole.inputs[name].problem}")
+        yield game.skipped(f"{key}, {name}: {whole.inputs[name].problem}")
     if not usable:
         return
     shares = QUICK_SHARES if game.quick else SHARES
@@ -154,17 +154,9 @@ def _learned(
         yield _row(game, whole, question, "", baselines, ceiling)
         if share < shares[-1] or not alone:
             continue
-        if len(usable) > 1:
-            for name in usable:
-                view = whole.reading(name)
-                yield _row(game, view, question, f", from {name}", baselines, ceiling)
-        for group in game.view.groups if len(game.view.groups) > 1 else ():
-            part = _condensed(game, group, subjects)
-            if why := part.inputs[SUMMARY].problem:
-                yield game.skipped(f"{key}, {group} only: {why}")
-                continue
-            view = part.reading(SUMMARY)
-            yield _row(game, view, question, f", {group} only", baselines, ceiling)
+        for name in usable if len(usable) > 1 else ():
+            view = whole.reading(name)
+            yield _row(game, view, question, f", {name}", baselines, ceiling)
 
 
 def _question(game: Game, subjects: NDArray[np.int64], key: str, share: float) -> _Question:

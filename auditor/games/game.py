@@ -18,7 +18,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import View
 
 Readings = dict[str, Condensed]
-"""What was read of the uploads of one training, by group of components."""
+"""What was read of the uploads of one training, by what it was read from."""
 _Guess = TypeVar("_Guess", Labels, Scores, Reconstruction)
 
 
