@@ -20,6 +20,7 @@ class AttributeTree(SupervisedAttack):
         "Zhang et al., Comprehensive Privacy Analysis on Federated Recommender System against "
         "Attribute Inference Attacks, section 5.8 (decision tree)"
     )
+    reads_columns: ClassVar[bool] = True
 
     def table(self, read: Input) -> SortedColumns:
         """All columns, sorted: 6 bytes a number."""

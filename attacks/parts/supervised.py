@@ -148,6 +148,7 @@ class SupervisedAttack(ABC):
     vantage: ClassVar[Vantage] = Vantage.SERVER
     reference: ClassVar[str]
     needs_known: ClassVar[bool] = True
+    reads_columns: ClassVar[bool] = False
 
     @abstractmethod
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:

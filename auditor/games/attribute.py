@@ -36,6 +36,7 @@ from fedrec_auditor.targets.transcript import View
 
 SHARES, QUICK_SHARES = (0.1, 0.2, 0.3), (0.3,)
 DRAWS, QUICK_DRAWS = 10, 5
+QUICK_WIDTH = 20_000
 _SHARED = 1024  # senders up to which the readings are kept for the next attack
 _READINGS = 10
 _ALL, _TRUE = "all uploads", "true interaction set"
@@ -138,8 +139,16 @@ def _learned(
     usable = [name for name, one in whole.inputs.items() if not one.problem]
     for name in whole.inputs.keys() - set(usable):
         yield game.skipped(f"{key}, {name}: {whole.inputs[name].problem}")
+    wide = _too_wide(game, whole, usable)
+    for name in wide:
+        yield game.skipped(
+            f"{key}, {name}: {whole.inputs[name].width:,} columns, which a quick audit does not "
+            "sort. An audit without --quick does."
+        )
+    usable = [name for name in usable if name not in wide]
     if not usable:
         return
+    whole = whole.beside({name: whole.inputs[name] for name in usable})
     shares = QUICK_SHARES if game.quick else SHARES
     for share in shares:
         question = _question(game, subjects, key, share)
@@ -157,6 +166,19 @@ def _learned(
         for name in usable if len(usable) > 1 else ():
             view = whole.reading(name)
             yield _row(game, view, question, f", {name}", baselines, ceiling)
+
+
+def _too_wide(game: Game, whole: Condensed, usable: list[str]) -> list[str]:
+    """The readings that a quick audit leaves out for an attack that needs columns themselves.
+
+    The narrowest is left in.
+    """
+    attack = game.attack
+    if not (game.quick and isinstance(attack, LearningAttack) and attack.reads_columns):
+        return []
+    widths = {name: whole.inputs[name].width for name in usable}
+    least = min(widths.values(), default=0)
+    return [name for name, width in widths.items() if width > max(least, QUICK_WIDTH)]
 
 
 def _question(game: Game, subjects: NDArray[np.int64], key: str, share: float) -> _Question:
