@@ -26,6 +26,7 @@ from fedrec_auditor.targets.transcript import Kind, View
 SUMMARY, RAW, NORMS = "summary", "raw change", "row norms"
 VECTORS, ITEMS = "user vectors", "interaction set"
 _CLIP = 5.0
+_KEPT = 1 << 23
 NUMBERS = 1 << 28
 """Most numbers of a reading: 1 GiB."""
 SENDERS = 6144
@@ -48,9 +49,15 @@ class Input:
     ) -> None:
         self.users, self.width = users, sum(width for width, _ in parts)
         self._parts, self._scaled = parts, scaled
+        self._kept: NDArray[np.float32] | None = None
 
     def values(self) -> NDArray[np.float32]:
-        """The columns, (n, width): read anew in every call. NaN where messages have some."""
+        """The columns, (n, width); NaN where messages have some.
+
+        Of more than 2^23 numbers (32 MiB) they are read anew in every call.
+        """
+        if self._kept is not None:
+            return self._kept
         values = np.zeros((len(self.users), self.width), dtype=np.float32)
         start = 0
         for width, read in self._parts:
@@ -62,6 +69,9 @@ class Input:
             with np.errstate(invalid="ignore", over="ignore"):
                 spread = np.linalg.norm(values) / np.sqrt(max(1, values.size))
                 values /= np.float32(spread or 1.0)
+        if values.size <= _KEPT:
+            values.flags.writeable = False
+            self._kept = values
         return values
 
     @cached_property
