@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.supervised import Guess, Problem, SupervisedAttack
 
@@ -25,7 +24,7 @@ class AttributeKnn(SupervisedAttack):
     )
     neighbours: int = 5
 
-    def guess(self, problem: Problem, values: NDArray[np.float32] | None, seed: int) -> Guess:
+    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
         """Votes of the nearest, as shares."""
         _, far = problem.products.distances()
         count = min(self.neighbours, far.shape[1])

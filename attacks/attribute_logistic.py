@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.supervised import Guess, Problem, SupervisedAttack
 
@@ -25,7 +24,7 @@ class AttributeLogistic(SupervisedAttack):
     )
     penalty: float = 1.0
 
-    def guess(self, problem: Problem, values: NDArray[np.float32] | None, seed: int) -> Guess:
+    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
         """scikit-learn's classifier in the span of the known users' rows."""
         import warnings
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.supervised import Guess, Problem, SupervisedAttack
 
@@ -26,7 +25,7 @@ class AttributeSvc(SupervisedAttack):
     )
     penalty: float = 1.0
 
-    def guess(self, problem: Problem, values: NDArray[np.float32] | None, seed: int) -> Guess:
+    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
         """scikit-learn's classifier on the kernel."""
         from sklearn.svm import SVC
 

@@ -147,6 +147,11 @@ class Attack(Adversary, Protocol):
 class LearningAttack(Attack, Protocol):
     """An attack on attributes that learns, and shares its work between several backgrounds."""
 
+    @property
+    def reads_columns(self) -> bool:
+        """Whether it needs columns themselves: its work grows with their number in every fit."""
+        ...
+
     def infer_each(
         self, view: View, backgrounds: Sequence[Background], rng: np.random.Generator
     ) -> tuple[Labels, ...]:

@@ -145,9 +145,9 @@ class AttackRow(Row):
     """One metric of one attack on one target, with its interval and its baselines.
 
     ``baseline`` is the best of ``baselines``: what an adversary reaches without the upload.
-    ``ceiling`` is what the same attack reaches from the secrets that a perfect reading of the
-    upload would give away. ``further`` are other figures of the same guesses by name, ``roc``
-    the curve of scores. ``n`` is the number of subjects, ``subject`` says what they are.
+    ``from_interactions`` is what the same attack reaches from the true interaction set alone: an
+    upload may tell less, or more. ``further`` are other figures of the same guesses by name,
+    ``roc`` the curve of scores. ``n`` is the number of subjects, ``subject`` says what they are.
     """
 
     target: str
@@ -161,7 +161,7 @@ class AttackRow(Row):
     confidence: float
     baseline: float | None
     baselines: dict[str, float]
-    ceiling: float | None = None
+    from_interactions: float | None = None
     further: dict[str, FurtherFigure] = {}
     roc: RocRow | None = None
     n: int

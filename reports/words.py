@@ -155,8 +155,12 @@ def baseline_words(row: AttackRow) -> str:
 
 
 def further_words(row: AttackRow) -> str:
-    """The ceiling and the further figures of an attack, each with its interval; empty if none."""
-    said = [] if row.ceiling is None else [f"from the true interactions {brief(row.ceiling)}"]
+    """What the true interactions give, and the further figures of an attack, each with its interval; empty if none."""
+    said = (
+        []
+        if row.from_interactions is None
+        else [f"from the true interactions {brief(row.from_interactions)}"]
+    )
     said += [
         f"{name} {brief(one.value)} [{brief(one.ci_low)}, {brief(one.ci_high)}]"
         for name, one in sorted(row.further.items())

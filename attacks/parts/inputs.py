@@ -27,6 +27,7 @@ from fedrec_auditor.targets.transcript import Kind, View
 SUMMARY, RAW, NORMS = "summary", "raw change", "row norms"
 VECTORS, ITEMS = "user vectors", "interaction set"
 _CLIP = 5.0
+_KEPT = 1 << 23
 NUMBERS = 1 << 28
 """Most numbers of a reading: 1 GiB."""
 SENDERS = 6144
@@ -49,9 +50,15 @@ class Input:
     ) -> None:
         self.users, self.width = users, sum(width for width, _ in parts)
         self._parts, self._scaled = parts, scaled
+        self._kept: NDArray[np.float32] | None = None
 
     def values(self) -> NDArray[np.float32]:
-        """The columns, (n, width): read anew in every call. NaN where messages have some."""
+        """The columns, (n, width); NaN where messages have some.
+
+        Of more than 2^23 numbers (32 MiB) they are read anew in every call.
+        """
+        if self._kept is not None:
+            return self._kept
         values = np.zeros((len(self.users), self.width), dtype=np.float32)
         start = 0
         for width, read in self._parts:
@@ -63,6 +70,9 @@ class Input:
             with np.errstate(invalid="ignore", over="ignore"):
                 spread = np.linalg.norm(values) / np.sqrt(max(1, values.size))
                 values /= np.float32(spread or 1.0)
+        if values.size <= _KEPT:
+            values.flags.writeable = False
+            self._kept = values
         return values
 
     @cached_property
@@ -106,8 +116,8 @@ class Condensed(View):
         return View(vantage=self.vantage, public=self.public, rounds=self.rounds)
 
 
-def condense(view: View, users: NDArray[np.integer[Any]] | None = None) -> Condensed:
-    """The view with its readings, of ``users`` (n,) or of as many senders as fit; as it is if done.
+def condense(view: View) -> Condensed:
+    """The view with its readings, of as many senders as fit; as it is if it has them.
 
     ``SUMMARY``: where devices leave rows or columns of a matrix unmoved (``moves``), which ones
     they move is all that is taken. In FedRec those of a user's own features are among 600, and
@@ -117,7 +127,8 @@ def condense(view: View, users: NDArray[np.integer[Any]] | None = None) -> Conde
     ``RAW``: all changes of the model as they are, the paper's input (Theta^(t-1) - Theta^t) / mu of
     section 3.3 but for the one scale of all columns. ``NORMS``: the length of the change of each
     row of each matrix. ``VECTORS``, ``ITEMS``: user vectors and interactions, as readers tell
-    them (``reading``).
+    them (``reading``). And where messages have several groups of components, the summary of each
+    by itself, "user only".
 
     Reports and bits, randomized afresh every round, and what messages would change in the model,
     are averaged over the rounds that are read (``uploads.kept``).
@@ -132,9 +143,8 @@ def condense(view: View, users: NDArray[np.integer[Any]] | None = None) -> Conde
     inputs: dict[str, Input] = {}
     if found := names(view):
         parts = _summary(view)
-        if users is None:
-            widest = sum(_size(view, name) for name in found)
-            users = _subjects(view, max(widest, sum(width for width, _ in parts)))
+        widest = sum(_size(view, name) for name in found)
+        users = _subjects(view, max(widest, sum(width for width, _ in parts)))
         inputs[SUMMARY] = Input(users, parts)
         if changes := model_messages(view):
             raw: list[_Part] = [(_size(view, n), partial(_mean, view, n)) for n in changes]
@@ -147,6 +157,8 @@ def condense(view: View, users: NDArray[np.integer[Any]] | None = None) -> Conde
             if norms:
                 inputs[NORMS] = Input(users, norms)
         inputs |= {name: Input(users, [part]) for name, part in _recovered(view, users, parts)}
+        for group in view.groups if len(view.groups) > 1 else ():
+            inputs[f"{group} only"] = Input(users, _summary(view.only(group)))
     return Condensed(
         vantage=view.vantage,
         public=view.public,

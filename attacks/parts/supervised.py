@@ -59,12 +59,12 @@ class Problem:
         total, width = 0.0, 0
         if self.read is not None:
             inner, sums = self.read.products.inner, self.read.products.sums
-            (mine, known), (theirs, others) = self._rows(self.known), self._rows(self.unknown)
+            (mine, known), (theirs, others) = self.rows(self.known), self.rows(self.unknown)
             among[np.ix_(mine, mine)] = inner[np.ix_(known, known)]
             across[np.ix_(theirs, mine)] = inner[np.ix_(others, known)]
             sizes[theirs] = np.diag(inner)[others]
             total, width = float(sums[known].sum()), self.read.width
-        beside = self._beside
+        beside = self.beside
         if beside is not None:
             one, two = beside[self.known], beside[self.unknown]
             among += one @ one.T
@@ -82,11 +82,11 @@ class Problem:
         for users in (self.known, self.unknown):
             parts: list[NDArray[np.floating[Any]]] = []
             if self.read is not None and values is not None:
-                rows, places = self._rows(users)
+                rows, places = self.rows(users)
                 parts.append(np.zeros((len(users), self.read.width), dtype=kind))
                 parts[0][rows] = values[places]
-            if self._beside is not None:
-                parts.append(self._beside[users].astype(kind))
+            if self.beside is not None:
+                parts.append(self.beside[users].astype(kind))
             found.append(np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0])
         return found[0], found[1]
 
@@ -110,7 +110,8 @@ class Problem:
         return auc_of_classes(codes, guessed)
 
     @cached_property
-    def _beside(self) -> NDArray[np.float64] | None:
+    def beside(self) -> NDArray[np.float64] | None:
+        """The side columns at their scale, (n_users, s); None where they tell nothing."""
         spread = 0.0 if self.side is None else float(self.side.var(axis=0).sum())
         if self.side is None or not spread > 0:
             return None
@@ -119,9 +120,10 @@ class Problem:
         inner = self.read.products.inner
         return np.asarray(np.sqrt(np.trace(inner) / len(inner) / spread) * self.side)
 
-    def _rows(self, users: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def rows(self, users: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Which of ``users`` sent something, and their places among the senders."""
-        assert self.read is not None
+        if self.read is None:
+            return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
         sent = np.flatnonzero(np.isin(users, self.read.users))
         return sent, np.searchsorted(self.read.users, users[sent])
 
@@ -147,14 +149,17 @@ class SupervisedAttack(ABC):
     reference: ClassVar[str]
     needs_known: ClassVar[bool] = True
     reads_columns: ClassVar[bool] = False
-    """Whether it needs columns, and not their inner products alone."""
 
     @abstractmethod
-    def guess(self, problem: Problem, values: NDArray[np.float32] | None, seed: int) -> Guess:
+    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
         """The classes of the unknown; equal seeds give equal guesses.
 
-        ``values`` are the input's columns, where the attack reads columns.
+        ``table`` is what ``table`` made of the input: None where inner products are all it takes.
         """
+
+    def table(self, read: Input) -> object:
+        """What an attack needs of the columns themselves, made once for all problems on them."""
+        return None
 
     def refusal(self, view: View) -> str:
         """That no message is linked to its user in this view."""
@@ -177,18 +182,18 @@ class SupervisedAttack(ABC):
         problems = [_chosen(view, inputs, background) for background in backgrounds]
         found: dict[int, Labels] = {}
         for name in dict.fromkeys(name for name, _ in problems):  # one table of columns at a time
-            values = inputs[name].values() if self.reads_columns and name in inputs else None
+            table = self.table(inputs[name]) if name in inputs else None
             for place, (other, problem) in enumerate(problems):
                 if other == name:
                     found[place] = self._labels(
-                        problem, values, backgrounds[place], name, seeds[place]
+                        problem, table, backgrounds[place], name, seeds[place]
                     )
         return tuple(found[place] for place in range(len(backgrounds)))
 
     def _labels(
         self,
         problem: Problem,
-        values: NDArray[np.float32] | None,
+        table: object,
         background: Background,
         name: str,
         seed: int,
@@ -200,7 +205,7 @@ class SupervisedAttack(ABC):
             counts = np.bincount(problem.codes)
             guess = Guess(np.full(m, counts.argmax()), np.tile(counts / counts.sum(), (m, 1)))
         else:
-            guess = self.guess(problem, values, seed)
+            guess = self.guess(problem, table, seed)
         scores = np.full((m, max(background.n_classes, int(classes[-1]) + 1)), -np.inf)
         scores[:, classes] = guess.scores
         return Labels(

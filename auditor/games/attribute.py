@@ -36,9 +36,10 @@ from fedrec_auditor.targets.transcript import View
 
 SHARES, QUICK_SHARES = (0.1, 0.2, 0.3), (0.3,)
 DRAWS, QUICK_DRAWS = 10, 5
+QUICK_WIDTH = 20_000
 _SHARED = 1024  # senders up to which the readings are kept for the next attack
-_READINGS = 5
-_TRUE = "true interaction set"
+_READINGS = 10
+_ALL, _TRUE = "all uploads", "true interaction set"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     Played among the users whose messages are read: where a part of them is drawn for each round,
     those of the last rounds, and as many of them as an attack has memory for. An attack that learns
     is played at several shares of known users, and chooses itself what it reads; at the largest
-    share each reading of the uploads, and each group of their components, is attacked by itself as
+    share each reading of the uploads, whole or of one group of components, is attacked by itself as
     well (in a quick audit for one attribute), so that the leak can be traced. An attack that does
     not learn is played once, with nobody known. What is not played has a row that says why.
 
@@ -69,14 +70,15 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     classes at random in their known proportions (``random``, the expected value, exact), and, of an
     attack that learns, itself on the view without uploads (``no upload``), from the other
     attributes, which the attack on the uploads is given as well. With nobody known, classes are as
-    frequent as among all. The ceiling is the same attack on the true interaction set.
+    frequent as among all. Beside it stands the same attack on
+    the true interaction set.
     """
     if game.attack.refusal(game.view):
         return ()
     if not game.interactions.attributes:
         return (game.skipped("The data have no attributes of users."),)
     learns = game.attack.needs_known
-    whole = _condensed(game, "") if learns else None
+    whole = _condensed(game) if learns else None
     subjects = senders(game.view).astype(np.int64)
     if whole is not None and whole.inputs:
         subjects = whole.inputs[SUMMARY].users.astype(np.int64)
@@ -121,14 +123,14 @@ def _unplayable(attribute: Attribute, subjects: NDArray[np.int64]) -> str:
     return ""
 
 
-def _condensed(game: Game, group: str, users: NDArray[np.int64] | None = None) -> Condensed:
-    """The readings of the uploads, or of one group of their components, made once."""
-    if group not in game.condensed:
-        found = condense(game.view.only(group) if group else game.view, users)
+def _condensed(game: Game) -> Condensed:
+    """The readings of the uploads, made once for all attacks where they are of few senders."""
+    if _ALL not in game.condensed:
+        found = condense(game.view)
         if found.inputs and len(found.inputs[SUMMARY].users) > _SHARED:
             return found
-        game.condensed[group] = found
-    return game.condensed[group]
+        game.condensed[_ALL] = found
+    return game.condensed[_ALL]
 
 
 def _learned(
@@ -137,9 +139,17 @@ def _learned(
     """The rows of one attribute, of an attack that learns from known users."""
     usable = [name for name, one in whole.inputs.items() if not one.problem]
     for name in whole.inputs.keys() - set(usable):
-        yield game.skipped(f"{key}, from {name}: {whole.inputs[name].problem}")
+        yield game.skipped(f"{key}, {name}: {whole.inputs[name].problem}")
+    wide = _too_wide(game, whole, usable)
+    for name in wide:
+        yield game.skipped(
+            f"{key}, {name}: {whole.inputs[name].width:,} columns, which a quick audit does not "
+            "sort. An audit without --quick does."
+        )
+    usable = [name for name in usable if name not in wide]
     if not usable:
         return
+    whole = whole.beside({name: whole.inputs[name] for name in usable})
     shares = QUICK_SHARES if game.quick else SHARES
     for share in shares:
         question = _question(game, subjects, key, share)
@@ -150,21 +160,26 @@ def _learned(
             )
             continue
         baselines = _baselines(game, whole, question)
-        ceiling = _ceiling(game, whole, question)
-        yield _row(game, whole, question, "", baselines, ceiling)
+        from_interactions = _from_interactions(game, whole, question)
+        yield _row(game, whole, question, "", baselines, from_interactions)
         if share < shares[-1] or not alone:
             continue
-        if len(usable) > 1:
-            for name in usable:
-                view = whole.reading(name)
-                yield _row(game, view, question, f", from {name}", baselines, ceiling)
-        for group in game.view.groups if len(game.view.groups) > 1 else ():
-            part = _condensed(game, group, subjects)
-            if why := part.inputs[SUMMARY].problem:
-                yield game.skipped(f"{key}, {group} only: {why}")
-                continue
-            view = part.reading(SUMMARY)
-            yield _row(game, view, question, f", {group} only", baselines, ceiling)
+        for name in usable if len(usable) > 1 else ():
+            view = whole.reading(name)
+            yield _row(game, view, question, f", {name}", baselines, from_interactions)
+
+
+def _too_wide(game: Game, whole: Condensed, usable: list[str]) -> list[str]:
+    """The readings that a quick audit leaves out for an attack that needs columns themselves.
+
+    The narrowest is left in.
+    """
+    attack = game.attack
+    if not (game.quick and isinstance(attack, LearningAttack) and attack.reads_columns):
+        return []
+    widths = {name: whole.inputs[name].width for name in usable}
+    least = min(widths.values(), default=0)
+    return [name for name, width in widths.items() if width > max(least, QUICK_WIDTH)]
 
 
 def _question(game: Game, subjects: NDArray[np.int64], key: str, share: float) -> _Question:
@@ -238,7 +253,7 @@ def _baselines(game: Game, view: View, question: _Question) -> dict[str, float]:
     }
 
 
-def _ceiling(game: Game, view: View, question: _Question) -> float | None:
+def _from_interactions(game: Game, view: View, question: _Question) -> float | None:
     """The attack's figure from the true interaction set; None where that is too large a table."""
     ratings = game.interactions.ratings
     if not isinstance(game.attack, LearningAttack) or np.prod(ratings.shape) > NUMBERS:
@@ -255,7 +270,7 @@ def _row(
     question: _Question,
     of: str,
     baselines: dict[str, float],
-    ceiling: float | None,
+    from_interactions: float | None,
 ) -> AttackRow:
     """The row of one question, from ``view``; ``of`` says which part of it that is."""
     guesses, read = _guesses(game, view, question)
@@ -277,7 +292,7 @@ def _row(
         found.pop(MACRO),
         baselines,
         note,
-        ceiling=ceiling,
+        from_interactions=from_interactions,
         further=found,
     )
 

@@ -20,7 +20,7 @@ from fedrec_auditor.targets.transcript import View
 USERS, QUICK_USERS = 2_000, 500
 """Most users of whom interactions are guessed."""
 Readings = dict[str, Condensed]
-"""What was read of the uploads of one training, by group of components."""
+"""What was read of the uploads of one training, by what it was read from."""
 _Guess = TypeVar("_Guess", Labels, Scores, Reconstruction)
 
 
@@ -64,7 +64,7 @@ class Game:
         note: str,
         *,
         pairs: int | None = None,
-        ceiling: float | None = None,
+        from_interactions: float | None = None,
         further: Mapping[str, Estimate] = MappingProxyType({}),
     ) -> AttackRow:
         """A row of the record; its subjects are users, or this many candidate ``pairs``."""
@@ -80,7 +80,7 @@ class Game:
             confidence=estimate.confidence,
             baseline=max(baselines.values(), default=None),
             baselines=baselines,
-            ceiling=ceiling,
+            from_interactions=from_interactions,
             further={
                 name: FurtherFigure(value=one.value, ci_low=one.low, ci_high=one.high)
                 for name, one in further.items()

@@ -116,7 +116,10 @@ class FedrecApmReproduction:
         cells = [row for row in rows if row.printed is not None and "zeta" in row.what]
         if not cells:
             return ()
-        lines = []
+        lines = [
+            "AIA is the paper's network on the coordinates of the change in the span of the known "
+            "users' (attribute-mlp), for speed; the other attackers read the change as it is."
+        ]
         for average in AVERAGES:
             ours = [row.value if average == AVERAGES[0] else row.beside[average] for row in cells]
             apart = np.abs(np.array(ours) - [row.printed or 0.0 for row in cells])

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
-from sklearn.tree import DecisionTreeClassifier
 
 from fedrec_auditor.attacks.attribute_knn import AttributeKnn
 from fedrec_auditor.attacks.attribute_logistic import AttributeLogistic
@@ -79,12 +78,21 @@ def test_logistic_regression_decides_as_scikit_learn(shape: tuple[int, int, int,
     np.testing.assert_allclose(scores, expected, atol=1e-3 * scale)
 
 
-def test_the_tree_reads_the_columns() -> None:
-    case, known, others, labels = problem(3, 2, 30, True)
-    assert case.read is not None
-    found = AttributeTree().guess(case, case.read.values(), 5)
-    tree = DecisionTreeClassifier(random_state=5).fit(known.astype(np.float32), labels)
-    np.testing.assert_array_equal(found.codes, tree.predict(others))
+@pytest.mark.parametrize("absent", [False, True])
+def test_the_tree_reads_uploads_and_what_is_beside(absent: bool) -> None:
+    """Its leaves are pure of the known users; an absent sender has zeros."""
+    rng = np.random.default_rng(0)
+    table, side = rng.normal(size=(100, 20)), rng.normal(size=(100, 3))
+    known, unknown = np.arange(0, 100, 3), np.setdiff1d(np.arange(100), np.arange(0, 100, 3))
+    read = table_input(table, np.arange(5 if absent else 0, 100))
+    codes = (side[:, 1] > 0).astype(np.int64)
+    case = Problem(read, known, unknown, codes[known], side)
+    attack = AttributeTree()
+    found = attack.guess(case, attack.table(read), 5)
+    assert set(np.unique(found.scores)) == {0.0, 1.0}
+    assert np.mean(found.codes == codes[unknown]) > 0.9
+    blind = Problem(None, known, unknown, codes[known], side)
+    assert np.mean(attack.guess(blind, None, 5).codes == codes[unknown]) > 0.9
 
 
 @pytest.mark.parametrize("width", [10, 5000, 600_000])

@@ -98,10 +98,10 @@ def test_memory_has_the_largest_attack_where_users_have_attributes() -> None:
     target, table = make_target("fedrec", Plan()), 4 * 300 * 64
     without = Workload.of(target, replace(data, attributes={})).memory
     attack = Workload.of(target, data).memory - without
-    assert attack == pytest.approx(2.3 * 200 * table + 32 * 200**2)
+    assert attack == pytest.approx(2.3 * 200 * table + 52 * 200**2)
     many = Synthetic(n_users=5000, n_items=5000, profile=2).load()
     more = Workload.of(target, replace(many, attributes={})).memory
-    assert Workload.of(target, many).memory - more == pytest.approx(2.3 * 2**30 + 32 * 5000**2)
+    assert Workload.of(target, many).memory - more == pytest.approx(2.3 * 2**30 + 52 * 5000**2)
 
 
 def test_rows_that_devices_train_are_kept_as_told() -> None:

@@ -92,7 +92,7 @@ def _measured(
         for cell in one.cells:
             rows.append(drawn.row(one, cell, whole.reading(RAW)))
         for group in last.groups if one.components else ():
-            part = condense(last.only(group), whole.inputs[RAW].users).reading(RAW)
+            part = condense(last.only(group)).reading(RAW)
             rows += [
                 drawn.row(
                     one,

@@ -1,0 +1,99 @@
+"""Classifiers of uploads whose users' attribute is known of half: ours, and scikit-learn's.
+
+600 messages, of which each column leans a little to one of two classes. Ours read the view, make
+the inner products of its rows once for all classifiers, and guess; scikit-learn's fit the columns
+that ours read. CPU seconds of one thread.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
+
+from benchmarks import Row
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.base import Background
+from fedrec_auditor.attacks.parts.inputs import SUMMARY, condense
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.targets.transcript import Kind, Public, Round, Transcript, Uploads, View
+
+USERS, NARROW, WIDE = 600, 2400, 107_648
+FOUR: dict[str, Callable[[], Any]] = {
+    "mlp": lambda: MLPClassifier((100, 30), random_state=0),
+    "tree": lambda: DecisionTreeClassifier(random_state=0),
+    "svc": lambda: SVC(class_weight="balanced"),
+    "knn": KNeighborsClassifier,
+}
+
+
+def measure() -> tuple[Row, ...]:
+    rows = []
+    for width, names in ((NARROW, tuple(FOUR)), (WIDE, ("svc", "knn"))):
+        view, codes = planted(width)
+        rows += compared(f"{USERS} uploads x {width:,}", view, codes, names)
+    return tuple(rows)
+
+
+def planted(width: int) -> tuple[View, NDArray[np.int64]]:
+    """Uploads of normal entries, whose means differ by .12 deviations in a tenth of the columns."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(2, size=USERS)
+    values = rng.normal(size=(USERS, width)).astype(np.float32)
+    values[:, ::10] += 0.12 * (2 * codes[:, None] - 1)
+    uploads = Uploads(np.arange(USERS), {"update": Dense(values, Kind.CHANGE)})
+    public = Public(algorithm="planted", n_users=USERS, n_items=7)
+    rounds = (Round(None, uploads),)
+    return Transcript(public=public, rounds=rounds).view(Vantage.SERVER), codes
+
+
+def compared(job: str, view: View, codes: NDArray[np.int64], names: tuple[str, ...]) -> list[Row]:
+    """A row for each way with each classifier, one for its inner products, one for all."""
+    known, rest = np.arange(0, USERS, 2), np.arange(1, USERS, 2)
+    background = Background(known=known, labels=codes[known], n_classes=2)
+    rows, total = [], {"scikit-learn": 0.0, "ours": 0.0}
+
+    def row(name: str, way: str, seconds: float, note: str) -> None:
+        total[way] += seconds
+        rows.append(
+            Row(job=f"{job}, {name}", way=way, seconds=seconds, work=1, unit="attacks", note=note)
+        )
+
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in names:  # compiled beforehand
+            member(name).infer(planted(20)[0], background, np.random.default_rng(0))
+        columns = condense(view).reading(SUMMARY).inputs[SUMMARY].values()
+        read = condense(view).reading(SUMMARY)
+        start = time.process_time()
+        _ = read.inputs[SUMMARY].products
+        row("reading and inner products", "ours", time.process_time() - start, "once for all")
+        for name in names:
+            start = time.process_time()
+            guessed = FOUR[name]().fit(columns[known], codes[known]).predict(columns[rest])
+            row(name, "scikit-learn", time.process_time() - start, score(codes[rest], guessed))
+            start = time.process_time()
+            found = member(name).infer(read, background, np.random.default_rng(0))
+            row(name, "ours", time.process_time() - start, score(codes[found.users], found.codes))
+    for way, seconds in total.items():
+        rows.append(Row(job=f"{job}, all", way=way, seconds=seconds, work=1, unit="attacks"))
+    return rows
+
+
+def member(name: str) -> Any:
+    return FAMILIES["attacks"].member(f"attribute-{name}")()
+
+
+def score(truth: NDArray[np.int64], guessed: NDArray[np.int64]) -> str:
+    return f"balanced accuracy {balanced_accuracy_score(truth, guessed):.3f}"

@@ -1,0 +1,117 @@
+"""Attribute inference on input that an attack cannot use: a row that says why, never a crash."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.attribute_knn import AttributeKnn
+from fedrec_auditor.attacks.attribute_logistic import AttributeLogistic
+from fedrec_auditor.attacks.attribute_svc import AttributeSvc
+from fedrec_auditor.attacks.attribute_tree import AttributeTree
+from fedrec_auditor.auditor.games import attribute
+from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.reports.record import AttackRow, SkippedRow
+from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
+
+DATA = Synthetic(n_users=60, n_items=40, profile=10, signal=1.0).load()
+ATTACKS = [AttributeKnn(), AttributeLogistic(), AttributeSvc(), AttributeTree()]
+
+
+def view_of(parts: dict[str, np.ndarray], n: int = 60) -> View:
+    """One round of changes, from the first users."""
+    count = len(next(iter(parts.values())))
+    sent = Uploads(
+        np.arange(count), {name: Dense(part, Kind.CHANGE) for name, part in parts.items()}
+    )
+    public = Public(algorithm="any", n_users=n, n_items=40)
+    return Transcript(public=public, rounds=(Round(None, sent),)).view(Vantage.SERVER)
+
+
+def play(
+    view: View, data: Interactions = DATA, attack: Any = ATTACKS[0], seed: int = 0
+) -> tuple[list[AttackRow], list[str]]:
+    rows = attribute.play(
+        Game(
+            target="any", name="any", attack=attack, view=view, interactions=data, quick=True,
+            confidence=0.95, rng=np.random.default_rng(seed),
+        )
+    )  # fmt: skip
+    return (
+        [row for row in rows if isinstance(row, AttackRow)],
+        [row.reason for row in rows if isinstance(row, SkippedRow)],
+    )
+
+
+def noise(*shape: int) -> np.ndarray:
+    return np.random.default_rng(1).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: type(a).__name__)
+def test_constant_and_broken_parts_are_named_and_the_rest_is_read(attack: Any) -> None:
+    bad = noise(60, 3, 4)
+    bad[7, 1, 1] = np.nan
+    view = view_of({"one.a": noise(60, 5), "two.b": np.ones((60, 6)), "three.c": bad})
+    rows, reasons = play(view, attack=attack)
+    assert any("two only" in reason and "same of every user" in reason for reason in reasons)
+    assert any("three only" in reason and "not finite" in reason for reason in reasons)
+    assert "in draws: one only (5)" in rows[0].note
+    assert all(np.isfinite([row.value, row.ci_low, row.ci_high]).all() for row in rows)
+
+
+@pytest.mark.parametrize("values", [np.ones((60, 6)), np.full((60, 6), np.nan)])
+def test_uploads_that_hold_nothing_leave_reasons_only(values: np.ndarray) -> None:
+    rows, reasons = play(view_of({"update": values}))
+    assert not rows
+    assert {reason.partition(",")[0] for reason in reasons} == set(DATA.attributes)
+
+
+def test_one_class_among_the_senders() -> None:
+    one = Attribute(codes=np.zeros(60, dtype=np.int64), categories=("a", "b"))
+    data = replace(DATA, attributes={"town": one, "gender": DATA.attributes["gender"]})
+    rows, reasons = play(view_of({"update": noise(60, 5)}), data)
+    assert {row.metric.split()[0] for row in rows} == {"gender"}
+    assert any(reason.startswith("town: all 60 users") for reason in reasons)
+
+
+def test_one_class_among_the_known_in_every_draw() -> None:
+    codes = np.zeros(60, dtype=np.int64)
+    codes[59] = 1
+    data = replace(DATA, attributes={"rare": Attribute(codes=codes, categories=("a", "b"))})
+    for seed in range(4):  # the one user is known in some draw, or it is said
+        rows, reasons = play(view_of({"update": noise(60, 5)}), data, seed=seed)
+        assert bool(rows) != any("all of one class" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_few_users(count: int) -> None:
+    rows, reasons = play(view_of({"update": noise(count, 5)}))
+    assert len(rows) + len(reasons) >= len(DATA.attributes)
+    if count == 1:
+        assert not rows
+        assert all("two are needed" in reason for reason in reasons)
+
+
+def test_no_attributes() -> None:
+    rows, reasons = play(view_of({"update": noise(60, 5)}), replace(DATA, attributes={}))
+    assert not rows
+    assert reasons == ["The data have no attributes of users."]
+
+
+def test_rows_have_a_ceiling_and_further_figures() -> None:
+    held = (DATA.ratings.toarray() != 0).astype(np.float32)
+    rows, _ = play(view_of({"update": held}), attack=AttributeLogistic())
+    first = rows[0]
+    assert set(first.further) == {"micro F1", "weighted F1", "balanced accuracy", "AUC"}
+    assert first.from_interactions is not None
+    assert set(first.baselines) == {"majority", "random", "no upload"}
+    alone = next(row for row in rows if row.metric.endswith("summary)"))
+    # the summary is the interaction set itself: equal but for the optimiser
+    assert alone.from_interactions == pytest.approx(alone.value, abs=0.02)
