@@ -22,8 +22,8 @@ class AttributeMlp(SupervisedAttack):
     coordinates of an upload in the span of the known users' uploads, as many as there are known
     users, scaled as one: gradients of the first layer lie in that span. Adam is not the same after
     a rotation, so these are not the paper's weights. On MovieLens 100K that is 10 to 60 times as
-    fast as the columns themselves; in a comparison on the guessed users of four draws, gender was
-    told from FedRec's uploads with a macro F1 of .98 instead of .87, from FCF's of .64 in both ways.
+    fast as the columns themselves; compared on the guessed users of four draws, gender was told
+    from FedRec's uploads with a macro F1 of .98 instead of .87, from FCF's of .64 in both ways.
     """
 
     reference: ClassVar[str] = (

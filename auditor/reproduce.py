@@ -15,7 +15,7 @@ from fedrec_auditor.auditor import checkpoints
 from fedrec_auditor.auditor.checkpoints import Checkpoints
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.progress import Observer, Pace
-from fedrec_auditor.auditor.reproductions.base import Part, Reproduction
+from fedrec_auditor.auditor.reproductions.base import Measurable, Reproduction
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.tasks import Task, TaskResult
 from fedrec_auditor.auditor.workers import results
@@ -92,14 +92,14 @@ def reproduce(
 
 
 def _rows(
-    found: Mapping[Task, TaskResult], parts: Mapping[Task, Part], name: str
+    found: Mapping[Task, TaskResult], parts: Mapping[Task, Measurable], name: str
 ) -> Iterator[ReproducedRow]:
     for task in parts:
         if task.target == name:
             yield from found[task].reproduced
 
 
-def _measured(task: Task, part: Part, source: str, quick: bool) -> tuple[Task, TaskResult]:
+def _measured(task: Task, part: Measurable, source: str, quick: bool) -> tuple[Task, TaskResult]:
     """One part, from a seed of its own name; a data set that is not there is an error of its."""
     started = time.monotonic()
     words = np.frombuffer(hashlib.sha256(part.name.encode()).digest(), dtype=np.uint32)

@@ -155,7 +155,7 @@ def baseline_words(row: AttackRow) -> str:
 
 
 def further_words(row: AttackRow) -> str:
-    """What the true interactions give, and the further figures of an attack, each with its interval; empty if none."""
+    """What the true interactions give, and further figures with their intervals; empty if none."""
     said = (
         []
         if row.from_interactions is None

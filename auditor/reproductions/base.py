@@ -13,7 +13,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Measurable:
     """One training, or one calculation, and the rows it gives.
 
     ``data`` names the data set that ``measure`` is given, none if it is empty; the boolean asks for
@@ -33,7 +33,7 @@ class Reproduction(Protocol):
         """Which paper, as it is cited."""
         ...
 
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[Measurable]:
         """All that is run, each by itself and in any process."""
         ...
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedrec_auditor.auditor.reproductions.base import Part
+from fedrec_auditor.auditor.reproductions.base import Measurable
 from fedrec_auditor.auditor.reproductions.parts.utility import TrainedSystem
 from fedrec_auditor.reports.record import ReproducedRow
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
@@ -44,7 +44,7 @@ class DplcfReproduction:
 
     paper: ClassVar[str] = DplcfSp.paper
 
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[Measurable]:
         """Tables 4 and 5 on both data sets, 6 on the larger; of Table 2 what no other has."""
         both = [
             TrainedSystem(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedrec_auditor.auditor.reproductions.base import Part
+from fedrec_auditor.auditor.reproductions.base import Measurable
 from fedrec_auditor.auditor.reproductions.parts.utility import TrainedSystem
 from fedrec_auditor.reports.record import ReproducedRow
 from fedrec_auditor.targets.systems.federated_mf.vfl_sgdmf import VflSgdmf
@@ -53,7 +53,7 @@ class FederatedMfReproduction:
 
     paper: ClassVar[str] = VflSgdmf.paper
 
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[Measurable]:
         """Every system at its defaults."""
         return [
             TrainedSystem(

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedrec_auditor.auditor.reproductions.base import Part
+from fedrec_auditor.auditor.reproductions.base import Measurable
 from fedrec_auditor.auditor.reproductions.parts.attribute_tables import (
     ATTACKERS,
     AVERAGES,
@@ -107,7 +107,7 @@ class FedrecApmReproduction:
 
     paper: ClassVar[str] = FedRecApm.paper
 
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[Measurable]:
         """A training a system and data set, and all attacks on it."""
         return [one.part() for one in _systems()]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedrec_auditor.auditor.reproductions.base import Part
+from fedrec_auditor.auditor.reproductions.base import Measurable
 from fedrec_auditor.auditor.reproductions.parts.utility import TrainedSystem
 from fedrec_auditor.reports.record import ReproducedRow
 from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import FmfLdp
@@ -36,7 +36,7 @@ class FmfLdpReproduction:
 
     paper: ClassVar[str] = FmfLdp.paper
 
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[Measurable]:
         """Figure 5 on both data sets, and Figure 4's 1,000 items on the users of ML-1M."""
         trained = [
             TrainedSystem(

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedrec_auditor.auditor import catalogue
-from fedrec_auditor.auditor.reproductions.base import Part
+from fedrec_auditor.auditor.reproductions.base import Measurable
 from fedrec_auditor.auditor.reproductions.parts.utility import TrainedSystem
 from fedrec_auditor.reports.record import ReproducedRow
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -71,7 +71,7 @@ class PrivRecReproduction:
 
     paper: ClassVar[str] = PrivRec.paper
 
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[Measurable]:
         """Table 1 a system at a time; Tables 3 and 4 at once, for they train nothing."""
         trained = [
             TrainedSystem(
@@ -89,7 +89,7 @@ class PrivRecReproduction:
             ).part()
             for method, (target, settings, hits, gains, said) in _TABLE_1.items()
         ]
-        return [*trained, Part(name="Tables 3 and 4", data="", measure=_epsilons)]
+        return [*trained, Measurable(name="Tables 3 and 4", data="", measure=_epsilons)]
 
     def remarks(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
         """How the printed epsilons compare with what is proved and with what leaks."""

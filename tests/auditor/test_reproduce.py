@@ -13,7 +13,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.reproduce import reproduce
-from fedrec_auditor.auditor.reproductions.base import Part
+from fedrec_auditor.auditor.reproductions.base import Measurable
 from fedrec_auditor.reports.record import ReproducedRow
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -27,7 +27,7 @@ class Counted:
     ran: list[str]
     paper: str = "Somebody 2020"
 
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[Measurable]:
         def one(data: object, rng: np.random.Generator, quick: bool) -> tuple[ReproducedRow, ...]:
             self.ran.append("one")
             row = ReproducedRow(
@@ -45,8 +45,8 @@ class Counted:
             raise InputError("Expected data, got none.")
 
         return [
-            Part(name="first part", data="", measure=one),
-            Part(name="second part", data="", measure=other),
+            Measurable(name="first part", data="", measure=one),
+            Measurable(name="second part", data="", measure=other),
         ]
 
     def remarks(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:

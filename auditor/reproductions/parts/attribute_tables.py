@@ -21,7 +21,7 @@ from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games.class_metrics import MACRO, NOT_ASKED, Guesses, estimates
 from fedrec_auditor.auditor.metrics import Estimate
-from fedrec_auditor.auditor.reproductions.base import Part
+from fedrec_auditor.auditor.reproductions.base import Measurable
 from fedrec_auditor.auditor.reproductions.parts.utility import CONFIDENCE
 from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.reports.record import ReproducedRow
@@ -67,9 +67,9 @@ class AttackedSystem:
     components: bool = False
     said: str = ""
 
-    def part(self) -> Part:
+    def part(self) -> Measurable:
         """The training and all attacks on it."""
-        return Part(
+        return Measurable(
             name=f"{self.method} {self.data}", data=self.data, measure=partial(_measured, self)
         )
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.reproductions.base import Part
+from fedrec_auditor.auditor.reproductions.base import Measurable
 from fedrec_auditor.reports.record import ReproducedRow
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -40,12 +40,12 @@ class TrainedSystem:
     printed: Mapping[str, float] = field(default_factory=dict)
     said: str = ""
 
-    def part(self) -> Part:
+    def part(self) -> Measurable:
         """The training, named so that no other setting has its name."""
         settings = "".join(f" {key}={value:g}" for key, value in self.settings.items())
         cut = f" {self.items} items" if self.items else ""
         name = f"{self.place} {self.method or self.target} {self.data}{cut}{settings}"
-        return Part(name=name, data=self.data, measure=partial(_measured, self))
+        return Measurable(name=name, data=self.data, measure=partial(_measured, self))
 
 
 def _measured(
