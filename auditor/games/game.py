@@ -7,7 +7,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from fedrec_auditor.attacks.base import Attack, Background, Labels, Reconstruction, Scores
+from fedrec_auditor.attacks.base import (
+    Attack,
+    Background,
+    Labels,
+    Links,
+    Reconstruction,
+    Scores,
+)
 from fedrec_auditor.auditor.metrics import Estimate
 from fedrec_auditor.reports.record import AttackRow
 from fedrec_auditor.targets.components import Floats
@@ -16,7 +23,7 @@ from fedrec_auditor.targets.transcript import View
 
 USERS, QUICK_USERS = 2_000, 500
 """Most users of whom interactions are guessed."""
-_Guess = TypeVar("_Guess", Labels, Scores, Reconstruction)
+_Guess = TypeVar("_Guess", Labels, Scores, Reconstruction, Links)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
