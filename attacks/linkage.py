@@ -13,7 +13,7 @@ from fedrec_auditor.attacks.parts.fingerprints import (
     Batch,
     fingerprints,
     likeness,
-    mutual,
+    margin,
     reciprocal_rank,
     whole,
 )
@@ -72,7 +72,7 @@ class Linkage:
                 (np.searchsorted(candidates, users), fingerprints(view, one)) for users, one in sent
             ]
         found = likeness(fingerprints(view, last), batches, len(candidates))
-        merit = _tried(batches, len(candidates)) or {n: mutual(each) for n, each in found.items()}
+        merit = _tried(batches, len(candidates)) or {n: margin(each) for n, each in found.items()}
         best = max(sorted(found), key=lambda name: merit[name])
         return Links(scores=found[best], candidates=candidates.astype(np.int64))
 

@@ -6,8 +6,7 @@ sizes of the rows, and which rows moved. A round's mean is subtracted: what all 
 none of them apart. Two messages are as like as the cosine of their fingerprints.
 
 Which fingerprint to go by is told by earlier rounds whose senders are known. Where none is, it
-shows all the same: by a fingerprint that identifies users, two messages are nearest to each other
-more often than by one that does not, where that is so of about half.
+shows all the same: by a fingerprint that identifies users, one message stands out from all others.
 """
 
 from __future__ import annotations
@@ -93,15 +92,19 @@ def reciprocal_rank(likeness: NDArray[np.floating[Any]], true: NDArray[np.intp])
     return float(np.mean(1 / (above + (tied + 1) / 2)))
 
 
-def mutual(likeness: NDArray[np.floating[Any]]) -> float:
-    """Share of rows that are the nearest of the column which is their nearest, without a tie."""
-    if not likeness.size:
+def margin(likeness: NDArray[np.floating[Any]]) -> float:
+    """How far the nearest of a row is ahead of the next, in standard deviations of the row: mean.
+
+    0 where there is no second.
+    """
+    if likeness.shape[1] < 2:
         return 0.0
-    top = likeness == likeness.max(axis=1, keepdims=True)
-    alone = (top.sum(axis=1) == 1)[:, None]
-    other = likeness == likeness.max(axis=0, keepdims=True)
-    single = (other.sum(axis=0) == 1)[None, :]
-    return float((top & alone & other & single).any(axis=1).mean())
+    first = np.partition(likeness, -2, axis=1)[:, -2:]
+    spread = likeness.std(axis=1)
+    ahead = np.divide(
+        first[:, 1] - first[:, 0], spread, out=np.zeros_like(spread), where=spread > 0
+    )
+    return float(ahead.mean())
 
 
 def _of_model(name: str, messages: ModelMessages) -> Fingerprints:

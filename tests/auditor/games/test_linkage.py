@@ -163,7 +163,7 @@ def noised(times: float) -> View:
 
 @pytest.mark.parametrize("attack", [SERVER, SHUFFLED], ids=["server", "proxy"])
 def test_it_weakens_as_noise_grows(attack: Linkage) -> None:
-    found = [play(noised(times), attack)["linkage top-1"] for times in (0.0, 4.0, 12.0)]
-    assert found[0].value == 1.0
+    found = [play(noised(times), attack)["linkage top-1"] for times in (0.0, 3.0, 12.0)]
+    assert found[0].ci_low > 0.95
     assert found[0].ci_low > found[1].ci_high
     assert found[1].ci_low > found[2].ci_high
