@@ -24,6 +24,7 @@ class AttackFamily(StrEnum):
     ATTRIBUTE = "attribute inference"
     MEMBERSHIP = "membership inference"
     RECONSTRUCTION = "reconstruction"
+    LINKAGE = "linkage"
     DISTINGUISHER = "distinguisher"
 
 
@@ -84,7 +85,19 @@ class Reconstruction:
     certain: NDArray[np.bool_] | None = None
 
 
-Inference = Labels | Scores | Reconstruction
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """How like each message of the last round is to those of each candidate: ``scores`` (n, c).
+
+    Messages are in the order that is seen. ``candidates`` (c,) are the users who sent before,
+    ascending; where no sender is seen, positions in the round before.
+    """
+
+    scores: NDArray[np.floating[Any]]
+    candidates: NDArray[np.int64]
+
+
+Inference = Labels | Scores | Reconstruction | Links
 
 
 class Adversary(Protocol):

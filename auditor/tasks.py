@@ -22,7 +22,7 @@ from fedrec_auditor.auditor import accounting, utility
 from fedrec_auditor.auditor.demonstrations.parts import play as claims
 from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.games import attribute, local, membership, play, reconstruction
+from fedrec_auditor.auditor.games import attribute, linkage, local, membership, play, reconstruction
 from fedrec_auditor.auditor.games.draws import Memory, Parallel, Store, in_turn
 from fedrec_auditor.auditor.games.game import Game, Readings
 from fedrec_auditor.auditor.plan import ALL, Plan, make_target
@@ -66,6 +66,7 @@ _GAMES = {
     AttackFamily.ATTRIBUTE: attribute.play,
     AttackFamily.MEMBERSHIP: membership.play,
     AttackFamily.RECONSTRUCTION: reconstruction.play,
+    AttackFamily.LINKAGE: linkage.play,
 }
 
 
@@ -295,6 +296,8 @@ def _attacked(
         refusal = "Messages come from parties, and none is any one user's, of whom games speak."
     if refusal:
         return _skipped(task, refusal)
+    if attack.family is AttackFamily.LINKAGE:  # its game takes the senders away, and knows them
+        view = run.transcript.view(Vantage.SERVER)
     game = Game(
         target=task.target,
         name=task.step,

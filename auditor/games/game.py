@@ -9,7 +9,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from fedrec_auditor.attacks.base import Attack, Background, Labels, Reconstruction, Scores
+from fedrec_auditor.attacks.base import (
+    Attack,
+    Background,
+    Labels,
+    Links,
+    Reconstruction,
+    Scores,
+)
 from fedrec_auditor.attacks.parts.inputs import Condensed
 from fedrec_auditor.auditor.metrics import Estimate
 from fedrec_auditor.reports.record import AttackRow, FurtherFigure, SkippedRow
@@ -21,7 +28,7 @@ USERS, QUICK_USERS = 2_000, 500
 """Most users of whom interactions are guessed."""
 Readings = dict[str, Condensed]
 """What was read of the uploads of one training, by what it was read from."""
-_Guess = TypeVar("_Guess", Labels, Scores, Reconstruction)
+_Guess = TypeVar("_Guess", Labels, Scores, Reconstruction, Links)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

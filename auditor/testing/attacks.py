@@ -30,7 +30,7 @@ from fedrec_auditor.attacks.base import (
     Inference,
 )
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.games import attribute, membership, reconstruction
+from fedrec_auditor.auditor.games import attribute, linkage, membership, reconstruction
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
 from fedrec_auditor.reports.record import AttackRow
@@ -68,6 +68,7 @@ GAMES = {
     AttackFamily.ATTRIBUTE: attribute.play,
     AttackFamily.MEMBERSHIP: membership.play,
     AttackFamily.RECONSTRUCTION: reconstruction.play,
+    AttackFamily.LINKAGE: linkage.play,
 }
 PLAYS = 4
 P_VALUE = 1e-4
@@ -273,15 +274,17 @@ def check_only_the_wire_is_read(case: AttackCase) -> None:
                     assert np.array_equal(found[name], values), said
 
 
-def emptied(view: View, rng: np.random.Generator) -> View:
-    """The view with uploads that carry nothing of their users: each another's, or coins."""
-    cycle = rng.permutation(view.public.n_users)
-    order = np.empty_like(cycle)
-    order[cycle] = np.roll(cycle, 1)
+def emptied(view: View, rng: np.random.Generator, *, always: bool = True) -> View:
+    """The view with uploads that carry nothing of their users: each another's, or coins.
+
+    ``always`` the same other's, or in every round someone else's.
+    """
     coins = view.public.channel is not None
     rounds = []
+    order = _others(view.public.n_users, rng)
     for one in view.rounds:
         assert one.uploads is not None
+        order = order if always else _others(view.public.n_users, rng)
         sent: dict[str, Component] = {
             name: Dense(
                 rng.integers(2, size=(len(part), *part.shape), dtype=np.int8)
@@ -297,6 +300,14 @@ def emptied(view: View, rng: np.random.Generator) -> View:
     return replace(view, public=public, rounds=tuple(rounds))
 
 
+def _others(n: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """For each of ``n`` users another one."""
+    cycle = rng.permutation(n)
+    order = np.empty_like(cycle)
+    order[cycle] = np.roll(cycle, 1)
+    return order
+
+
 def alarms(case: AttackCase) -> Counter[str]:
     """In how many of the plays on uploads that carry nothing each metric beats its baseline.
 
@@ -305,6 +316,9 @@ def alarms(case: AttackCase) -> Counter[str]:
     single groups take turns, and count as one metric.
     """
     attack, view = case.attack, case.view()
+    linking = attack.family is AttackFamily.LINKAGE
+    if linking:  # its game takes the senders away
+        view = case.run.transcript.view(Vantage.SERVER)
     shown = [view]
     if attack.needs_known and len(view.groups) > 1:
         shown += [view.only(group) for group in view.groups]
@@ -315,7 +329,7 @@ def alarms(case: AttackCase) -> Counter[str]:
             target=view.public.algorithm,
             name=type(attack).__name__,
             attack=attack,
-            view=emptied(shown[seed % len(shown)], rng),
+            view=emptied(shown[seed % len(shown)], rng, always=not linking),
             interactions=case.interactions,
             user_vectors=case.run.user_vectors,
             quick=True,

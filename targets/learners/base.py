@@ -121,6 +121,10 @@ class Learner(Protocol):
         """
         ...
 
+    def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
+        """What stands for each user beside an item's row of ``model``, (n, d)."""
+        ...
+
     def score(self, model: Broadcast, clients: Clients) -> Floats:
         """Scores of all items, (n, n_items), as each device computes them from ``model``."""
         ...

@@ -126,8 +126,8 @@ class Model:
 class Run:
     """What a training leaves: the transcript, and the model with which clients score items.
 
-    ``user_vectors`` (n_users, F), where a system gives them, are those behind the last round's
-    uploads, zeros for users who sent nothing. They never leave the devices and are in no view:
+    ``user_vectors`` (n_users, F), where a system gives them, are those behind each user's
+    last upload, zeros for users who sent nothing. They never leave the devices and are in no view:
     guesses of them are scored against them.
     """
 

@@ -87,13 +87,20 @@ def test_distinguisher_keeps_the_contract(name: str) -> None:
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_every_attack_that_reads_trainings_has_a_target(name: str) -> None:
-    views = (training(target).transcript.view(make(name).vantage) for target in TARGETS)
+    rng = np.random.default_rng(0)
+    views = (training(target).transcript.view(make(name).vantage, rng) for target in TARGETS)
     assert any(not make(name).refusal(view) for view in views)
 
 
 @pytest.mark.parametrize(
     "name",
-    [*LEARNERS, "interaction-reconstruction", "interaction-membership"],
+    [
+        *LEARNERS,
+        "interaction-reconstruction",
+        "interaction-membership",
+        "linkage",
+        "shuffled-linkage",
+    ],
 )
 def test_clean_gradients_beat_every_baseline(name: str) -> None:
     """The control: where everything is uploaded in the clear, no attack stays at chance."""

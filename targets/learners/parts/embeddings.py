@@ -117,20 +117,9 @@ class Embeddings:
 
         Memory: 64 MiB beside the result where there is an MLP.
         """
+        user = self.user_vectors(model, clients)
         model = self._received(model, clients)
         items = model["item"]
-        features = clients.features.astype(np.float32)
-        if clients.own is None:
-            user = features @ model["user.E"].T
-        else:
-            user = np.einsum("nf,ndf->nd", features, clients.own)
-        if self.neighbours is not Neighbours.IGNORED:
-            mean = neighbour_mean(clients.interactions.ratings, items)
-            if self.neighbours is Neighbours.ADDED:
-                user = user + mean
-            else:
-                user = (user + mean @ model["user.W1"].T) @ model["user.W2"].T + model["user.b"]
-                np.maximum(user, 0, out=user)
         if not self.deep:
             return np.asarray(user @ items.T)
         d, weight = self.dimension, model["mlp1.weight"]
@@ -143,6 +132,22 @@ class Embeddings:
             np.maximum(hidden, 0, out=hidden)
             out[start : start + step] = hidden @ model["mlp2.weight"][0] + model["mlp2.bias"]
         return out
+
+    def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
+        """What the MLP or the product takes of each user, (n, d) float32."""
+        model = self._received(model, clients)
+        features = clients.features.astype(np.float32)
+        if clients.own is None:
+            user = features @ model["user.E"].T
+        else:
+            user = np.einsum("nf,ndf->nd", features, clients.own)
+        if self.neighbours is Neighbours.IGNORED:
+            return np.asarray(user)
+        mean = neighbour_mean(clients.interactions.ratings, model["item"])
+        if self.neighbours is Neighbours.ADDED:
+            return np.asarray(user + mean)
+        user = (user + mean @ model["user.W1"].T) @ model["user.W2"].T + model["user.b"]
+        return np.asarray(np.maximum(user, 0))
 
     def _received(self, broadcast: Broadcast, clients: Clients) -> dict[str, NDArray[np.float32]]:
         """The model as the device computes with it; InputError unless it fits."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class Trained:
     """How a training ends: what everybody gets, and what scoring on the devices needs.
 
-    ``user_vectors`` (n_users, F) are those behind the last round's uploads, where they are kept.
+    ``user_vectors`` (n_users, F) are those behind each user's last upload, where they are kept.
     """
 
     release: Broadcast | None

@@ -55,9 +55,11 @@ class Federated(Composition):
         model: Broadcast = self.learner.initial(_catalogue(everyone), rng)
         model = {name: model[name] for name in self.sent(_catalogue(everyone))}
         senders = self.senders(interactions.n_users)
+        behind = np.zeros((interactions.n_users, model["item"].shape[1]), dtype=np.float32)
         for number in range(self.rounds):
             users = np.sort(rng.permutation(interactions.n_users)[:senders])
             clients = replace(everyone.take(users), streams=Streams.spawn(rng, senders))
+            behind[users] = self.learner.user_vectors(model, clients)
             sent, own = self._send(clients, model, compute)
             if everyone.own is not None:
                 everyone.own[users] = own
@@ -66,7 +68,8 @@ class Federated(Composition):
             yield Round(broadcast=model, uploads=uploads)
             model = _finite(self.step(model, uploads), number + 1)
             del uploads  # before the next round's are made
-        return Trained(model, model if everyone.own is None else {**model, _OWN: everyone.own})
+        scored = model if everyone.own is None else {**model, _OWN: everyone.own}
+        return Trained(model, scored, behind)
 
     def public(self, interactions: Interactions) -> Public:
         """What everybody knows: the numbers among all settings, those of the parts included."""

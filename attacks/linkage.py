@@ -1,0 +1,97 @@
+"""Linkage: which message of a round is whose, by what the same users sent in rounds before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.base import AttackFamily, Background, Links
+from fedrec_auditor.attacks.parts.fingerprints import (
+    Batch,
+    fingerprints,
+    likeness,
+    margin,
+    reciprocal_rank,
+    whole,
+)
+from fedrec_auditor.attacks.parts.uploads import unread
+from fedrec_auditor.targets.transcript import Kind, RoundView, View
+
+ROUNDS = 2
+"""Most rounds before the last that are read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linkage:
+    """The nearest neighbour by the fingerprint that identifies users best (``fingerprints``).
+
+    It knows who sent what in earlier rounds and not who sends in the last one: a server whose
+    clients change their pseudonyms, or hide behind a proxy from then on. Which fingerprint is best
+    is tried on earlier rounds.
+    """
+
+    family: ClassVar[AttackFamily] = AttackFamily.LINKAGE
+    vantage: ClassVar[Vantage] = Vantage.SERVER
+    needs_known: ClassVar[bool] = False
+    reference: ClassVar[str] = (
+        "nearest neighbour by cosine of what messages tell of their senders; derived in "
+        "attacks/parts/fingerprints.py"
+    )
+
+    def refusal(self, view: View) -> str:
+        """What is there instead of whole messages in two rounds or more."""
+        rounds = linked_rounds(view)
+        if len(rounds) > 1:
+            return ""
+        split = [c for one in view.rounds for c in (one.shuffled or {}).values()]
+        if split and all(component.kind is Kind.REPORTS for component in split):
+            return (
+                "Links whole messages; behind the proxy each report of one coordinate is a message "
+                "of its own."
+            )
+        if rounds:
+            return "Links messages of different rounds; there is a single round with messages."
+        return unread(view, "whole messages of single users in two rounds")
+
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Links:
+        """How like each message of the last round is to those of every candidate.
+
+        Of that round no sender is read.
+        """
+        *before, last = linked_rounds(view)
+        if before[-1].uploads is None:
+            batches = [(np.arange(_count(before[-1])), fingerprints(view, before[-1]))]
+            candidates = batches[0][0]
+        else:
+            sent = [(one.uploads.users, one) for one in before if one.uploads is not None]
+            candidates = np.unique(np.concatenate([users for users, _ in sent]))
+            batches = [
+                (np.searchsorted(candidates, users), fingerprints(view, one)) for users, one in sent
+            ]
+        found = likeness(fingerprints(view, last), batches, len(candidates))
+        merit = _tried(batches, len(candidates)) or {n: margin(each) for n, each in found.items()}
+        best = max(sorted(found), key=lambda name: merit[name])
+        return Links(scores=found[best], candidates=candidates.astype(np.int64))
+
+
+def _tried(batches: list[Batch], candidates: int) -> dict[str, float]:
+    """How well each fingerprint links the last of these rounds to those before; empty if none."""
+    *before, (whose, sent) = batches
+    both = np.isin(whose, np.concatenate([np.zeros(0, dtype=np.intp), *(w for w, _ in before)]))
+    if not both.any():
+        return {}
+    found = likeness({n: part[both] for n, part in sent.items()}, before, candidates)
+    return {name: reciprocal_rank(each, whose[both]) for name, each in found.items()}
+
+
+def linked_rounds(view: View) -> tuple[RoundView, ...]:
+    """The last round with whole messages, and up to ``ROUNDS`` before it."""
+    able = [one for one in view.rounds if _count(one)]
+    return tuple(able[-1 - ROUNDS :])
+
+
+def _count(one: RoundView) -> int:
+    return len(next(iter(whole(one).values()), ()))

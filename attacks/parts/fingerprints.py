@@ -1,0 +1,134 @@
+"""What tells one user's messages from another's, and how like two rounds' messages are by it.
+
+A message is read as if its round were all there is. Its fingerprints are what the readers tell of
+it (interactions, vectors, ratings) and, of each of its parts, the entries where they are few, the
+sizes of the rows, and which rows moved. A round's mean is subtracted: what all users share tells
+none of them apart. Two messages are as like as the cosine of their fingerprints.
+
+Which fingerprint to go by is told by earlier rounds whose senders are known. Where none is, it
+shows all the same: by a fingerprint that identifies users, one message stands out from all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.parts import reading
+from fedrec_auditor.attacks.parts.model_messages import ModelMessages, model_messages
+from fedrec_auditor.attacks.readers.base import SURE
+from fedrec_auditor.targets.transcript import Component, Kind, RoundView, Uploads, View
+
+Fingerprints = dict[str, NDArray[np.float32]]
+"""By name, a row of numbers a message."""
+Batch = tuple[NDArray[np.intp], Fingerprints]
+"""Whose of the candidates each message of a round is, and its fingerprints."""
+
+_WIDE = 2**14  # numbers of a part that is compared entry by entry
+
+
+def whole(one: RoundView) -> Mapping[str, Component]:
+    """The messages of a round that are each one user's, in the order that is seen.
+
+    Reports that were shuffled are a message each, of a single coordinate.
+    """
+    if one.uploads is not None:
+        return one.uploads.components
+    return {n: c for n, c in (one.shuffled or {}).items() if c.kind is not Kind.REPORTS}
+
+
+def fingerprints(view: View, one: RoundView) -> Fingerprints:
+    """Of every message of the round ``one``: (n, p) each, of mean 0 and rows of length 1 or 0."""
+    sent = whole(one)
+    count = len(next(iter(sent.values())))
+    everyone = np.arange(count)
+    alone = replace(
+        view,
+        vantage=Vantage.SERVER,
+        public=replace(view.public, n_users=count),
+        rounds=(RoundView(broadcast=one.broadcast, uploads=Uploads(everyone, sent)),),
+    )
+    found: dict[str, NDArray[np.float32]] = {}
+    if not reading.refusal(alone):
+        told = reading.evidence(alone, everyone)
+        for name in ("log_ratio", "vectors", "ratings"):
+            part = getattr(told, name)
+            if part is not None:
+                found[name] = np.clip(part, -SURE, SURE) if name == "log_ratio" else part
+    moving = model_messages(alone)
+    for name, component in sent.items():
+        if name in moving:
+            found |= _of_model(name, moving[name][0])
+        elif np.prod(component.shape) <= _WIDE:
+            found[name] = component.dense(everyone).reshape(count, -1)
+    return {name: _unit(part) for name, part in found.items()}
+
+
+def likeness(
+    sent: Fingerprints, before: Sequence[Batch], candidates: int
+) -> dict[str, NDArray[np.float32]]:
+    """By fingerprint, how like each message is to what each candidate sent before: (n, candidates).
+
+    A candidate's fingerprint is the mean over these rounds.
+    """
+    found = {}
+    for name, part in sent.items():
+        profile = np.zeros((candidates, part.shape[1]), dtype=np.float32)
+        for whose, each in before:
+            np.add.at(profile, whose, each[name])
+        found[name] = part @ _lengthened(profile).T
+    return found
+
+
+def reciprocal_rank(likeness: NDArray[np.floating[Any]], true: NDArray[np.intp]) -> float:
+    """Mean inverse rank of the ``true`` columns (n,); equals share the rank in their middle."""
+    value = np.take_along_axis(likeness, true[:, None], axis=1)
+    above, tied = (likeness > value).sum(axis=1), (likeness == value).sum(axis=1)
+    return float(np.mean(1 / (above + (tied + 1) / 2)))
+
+
+def margin(likeness: NDArray[np.floating[Any]]) -> float:
+    """How far the nearest of a row is ahead of the next, in standard deviations of the row: mean.
+
+    0 where there is no second.
+    """
+    if likeness.shape[1] < 2:
+        return 0.0
+    first = np.partition(likeness, -2, axis=1)[:, -2:]
+    spread = likeness.std(axis=1)
+    ahead = np.divide(
+        first[:, 1] - first[:, 0], spread, out=np.zeros_like(spread), where=spread > 0
+    )
+    return float(ahead.mean())
+
+
+def _of_model(name: str, messages: ModelMessages) -> Fingerprints:
+    """Entries, row sizes and moved rows of what a part changes by."""
+    parts: dict[str, list[NDArray[np.float32]]] = {}
+    for _, change, moved in messages.changes():
+        n = len(change)
+        if np.prod(change.shape[1:]) <= _WIDE:
+            parts.setdefault(name, []).append(change.reshape(n, -1))
+        if change.ndim != 3:
+            continue
+        sizes = np.sqrt(np.einsum("nmd,nmd->nm", change, change))
+        parts.setdefault(f"{name} sizes", []).append(sizes)
+        parts.setdefault(f"{name} moved", []).append(moved.any(axis=2).astype(np.float32))
+    return {key: np.concatenate(each) for key, each in parts.items()}
+
+
+def _unit(part: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+    """Less the mean over messages, of length 1."""
+    finite = np.nan_to_num(part.astype(np.float32), posinf=0.0, neginf=0.0)
+    return _lengthened(_lengthened(finite) - _lengthened(finite).mean(axis=0))
+
+
+def _lengthened(part: NDArray[np.float32]) -> NDArray[np.float32]:
+    length = np.linalg.norm(part, axis=1, keepdims=True)
+    out = np.zeros_like(part)
+    return np.asarray(np.divide(part, length, out=out, where=length > 0))

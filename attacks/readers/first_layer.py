@@ -1,0 +1,196 @@
+"""User vectors read from the first layer of an MLP on a user's vector and an item's.
+
+For the layer h = W [x; v_i] + b every example with error e in h adds e x^T to the gradient of W on
+the user's side, and e to that of b. x is the same in all examples of a device, so that whatever the
+batch
+
+    dW_user = db x^T,    x = dW_user^T db / |db|^2,
+
+exactly for one gradient, approximately for the sum of several steps, in which x itself moves. A
+step of Adam divides every entry by its own size and so tells little more than the signs of x. Then
+it helps that x = E f, where the matrix E was broadcast and f has few entries: columns of E for
+which f is 0 do not move, and x is projected on those that did. (Not where an activation lies
+between: the projection then keeps no more of x than one on random vectors would.)
+
+Which matrix is the first layer, and which side is the user's, is told by the rank: columns of dW on
+the user's side are parallel to db. Source: derived here from the chain rule; the same of one
+example, Phong et al. 2018, Privacy-preserving deep learning via additively homomorphic encryption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.attacks.parts.inversion import first_layer_input
+from fedrec_auditor.attacks.parts.model_messages import (
+    ModelMessages,
+    item_messages,
+    item_name,
+    model_messages,
+)
+from fedrec_auditor.attacks.parts.uploads import unread
+from fedrec_auditor.attacks.readers.base import Evidence
+from fedrec_auditor.targets.transcript import View
+
+_LOOKED_AT = 32  # messages by which the layer is found
+_PARALLEL = 0.6  # least median cosine of the user's columns with the bias
+_WIDTH = 8  # least numbers of a bias: fewer are parallel by chance
+
+Matrices = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Names of the layer's weight and bias, whether the weight is (h, in), the user's columns.
+
+    ``span`` names the matrix of which x is a combination of columns, if any.
+    """
+
+    weight: str
+    bias: str
+    upright: bool
+    side: slice
+    span: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstLayer:
+    """User vectors of the last message of each user, in closed form."""
+
+    reference: ClassVar[str] = (
+        "first-layer closed form dW = db x^T: derived in attacks/readers/first_layer.py; compare "
+        "Phong et al. 2018, section 3"
+    )
+
+    def refusal(self, view: View) -> str:
+        """What is there instead of an item table and a layer on a user's vector and an item's."""
+        return "" if _layout(view) else unread(view, "a first layer on user and item vectors")
+
+    def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
+        """Vectors, 0 of those who sent none."""
+        layout, rounds = _layout(view), model_messages(view)
+        assert layout is not None, "refused"
+        names = [name for name in (layout.weight, layout.bias, layout.span) if name]
+        vectors: NDArray[np.float64] | None = None
+        for parts in zip(*(rounds[name] for name in names), strict=True):
+            mine = [part.of(users)[0] for part in parts]
+            found = _vectors(layout, *mine)
+            if vectors is None:
+                vectors = np.zeros((len(users), found.shape[1]))
+            vectors[parts[0].of(users)[1]] = found
+        return Evidence(users=users, vectors=vectors)
+
+
+def _vectors(
+    layout: _Layout, weight: ModelMessages, bias: ModelMessages, span: ModelMessages | None = None
+) -> NDArray[np.float64]:
+    """Of every sender, (n, d)."""
+    found = [
+        first_layer_input(_oriented(change, layout.upright)[:, :, layout.side], by)
+        for change, by in _paired(weight, bias)
+    ]
+    direct = np.concatenate([*found, np.zeros((0, weight.component.shape[0]))[:, layout.side]])
+    if span is None:
+        return direct
+    out = direct.copy()
+    for rows, columns in _spans(span):
+        out[rows] = _projected(direct[rows], columns)
+    return out
+
+
+def _paired(weight: ModelMessages, bias: ModelMessages) -> Iterator[tuple[Matrices, Matrices]]:
+    """Blocks of the weight's changes (n, ...), and the bias's of the same senders (n, h)."""
+    by = np.concatenate(
+        [change for _, change, _ in bias.changes()] or [np.zeros((0, 0), dtype=np.float32)]
+    )
+    for rows, change, _ in weight.changes():
+        yield change, by[rows]
+
+
+def _oriented(change: Matrices, upright: bool) -> Matrices:
+    return change if upright else change.transpose(0, 2, 1)
+
+
+def _spans(span: ModelMessages) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Blocks of senders, and the columns that each moved, zeros elsewhere: (block, d, f)."""
+    assert span.base is not None
+    for rows, _, moved in span.changes():
+        yield rows, np.where(moved.any(axis=1, keepdims=True), span.base, 0.0)
+
+
+def _projected(vectors: NDArray[np.float64], columns: NDArray[Any]) -> NDArray[np.float64]:
+    """Each vector (n, d) as a combination of its columns (n, d, f), as near as may be."""
+    basis, sizes, _ = np.linalg.svd(columns, full_matrices=False)
+    basis = basis * (sizes > 1e-6 * sizes[:, :1])[:, None]
+    return np.asarray(np.einsum("ndf,nf->nd", basis, np.einsum("ndf,nd->nf", basis, vectors)))
+
+
+def _layout(view: View) -> _Layout | None:
+    """The layer whose columns on one side are parallel to its bias; None if there is none."""
+    items = item_messages(view)
+    if not items:
+        return None
+    width = items[-1].component.shape[1]
+    last = {
+        name: _some(each[-1])
+        for name, each in model_messages(view).items()
+        if name != item_name(view)
+    }
+    best, most = None, _PARALLEL
+    for name, weight in last.items():
+        for other, bias in last.items():
+            if len(weight.component.shape) != 2 or len(bias.component.shape) != 1:
+                continue
+            (size,) = bias.component.shape
+            for upright in (True, False):
+                tall, wide = weight.component.shape[:: 1 if upright else -1]
+                if size < _WIDTH or tall != size or wide <= width:
+                    continue
+                for side in (slice(0, wide - width), slice(width, wide)):
+                    layout = _Layout(name, other, upright, side)
+                    found = _parallel(layout, weight, bias)
+                    if found > most:
+                        best, most = layout, found
+    return best and _spanned(best, last)
+
+
+def _some(messages: ModelMessages) -> ModelMessages:
+    return messages.of(np.sort(messages.users)[:_LOOKED_AT].astype(np.int64))[0]
+
+
+def _parallel(layout: _Layout, weight: ModelMessages, bias: ModelMessages) -> float:
+    """Median cosine, without sign, of the columns on this side with the bias."""
+    found = []
+    for change, by in _paired(weight, bias):
+        part = _oriented(change, layout.upright)[:, :, layout.side]
+        length = np.linalg.norm(part, axis=1) * np.linalg.norm(by, axis=1)[:, None]
+        dot = np.einsum("njk,nj->nk", part, by)
+        found.append(np.abs(dot[length > 0] / length[length > 0]))
+    told = np.concatenate(found) if found else np.zeros(0)
+    return float(np.median(told)) if len(told) else 0.0
+
+
+def _spanned(layout: _Layout, last: dict[str, ModelMessages]) -> _Layout:
+    """With the matrix, if any, whose moved columns span the vectors better than by chance."""
+    direct = _vectors(layout, last[layout.weight], last[layout.bias])
+    d = direct.shape[1]
+    best, most = layout, 0.5
+    for name, part in last.items():
+        shape = part.component.shape
+        if len(shape) != 2 or shape[0] != d or name == layout.weight or part.base is None:
+            continue
+        kept, chance = [], []
+        for rows, columns in _spans(part):
+            kept.append(np.sum(_projected(direct[rows], columns) ** 2))
+            rank = np.minimum(columns.any(axis=1).sum(axis=1), d)
+            chance.append(np.sum(rank / d * np.sum(direct[rows] ** 2, axis=1)))
+        whole, by_chance = np.sum(direct**2), float(np.sum(chance))
+        if by_chance < whole and (np.sum(kept) - by_chance) / (whole - by_chance) > most:
+            best = _Layout(layout.weight, layout.bias, layout.upright, layout.side, name)
+            most = (np.sum(kept) - by_chance) / (whole - by_chance)
+    return best

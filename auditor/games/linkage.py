@@ -1,0 +1,116 @@
+"""Linkage, scored: which message of the last round was sent by whom who sent before?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.base import Background, Links
+from fedrec_auditor.attacks.linkage import ROUNDS
+from fedrec_auditor.auditor import metrics
+from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.reports.record import AttackRow
+from fedrec_auditor.targets.transcript import Kind, RoundView, Uploads, View
+
+USERS, QUICK_USERS = 600, 100
+"""Most users who are told apart."""
+
+
+def play(game: Game) -> tuple[AttackRow, ...]:
+    """Top-1 accuracy, mean reciprocal rank, and the share of candidates that are ruled out.
+
+    ``game.view`` is the server's, from which the senders are taken away: of the last round, and of
+    all where the attack looks from behind a proxy. Candidates are the users who sent in the last
+    round and before, as far as the attack reads; one is ruled out if it scores lower than the true
+    one, and those left are the anonymity set. Ties count as if broken at random. Baseline: chance.
+    """
+    hidden = hide(game.view, game.attack.vantage, QUICK_USERS if game.quick else USERS, game.rng)
+    if hidden is None or game.attack.refusal(hidden.view):
+        return ()
+    guess = game.guess(Links, Background(), hidden.view)
+    place = np.searchsorted(hidden.users, hidden.before)  # of each candidate, its user's
+    columns = np.argsort(place, kind="stable")[hidden.truth]
+    true = guess.scores[np.arange(len(columns)), columns][:, None]
+    above = (guess.scores > true).sum(axis=1)
+    tied = (guess.scores == true).sum(axis=1)
+    n = guess.scores.shape[1]
+    harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, n + 1))])
+    left = float((above + tied).mean())
+    whose = "no sender" if game.attack.vantage is Vantage.SHUFFLED else "the senders of earlier"
+    note = (
+        f"Knows {whose} {'at all' if 'no' in whose else 'rounds'}; {n} users sent in the last "
+        f"round and before it. Mean anonymity set: {left:.1f} of {n}, by chance {(n + 1) / 2:.1f}."
+    )
+    measured = {
+        "linkage top-1": (np.where(above == 0, 1 / tied, 0.0), 1 / n),
+        "linkage MRR": ((harmonic[above + tied] - harmonic[above]) / tied, harmonic[n] / n),
+        "candidates ruled out": (1 - (above + tied) / n, (n - 1) / (2 * n)),
+    }
+    return tuple(
+        game.row(
+            metric,
+            metrics.mean(values, confidence=game.confidence, rng=game.rng),
+            {"random": random},
+            note,
+        )
+        for metric, (values, random) in measured.items()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """A view without senders, and the truth that was taken from it.
+
+    ``users`` (c,) ascending are those who are told apart, ``truth`` (c,) the position among them of
+    each message of the last round, ``before`` (c,) the user of each candidate, in the attack's
+    order.
+    """
+
+    view: View
+    users: NDArray[np.int64]
+    truth: NDArray[np.intp]
+    before: NDArray[np.int64]
+
+
+def hide(view: View, vantage: Vantage, most: int, rng: np.random.Generator) -> Hidden | None:
+    """Take away who sent the messages of the last round, or at the proxy of the one before too.
+
+    Up to ``most`` users are left. None where fewer than two sent in the last round and before.
+    """
+    sent = [one for one in view.rounds if one.uploads is not None and len(one.uploads.users)]
+    sent = sent[-1 - (1 if vantage is Vantage.SHUFFLED else ROUNDS) :]
+    linked = [one.uploads for one in sent if one.uploads is not None]
+    if len(linked) < 2:
+        return None
+    earlier = np.concatenate([uploads.users for uploads in linked[:-1]])
+    both = np.intersect1d(linked[-1].users, earlier)
+    users = np.sort(rng.permutation(both)[:most]).astype(np.int64)
+    if len(users) < 2:
+        return None
+    shuffled = vantage is Vantage.SHUFFLED
+    rounds, order = [], users
+    for number, (one, uploads) in enumerate(zip(sent, linked, strict=True)):
+        mine = np.flatnonzero(np.isin(uploads.users, users))
+        if shuffled or number == len(sent) - 1:
+            mine = rng.permutation(mine)
+            before, order = order, uploads.users[mine].astype(np.int64)
+        parts = {
+            name: part.take(mine)
+            for name, part in uploads.components.items()
+            if not (shuffled and part.kind is Kind.REPORTS)
+        }
+        if shuffled:
+            rounds.append(RoundView(broadcast=one.broadcast, shuffled=parts))
+        else:
+            last = number == len(sent) - 1
+            names = np.arange(len(mine)) if last else uploads.users[mine]
+            rounds.append(RoundView(broadcast=one.broadcast, uploads=Uploads(names, parts)))
+    return Hidden(
+        view=replace(view, vantage=vantage, rounds=tuple(rounds)),
+        users=users,
+        truth=np.searchsorted(users, order),
+        before=before,
+    )

@@ -1,0 +1,90 @@
+"""Inputs come back from the gradients of a small network, whichever way they are looked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.attacks.parts.inversion import (
+    Inverted,
+    Mlp,
+    cosine,
+    dlg,
+    first_layer_input,
+    idlg,
+    label_of,
+)
+
+
+def network(rng: np.random.Generator, sizes: tuple[int, ...] = (32, 64, 4)) -> Mlp:
+    pairs = list(zip(sizes[1:], sizes[:-1], strict=True))
+    return Mlp(
+        [rng.standard_normal(pair) / np.sqrt(pair[1]) for pair in pairs],
+        [0.1 * rng.standard_normal(h) for h, _ in pairs],
+    )
+
+
+def test_gradients_are_those_of_finite_differences() -> None:
+    rng = np.random.default_rng(0)
+    net, x = network(rng, (3, 5, 4)), rng.standard_normal(3)
+
+    def loss(w: np.ndarray, b: np.ndarray) -> float:
+        hidden = 1 / (1 + np.exp(-(w @ x + b)))
+        logits = net.weights[1] @ hidden + net.biases[1]
+        return float(np.log(np.exp(logits).sum()) - logits[2])
+
+    found = net.gradients(x, 2)
+    step = 1e-6
+    for k in range(5):
+        shift = step * np.eye(5)[k]
+        by_bias = loss(net.weights[0], net.biases[0] + shift)
+        by_bias -= loss(net.weights[0], net.biases[0] - shift)
+        assert found[1][k] == pytest.approx(by_bias / (2 * step), abs=1e-7)
+        wide = np.outer(shift, np.eye(3)[1])
+        by_weight = loss(net.weights[0] + wide, net.biases[0])
+        by_weight -= loss(net.weights[0] - wide, net.biases[0])
+        assert found[0][k, 1] == pytest.approx(by_weight / (2 * step), abs=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("method", "error"), [(dlg, 1e-8), (idlg, 1e-12), (cosine, 1e-12)])
+def test_optimisation_finds_input_and_label(
+    method: Callable[..., Inverted], error: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    net, x, label = network(rng), rng.standard_normal(32), int(rng.integers(4))
+    found = method(net, net.gradients(x, label), rng)
+    assert np.mean((found.x - x) ** 2) < error
+    assert found.label == label
+
+
+def test_the_closed_form_is_exact_and_takes_no_time() -> None:
+    rng = np.random.default_rng(0)
+    net, x = network(rng), rng.standard_normal(32)
+    observed = net.gradients(x, 1)
+    start = time.process_time()
+    found = first_layer_input(observed[0][None], observed[1][None])[0]
+    assert time.process_time() - start < 0.2
+    assert np.mean((found - x) ** 2) < 1e-28
+    assert label_of(observed) == 1
+
+
+@pytest.mark.parametrize("method", [idlg, cosine])
+def test_noise_on_the_gradients_spoils_the_input(method: Callable[..., Inverted]) -> None:
+    rng = np.random.default_rng(0)
+    net, x = network(rng), rng.standard_normal(32)
+    errors = []
+    for scale in (0.0, 0.3, 30.0):
+        observed = [
+            part + scale * part.std() * rng.standard_normal(part.shape)
+            for part in net.gradients(x, 1)
+        ]
+        observed[-1] = net.gradients(x, 1)[-1]  # the label stays known
+        found = method(net, observed, np.random.default_rng(1)).x
+        errors.append(1 - found @ x / np.linalg.norm(found) / np.linalg.norm(x))
+    assert errors == sorted(errors)
+    assert errors[0] < 1e-6
+    assert errors[2] > 0.3

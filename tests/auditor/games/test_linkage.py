@@ -1,0 +1,169 @@
+"""Linkage: the game takes senders away and keeps count, and attacks weaken as noise grows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.base import Background, Links
+from fedrec_auditor.attacks.linkage import Linkage
+from fedrec_auditor.attacks.shuffled_linkage import ShuffledLinkage
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.games import linkage
+from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.auditor.testing.attacks import as_arrays
+from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
+
+DATA = Synthetic(n_users=150, n_items=60, profile=12, signal=1.0, seed=3).load()
+SERVER, SHUFFLED = Linkage(), ShuffledLinkage()
+
+
+def bits(*rounds: tuple[np.ndarray, np.ndarray]) -> View:
+    """A view of bits without a known channel: senders and what they sent, round by round."""
+    public = Public(algorithm="bits", n_users=40, n_items=rounds[0][1].shape[1])
+    kept = [Round(None, Uploads(u, {"bits": Dense(sent, Kind.BITS)})) for u, sent in rounds]
+    return Transcript(public=public, rounds=tuple(kept)).view(Vantage.SERVER)
+
+
+def play(view: View, attack: Any = SERVER, seed: int = 0) -> dict[str, Any]:
+    game = Game(
+        target="bits",
+        name="linkage",
+        attack=attack,
+        view=view,
+        interactions=DATA,
+        quick=False,
+        confidence=0.95,
+        rng=np.random.default_rng(seed),
+    )
+    return {row.metric: row for row in linkage.play(game)}
+
+
+class Fixed:
+    """Links by a function of the view, from the server."""
+
+    family, vantage, reference = SERVER.family, Vantage.SERVER, "scripted"
+    needs_known = False
+
+    def __init__(self, script: Any) -> None:
+        self.script = script
+
+    def refusal(self, view: View) -> str:
+        return ""
+
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Links:
+        candidates = view.rounds[0].uploads.users
+        last = view.rounds[-1].uploads.components["bits"]
+        return Links(scores=self.script(view, last, candidates), candidates=candidates)
+
+
+@pytest.mark.parametrize("attack", [SERVER, SHUFFLED], ids=["server", "proxy"])
+def test_memoised_bits_are_linked_and_fresh_coins_are_not(attack: Linkage) -> None:
+    rng = np.random.default_rng(1)
+    users, memoised = np.arange(40), rng.integers(2, size=(40, 50))
+    linked = play(bits((users, memoised), (users, memoised)), attack)
+    assert {row.value for row in linked.values()} == {1.0, 1 - 1 / 40}
+    fresh = play(bits((users, memoised), (users, rng.integers(2, size=(40, 50)))), attack)
+    assert all(row.ci_low <= row.baseline for row in fresh.values())
+
+
+def test_ties_count_as_broken_at_random() -> None:
+    users, sent = np.arange(40), np.zeros((40, 3))
+    silent = Fixed(lambda view, last, candidates: np.zeros((len(last), len(candidates))))
+    rows = play(bits((users, sent), (users, sent)), silent)
+    for name in ("linkage top-1", "linkage MRR"):
+        assert rows[name].value == pytest.approx(rows[name].baseline)
+    assert rows["candidates ruled out"].value == 0
+    assert "40.0 of 40, by chance 20.5" in rows["linkage MRR"].note
+
+
+def test_half_a_guess_is_scored_by_its_rank() -> None:
+    """The true candidate is second of all: rank 2, one of two left in the set."""
+    users = np.arange(30)
+    sent = np.eye(30)
+
+    def second(view: View, last: Any, candidates: Any) -> np.ndarray:
+        whose = last.dense(np.arange(len(last))).argmax(axis=1)
+        scores = np.zeros((len(whose), len(candidates)))
+        scores[np.arange(len(whose)), whose] = 1.0
+        scores[np.arange(len(whose)), (whose + 1) % 30] = 2.0
+        return scores
+
+    rows = play(bits((users, sent), (users, sent)), Fixed(second))
+    assert rows["linkage top-1"].value == 0
+    assert rows["linkage MRR"].value == 0.5
+    assert rows["candidates ruled out"].value == pytest.approx(1 - 2 / 30)
+
+
+def test_only_users_of_both_rounds_are_told_apart() -> None:
+    rng = np.random.default_rng(1)
+    memoised = rng.integers(2, size=(40, 50))
+    first, last = np.arange(0, 30), np.arange(20, 40)
+    rows = play(bits((first, memoised[first]), (last, memoised[last])))
+    assert rows["linkage top-1"].n == 10
+    assert rows["linkage top-1"].baseline == pytest.approx(0.1)
+    assert play(bits((first, memoised[first]), (np.arange(35, 40), memoised[35:]))) == {}
+
+
+def test_hidden_messages_carry_no_sender() -> None:
+    users = np.arange(5, 35)
+    view = bits((users, np.eye(30)), (users, np.eye(30)))
+    for vantage in (Vantage.SERVER, Vantage.SHUFFLED):
+        hidden = linkage.hide(view, vantage, 100, np.random.default_rng(0))
+        assert hidden is not None
+        last = hidden.view.rounds[-1]
+        if vantage is Vantage.SERVER:
+            assert list(last.uploads.users) == list(range(30))
+            sent = last.uploads.components["bits"]
+        else:
+            assert last.uploads is None
+            assert hidden.view.rounds[0].uploads is None
+            sent = last.shuffled["bits"]
+        whose = sent.dense(np.arange(30)).argmax(axis=1)
+        assert (whose != np.arange(30)).any()
+        assert np.array_equal(whose, hidden.truth)
+
+
+def test_a_single_round_and_split_reports_are_refused_in_a_sentence() -> None:
+    once = bits((np.arange(3), np.eye(3)))
+    assert "a single round" in SERVER.refusal(once)
+    target = FAMILIES["targets"].member("fmf-ldp")(rounds=2)
+    transcript = target.run(DATA, np.random.default_rng(0)).transcript
+    split = transcript.view(Vantage.SHUFFLED, np.random.default_rng(0))
+    assert "a message of its own" in SHUFFLED.refusal(split)
+    assert not SERVER.refusal(transcript.view(Vantage.SERVER))
+
+
+@cache
+def gradients() -> View:
+    target = FAMILIES["targets"].member("fcf")(rounds=3)
+    run = target.run(DATA, np.random.default_rng(0))
+    return as_arrays(run.transcript.view(Vantage.SERVER))
+
+
+def noised(times: float) -> View:
+    """FCF's uploads with normal noise, ``times`` the standard deviation of their entries."""
+    rng = np.random.default_rng(5)
+    rounds = []
+    for one in gradients().rounds:
+        part = one.uploads.components["gradient"]
+        sent = part.dense(np.arange(len(part)))
+        noise = times * sent.std() * rng.standard_normal(sent.shape)
+        parts = {"gradient": Dense(sent + noise, part.kind, part.rate)}
+        rounds.append(replace(one, uploads=Uploads(one.uploads.users, parts)))
+    return replace(gradients(), rounds=tuple(rounds))
+
+
+@pytest.mark.parametrize("attack", [SERVER, SHUFFLED], ids=["server", "proxy"])
+def test_it_weakens_as_noise_grows(attack: Linkage) -> None:
+    found = [play(noised(times), attack)["linkage top-1"] for times in (0.0, 3.0, 12.0)]
+    assert found[0].ci_low > 0.95
+    assert found[0].ci_low > found[1].ci_high
+    assert found[1].ci_low > found[2].ci_high
