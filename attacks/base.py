@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.transcript import Channel, View
@@ -22,6 +23,7 @@ class AttackFamily(StrEnum):
 
     ATTRIBUTE = "attribute inference"
     MEMBERSHIP = "membership inference"
+    USER_MEMBERSHIP = "user-level membership inference"
     RECONSTRUCTION = "reconstruction"
     DISTINGUISHER = "distinguisher"
 
@@ -34,7 +36,9 @@ class Background:
     their class codes (len(known),), ``n_classes`` their number, and ``side`` a feature matrix
     (n_users, d) of the users' other attributes; ``subjects`` are the users it is after, the known
     ones among them, by default all. ``candidates`` are (user, item) pairs, (m, 2), to
-    be told apart in membership inference.
+    be told apart in membership inference. ``profiles`` (n, n_items) are the ratings of whole users
+    to be told apart; ``references`` are views of trainings by the adversary, of some of these users
+    each, and ``included`` (len(references), n) who is in which.
     """
 
     known: NDArray[np.int64] | None = None
@@ -43,6 +47,9 @@ class Background:
     side: NDArray[np.float64] | None = None
     subjects: NDArray[np.int64] | None = None
     candidates: NDArray[np.int64] | None = None
+    profiles: sparse.csr_array | None = None
+    references: tuple[View, ...] = ()
+    included: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +98,6 @@ class Adversary(Protocol):
         ...
 
     @property
-    def vantage(self) -> Vantage:
-        """From where it looks."""
-        ...
-
-    @property
     def reference(self) -> str:
         """What it does, and where that is described."""
         ...
@@ -103,6 +105,8 @@ class Adversary(Protocol):
 
 class Attack(Adversary, Protocol):
     """An adversary who guesses secrets from a view and some background.
+
+    It looks from every vantage at which it can read something: ``refusal`` says where it cannot.
 
     >>> from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
     >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
@@ -140,6 +144,11 @@ class Attack(Adversary, Protocol):
 
 class Distinguisher(Adversary, Protocol):
     """Decides between two private values by one output of a randomizer of public distribution."""
+
+    @property
+    def vantage(self) -> Vantage:
+        """From where it looks."""
+        ...
 
     def score(
         self, outputs: NDArray[Any], channel: Channel, values: tuple[float, float]

@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, Scores
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.prior import prior
@@ -25,7 +24,6 @@ class InteractionMembership:
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.MEMBERSHIP
-    vantage: ClassVar[Vantage] = Vantage.SERVER
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
         "log-odds of an interaction by the readers of messages (attacks/readers), which name their "

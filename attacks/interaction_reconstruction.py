@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks import base
 from fedrec_auditor.attacks.base import AttackFamily, Background
 from fedrec_auditor.attacks.parts import reading
@@ -32,7 +31,6 @@ class InteractionReconstruction:
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.RECONSTRUCTION
-    vantage: ClassVar[Vantage] = Vantage.SERVER
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
         "Bayes' rule on what the readers of messages tell (attacks/readers), which name their "

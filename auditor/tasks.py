@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 from pydantic import Field
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.attacks.base import Attack, AttackFamily, Distinguisher
@@ -21,13 +22,21 @@ from fedrec_auditor.auditor import accounting, utility
 from fedrec_auditor.auditor.demonstrations.parts import play as claims
 from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.games import attribute, local, membership, play, reconstruction
+from fedrec_auditor.auditor.games import (
+    attribute,
+    local,
+    membership,
+    play,
+    reconstruction,
+    user_membership,
+)
 from fedrec_auditor.auditor.games.draws import Parallel, Store
 from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.auditor.halves import COUNT, QUICK_COUNT, Halves
 from fedrec_auditor.auditor.plan import ALL, Plan, make_target
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.utility.held import Held
-from fedrec_auditor.auditor.workload import Workload, check_workload
+from fedrec_auditor.auditor.workload import Workload, check_workload, halves_too_long
 from fedrec_auditor.reports.record import (
     AttackRow,
     DemonstrationRow,
@@ -53,7 +62,8 @@ NO_ATTACK = (
     "No attack was run and no bound sampled: the plan's list of attacks is empty. Leave it out for "
     "all of them."
 )
-_BEYOND = "Sees more than the protocol shows anyone ({route}): somebody breaks it."
+_UNTOLD = "Nothing that it is after can be told from these data and messages."
+_BROKEN = "Somebody breaks the protocol:"
 _BREACHES = {
     Vantage.SHUFFLED: "the proxy that should unlink and shuffle tells the server who sent what.",
     Vantage.AGGREGATE: "the masks of secure aggregation are lifted, and single uploads seen.",
@@ -63,6 +73,7 @@ _BREACHES = {
 _GAMES = {
     AttackFamily.ATTRIBUTE: attribute.play,
     AttackFamily.MEMBERSHIP: membership.play,
+    AttackFamily.USER_MEMBERSHIP: user_membership.play,
     AttackFamily.RECONSTRUCTION: reconstruction.play,
 }
 
@@ -247,7 +258,7 @@ class AuditedTarget:
             target, rng = audit.targets[self.name], audit.rng(str(task))
             figures = held.evaluate(target, run.model, confidence=audit.plan.confidence, rng=rng)
             return TaskResult(utility=tuple(_noted(r, "paper_note", self._cut) for r in figures))
-        return _attacked(task, audit, held, run, self._cut)
+        return self._attacked(task, held, run)
 
     @cached_property
     def trained(self) -> tuple[Held, Run]:
@@ -259,6 +270,71 @@ class AuditedTarget:
         seed = audit.rng(f"{target.name} training")
         return held, target.run(held.train, seed, None, audit.compute)
 
+    def _attacked(self, task: Task, held: Held, run: Run) -> TaskResult:
+        """What an attack infers from every vantage, and why nothing at the protocol's own.
+
+        The server's comes first: where the protocol hides what it sees, somebody breaks it.
+        """
+        audit, attack = self._audit, self._audit.attacks[task.step]
+        public = run.transcript.public
+        rows: list[AttackRow] = []
+        skipped: tuple[SkippedRow, ...] = ()
+        for vantage in self._vantages(public.route):
+            rng = audit.rng(f"{task} {vantage}")
+            view = run.transcript.view(vantage, rng)
+            refusal = attack.refusal(view)
+            halves: Halves | None = None
+            if not refusal and attack.family is AttackFamily.USER_MEMBERSHIP:
+                halves, refusal = self._halves
+            found: tuple[AttackRow, ...] = ()
+            if not refusal:
+                game = Game(
+                    target=task.target,
+                    name=task.step,
+                    attack=attack,
+                    view=view,
+                    interactions=held.train,
+                    user_vectors=run.user_vectors,
+                    halves=halves,
+                    quick=audit.plan.quick,
+                    confidence=audit.plan.confidence,
+                    rng=rng,
+                )
+                found = _GAMES[attack.family](game)
+                refusal = "" if found else _UNTOLD
+            beyond = "" if public.route.shows(vantage) else f"{_BROKEN} {_BREACHES[public.route]}"
+            rows += (_noted(row, "note", self._cut, beyond) for row in found)
+            if refusal and vantage is public.route:
+                skipped = _skipped(task, refusal).skipped
+        return TaskResult(attacks=tuple(rows), skipped=skipped)
+
+    def _vantages(self, route: Vantage) -> tuple[Vantage, ...]:
+        """The server's, the protocol's own, and those of whoever sees models only."""
+        weaker = (Vantage.PEERS, Vantage.RELEASE)
+        shown = (vantage for vantage in weaker if route.shows(vantage))
+        return tuple(dict.fromkeys((Vantage.SERVER, route, *shown)))
+
+    @cached_property
+    def _halves(self) -> tuple[Halves | None, str]:
+        """The target on halves of the users, for all attacks on whole users, or why not."""
+        audit, (held, run) = self._audit, self.trained
+        target, quick = _trained(audit.targets[self.name], audit.plan), audit.plan.quick
+        if refusal := halves_too_long(target, held.train, quick=quick):
+            return None, refusal
+        public = run.transcript.public
+        # Who receives linked messages has nothing to infer.
+        linked = (Vantage.SERVER, Vantage.AGGREGATE) if public.parties is None else ()
+        vantages = [v for v in self._vantages(public.route) if v not in linked]
+        count = QUICK_COUNT if quick else COUNT
+        rng = audit.rng(f"{self.name} trainings on halves of the users")
+        try:
+            made = Halves.of(
+                target, held.train, vantages, count=count, compute=audit.compute, rng=rng
+            )
+        except InputError as error:
+            return None, f"It does not train on halves of the users: {error}"
+        return made, ""
+
     @cached_property
     def _cut(self) -> str:
         """What a quick audit leaves out of the training, in words; nothing otherwise."""
@@ -266,35 +342,6 @@ class AuditedTarget:
         if not self._audit.plan.quick or rounds <= QUICK_ROUNDS:
             return ""
         return f"Quick: trained for {QUICK_ROUNDS} of {rounds} rounds."
-
-
-def _attacked(task: Task, audit: Audit, held: Held, run: Run, cut: str) -> TaskResult:
-    """What an attack infers from the view of a training that its vantage has, or why nothing."""
-    attack, rng = audit.attacks[task.step], audit.rng(str(task))
-    view = run.transcript.view(attack.vantage, rng)
-    refusal = attack.refusal(view)
-    if view.public.parties is not None:
-        refusal = "Messages come from parties, and none is any one user's, of whom games speak."
-    if refusal:
-        return _skipped(task, refusal)
-    game = Game(
-        target=task.target,
-        name=task.step,
-        attack=attack,
-        view=view,
-        interactions=held.train,
-        user_vectors=run.user_vectors,
-        quick=audit.plan.quick,
-        confidence=audit.plan.confidence,
-        rng=rng,
-    )
-    rows = _GAMES[attack.family](game)
-    if not rows:
-        return _skipped(task, "Nothing that it is after can be told from these data and messages.")
-    route = view.public.route
-    shown = route.shows(attack.vantage)
-    beyond = "" if shown else f"Somebody breaks the protocol: {_BREACHES[route]}"
-    return TaskResult(attacks=tuple(_noted(row, "note", cut, beyond) for row in rows))
 
 
 def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskResult:

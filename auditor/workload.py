@@ -14,6 +14,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.games.attribute import most_held
+from fedrec_auditor.auditor.halves import COUNT, QUICK_COUNT, QUICK_SECONDS, SECONDS
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
@@ -128,6 +129,18 @@ def check_workload(
             work.seconds / HOUR,
             remedy,
         )
+
+
+def halves_too_long(target: Target, interactions: Interactions, *, quick: bool) -> str:
+    """Why ``Halves`` on halves of the users are not made, a sentence; empty where they are."""
+    count, most = (QUICK_COUNT, QUICK_SECONDS) if quick else (COUNT, SECONDS)
+    told = count * Workload.of(target, interactions).seconds / 2
+    if told <= most:
+        return ""
+    return (
+        f"{count} trainings on halves of the users take about {told:,.0f} seconds by the settings, "
+        f"more than {most:,.0f}."
+    )
 
 
 def _most_raised(target: Target) -> tuple[str, float]:

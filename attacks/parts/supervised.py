@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
 from fedrec_auditor.attacks.parts.features import features, summary
 from fedrec_auditor.attacks.parts.uploads import unread
@@ -42,7 +41,6 @@ class SupervisedAttack(ABC):
     """Attribute inference by a classifier of condensed uploads; a member gives the classifier."""
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
-    vantage: ClassVar[Vantage] = Vantage.SERVER
     reference: ClassVar[str]
     needs_known: ClassVar[bool] = True
 

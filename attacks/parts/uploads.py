@@ -29,7 +29,9 @@ def blocks(component: Component) -> Iterator[tuple[slice, NDArray[Any]]]:
 
 
 def names(view: View) -> list[str]:
-    """Names of all components that are linked to senders."""
+    """Names of all components that are linked to users who sent them; of parties none is."""
+    if view.public.parties is not None:
+        return []
     return sorted({n for g in view.rounds if g.uploads is not None for n in g.uploads.components})
 
 
@@ -83,6 +85,8 @@ def unread(view: View, wanted: str) -> str:
         _, _, component = kept(view, name)[-1]
         size = " x ".join(map(str, component.shape)) or "a number"
         found.append(f"{name} ({component.kind}, {size})")
+    if not found and view.public.parties is not None:
+        return f"Reads {wanted}; messages come from parties, and none is any one user's."
     if not found:
         return f"Reads {wanted}; the view links no message to a user."
     more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""

@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from fedrec_auditor.attacks.base import Attack, Background, Labels, Reconstruction, Scores
+from fedrec_auditor.auditor.halves import Halves
 from fedrec_auditor.auditor.metrics import Estimate
 from fedrec_auditor.reports.record import AttackRow
 from fedrec_auditor.targets.components import Floats
@@ -25,7 +26,8 @@ class Game:
 
     ``target`` and ``name`` are what the rows call the audited system and the attack;
     ``interactions`` are those trained on, ``user_vectors`` those of the training (``Run``), or
-    None. ``quick`` asks for fewer users and repetitions, ``confidence`` is that of the intervals.
+    None. ``halves`` are trainings on halves of the users, for attacks on whole users. ``quick``
+    asks for fewer users and repetitions, ``confidence`` is that of the intervals.
     """
 
     target: str
@@ -34,6 +36,7 @@ class Game:
     view: View
     interactions: Interactions
     user_vectors: Floats | None = None
+    halves: Halves | None = None
     quick: bool
     confidence: float
     rng: np.random.Generator
@@ -59,7 +62,7 @@ class Game:
             target=self.target,
             attack=self.name,
             family=self.attack.family,
-            vantage=self.attack.vantage,
+            vantage=self.view.vantage,
             metric=metric,
             value=estimate.value,
             ci_low=estimate.low,

@@ -21,9 +21,12 @@ from fedrec_auditor.auditor.testing.attacks import (
     TARGETS,
     AttackCase,
     check_distinguisher,
+    check_uploads_are_needed,
     data,
+    halves,
     narrow,
     training,
+    vantages,
 )
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 
@@ -51,6 +54,25 @@ def test_attack_keeps_the_contract(
     check(AttackCase(quick(name), training(target), data()))
 
 
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ATTACKS)
+def test_attack_keeps_the_contract_where_no_message_is_linked(
+    name: str, target: str, check: Callable[[AttackCase], None]
+) -> None:
+    attack, run = quick(name), training(target)
+    seen = [
+        vantage
+        for vantage in vantages(run)[1:]
+        if not attack.refusal(run.transcript.view(vantage, np.random.default_rng(0)))
+    ]
+    whole = attack.family is AttackFamily.USER_MEMBERSHIP
+    if not seen or check is check_uploads_are_needed:
+        pytest.skip("it reads nothing there")
+    for vantage in seen:
+        check(AttackCase(attack, run, data(), vantage, halves(target) if whole else None))
+
+
 def test_trainings_have_every_form_of_message_that_users_send() -> None:
     """One target of all whose messages have the same parts."""
 
@@ -72,7 +94,11 @@ def test_distinguisher_keeps_the_contract(name: str) -> None:
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_every_attack_that_reads_trainings_has_a_target(name: str) -> None:
-    views = (training(target).transcript.view(make(name).vantage) for target in TARGETS)
+    views = (
+        training(target).transcript.view(vantage)
+        for target in TARGETS
+        for vantage in (Vantage.SERVER, Vantage.RELEASE)
+    )
     assert any(not make(name).refusal(view) for view in views)
 
 
