@@ -38,7 +38,8 @@ class Background:
     ones among them, by default all. ``candidates`` are (user, item) pairs, (m, 2), to
     be told apart in membership inference. ``profiles`` (n, n_items) are the ratings of whole users
     to be told apart; ``references`` are views of trainings by the adversary, of some of these users
-    each, and ``included`` (len(references), n) who is in which.
+    each, and ``included`` (len(references), n) who is in which. ``met`` (n_users, n_items) are
+    items known to be some user's, where a message is to be found again by them.
     """
 
     known: NDArray[np.int64] | None = None
@@ -50,6 +51,7 @@ class Background:
     profiles: sparse.csr_array | None = None
     references: tuple[View, ...] = ()
     included: NDArray[np.bool_] | None = None
+    met: sparse.csr_array | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,8 @@ class Reconstruction:
     """What was guessed of ``users`` (n,): None where an attack cannot tell.
 
     ``items`` (n, n_items) are true where an interaction is guessed, ``vectors`` (n, F) the user
-    vectors, ``ratings`` (n, n_items) those of the items guessed. ``certain``, of the shape of
+    vectors, ``ratings`` (n, n_items) those of the items guessed. Behind a shuffler ``users`` count
+    messages, and whose each is is not said. ``certain``, of the shape of
     ``items``, marks entries that the adversary knows for sure, whatever the prior.
     """
 

@@ -278,7 +278,7 @@ class AuditedTarget:
         audit, attack = self._audit, self._audit.attacks[task.step]
         public = run.transcript.public
         rows: list[AttackRow] = []
-        skipped: tuple[SkippedRow, ...] = ()
+        reasons: dict[Vantage, str] = {}
         for vantage in self._vantages(public.route):
             rng = audit.rng(f"{task} {vantage}")
             view = run.transcript.view(vantage, rng)
@@ -304,9 +304,9 @@ class AuditedTarget:
                 refusal = "" if found else _UNTOLD
             beyond = "" if public.route.shows(vantage) else f"{_BROKEN} {_BREACHES[public.route]}"
             rows += (_noted(row, "note", self._cut, beyond) for row in found)
-            if refusal and vantage is public.route:
-                skipped = _skipped(task, refusal).skipped
-        return TaskResult(attacks=tuple(rows), skipped=skipped)
+            if refusal:
+                reasons[vantage] = refusal
+        return TaskResult(attacks=tuple(rows), skipped=_untold(task, public.route, reasons, rows))
 
     def _vantages(self, route: Vantage) -> tuple[Vantage, ...]:
         """The server's, the protocol's own, and those of whoever sees models only."""
@@ -405,8 +405,23 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
     return TaskResult(findings=findings, measurements=measurements, skipped=skipped)
 
 
-def _skipped(task: Task, reason: str) -> TaskResult:
-    return TaskResult(skipped=(SkippedRow(target=task.target, attack=task.step, reason=reason),))
+def _untold(
+    task: Task, route: Vantage, reasons: Mapping[Vantage, str], rows: Sequence[AttackRow]
+) -> tuple[SkippedRow, ...]:
+    """Why an attack does not run at the protocol's own vantage, and where it runs at no other.
+
+    Other reasons from weaker vantages are told where it runs nowhere.
+    """
+    if route not in reasons:
+        return ()
+    told = [reasons[route]]
+    if rows:
+        told.append(f"It runs from: {', '.join(dict.fromkeys(row.vantage for row in rows))}.")
+    else:
+        others = {why: vantage for vantage, why in reasons.items() if route.shows(vantage)}
+        told += [f"As {vantage}: {why}" for why, vantage in others.items() if why not in told]
+    reason = " ".join(told)
+    return (SkippedRow(target=task.target, attack=task.step, reason=reason),)
 
 
 def _demonstrated(task: Task, audit: Audit) -> TaskResult:

@@ -20,14 +20,18 @@ reference models. Source: least squares and the matched filter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.targets.transcript import Broadcast, Kind, RoundView, View
+from fedrec_auditor.attacks.parts.item_steps import (
+    item_steps,
+    item_table,
+    last_model,
+    similarities,
+    user_table,
+)
+from fedrec_auditor.targets.transcript import View
 
 Floats = NDArray[np.float64]
 
@@ -38,8 +42,8 @@ _NUMBERS = 2**22  # of one block of Gram matrices: 32 MiB
 
 def reads(view: View) -> bool:
     """Whether the last model that is seen has a row an item, or similarities of items."""
-    model, items = _last(view), view.public.n_items
-    return _table(model, items) is not None or _similarity(model, items) is not None
+    model, items = last_model(view), view.public.n_items
+    return item_table(model, items) is not None or similarities(model, items) is not None
 
 
 def fits(view: View, profiles: sparse.csr_array) -> Floats:
@@ -48,68 +52,22 @@ def fits(view: View, profiles: sparse.csr_array) -> Floats:
     The view must be one that ``reads`` says it reads. Memory: some arrays of n times the users of
     the model, and 32 MiB.
     """
-    model, items = _last(view), view.public.n_items
+    model, items = last_model(view), view.public.n_items
     held = profiles.astype(np.bool_).astype(np.float64)
-    table = _table(model, items)
+    table = item_table(model, items)
     if table is None:
-        similarity = _similarity(model, items)
+        similarity = similarities(model, items)
         assert similarity is not None, "refused"
         pairs = np.asarray((held @ similarity).multiply(held).sum(axis=1)).ravel()
         return np.asarray(pairs / np.maximum(held.sum(axis=1), 1))[:, None]
     columns = [_explained(table, held), _rated(table, profiles), _lengths(table, held)]
-    users = _rows_of_users(model, table)
+    users = user_table(model, table)
     if users is not None:
         columns.append(_nearest(table, users, held))
     moved = _filtered(view, held)
     if moved is not None:
         columns.append(moved)
     return np.stack(columns, axis=1)
-
-
-def _last(view: View) -> Broadcast:
-    return next((one.broadcast for one in reversed(view.rounds) if one.broadcast), {})
-
-
-def _table(model: Broadcast, items: int) -> Floats | None:
-    """The table of a row an item: the one that is called after items, or else the first."""
-    name = _name(model, items)
-    return None if name is None else np.asarray(model[name], dtype=np.float64)
-
-
-def _name(model: Broadcast, items: int) -> str | None:
-    found = [
-        name
-        for name, part in model.items()
-        if np.ndim(part) == 2 and len(part) == items and np.asarray(part).dtype.kind == "f"
-    ]
-    whole = [name for name in found if not _neighbours(model, items)]
-    return max(whole, key=lambda name: name.startswith("item"), default=None)
-
-
-def _neighbours(model: Broadcast, items: int) -> list[str]:
-    """Tables (M, k) of whole numbers that name items."""
-    return [
-        name
-        for name, part in model.items()
-        if np.ndim(part) == 2 and len(part) == items and np.asarray(part).dtype.kind in "iu"
-    ]
-
-
-def _similarity(model: Broadcast, items: int) -> sparse.csr_array | None:
-    """Published similarities of each item to its neighbours, (M, M); None if there are none."""
-    for name in _neighbours(model, items):
-        places = np.asarray(model[name])
-        for part in model.values():
-            values = np.asarray(part)
-            if values.shape == places.shape and values.dtype.kind == "f":
-                known = (places >= 0) & (places < items) & np.isfinite(values)
-                rows = np.nonzero(known)[0]
-                made: Any = sparse.csr_array
-                found: sparse.csr_array = made(
-                    (values[known].astype(np.float64), (rows, places[known])), shape=(items, items)
-                )
-                return found
-    return None
 
 
 def _vectors(table: Floats, held: sparse.csr_array) -> Floats:
@@ -149,15 +107,6 @@ def _lengths(table: Floats, held: sparse.csr_array) -> Floats:
     return np.asarray(held @ (lengths - lengths.mean()) / np.maximum(held.sum(axis=1), 1))
 
 
-def _rows_of_users(model: Broadcast, table: Floats) -> Floats | None:
-    """The other table of vectors as long, that no row of which is an item's: of users."""
-    for name, part in model.items():
-        values = np.asarray(part)
-        if name.startswith("user") and values.ndim == 2 and values.shape[1] == table.shape[1]:
-            return values.astype(np.float64)
-    return None
-
-
 def _nearest(table: Floats, users: Floats, held: sparse.csr_array) -> Floats:
     """Largest cosine of a profile and what a row of users predicts of all items."""
     gram = table.T @ table
@@ -169,43 +118,10 @@ def _nearest(table: Floats, users: Floats, held: sparse.csr_array) -> Floats:
 def _filtered(view: View, held: sparse.csr_array) -> Floats | None:
     """Matched filter over all steps, of the largest source; None where no step is seen."""
     total: Floats | None = None
-    for table, sources in _steps(view):
+    for table, sources in item_steps(view):
         vectors = _vectors(table, held)
         inner = vectors @ table.T @ np.stack(sources)
         own = np.stack([np.asarray(held @ source) for source in sources])
         found = np.einsum("snd,nd->ns", own - inner, vectors)
         total = found if total is None or total.shape != found.shape else total + found
     return None if total is None else np.asarray(total.max(axis=1))
-
-
-def _steps(view: View) -> Iterator[tuple[Floats, list[Floats]]]:
-    """Each item table that was broadcast, and the ways it moved: all in one, or by party."""
-    items = view.public.n_items
-    for number, one in enumerate(view.rounds):
-        table = _table(one.broadcast or {}, items)
-        if table is None:
-            continue
-        if one.uploads is None and one.shuffled is None:
-            rest = view.rounds[number + 1 : number + 2]
-            after = _table(rest[0].broadcast or {}, items) if rest else None
-            if after is not None and after.shape == table.shape:
-                yield table, [after - table]
-        elif sources := _sources(one, table):
-            yield table, sources
-
-
-def _sources(one: RoundView, table: Floats) -> list[Floats]:
-    """What messages of the table's shape say that it should move by: summed, or by party."""
-    parts = one.shuffled if one.uploads is None else one.uploads.components
-    for part in (parts or {}).values():
-        if part.shape != table.shape or not len(part):
-            continue
-        uphill = -1.0 if part.rate is not None and part.rate < 0 else 1.0
-        if one.uploads is None:
-            moved = [np.asarray(part.total(), dtype=np.float64)]
-            base = len(part) * table
-        else:
-            moved = [np.asarray(part.dense(np.array([k]))[0], float) for k in range(len(part))]
-            base = table
-        return [each - base if part.kind is Kind.MODEL else uphill * each for each in moved]
-    return []

@@ -78,6 +78,23 @@ def senders(view: View) -> NDArray[np.integer[Any]]:
     return np.unique(np.concatenate(users)) if users else np.arange(0)
 
 
+def subjects(view: View) -> NDArray[np.integer[Any]]:
+    """Of whom something may be inferred: senders of linked messages or of sums, or everybody."""
+    if names(view):
+        return senders(view)
+    summed = [one.senders for one in view.rounds if one.senders is not None]
+    if view.public.parties is not None:
+        summed = []
+    return np.unique(np.concatenate(summed)) if summed else np.arange(view.public.n_users)
+
+
+def takes_turns(view: View) -> bool:
+    """Whether sums are seen over groups that change from round to round."""
+    groups = [one.senders for one in view.rounds if one.senders is not None]
+    changing = any(not np.array_equal(groups[0], group) for group in groups[1:])
+    return changing and view.public.parties is None
+
+
 def unread(view: View, wanted: str) -> str:
     """A sentence: what an attack reads, and what this view has instead."""
     found = []

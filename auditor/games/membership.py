@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fedrec_auditor.attacks.base import Background, Scores
-from fedrec_auditor.attacks.parts.uploads import senders
+from fedrec_auditor.attacks.parts.unlinked import pseudonymous
+from fedrec_auditor.attacks.parts.uploads import subjects
 from fedrec_auditor.auditor import metrics
 from fedrec_auditor.auditor.games.game import QUICK_USERS, USERS, Game
 from fedrec_auditor.reports.record import AttackRow
@@ -16,6 +18,8 @@ from fedrec_auditor.targets.datasets.base import Interactions
 
 FPR = 0.01
 PAIRS = 20
+MET = 5
+"""Items of each user that are known where whole messages are seen without their senders."""
 
 
 def play(game: Game) -> tuple[AttackRow, ...]:
@@ -28,10 +32,16 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     """
     if game.attack.refusal(game.view):
         return ()
-    interactions = game.interactions
+    interactions, met, told = game.interactions, None, ""
     most = QUICK_USERS if game.quick else USERS
-    pairs, members = candidates(interactions, senders(game.view), most, game.rng)
-    guess = game.guess(Scores, Background(candidates=pairs), game.view)
+    if pseudonymous(game.view) is not None:
+        met, interactions = known(interactions, game.rng)
+        told = f" Of each user {MET} items are known, by which to find the message."
+    pairs, members = candidates(interactions, subjects(game.view), most, game.rng)
+    if met is not None:
+        new = ~np.asarray(met[pairs[:, 0], pairs[:, 1]]).ravel().astype(np.bool_)
+        pairs, members = pairs[new], members[new]
+    guess = game.guess(Scores, Background(candidates=pairs, met=met), game.view)
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     others = popularity[pairs[:, 1]] - members
     users = pairs[:, 0]
@@ -46,6 +56,8 @@ def play(game: Game) -> tuple[AttackRow, ...]:
         if guess.values.min() == guess.values.max()
         else ""
     )
+    if not silent and _of_items(guess.values, pairs[:, 1]):
+        silent = " It tells items apart, and users not at all."
     measured = {
         "AUC": (found.auc, 0.5, metrics.auc(others, members)),
         f"TPR at FPR {fpr:.2g}": (found.tpr, fpr, metrics.tpr_at_fpr(others, members, fpr)),
@@ -56,11 +68,32 @@ def play(game: Game) -> tuple[AttackRow, ...]:
             estimate,
             {"random": random, "popularity": popular},
             f"Knows the algorithm and what the server receives; up to {PAIRS} members and as "
-            f"many non-members of each of {estimate.n} users; interval over users.{silent}",
+            f"many non-members of each of {estimate.n} users; interval over users.{told}{silent}",
             pairs=len(pairs),
         )
         for metric, (estimate, random, popular) in measured.items()
     )
+
+
+def _of_items(scores: NDArray[np.float64], items: NDArray[np.int64]) -> bool:
+    """Whether all pairs of an item score the same."""
+    order = np.lexsort((scores, items))
+    same = items[order][1:] == items[order][:-1]
+    return bool((scores[order][1:] == scores[order][:-1])[same].all())
+
+
+def known(
+    interactions: Interactions, rng: np.random.Generator
+) -> tuple[sparse.csr_array, Interactions]:
+    """Up to ``MET`` ratings of each user (at most half of them), and the interactions without."""
+    ratings = interactions.ratings
+    sizes = np.diff(ratings.indptr)
+    whose = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.lexsort((rng.random(ratings.nnz), whose))
+    place = np.empty(ratings.nnz, dtype=np.int64)
+    place[order] = np.arange(ratings.nnz) - np.repeat(ratings.indptr[:-1], sizes)
+    mine = place < np.minimum(MET, sizes // 2)[whose]
+    return interactions.keep(mine).ratings, interactions.keep(~mine)
 
 
 def candidates(

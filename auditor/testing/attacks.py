@@ -102,12 +102,6 @@ def halves(name: str) -> Halves:
     )
 
 
-def vantages(run: Run) -> tuple[Vantage, ...]:
-    """From where attacks look: the server, the protocol's own vantage, peers, and anybody."""
-    route = run.transcript.public.route
-    return tuple(dict.fromkeys((Vantage.SERVER, route, Vantage.PEERS, Vantage.RELEASE)))
-
-
 @dataclass(frozen=True, eq=False)
 class AttackCase:
     """An attack, and a training on ``interactions`` that it is tried on, seen from ``vantage``.
@@ -137,7 +131,7 @@ class AttackCase:
     def background(self) -> Background:
         """Every third user's gender, all users' ages, and a pair of each user and an item.
 
-        Whole profiles, too, and who is in which training.
+        Whole profiles, too, and who is in which training; and some items of each user.
         """
         halved = self.trainings
         codes = self.interactions.attributes["gender"].codes
@@ -152,6 +146,7 @@ class AttackCase:
             profiles=None if halved is None else self.interactions.ratings,
             references=() if halved is None else halved.views.get(self.vantage, ()),
             included=None if halved is None else halved.included,
+            met=membership.known(self.interactions, np.random.default_rng(2))[0],
         )
 
     def guess(self, view: View) -> Inference:
@@ -421,7 +416,7 @@ def check_attack(
     whole = attack.family is AttackFamily.USER_MEMBERSHIP
     for name, run in (runs or {name: training(name) for name in TARGETS}).items():
         trainings = halves(name) if whole and runs is None else None
-        for vantage in vantages(run):
+        for vantage in Vantage:
             case = AttackCase(attack, run, data(), vantage, trainings, plays)
             refused = attack.refusal(run.transcript.view(vantage, np.random.default_rng(0)))
             read += not refused

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
@@ -146,19 +147,22 @@ def test_a_linked_attack_names_who_breaks_the_protocol_where_it_hides_the_link(
     data = Synthetic(n_users=40, n_items=30, profile=8).load()
     plan = Plan(targets=(target,), attacks=("interaction-membership",), quick=True)
     found = AuditedTarget(Audit.of(plan, data), target).run("interaction-membership")
-    assert found.attacks
-    for row in found.attacks:
+    linked = [row for row in found.attacks if row.vantage is Vantage.SERVER]
+    assert linked
+    for row in linked:
         assert ("Somebody breaks the protocol" in row.note) == bool(who)
         assert who in row.note
+    for row in found.attacks:
+        assert row in linked or "breaks" not in row.note
 
 
 @pytest.mark.parametrize(
     ("target", "attack", "why"),
     [
-        ("gd-dr", "interaction-membership", "signs (reports, 50 x 20)"),
         ("gd-dr", "interaction-reconstruction", "signs (reports, 50 x 20)"),
-        ("hfl-sgdmf", "interaction-membership", "parties"),
-        ("mf-np", "interaction-membership", "links no message"),
+        ("hfl-sgdmf", "interaction-reconstruction", "ranks items"),
+        ("vfl-sgdmf", "interaction-reconstruction", "parties"),
+        ("mf-np", "interaction-reconstruction", "ranks items"),
         ("fofl-self", "attribute-rows", "can be told"),
     ],
 )
@@ -171,3 +175,61 @@ def test_an_attack_that_does_not_run_says_why(target: str, attack: str, why: str
     (row,) = found.skipped
     assert (row.target, row.attack) == (target, attack)
     assert why in row.reason
+
+
+def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() -> None:
+    data = Synthetic(n_users=60, n_items=30, profile=8).load()
+    attacks = ("interaction-membership", "interaction-reconstruction", "user-membership")
+    plan = Plan(targets=("fmf-ldp", "fcf"), attacks=attacks, quick=True)
+    audit = Audit.of(plan, data)
+    server, shuffled, peers, release = (
+        Vantage.SERVER,
+        Vantage.SHUFFLED,
+        Vantage.PEERS,
+        Vantage.RELEASE,
+    )
+    for target, own in (("fmf-ldp", {shuffled}), ("fcf", set())):
+        audited = AuditedTarget(audit, target)
+        one, two, whole = (audited.run(attack) for attack in attacks)
+        assert {row.vantage for row in one.attacks} == {server, *own, peers, release}
+        assert {row.vantage for row in two.attacks} == {server}
+        assert {row.vantage for row in whole.attacks} == {*own, peers, release}
+        assert [len(each.skipped) for each in (one, two, whole)] == [
+            0,
+            len(own),
+            1 - len(own),
+        ]
+    (row,) = whole.skipped
+    assert row.reason.endswith("It runs from: peers, release.")
+
+
+def test_halves_that_take_too_long_are_not_trained() -> None:
+    data = Synthetic(n_users=60, n_items=30, profile=8).load()
+    plan = Plan(
+        targets=("fcf",),
+        attacks=("user-membership",),
+        quick=True,
+        settings={"fcf": {"server_steps": 10**6}},
+    )
+    audited = AuditedTarget(Audit.of(plan, data), "fcf")
+    audited.__dict__["trained"] = AuditedTarget(
+        Audit.of(Plan(targets=("fcf",), attacks=(), quick=True), data), "fcf"
+    ).trained
+    found = audited.run("user-membership")
+    assert not found.attacks
+    (row,) = found.skipped
+    assert "4 trainings on halves of the users take about" in row.reason
+
+
+def test_halves_that_a_target_refuses_are_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Synthetic(n_users=60, n_items=30, profile=8).load()
+    plan = Plan(targets=("fcf",), attacks=("user-membership",), quick=True)
+    audited = AuditedTarget(Audit.of(plan, data), "fcf")
+    assert audited.trained
+
+    def refuse(*_: object, **__: object) -> None:
+        raise InputError("Expected everybody, got half.")
+
+    monkeypatch.setattr(Fcf, "run", refuse)
+    (row,) = audited.run("user-membership").skipped
+    assert "It does not train on halves of the users: Expected everybody" in row.reason
