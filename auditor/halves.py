@@ -16,7 +16,7 @@ from fedrec_auditor.targets.transcript import View
 
 COUNT, QUICK_COUNT = 8, 4
 """Halves on halves of the users."""
-SECONDS, QUICK_SECONDS = 3600.0, 10.0
+SECONDS, QUICK_SECONDS = 3600.0, 6.0
 """Longest that they may take together, as told by their settings (``Workload``)."""
 
 

@@ -36,7 +36,7 @@ from fedrec_auditor.auditor.halves import COUNT, QUICK_COUNT, Halves
 from fedrec_auditor.auditor.plan import ALL, Plan, make_target
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.utility.held import Held
-from fedrec_auditor.auditor.workload import Workload, check_workload, halves_too_long
+from fedrec_auditor.auditor.workload import Workload, check_workload, for_halves
 from fedrec_auditor.reports.record import (
     AttackRow,
     DemonstrationRow,
@@ -284,8 +284,10 @@ class AuditedTarget:
             view = run.transcript.view(vantage, rng)
             refusal = attack.refusal(view)
             halves: Halves | None = None
+            cut = self._cut
             if not refusal and attack.family is AttackFamily.USER_MEMBERSHIP:
-                halves, refusal = self._halves
+                halves, told = self._halves
+                refusal, cut = (told, cut) if halves is None else ("", told or cut)
             found: tuple[AttackRow, ...] = ()
             if not refusal:
                 game = Game(
@@ -303,7 +305,7 @@ class AuditedTarget:
                 found = _GAMES[attack.family](game)
                 refusal = "" if found else _UNTOLD
             beyond = "" if public.route.shows(vantage) else f"{_BROKEN} {_BREACHES[public.route]}"
-            rows += (_noted(row, "note", self._cut, beyond) for row in found)
+            rows += (_noted(row, "note", cut, beyond) for row in found)
             if refusal:
                 reasons[vantage] = refusal
         return TaskResult(attacks=tuple(rows), skipped=_untold(task, public.route, reasons, rows))
@@ -316,24 +318,29 @@ class AuditedTarget:
 
     @cached_property
     def _halves(self) -> tuple[Halves | None, str]:
-        """The target on halves of the users, for all attacks on whole users, or why not."""
+        """The target on halves of the users, for attacks on whole users, and how it is cut.
+
+        Or none, and why.
+        """
         audit, (held, run) = self._audit, self.trained
-        target, quick = _trained(audit.targets[self.name], audit.plan), audit.plan.quick
-        if refusal := halves_too_long(target, held.train, quick=quick):
-            return None, refusal
-        public = run.transcript.public
+        public, quick = run.transcript.public, audit.plan.quick
         # Who receives linked messages has nothing to infer.
         linked = (Vantage.SERVER, Vantage.AGGREGATE) if public.parties is None else ()
         vantages = [v for v in self._vantages(public.route) if v not in linked]
-        count = QUICK_COUNT if quick else COUNT
-        rng = audit.rng(f"{self.name} trainings on halves of the users")
+        whole = _trained(audit.targets[self.name], audit.plan)
         try:
+            target, cut = for_halves(whole, held.train, quick=quick)
             made = Halves.of(
-                target, held.train, vantages, count=count, compute=audit.compute, rng=rng
+                target,
+                held.train,
+                vantages,
+                count=QUICK_COUNT if quick else COUNT,
+                compute=audit.compute,
+                rng=audit.rng(f"{self.name} trainings on halves of the users"),
             )
         except InputError as error:
             return None, f"It does not train on halves of the users: {error}"
-        return made, ""
+        return made, cut
 
     @cached_property
     def _cut(self) -> str:

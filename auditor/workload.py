@@ -131,16 +131,27 @@ def check_workload(
         )
 
 
-def halves_too_long(target: Target, interactions: Interactions, *, quick: bool) -> str:
-    """Why ``Halves`` on halves of the users are not made, a sentence; empty where they are."""
+def for_halves(target: Target, interactions: Interactions, *, quick: bool) -> tuple[Target, str]:
+    """The target as ``Halves`` are trained: for so many rounds that they do not take too long.
+
+    And what is said of it: how many rounds they are cut to, or nothing. InputError if one round
+    takes too long.
+    """
     count, most = (QUICK_COUNT, QUICK_SECONDS) if quick else (COUNT, SECONDS)
-    told = count * Workload.of(target, interactions).seconds / 2
-    if told <= most:
-        return ""
-    return (
-        f"{count} trainings on halves of the users take about {told:,.0f} seconds by the settings, "
-        f"more than {most:,.0f}."
-    )
+
+    def told(one: Target) -> float:
+        return count * Workload.of(one, interactions).seconds / 2
+
+    rounds, whole = target.sizes.rounds or 0, told(target)
+    if whole <= most:
+        return target, ""
+    short = target.shortened(max(1, int(rounds * most / whole)))
+    if told(short) > most:
+        raise InputError(
+            f"Expected {count} trainings on halves of the users within {most:,.0f} seconds by the "
+            f"settings, got about {told(short):,.0f}. Audit without --quick, or fewer users."
+        )
+    return short, f"Halves trained for {short.sizes.rounds} of {rounds} rounds."
 
 
 def _most_raised(target: Target) -> tuple[str, float]:
