@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
 from fedrec_auditor.attacks.parts.moves import Moves, moves
 from fedrec_auditor.attacks.parts.uploads import unread
@@ -27,7 +26,6 @@ class AttributeRows:
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
-    vantage: ClassVar[Vantage] = Vantage.SERVER
     reference: ClassVar[str] = (
         "the only rows that moved; derived in attacks/attribute_rows.py from the chain rule"
     )

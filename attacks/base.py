@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.transcript import Channel, View
@@ -23,6 +24,7 @@ class AttackFamily(StrEnum):
 
     ATTRIBUTE = "attribute inference"
     MEMBERSHIP = "membership inference"
+    USER_MEMBERSHIP = "user-level membership inference"
     RECONSTRUCTION = "reconstruction"
     LINKAGE = "linkage"
     DISTINGUISHER = "distinguisher"
@@ -36,7 +38,10 @@ class Background:
     their class codes (len(known),), ``n_classes`` their number, and ``side`` a feature matrix
     (n_users, d) of the users' other attributes; ``subjects`` are the users it is after, the known
     ones among them, by default all. ``candidates`` are (user, item) pairs, (m, 2), to
-    be told apart in membership inference.
+    be told apart in membership inference. ``profiles`` (n, n_items) are the ratings of whole users
+    to be told apart; ``references`` are views of trainings by the adversary, of some of these users
+    each, and ``included`` (len(references), n) who is in which. ``met`` (n_users, n_items) are
+    items known to be some user's, where a message is to be found again by them.
     """
 
     known: NDArray[np.int64] | None = None
@@ -45,6 +50,10 @@ class Background:
     side: NDArray[np.float64] | None = None
     subjects: NDArray[np.int64] | None = None
     candidates: NDArray[np.int64] | None = None
+    profiles: sparse.csr_array | None = None
+    references: tuple[View, ...] = ()
+    included: NDArray[np.bool_] | None = None
+    met: sparse.csr_array | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +83,8 @@ class Reconstruction:
     """What was guessed of ``users`` (n,): None where an attack cannot tell.
 
     ``items`` (n, n_items) are true where an interaction is guessed, ``vectors`` (n, F) the user
-    vectors, ``ratings`` (n, n_items) those of the items guessed. ``certain``, of the shape of
+    vectors, ``ratings`` (n, n_items) those of the items guessed. Behind a shuffler ``users`` count
+    messages, and whose each is is not said. ``certain``, of the shape of
     ``items``, marks entries that the adversary knows for sure, whatever the prior.
     """
 
@@ -109,11 +119,6 @@ class Adversary(Protocol):
         ...
 
     @property
-    def vantage(self) -> Vantage:
-        """From where it looks."""
-        ...
-
-    @property
     def reference(self) -> str:
         """What it does, and where that is described."""
         ...
@@ -121,6 +126,8 @@ class Adversary(Protocol):
 
 class Attack(Adversary, Protocol):
     """An adversary who guesses secrets from a view and some background.
+
+    It looks from every vantage at which it can read something: ``refusal`` says where it cannot.
 
     >>> from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
     >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
@@ -174,6 +181,11 @@ class LearningAttack(Attack, Protocol):
 
 class Distinguisher(Adversary, Protocol):
     """Decides between two private values by one output of a randomizer of public distribution."""
+
+    @property
+    def vantage(self) -> Vantage:
+        """From where it looks."""
+        ...
 
     def score(
         self, outputs: NDArray[Any], channel: Channel, values: tuple[float, float]

@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, Scores
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.prior import prior
+from fedrec_auditor.attacks.parts.prior import posterior, prior
+from fedrec_auditor.attacks.parts.unlinked import found_again, pseudonymous
 from fedrec_auditor.targets.transcript import View
 
 
@@ -22,10 +22,12 @@ class InteractionMembership:
     That is the log-likelihood ratio of what was seen, and the log-odds of the item's popularity,
     which all uploads tell together. (The user's activity is left out: it says how many of all items
     were met, nothing on a sample of as many members as non-members.)
+
+    Where whole messages are seen without their senders, some items of each user are ``met``, known:
+    a pair's score is its probability in each message, weighted by how likely that is the user's.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.MEMBERSHIP
-    vantage: ClassVar[Vantage] = Vantage.SERVER
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
         "log-odds of an interaction by the readers of messages (attacks/readers), which name their "
@@ -34,7 +36,7 @@ class InteractionMembership:
 
     def refusal(self, view: View) -> str:
         """What is there instead of messages that a reader reads."""
-        return reading.refusal(view)
+        return reading.refusal(pseudonymous(view) or view)
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Scores:
         """Score every candidate pair of the background."""
@@ -42,6 +44,13 @@ class InteractionMembership:
         if pairs is None:
             raise InputError("Expected candidate pairs in the background, got None. Give (m, 2).")
         users, rows = np.unique(pairs[:, 0], return_inverse=True)
+        if hidden := pseudonymous(view):
+            if background.met is None:
+                raise InputError("Expected items met in the background, got None. Give (n, M).")
+            found = reading.evidence(hidden, np.arange(hidden.public.n_users))
+            chance = posterior(found)
+            mine = found_again(chance, background.met[users])
+            return Scores(values=(mine @ chance)[rows, pairs[:, 1]])
         found = reading.evidence(view, users)
         assert found.log_ratio is not None
         scores = found.log_ratio[rows, pairs[:, 1]] + prior(found)[0][pairs[:, 1]]

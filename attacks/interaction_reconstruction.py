@@ -8,16 +8,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks import base
 from fedrec_auditor.attacks.base import AttackFamily, Background
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.prior import posterior
-from fedrec_auditor.attacks.parts.uploads import senders
+from fedrec_auditor.attacks.parts.unlinked import pseudonymous
+from fedrec_auditor.attacks.parts.uploads import subjects
+from fedrec_auditor.attacks.readers.popularity import Popularity
+from fedrec_auditor.attacks.readers.user_rows import UserRows
 from fedrec_auditor.targets.transcript import View
 
 # Numbers of one block of posteriors: 8 MiB in float64.
 _BLOCK = 2**20
+_RANKING = (Popularity, UserRows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +32,12 @@ class InteractionReconstruction:
     entries more probable than not makes the fewest mistakes, but is close to empty under strong
     noise.) ``certain`` marks entries that are proved whatever the prior: under asymmetric flipping
     every reported 0 proves a 0.
+
+    Where whole messages are seen without their senders, the set of each message is guessed: it is
+    that of somebody.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.RECONSTRUCTION
-    vantage: ClassVar[Vantage] = Vantage.SERVER
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
         "Bayes' rule on what the readers of messages tell (attacks/readers), which name their "
@@ -40,15 +45,21 @@ class InteractionReconstruction:
     )
 
     def refusal(self, view: View) -> str:
-        """What is there instead of messages that a reader reads."""
-        return reading.refusal(view)
+        """What is there instead of messages that a reader reads, or that they name no user."""
+        hidden = pseudonymous(view)
+        if any(isinstance(each, _RANKING) for each in reading.reading(hidden or view)):
+            return "What is seen ranks items, and is no evidence of whole sets."
+        return reading.refusal(hidden or view)
 
     def infer(
         self, view: View, background: Background, rng: np.random.Generator
     ) -> base.Reconstruction:
         """Guess the interaction set of every subject, by default of all who sent something."""
-        among = senders(view) if background.subjects is None else background.subjects
-        found = reading.evidence(view, among.astype(np.int64))
+        hidden = pseudonymous(view)
+        view = hidden or view
+        asked = None if hidden is not None else background.subjects
+        among = subjects(view).astype(np.int64) if asked is None else asked
+        found = reading.evidence(view, among)
         sets = certain = None
         if found.log_ratio is not None:
             sets = best_f1_sets(posterior(found))

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, Links
 from fedrec_auditor.attacks.parts.fingerprints import (
     Batch,
@@ -29,12 +28,11 @@ class Linkage:
     """The nearest neighbour by the fingerprint that identifies users best (``fingerprints``).
 
     It knows who sent what in earlier rounds and not who sends in the last one: a server whose
-    clients change their pseudonyms, or hide behind a proxy from then on. Which fingerprint is best
-    is tried on earlier rounds.
+    clients change their pseudonyms, or hide behind a proxy from then on. Behind a proxy it knows no
+    sender at all. Which fingerprint is best is tried on earlier rounds.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.LINKAGE
-    vantage: ClassVar[Vantage] = Vantage.SERVER
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
         "nearest neighbour by cosine of what messages tell of their senders; derived in "

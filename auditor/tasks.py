@@ -6,7 +6,7 @@ import hashlib
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from typing import TypeVar
@@ -22,13 +22,22 @@ from fedrec_auditor.auditor import accounting, utility
 from fedrec_auditor.auditor.demonstrations.parts import play as claims
 from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.games import attribute, linkage, local, membership, play, reconstruction
+from fedrec_auditor.auditor.games import (
+    attribute,
+    linkage,
+    local,
+    membership,
+    play,
+    reconstruction,
+    user_membership,
+)
 from fedrec_auditor.auditor.games.draws import Memory, Parallel, Store, in_turn
 from fedrec_auditor.auditor.games.game import Game, Readings
+from fedrec_auditor.auditor.halves import COUNT, QUICK_COUNT, Halves
 from fedrec_auditor.auditor.plan import ALL, Plan, make_target
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.utility.held import Held
-from fedrec_auditor.auditor.workload import Workload, check_workload
+from fedrec_auditor.auditor.workload import Workload, check_workload, for_halves
 from fedrec_auditor.reports.record import (
     AttackRow,
     DemonstrationRow,
@@ -55,7 +64,8 @@ NO_ATTACK = (
     "No attack was run and no bound sampled: the plan's list of attacks is empty. Leave it out for "
     "all of them."
 )
-_BEYOND = "Sees more than the protocol shows anyone ({route}): somebody breaks it."
+_UNTOLD = "Nothing that it is after can be told from these data and messages."
+_BROKEN = "Somebody breaks the protocol:"
 _BREACHES = {
     Vantage.SHUFFLED: "the proxy that should unlink and shuffle tells the server who sent what.",
     Vantage.AGGREGATE: "the masks of secure aggregation are lifted, and single uploads seen.",
@@ -65,6 +75,7 @@ _BREACHES = {
 _GAMES = {
     AttackFamily.ATTRIBUTE: attribute.play,
     AttackFamily.MEMBERSHIP: membership.play,
+    AttackFamily.USER_MEMBERSHIP: user_membership.play,
     AttackFamily.RECONSTRUCTION: reconstruction.play,
     AttackFamily.LINKAGE: linkage.play,
 }
@@ -258,13 +269,14 @@ class AuditedTarget:
             try:
                 return played(task, audit, in_turn, Memory())
             except InputError as error:
-                return _skipped(task, str(error))
+                skipped = SkippedRow(target=self.name, attack=step, reason=str(error))
+                return TaskResult(skipped=(skipped,))
         held, run = self.trained
         if step == UTILITY:
             target, rng = audit.targets[self.name], audit.rng(str(task))
             figures = held.evaluate(target, run.model, confidence=audit.plan.confidence, rng=rng)
             return TaskResult(utility=tuple(_noted(r, "paper_note", self._cut) for r in figures))
-        return _attacked(task, audit, held, run, self._cut, self._condensed)
+        return self._attacked(task, held, run)
 
     @cached_property
     def trained(self) -> tuple[Held, Run]:
@@ -276,6 +288,86 @@ class AuditedTarget:
         seed = audit.rng(f"{target.name} training")
         return held, target.run(held.train, seed, None, audit.compute)
 
+    def _attacked(self, task: Task, held: Held, run: Run) -> TaskResult:
+        """What an attack infers from every vantage, and why nothing at the protocol's own.
+
+        The server's comes first: where the protocol hides what it sees, somebody breaks it.
+        """
+        audit, attack = self._audit, self._audit.attacks[task.step]
+        public = run.transcript.public
+        rows: list[AttackRow] = []
+        skipped: list[SkippedRow] = []
+        reasons: dict[Vantage, str] = {}
+        for vantage in self._vantages(public.route):
+            rng = audit.rng(f"{task} {vantage}")
+            view = run.transcript.view(vantage, rng)
+            refusal = attack.refusal(view)
+            halves: Halves | None = None
+            cut = self._cut
+            if not refusal and attack.family is AttackFamily.USER_MEMBERSHIP:
+                halves, told = self._halves
+                refusal, cut = (told, cut) if halves is None else ("", told or cut)
+            found: tuple[AttackRow | SkippedRow, ...] = ()
+            if attack.family is AttackFamily.LINKAGE:  # its game takes the senders away
+                view = replace(run.transcript.view(Vantage.SERVER), vantage=vantage)
+            if not refusal:
+                game = Game(
+                    target=task.target,
+                    name=task.step,
+                    attack=attack,
+                    view=view,
+                    interactions=held.train,
+                    user_vectors=run.user_vectors,
+                    halves=halves,
+                    quick=audit.plan.quick,
+                    confidence=audit.plan.confidence,
+                    rng=rng,
+                    condensed=self._condensed,
+                )
+                found = _GAMES[attack.family](game)
+                refusal = "" if found else _UNTOLD
+            beyond = "" if public.route.shows(vantage) else f"{_BROKEN} {_BREACHES[public.route]}"
+            rows += (
+                _noted(row, "note", cut, beyond) for row in found if isinstance(row, AttackRow)
+            )
+            skipped += (row for row in found if isinstance(row, SkippedRow))
+            if refusal:
+                reasons[vantage] = refusal
+        skipped += _untold(task, public.route, reasons, rows)
+        return TaskResult(attacks=tuple(rows), skipped=tuple(skipped))
+
+    def _vantages(self, route: Vantage) -> tuple[Vantage, ...]:
+        """The server's, the protocol's own, and those of whoever sees models only."""
+        weaker = (Vantage.PEERS, Vantage.RELEASE)
+        shown = (vantage for vantage in weaker if route.shows(vantage))
+        return tuple(dict.fromkeys((Vantage.SERVER, route, *shown)))
+
+    @cached_property
+    def _halves(self) -> tuple[Halves | None, str]:
+        """The target on halves of the users, for attacks on whole users, and how it is cut.
+
+        Or none, and why.
+        """
+        audit, (held, run) = self._audit, self.trained
+        public, quick = run.transcript.public, audit.plan.quick
+        # Who receives linked messages has nothing to infer.
+        linked = (Vantage.SERVER, Vantage.AGGREGATE) if public.parties is None else ()
+        vantages = [v for v in self._vantages(public.route) if v not in linked]
+        whole = _trained(audit.targets[self.name], audit.plan)
+        try:
+            target, cut = for_halves(whole, held.train, quick=quick)
+            made = Halves.of(
+                target,
+                held.train,
+                vantages,
+                count=QUICK_COUNT if quick else COUNT,
+                compute=audit.compute,
+                rng=audit.rng(f"{self.name} trainings on halves of the users"),
+            )
+        except InputError as error:
+            return None, f"It does not train on halves of the users: {error}"
+        return made, cut
+
     @cached_property
     def _cut(self) -> str:
         """What a quick audit leaves out of the training, in words; nothing otherwise."""
@@ -283,43 +375,6 @@ class AuditedTarget:
         if not self._audit.plan.quick or rounds <= QUICK_ROUNDS:
             return ""
         return f"Quick: trained for {QUICK_ROUNDS} of {rounds} rounds."
-
-
-def _attacked(
-    task: Task, audit: Audit, held: Held, run: Run, cut: str, condensed: Readings
-) -> TaskResult:
-    """What an attack infers from the view of a training that its vantage has, or why nothing."""
-    attack, rng = audit.attacks[task.step], audit.rng(str(task))
-    view = run.transcript.view(attack.vantage, rng)
-    refusal = attack.refusal(view)
-    if view.public.parties is not None:
-        refusal = "Messages come from parties, and none is any one user's, of whom games speak."
-    if refusal:
-        return _skipped(task, refusal)
-    if attack.family is AttackFamily.LINKAGE:  # its game takes the senders away, and knows them
-        view = run.transcript.view(Vantage.SERVER)
-    game = Game(
-        target=task.target,
-        name=task.step,
-        attack=attack,
-        view=view,
-        interactions=held.train,
-        user_vectors=run.user_vectors,
-        quick=audit.plan.quick,
-        confidence=audit.plan.confidence,
-        rng=rng,
-        condensed=condensed,
-    )
-    found = _GAMES[attack.family](game)
-    rows = [row for row in found if isinstance(row, AttackRow)]
-    skipped = tuple(row for row in found if isinstance(row, SkippedRow))
-    if not found:
-        return _skipped(task, "Nothing that it is after can be told from these data and messages.")
-    route = view.public.route
-    shown = route.shows(attack.vantage)
-    beyond = "" if shown else f"Somebody breaks the protocol: {_BREACHES[route]}"
-    attacks = tuple(_noted(row, "note", cut, beyond) for row in rows)
-    return TaskResult(attacks=attacks, skipped=skipped)
 
 
 def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskResult:
@@ -383,8 +438,23 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
     return TaskResult(findings=findings, measurements=measurements, skipped=skipped)
 
 
-def _skipped(task: Task, reason: str) -> TaskResult:
-    return TaskResult(skipped=(SkippedRow(target=task.target, attack=task.step, reason=reason),))
+def _untold(
+    task: Task, route: Vantage, reasons: Mapping[Vantage, str], rows: Sequence[AttackRow]
+) -> tuple[SkippedRow, ...]:
+    """Why an attack does not run at the protocol's own vantage, and where it runs at no other.
+
+    Other reasons from weaker vantages are told where it runs nowhere.
+    """
+    if route not in reasons:
+        return ()
+    told = [reasons[route]]
+    if rows:
+        told.append(f"It runs from: {', '.join(dict.fromkeys(row.vantage for row in rows))}.")
+    else:
+        others = {why: vantage for vantage, why in reasons.items() if route.shows(vantage)}
+        told += [f"As {vantage}: {why}" for why, vantage in others.items() if why not in told]
+    reason = " ".join(told)
+    return (SkippedRow(target=task.target, attack=task.step, reason=reason),)
 
 
 def _demonstrated(task: Task, audit: Audit) -> TaskResult:

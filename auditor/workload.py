@@ -14,6 +14,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.games.attribute import most_held
+from fedrec_auditor.auditor.halves import COUNT, QUICK_COUNT, QUICK_SECONDS, SECONDS
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
@@ -128,6 +129,29 @@ def check_workload(
             work.seconds / HOUR,
             remedy,
         )
+
+
+def for_halves(target: Target, interactions: Interactions, *, quick: bool) -> tuple[Target, str]:
+    """The target as ``Halves`` are trained: for so many rounds that they do not take too long.
+
+    And what is said of it: how many rounds they are cut to, or nothing. InputError if one round
+    takes too long.
+    """
+    count, most = (QUICK_COUNT, QUICK_SECONDS) if quick else (COUNT, SECONDS)
+
+    def told(one: Target) -> float:
+        return count * Workload.of(one, interactions).seconds / 2
+
+    rounds, whole = target.sizes.rounds or 0, told(target)
+    if whole <= most:
+        return target, ""
+    short = target.shortened(max(1, int(rounds * most / whole)))
+    if told(short) > most:
+        raise InputError(
+            f"Expected {count} trainings on halves of the users within {most:,.0f} seconds by the "
+            f"settings, got about {told(short):,.0f}. Audit without --quick, or fewer users."
+        )
+    return short, f"Halves trained for {short.sizes.rounds} of {rounds} rounds."
 
 
 def _most_raised(target: Target) -> tuple[str, float]:

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.statements.bound import guess_probability
+from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.record import (
     AttackRow,
@@ -98,7 +99,9 @@ class Section:
         """What to do where no epsilon is claimed."""
         if all(f.accounted is not None and f.accounted.epsilon == 0.0 for f in self.findings):
             return _NOTHING_SENT
-        return _NO_EPSILON if self.attacks else _UNBOUNDED
+        of_models = (Vantage.PEERS, Vantage.RELEASE)
+        sent = any(row.vantage not in of_models for row in self.attacks)
+        return _NO_EPSILON if sent else _UNBOUNDED
 
     def _beyond(self) -> str:
         apart = self.reach

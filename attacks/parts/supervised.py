@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
 from fedrec_auditor.attacks.parts.inputs import Input, condense
 from fedrec_auditor.attacks.parts.products import KnownProducts
@@ -145,7 +144,6 @@ class SupervisedAttack(ABC):
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
-    vantage: ClassVar[Vantage] = Vantage.SERVER
     reference: ClassVar[str]
     needs_known: ClassVar[bool] = True
     reads_columns: ClassVar[bool] = False

@@ -29,7 +29,9 @@ def blocks(component: Component) -> Iterator[tuple[slice, NDArray[Any]]]:
 
 
 def names(view: View) -> list[str]:
-    """Names of all components that are linked to senders."""
+    """Names of all components that are linked to users who sent them; of parties none is."""
+    if view.public.parties is not None:
+        return []
     return sorted({n for g in view.rounds if g.uploads is not None for n in g.uploads.components})
 
 
@@ -76,6 +78,23 @@ def senders(view: View) -> NDArray[np.integer[Any]]:
     return np.unique(np.concatenate(users)) if users else np.arange(0)
 
 
+def subjects(view: View) -> NDArray[np.integer[Any]]:
+    """Of whom something may be inferred: senders of linked messages or of sums, or everybody."""
+    if names(view):
+        return senders(view)
+    summed = [one.senders for one in view.rounds if one.senders is not None]
+    if view.public.parties is not None:
+        summed = []
+    return np.unique(np.concatenate(summed)) if summed else np.arange(view.public.n_users)
+
+
+def takes_turns(view: View) -> bool:
+    """Whether sums are seen over groups that change from round to round."""
+    groups = [one.senders for one in view.rounds if one.senders is not None]
+    changing = any(not np.array_equal(groups[0], group) for group in groups[1:])
+    return changing and view.public.parties is None
+
+
 def unread(view: View, wanted: str) -> str:
     """A sentence: what an attack reads, and what this view has instead."""
     found = []
@@ -83,6 +102,8 @@ def unread(view: View, wanted: str) -> str:
         _, _, component = kept(view, name)[-1]
         size = " x ".join(map(str, component.shape)) or "a number"
         found.append(f"{name} ({component.kind}, {size})")
+    if not found and view.public.parties is not None:
+        return f"Reads {wanted}; messages come from parties, and none is any one user's."
     if not found:
         return f"Reads {wanted}; the view links no message to a user."
     more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""

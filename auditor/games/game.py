@@ -18,6 +18,7 @@ from fedrec_auditor.attacks.base import (
     Scores,
 )
 from fedrec_auditor.attacks.parts.inputs import Condensed
+from fedrec_auditor.auditor.halves import Halves
 from fedrec_auditor.auditor.metrics import Estimate
 from fedrec_auditor.reports.record import AttackRow, FurtherFigure, SkippedRow
 from fedrec_auditor.targets.components import Floats
@@ -37,8 +38,9 @@ class Game:
 
     ``target`` and ``name`` are what the rows call the audited system and the attack;
     ``interactions`` are those trained on, ``user_vectors`` those of the training (``Run``), or
-    None. ``quick`` asks for fewer users and repetitions, ``confidence`` is that of the intervals.
-    ``condensed`` keeps readings of the uploads, of which the attacks on one training share one.
+    None. ``halves`` are trainings on halves of the users, for attacks on whole users. ``quick``
+    asks for fewer users and repetitions, ``confidence`` is that of the intervals. ``condensed``
+    keeps readings of the uploads, of which the attacks on one training share one.
     """
 
     target: str
@@ -47,6 +49,7 @@ class Game:
     view: View
     interactions: Interactions
     user_vectors: Floats | None = None
+    halves: Halves | None = None
     quick: bool
     confidence: float
     rng: np.random.Generator
@@ -79,7 +82,7 @@ class Game:
             target=self.target,
             attack=self.name,
             family=self.attack.family,
-            vantage=self.attack.vantage,
+            vantage=self.view.vantage,
             metric=metric,
             value=estimate.value,
             ci_low=estimate.low,

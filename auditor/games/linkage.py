@@ -22,12 +22,12 @@ USERS, QUICK_USERS = 600, 100
 def play(game: Game) -> tuple[AttackRow, ...]:
     """Top-1 accuracy, mean reciprocal rank, and the share of candidates that are ruled out.
 
-    ``game.view`` is the server's, from which the senders are taken away: of the last round, and of
-    all where the attack looks from behind a proxy. Candidates are the users who sent in the last
+    ``game.view`` has the server's rounds, from which the senders are taken away: of the last one,
+    and of all where its vantage is behind a proxy. Candidates are the users who sent in the last
     round and before, as far as the attack reads; one is ruled out if it scores lower than the true
     one, and those left are the anonymity set. Ties count as if broken at random. Baseline: chance.
     """
-    hidden = hide(game.view, game.attack.vantage, QUICK_USERS if game.quick else USERS, game.rng)
+    hidden = hide(game.view, game.view.vantage, QUICK_USERS if game.quick else USERS, game.rng)
     if hidden is None or game.attack.refusal(hidden.view):
         return ()
     guess = game.guess(Links, Background(), hidden.view)
@@ -39,7 +39,7 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     n = guess.scores.shape[1]
     harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, n + 1))])
     left = float((above + tied).mean())
-    whose = "no sender" if game.attack.vantage is Vantage.SHUFFLED else "the senders of earlier"
+    whose = "no sender" if game.view.vantage is Vantage.SHUFFLED else "the senders of earlier"
     note = (
         f"Knows {whose} {'at all' if 'no' in whose else 'rounds'}; {n} users sent in the last "
         f"round and before it. Mean anonymity set: {left:.1f} of {n}, by chance {(n + 1) / 2:.1f}."

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fedrec_auditor.attacks.base import Background, Scores
-from fedrec_auditor.attacks.parts.uploads import senders
+from fedrec_auditor.attacks.parts.unlinked import pseudonymous
+from fedrec_auditor.attacks.parts.uploads import subjects
 from fedrec_auditor.auditor import metrics
 from fedrec_auditor.auditor.games.game import QUICK_USERS, USERS, Game
 from fedrec_auditor.reports.record import AttackRow, FurtherFigure, RocRow
@@ -18,6 +21,8 @@ FPR, FURTHER = 0.01, (0.001, 0.1)
 """Rates of accused non-members: of a row of its own, and of its further figures."""
 PAIRS = 20
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+MET = 5
+"""Items of each user that are known where whole messages are seen without their senders."""
 
 
 def play(game: Game) -> tuple[AttackRow, ...]:
@@ -30,10 +35,16 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     """
     if game.attack.refusal(game.view):
         return ()
-    interactions = game.interactions
+    interactions, met, told = game.interactions, None, ""
     most = QUICK_USERS if game.quick else USERS
-    pairs, members = candidates(interactions, senders(game.view), most, game.rng)
-    guess = game.guess(Scores, Background(candidates=pairs), game.view)
+    if pseudonymous(game.view) is not None:
+        met, interactions = known(interactions, game.rng)
+        told = f" Of each user {MET} items are known, by which to find the message."
+    pairs, members = candidates(interactions, subjects(game.view), most, game.rng)
+    if met is not None:
+        new = ~np.asarray(met[pairs[:, 0], pairs[:, 1]]).ravel().astype(np.bool_)
+        pairs, members = pairs[new], members[new]
+    guess = game.guess(Scores, Background(candidates=pairs, met=met), game.view)
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     others = popularity[pairs[:, 1]] - members
     users = pairs[:, 0]
@@ -53,6 +64,8 @@ def play(game: Game) -> tuple[AttackRow, ...]:
         if guess.values.min() == guess.values.max()
         else ""
     )
+    if not silent and _of_items(guess.values, pairs[:, 1]):
+        silent = " It tells items apart, and users not at all."
     coarse = [rate for rate in FURTHER if rate not in found.tpr]
     unresolved = "".join(
         f" TPR at FPR {rate:.2g} cannot be resolved with {negatives} non-members."
@@ -60,7 +73,7 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     )
     note = (
         f"Knows the algorithm and what the server receives; up to {PAIRS} members and as "
-        f"many non-members of each of {found.auc.n} users; interval over users.{silent}"
+        f"many non-members of each of {found.auc.n} users; interval over users.{told}{silent}"
     )
     alone = metrics.auc_of_users(guess.values, members, users)
     area, caught = (
@@ -85,16 +98,42 @@ def play(game: Game) -> tuple[AttackRow, ...]:
             for rate, one in found.tpr.items()
             if rate != fpr
         },
-        "roc": RocRow(
-            fpr=tuple(found.band.fpr),
-            tpr=tuple(found.band.tpr),
-            low=tuple(found.band.low),
-            high=tuple(found.band.high),
-            users={f"{q:.0%}": float(np.nanquantile(alone, q)) for q in _QUANTILES},
-        ),
+        "roc": curve(found.band, {f"{q:.0%}": float(np.nanquantile(alone, q)) for q in _QUANTILES}),
         "note": area.note + unresolved,
     }
     return area.model_copy(update=more), caught
+
+
+def curve(band: metrics.RocBand, users: Mapping[str, float] | None = None) -> RocRow:
+    """The curve as it is kept in the record, with quantiles over users where there are some."""
+    return RocRow(
+        fpr=tuple(band.fpr),
+        tpr=tuple(band.tpr),
+        low=tuple(band.low),
+        high=tuple(band.high),
+        users=dict(users or {}),
+    )
+
+
+def _of_items(scores: NDArray[np.float64], items: NDArray[np.int64]) -> bool:
+    """Whether all pairs of an item score the same."""
+    order = np.lexsort((scores, items))
+    same = items[order][1:] == items[order][:-1]
+    return bool((scores[order][1:] == scores[order][:-1])[same].all())
+
+
+def known(
+    interactions: Interactions, rng: np.random.Generator
+) -> tuple[sparse.csr_array, Interactions]:
+    """Up to ``MET`` ratings of each user (at most half of them), and the interactions without."""
+    ratings = interactions.ratings
+    sizes = np.diff(ratings.indptr)
+    whose = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.lexsort((rng.random(ratings.nnz), whose))
+    place = np.empty(ratings.nnz, dtype=np.int64)
+    place[order] = np.arange(ratings.nnz) - np.repeat(ratings.indptr[:-1], sizes)
+    mine = place < np.minimum(MET, sizes // 2)[whose]
+    return interactions.keep(mine).ratings, interactions.keep(~mine)
 
 
 def candidates(

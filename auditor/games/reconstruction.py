@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import Background, Reconstruction
-from fedrec_auditor.attacks.parts.uploads import senders
+from fedrec_auditor.attacks.parts.unlinked import pseudonymous
+from fedrec_auditor.attacks.parts.uploads import subjects
 from fedrec_auditor.auditor import metrics
 from fedrec_auditor.auditor.games.game import QUICK_USERS, USERS, Game
 from fedrec_auditor.reports.record import AttackRow
@@ -26,7 +28,9 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     """
     if game.attack.refusal(game.view):
         return ()
-    users = senders(game.view).astype(np.int64)
+    if pseudonymous(game.view) is not None:
+        return _anonymous(game)
+    users = subjects(game.view).astype(np.int64)
     most = QUICK_USERS if game.quick else USERS
     users = np.sort(game.rng.permutation(users)[:most])
     guess = game.guess(Reconstruction, Background(subjects=users), game.view)
@@ -42,6 +46,28 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     if guess.vectors is not None and game.user_vectors is not None:
         rows.append(_vectors(game, guess.vectors, game.user_vectors[guess.users]))
     return tuple(rows)
+
+
+def _anonymous(game: Game) -> tuple[AttackRow, ...]:
+    """The share of users whose whole set is among the sets guessed, as often as they are there."""
+    guess = game.guess(Reconstruction, Background(), game.view)
+    if guess.items is None:
+        return ()
+    held = game.interactions.ratings.toarray() != 0
+    left = Counter(map(bytes, np.packbits(guess.items, axis=1)))
+    found = np.zeros(len(held), dtype=np.bool_)
+    for user, row in enumerate(np.packbits(held, axis=1)):
+        found[user] = left[bytes(row)] > 0
+        left[bytes(row)] -= 1
+    return (
+        game.row(
+            "sets reconstructed exactly, without names",
+            metrics.share(found, confidence=game.confidence),
+            {"popular items": float((held == popular_set(held)).all(axis=1).mean())},
+            "Knows the algorithm and the messages without their senders. Share of users whose "
+            "whole interaction set is that of a message, each message counted once.",
+        ),
+    )
 
 
 def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> list[AttackRow]:

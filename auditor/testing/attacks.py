@@ -30,11 +30,19 @@ from fedrec_auditor.attacks.base import (
     Inference,
 )
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.games import attribute, linkage, membership, reconstruction
+from fedrec_auditor.auditor.games import (
+    attribute,
+    linkage,
+    membership,
+    reconstruction,
+    user_membership,
+)
 from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.auditor.halves import Halves
 from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
 from fedrec_auditor.reports.record import AttackRow
 from fedrec_auditor.targets.components import Component, Dense, Rows
+from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
@@ -67,6 +75,7 @@ TARGETS = (
 GAMES = {
     AttackFamily.ATTRIBUTE: attribute.play,
     AttackFamily.MEMBERSHIP: membership.play,
+    AttackFamily.USER_MEMBERSHIP: user_membership.play,
     AttackFamily.RECONSTRUCTION: reconstruction.play,
     AttackFamily.LINKAGE: linkage.play,
 }
@@ -98,32 +107,51 @@ def training(name: str) -> Run:
     return narrow(name).run(data(), np.random.default_rng(0))
 
 
+@cache
+def halves(name: str) -> Halves:
+    """Three trainings of the narrow target on halves of the users, and every weaker view."""
+    return Halves.of(
+        narrow(name),
+        data(),
+        (Vantage.SHUFFLED, Vantage.PEERS, Vantage.RELEASE),
+        count=3,
+        compute=DEFAULT,
+        rng=np.random.default_rng(1),
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class AttackCase:
-    """An attack, and a training on ``interactions`` that it is tried on.
+    """An attack, and a training on ``interactions`` that it is tried on, seen from ``vantage``.
 
-    ``plays`` is the number of games on uploads that carry nothing: at least 3, for fewer cannot
-    show a fault.
+    ``trainings`` are on halves of the users, for an attack on whole users. ``plays`` is the number
+    of games on uploads that carry nothing: at least 3, for fewer cannot show a fault.
     """
 
     attack: Attack
     run: Run
     interactions: Interactions
+    vantage: Vantage = Vantage.SERVER
+    trainings: Halves | None = None
     plays: int = PLAYS
 
     def view(self, of_round: Callable[..., RoundView] = RoundView) -> View:
         """What the attack sees of the training. Raises SkipTest if it reads nothing there."""
-        view = self.run.transcript.view(
-            self.attack.vantage, np.random.default_rng(0), of_round=of_round
-        )
+        view = self.run.transcript.view(self.vantage, np.random.default_rng(0), of_round=of_round)
         refusal = self.attack.refusal(view)
         if refusal:
             raise SkipTest(refusal)
+        if self.attack.family is AttackFamily.USER_MEMBERSHIP and self.trainings is None:
+            raise SkipTest("no trainings on halves of the users are given")
         return view
 
     @cached_property
     def background(self) -> Background:
-        """Every third user's gender, all users' ages, and a pair of each user and an item."""
+        """Every third user's gender, all users' ages, and a pair of each user and an item.
+
+        Whole profiles, too, and who is in which training; and some items of each user.
+        """
+        halved = self.trainings
         codes = self.interactions.attributes["gender"].codes
         ages = self.interactions.attributes["age_group"]
         known, users = np.arange(0, len(codes), 3), np.arange(len(codes))
@@ -133,6 +161,10 @@ class AttackCase:
             n_classes=2,
             side=np.eye(len(ages.categories))[ages.codes],
             candidates=np.stack([users, users % self.interactions.n_items], axis=1),
+            profiles=None if halved is None else self.interactions.ratings,
+            references=() if halved is None else halved.views.get(self.vantage, ()),
+            included=None if halved is None else halved.included,
+            met=membership.known(self.interactions, np.random.default_rng(2))[0],
         )
 
     def guess(self, view: View) -> Inference:
@@ -220,14 +252,11 @@ def check_statement(case: AttackCase) -> None:
 
 
 def _check_words(member: Attack | Distinguisher) -> None:
-    assert member.vantage in Vantage, f"a vantage of its own, {member.vantage!r}"
     assert len(member.reference) > 10, f"a reference that says nothing, {member.reference!r}"
 
 
 def check_uploads_are_needed(case: AttackCase) -> None:
     """It does not apply where the server received nothing."""
-    if case.attack.vantage is not Vantage.SERVER:
-        raise SkipTest("it does not look from the server")
     view = case.run.transcript.view(Vantage.SERVER).without_uploads()
     assert case.attack.refusal(view), "it runs on a view without uploads"
 
@@ -249,36 +278,33 @@ def check_repeatable(case: AttackCase) -> None:
 def check_only_the_wire_is_read(case: AttackCase) -> None:
     """Guesses are the same however messages are stored: as wires, as they are, as arrays.
 
-    From every vantage at which the attack applies. Floats may differ by rounding.
+    Floats may differ by rounding.
     """
-    case.view()
-    for vantage in Vantage:
-        wire, stored = (
-            case.run.transcript.view(vantage, np.random.default_rng(0), of_round=kind)
-            for kind in (RoundView, AsStored)
-        )
-        if case.attack.refusal(wire):
-            continue
-        expected = arrays(case.guess(wire))
-        for how, view in (("as they are stored", stored), ("as arrays", as_arrays(wire))):
-            found = arrays(case.guess(view))
-            assert found.keys() == expected.keys(), f"{list(found)} from messages {how}"
-            for name, values in expected.items():
-                said = f"other {name} from messages {how}"
-                if values.dtype.kind == "f":
-                    scale = float(np.abs(values[np.isfinite(values)]).max(initial=1.0))
-                    np.testing.assert_allclose(
-                        found[name], values, rtol=1e-6, atol=1e-9 * scale, err_msg=said
-                    )
-                else:
-                    assert np.array_equal(found[name], values), said
+    wire, stored = case.view(RoundView), case.view(AsStored)
+    expected = arrays(case.guess(wire))
+    for how, view in (("as they are stored", stored), ("as arrays", as_arrays(wire))):
+        found = arrays(case.guess(view))
+        assert found.keys() == expected.keys(), f"{list(found)} from messages {how}"
+        for name, values in expected.items():
+            said = f"other {name} from messages {how}"
+            if values.dtype.kind == "f":
+                scale = float(np.abs(values[np.isfinite(values)]).max(initial=1.0))
+                np.testing.assert_allclose(
+                    found[name], values, rtol=1e-6, atol=1e-9 * scale, err_msg=said
+                )
+            else:
+                assert np.array_equal(found[name], values), said
 
 
 def emptied(view: View, rng: np.random.Generator, *, always: bool = True) -> View:
-    """The view with uploads that carry nothing of their users: each another's, or coins.
+    """The view with what carries nothing of users: uploads another's, or coins; items renamed.
 
-    ``always`` the same other's, or in every round someone else's.
+    ``always`` the same other's, or in every round someone else's. Where no upload is linked, items
+    of models, sums and unlinked messages take each other's places, all alike, users' rows as well,
+    and other users are said to take part in sums.
     """
+    if any(one.uploads is None for one in view.rounds):
+        return _renamed(view, rng)
     coins = view.public.channel is not None
     rounds = []
     order = _others(view.public.n_users, rng)
@@ -308,30 +334,70 @@ def _others(n: int, rng: np.random.Generator) -> NDArray[np.intp]:
     return order
 
 
+def _renamed(view: View, rng: np.random.Generator) -> View:
+    n, m = view.public.n_users, view.public.n_items
+    orders = {n: rng.permutation(n), m: rng.permutation(m)}
+
+    def mixed(values: NDArray[Any], first: int = 0) -> NDArray[Any]:
+        for axis in range(first, np.ndim(values)):
+            size = np.shape(values)[axis]
+            values = np.take(values, orders[size], axis=axis) if size in orders else values
+        return values
+
+    return replace(
+        view,
+        rounds=tuple(
+            replace(
+                one,
+                broadcast=one.broadcast and {k: mixed(v) for k, v in one.broadcast.items()},
+                aggregate=one.aggregate and {k: mixed(v) for k, v in one.aggregate.items()},
+                senders=None
+                if one.senders is None
+                else np.sort(rng.permutation(n)[: len(one.senders)]),
+                shuffled=one.shuffled
+                and {
+                    name: Dense(mixed(part.dense(np.arange(len(part))), 1), part.kind, part.rate)
+                    for name, part in one.shuffled.items()
+                },
+                clear=None,
+            )
+            for one in view.rounds
+        ),
+    )
+
+
 def alarms(case: AttackCase) -> Counter[str]:
     """In how many of the plays on uploads that carry nothing each metric beats its baseline.
 
-    That is: by more than its interval at 95%. A play of attribute inference on a whole message
+    That is: by more than its interval at 95%. An attack on whole users sees the true models, of
+    which coins say who was in them. A play of attribute inference on a whole message
     includes one on every group of its components, and costs as much more: here the whole and
     single groups take turns, and count as one metric.
     """
     attack, view = case.attack, case.view()
     linking = attack.family is AttackFamily.LINKAGE
     if linking:  # its game takes the senders away
-        view = case.run.transcript.view(Vantage.SERVER)
+        view = replace(case.run.transcript.view(Vantage.SERVER), vantage=case.vantage)
     shown = [view]
     if attack.needs_known and len(view.groups) > 1:
         shown += [view.only(group) for group in view.groups]
     found: Counter[str] = Counter()
     for seed in range(case.plays):
         rng = np.random.default_rng([7, seed])
+        trainings = case.trainings
+        if attack.family is AttackFamily.USER_MEMBERSHIP and trainings is not None:
+            coins = rng.random(trainings.included.shape) < 0.5
+            trainings, empty = replace(trainings, included=coins), view
+        else:
+            empty = emptied(shown[seed % len(shown)], rng, always=not linking)
         game = Game(
             target=view.public.algorithm,
             name=type(attack).__name__,
             attack=attack,
-            view=emptied(shown[seed % len(shown)], rng, always=not linking),
+            view=empty,
             interactions=case.interactions,
             user_vectors=case.run.user_vectors,
+            halves=trainings,
             quick=True,
             confidence=0.95,
             rng=rng,
@@ -378,7 +444,7 @@ class Planted:
             target="planted",
             name=type(attack).__name__,
             attack=attack,
-            view=Transcript(public=public, rounds=(sent,)).view(attack.vantage),
+            view=Transcript(public=public, rounds=(sent,)).view(Vantage.SERVER),
             interactions=Interactions.of(
                 bits, attributes={"gender": Attribute(codes=told, categories=("F", "M"))}
             ),
@@ -429,7 +495,7 @@ LEARNING_CHECKS = (check_planted_signal, check_removed_signal, check_defence)
 def check_attack(
     attack: Attack, runs: Mapping[str, Run] | None = None, plays: int = PLAYS
 ) -> tuple[str, ...]:
-    """Run every check on it, on trainings of every target of ``TARGETS``.
+    """Run every check on it, on trainings of every target of ``TARGETS``, from every vantage.
 
     ``runs`` are trainings on ``data()`` to try it on instead, by name. Returns which checks do not
     apply, and why. Raises AssertionError at the first check that fails, and where an attack on
@@ -441,11 +507,17 @@ def check_attack(
     """
     skipped: list[str] = []
     read = 0
+    whole = attack.family is AttackFamily.USER_MEMBERSHIP
     for name, run in (runs or {name: training(name) for name in TARGETS}).items():
-        case = AttackCase(attack, run, data(), plays)
-        view = run.transcript.view(attack.vantage, np.random.default_rng(0))
-        read += not attack.refusal(view)
-        skipped += (f"{name}, {line}" for line in run_checks(CHECKS, case))
+        trainings = halves(name) if whole and runs is None else None
+        for vantage in Vantage:
+            case = AttackCase(attack, run, data(), vantage, trainings, plays)
+            refused = attack.refusal(run.transcript.view(vantage, np.random.default_rng(0)))
+            read += not refused
+            server = vantage is Vantage.SERVER
+            checks = CHECKS if server else [c for c in CHECKS if c is not check_uploads_are_needed]
+            if server or not refused:
+                skipped += (f"{name}, {line}" for line in run_checks(checks, case))
     assert read, "no training has what it reads"
     if attack.family is AttackFamily.ATTRIBUTE and attack.needs_known:
         skipped += run_checks(LEARNING_CHECKS, attack)
@@ -461,6 +533,7 @@ def check_distinguisher(distinguisher: Distinguisher) -> None:
     >>> check_distinguisher(LikelihoodRatio())
     """
     assert distinguisher.family is AttackFamily.DISTINGUISHER, f"{distinguisher.family!r}"
+    assert distinguisher.vantage in Vantage, f"a vantage of its own, {distinguisher.vantage!r}"
     _check_words(distinguisher)
     outputs, flip = np.array([0, 1, 1, 0]), BitFlip(0.9, 0.2)
     for values, likelier in (((1.0, 0.0), outputs == 1), ((0.0, 1.0), outputs == 0)):

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor import workload
 from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.halves import QUICK_COUNT
 from fedrec_auditor.auditor.plan import Plan
 from fedrec_auditor.auditor.tasks import (
     BOUNDS,
@@ -23,6 +26,7 @@ from fedrec_auditor.auditor.tasks import (
     AuditedTarget,
     draws_needed,
 )
+from fedrec_auditor.auditor.workload import Workload, for_halves
 from fedrec_auditor.reports.record import Finding
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Run
@@ -146,19 +150,22 @@ def test_a_linked_attack_names_who_breaks_the_protocol_where_it_hides_the_link(
     data = Synthetic(n_users=40, n_items=30, profile=8).load()
     plan = Plan(targets=(target,), attacks=("interaction-membership",), quick=True)
     found = AuditedTarget(Audit.of(plan, data), target).run("interaction-membership")
-    assert found.attacks
-    for row in found.attacks:
+    linked = [row for row in found.attacks if row.vantage is Vantage.SERVER]
+    assert linked
+    for row in linked:
         assert ("Somebody breaks the protocol" in row.note) == bool(who)
         assert who in row.note
+    for row in found.attacks:
+        assert row in linked or "breaks" not in row.note
 
 
 @pytest.mark.parametrize(
     ("target", "attack", "why"),
     [
-        ("gd-dr", "interaction-membership", "signs (reports, 50 x 20)"),
         ("gd-dr", "interaction-reconstruction", "signs (reports, 50 x 20)"),
-        ("hfl-sgdmf", "interaction-membership", "parties"),
-        ("mf-np", "interaction-membership", "links no message"),
+        ("hfl-sgdmf", "interaction-reconstruction", "ranks items"),
+        ("vfl-sgdmf", "interaction-reconstruction", "parties"),
+        ("mf-np", "interaction-reconstruction", "ranks items"),
         ("fofl-self", "attribute-rows", "can be told"),
     ],
 )
@@ -171,3 +178,64 @@ def test_an_attack_that_does_not_run_says_why(target: str, attack: str, why: str
     (row,) = found.skipped
     assert (row.target, row.attack) == (target, attack)
     assert why in row.reason
+
+
+def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() -> None:
+    data = Synthetic(n_users=60, n_items=30, profile=8).load()
+    attacks = ("interaction-membership", "interaction-reconstruction", "user-membership")
+    plan = Plan(targets=("fmf-ldp", "fcf"), attacks=attacks, quick=True)
+    audit = Audit.of(plan, data)
+    server, shuffled, peers, release = (
+        Vantage.SERVER,
+        Vantage.SHUFFLED,
+        Vantage.PEERS,
+        Vantage.RELEASE,
+    )
+    for target, own in (("fmf-ldp", {shuffled}), ("fcf", set())):
+        audited = AuditedTarget(audit, target)
+        one, two, whole = (audited.run(attack) for attack in attacks)
+        assert {row.vantage for row in one.attacks} == {server, *own, peers, release}
+        assert {row.vantage for row in two.attacks} == {server}
+        assert {row.vantage for row in whole.attacks} == {*own, peers, release}
+        assert [len(each.skipped) for each in (one, two, whole)] == [
+            0,
+            len(own),
+            1 - len(own),
+        ]
+    (row,) = whole.skipped
+    assert row.reason.endswith("It runs from: peers, release.")
+
+
+@pytest.mark.parametrize(("steps", "rounds"), [(200, 20), (1000, 8)])
+def test_halves_are_trained_for_as_many_rounds_as_there_is_time_for(
+    steps: int, rounds: int
+) -> None:
+    """Time by the settings grows with the rounds: those that fit are trained."""
+    data = Synthetic(n_users=60, n_items=30, profile=8).load()
+    target = Fcf(server_steps=steps)
+    told = Workload.of(target, data).seconds
+    most = told * QUICK_COUNT / 2 * rounds / 20
+    short, note = for_halves(target, data, quick=True)
+    assert (short, note) == (target, "")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workload, "QUICK_SECONDS", 1.01 * most)
+        short, note = for_halves(target, data, quick=True)
+        assert short.sizes.rounds == rounds
+        assert note == ("" if rounds == 20 else f"Halves trained for {rounds} of 20 rounds.")
+        patch.setattr(workload, "QUICK_SECONDS", told / 1000)
+        with pytest.raises(InputError, match="Expected 4 trainings on halves"):
+            for_halves(target, data, quick=True)
+
+
+def test_halves_that_a_target_refuses_are_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Synthetic(n_users=60, n_items=30, profile=8).load()
+    plan = Plan(targets=("fcf",), attacks=("user-membership",), quick=True)
+    audited = AuditedTarget(Audit.of(plan, data), "fcf")
+    assert audited.trained
+
+    def refuse(*_: object, **__: object) -> None:
+        raise InputError("Expected everybody, got half.")
+
+    monkeypatch.setattr(Fcf, "run", refuse)
+    (row,) = audited.run("user-membership").skipped
+    assert "It does not train on halves of the users: Expected everybody" in row.reason

@@ -26,6 +26,6 @@ ATTACKS = [n for n in FAMILIES["attacks"].names() if FAMILIES["attacks"].member(
 @pytest.mark.parametrize("name", ATTACKS)
 def test_alarms_over_many_plays(name: str, target: str) -> None:
     attack: Attack = FAMILIES["attacks"].member(name)()
-    found = alarms(AttackCase(attack, training(target), data(), PLAYS))
+    found = alarms(AttackCase(attack, training(target), data(), plays=PLAYS))
     print(f"\n{name} on {target}: {dict(found)} of {PLAYS} plays beat a baseline")
     assert max(found.values()) <= stats.binom.isf(P_VALUE, PLAYS, 0.025)

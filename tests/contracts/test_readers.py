@@ -33,6 +33,17 @@ def test_no_two_readers_tell_the_same(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("vantage", [v for v in Vantage if v is not Vantage.SERVER])
+def test_no_two_readers_tell_the_same_where_no_message_is_linked(
+    target: str, vantage: Vantage
+) -> None:
+    view = training(target).transcript.view(vantage, np.random.default_rng(0))
+    users = np.array([3, 17, 40])
+    found = [told(reader.read(view, users)) for reader in reading.reading(view)]
+    assert sum(map(len, found)) == len(set().union(*found))
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_who_else_is_asked_about_changes_nothing(target: str) -> None:
     """A user's evidence is its own; those who sent nothing have none, and priors may differ."""
     view = training(target).transcript.view(Vantage.SERVER)

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, Labels, Reconstruction, Scores
 from fedrec_auditor.auditor.testing.attacks import data
 from fedrec_auditor.targets.transcript import View
@@ -18,7 +17,6 @@ class Sizes:
     """The sound one: the size of what a user sent stands for every item."""
 
     family: ClassVar[AttackFamily] = AttackFamily.MEMBERSHIP
-    vantage: ClassVar[Vantage] = Vantage.SERVER
     reference: ClassVar[str] = "a specimen of the contract"
 
     needs_known: ClassVar[bool] = False
@@ -130,7 +128,6 @@ class FlipsCoins:
     """An attack on attributes that learns nothing."""
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
-    vantage: ClassVar[Vantage] = Vantage.SERVER
     reference: ClassVar[str] = "a specimen of the contract"
     needs_known: ClassVar[bool] = True
 

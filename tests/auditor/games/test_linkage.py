@@ -12,7 +12,6 @@ import pytest
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Background, Links
 from fedrec_auditor.attacks.linkage import Linkage
-from fedrec_auditor.attacks.shuffled_linkage import ShuffledLinkage
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import linkage
 from fedrec_auditor.auditor.games.game import Game
@@ -22,7 +21,8 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 
 DATA = Synthetic(n_users=150, n_items=60, profile=12, signal=1.0, seed=3).load()
-SERVER, SHUFFLED = Linkage(), ShuffledLinkage()
+ATTACK = Linkage()
+SERVER, SHUFFLED = Vantage.SERVER, Vantage.SHUFFLED
 
 
 def bits(*rounds: tuple[np.ndarray, np.ndarray]) -> View:
@@ -32,12 +32,14 @@ def bits(*rounds: tuple[np.ndarray, np.ndarray]) -> View:
     return Transcript(public=public, rounds=tuple(kept)).view(Vantage.SERVER)
 
 
-def play(view: View, attack: Any = SERVER, seed: int = 0) -> dict[str, Any]:
+def play(
+    view: View, vantage: Vantage = SERVER, seed: int = 0, attack: Any = ATTACK
+) -> dict[str, Any]:
     game = Game(
         target="bits",
         name="linkage",
         attack=attack,
-        view=view,
+        view=replace(view, vantage=vantage),
         interactions=DATA,
         quick=False,
         confidence=0.95,
@@ -49,7 +51,7 @@ def play(view: View, attack: Any = SERVER, seed: int = 0) -> dict[str, Any]:
 class Fixed:
     """Links by a function of the view, from the server."""
 
-    family, vantage, reference = SERVER.family, Vantage.SERVER, "scripted"
+    family, reference = ATTACK.family, "scripted"
     needs_known = False
 
     def __init__(self, script: Any) -> None:
@@ -64,20 +66,20 @@ class Fixed:
         return Links(scores=self.script(view, last, candidates), candidates=candidates)
 
 
-@pytest.mark.parametrize("attack", [SERVER, SHUFFLED], ids=["server", "proxy"])
-def test_memoised_bits_are_linked_and_fresh_coins_are_not(attack: Linkage) -> None:
+@pytest.mark.parametrize("vantage", [SERVER, SHUFFLED])
+def test_memoised_bits_are_linked_and_fresh_coins_are_not(vantage: Vantage) -> None:
     rng = np.random.default_rng(1)
     users, memoised = np.arange(40), rng.integers(2, size=(40, 50))
-    linked = play(bits((users, memoised), (users, memoised)), attack)
+    linked = play(bits((users, memoised), (users, memoised)), vantage)
     assert {row.value for row in linked.values()} == {1.0, 1 - 1 / 40}
-    fresh = play(bits((users, memoised), (users, rng.integers(2, size=(40, 50)))), attack)
+    fresh = play(bits((users, memoised), (users, rng.integers(2, size=(40, 50)))), vantage)
     assert all(row.ci_low <= row.baseline for row in fresh.values())
 
 
 def test_ties_count_as_broken_at_random() -> None:
     users, sent = np.arange(40), np.zeros((40, 3))
     silent = Fixed(lambda view, last, candidates: np.zeros((len(last), len(candidates))))
-    rows = play(bits((users, sent), (users, sent)), silent)
+    rows = play(bits((users, sent), (users, sent)), attack=silent)
     for name in ("linkage top-1", "linkage MRR"):
         assert rows[name].value == pytest.approx(rows[name].baseline)
     assert rows["candidates ruled out"].value == 0
@@ -96,7 +98,7 @@ def test_half_a_guess_is_scored_by_its_rank() -> None:
         scores[np.arange(len(whose)), (whose + 1) % 30] = 2.0
         return scores
 
-    rows = play(bits((users, sent), (users, sent)), Fixed(second))
+    rows = play(bits((users, sent), (users, sent)), attack=Fixed(second))
     assert rows["linkage top-1"].value == 0
     assert rows["linkage MRR"].value == 0.5
     assert rows["candidates ruled out"].value == pytest.approx(1 - 2 / 30)
@@ -133,12 +135,12 @@ def test_hidden_messages_carry_no_sender() -> None:
 
 def test_a_single_round_and_split_reports_are_refused_in_a_sentence() -> None:
     once = bits((np.arange(3), np.eye(3)))
-    assert "a single round" in SERVER.refusal(once)
+    assert "a single round" in ATTACK.refusal(once)
     target = FAMILIES["targets"].member("fmf-ldp")(rounds=2)
     transcript = target.run(DATA, np.random.default_rng(0)).transcript
     split = transcript.view(Vantage.SHUFFLED, np.random.default_rng(0))
-    assert "a message of its own" in SHUFFLED.refusal(split)
-    assert not SERVER.refusal(transcript.view(Vantage.SERVER))
+    assert "a message of its own" in ATTACK.refusal(split)
+    assert not ATTACK.refusal(transcript.view(Vantage.SERVER))
 
 
 @cache
@@ -161,9 +163,9 @@ def noised(times: float) -> View:
     return replace(gradients(), rounds=tuple(rounds))
 
 
-@pytest.mark.parametrize("attack", [SERVER, SHUFFLED], ids=["server", "proxy"])
-def test_it_weakens_as_noise_grows(attack: Linkage) -> None:
-    found = [play(noised(times), attack)["linkage top-1"] for times in (0.0, 3.0, 12.0)]
+@pytest.mark.parametrize("vantage", [SERVER, SHUFFLED])
+def test_it_weakens_as_noise_grows(vantage: Vantage) -> None:
+    found = [play(noised(times), vantage)["linkage top-1"] for times in (0.0, 3.0, 12.0)]
     assert found[0].ci_low > 0.95
     assert found[0].ci_low > found[1].ci_high
     assert found[1].ci_low > found[2].ci_high

@@ -1,0 +1,139 @@
+"""Tables of items in models, and their steps, as vantages see them that link no message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.targets.transcript import Broadcast, Kind, RoundView, View
+
+Floats = NDArray[np.float64]
+
+
+def last_model(view: View) -> Broadcast:
+    """The last model that is seen; empty if none is."""
+    return next((one.broadcast for one in reversed(view.rounds) if one.broadcast), {})
+
+
+def item_table(model: Broadcast, items: int) -> Floats | None:
+    """The table of a row an item: the one that is called after items, or else the first."""
+    name = _name(model, items)
+    return None if name is None else np.asarray(model[name], dtype=np.float64)
+
+
+def _name(model: Broadcast, items: int) -> str | None:
+    found = [
+        name
+        for name, part in model.items()
+        if np.ndim(part) == 2 and len(part) == items and np.asarray(part).dtype.kind == "f"
+    ]
+    whole = [name for name in found if not _neighbours(model, items)]
+    return max(whole, key=lambda name: name.startswith("item"), default=None)
+
+
+def _neighbours(model: Broadcast, items: int) -> list[str]:
+    """Tables (M, k) of whole numbers that name items."""
+    return [
+        name
+        for name, part in model.items()
+        if np.ndim(part) == 2 and len(part) == items and np.asarray(part).dtype.kind in "iu"
+    ]
+
+
+def similarities(model: Broadcast, items: int) -> sparse.csr_array | None:
+    """Published similarities of each item to its neighbours, (M, M); None if there are none."""
+    for name in _neighbours(model, items):
+        places = np.asarray(model[name])
+        for part in model.values():
+            values = np.asarray(part)
+            if values.shape == places.shape and values.dtype.kind == "f":
+                known = (places >= 0) & (places < items) & np.isfinite(values)
+                rows = np.nonzero(known)[0]
+                made: Any = sparse.csr_array
+                found: sparse.csr_array = made(
+                    (values[known].astype(np.float64), (rows, places[known])), shape=(items, items)
+                )
+                return found
+    return None
+
+
+def user_table(model: Broadcast, table: Floats) -> Floats | None:
+    """The other table of vectors as long, called after users; None if there is none."""
+    for name, part in model.items():
+        values = np.asarray(part)
+        if name.startswith("user") and values.ndim == 2 and values.shape[1] == table.shape[1]:
+            return values.astype(np.float64)
+    return None
+
+
+def item_steps(view: View, only: RoundView | None = None) -> Iterator[tuple[Floats, list[Floats]]]:
+    """Each item table that was broadcast, and how messages say it should move: (M, d) each.
+
+    By party where messages are parties'; else in one, of messages that are not linked or of a sum.
+    Where models alone are seen, it is how the table moved to the next one.
+    """
+    items = view.public.n_items
+    for number, one in enumerate(view.rounds):
+        table = item_table(one.broadcast or {}, items)
+        if table is None or (only is not None and one is not only):
+            continue
+        if one.uploads is None and one.shuffled is None and one.aggregate is None:
+            rest = view.rounds[number + 1 : number + 2]
+            after = item_table(rest[0].broadcast or {}, items) if rest else None
+            if after is not None and after.shape == table.shape:
+                yield table, [after - table]
+        elif sources := _sources(one, table):
+            yield table, sources
+
+
+def _sources(one: RoundView, table: Floats) -> list[Floats]:
+    """What messages of the table's shape say that it should move by: summed, or by party."""
+    if one.aggregate is not None:
+        return _summed(one.aggregate, table, 0 if one.senders is None else len(one.senders))
+    parts = one.shuffled if one.uploads is None else one.uploads.components
+    for part in (parts or {}).values():
+        if part.shape != table.shape or not len(part):
+            continue
+        uphill = -1.0 if part.rate is not None and part.rate < 0 else 1.0
+        if one.uploads is None:
+            moved = [np.asarray(part.total(), dtype=np.float64)]
+            base = len(part) * table
+        else:
+            moved = [np.asarray(part.dense(np.array([k]))[0], float) for k in range(len(part))]
+            base = table
+        return [each - base if part.kind is Kind.MODEL else uphill * each for each in moved]
+    return []
+
+
+def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> list[Floats]:
+    """Of a sum of models the broadcast is subtracted, as often as there are senders.
+
+    A sum does not say what it is of: it is of models if that brings it nearer to zero.
+    """
+    for part in parts.values():
+        if np.shape(part) == table.shape:
+            plain = np.asarray(part, dtype=np.float64)
+            moved = plain - count * table
+            return [moved if np.vdot(moved, moved) < np.vdot(plain, plain) else plain]
+    return []
+
+
+def popularity(view: View) -> NDArray[np.float64]:
+    """The order of items by how often they were met, in standard deviations: (M,).
+
+    Users' vectors have much of one direction b in common, so that the sum of their messages moves
+    the row of an item along b by how often it was met, and the rows end up along it in that order.
+    b is the top right singular vector of all steps added up (of the model itself where none is
+    seen), with the sign under which few items are far out, for popularity is skewed. Source:
+    derived here; compare step 1 of ``coordinate_reports``.
+    """
+    steps = [sum(sources) for _, sources in item_steps(view)]
+    found = sum(steps) if steps else item_table(last_model(view), view.public.n_items)
+    moved = np.asarray(found)
+    along = moved @ np.linalg.svd(moved, full_matrices=False)[2][0]
+    along *= np.sign(np.sum((along - along.mean()) ** 3)) or 1.0
+    return np.asarray((along - along.mean()) / max(float(along.std()), np.finfo(float).tiny))

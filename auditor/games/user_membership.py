@@ -1,0 +1,68 @@
+"""Membership of whole users, scored: who of these known profiles was trained on?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedrec_auditor.attacks.base import Background, Scores
+from fedrec_auditor.auditor import metrics
+from fedrec_auditor.auditor.games.game import QUICK_USERS, USERS, Game
+from fedrec_auditor.auditor.games.membership import curve
+from fedrec_auditor.reports.record import AttackRow
+
+FPRS = (0.1, 0.01, 0.001)
+
+
+def play(game: Game) -> tuple[AttackRow, ...]:
+    """AUC, and TPR at 10%, 1% and 0.1% FPR, over all trainings on halves of the users.
+
+    Each training in turn is the one attacked, by an adversary who has made the others. Up to 2,000
+    users; a false positive rate below 1 / number of non-members is not resolvable. Baseline: the
+    number of a profile's ratings.
+    """
+    if game.attack.refusal(game.view) or game.halves is None:
+        return ()
+    halves = game.halves
+    views = halves.views[game.view.vantage]
+    ratings = game.interactions.ratings
+    able = np.flatnonzero(np.diff(ratings.indptr))
+    users = np.sort(game.rng.permutation(able)[: QUICK_USERS if game.quick else USERS])
+    included, profiles = halves.included[:, users], ratings[users]
+    scores = []
+    for k, view in enumerate(views):
+        background = Background(
+            profiles=profiles,
+            references=views[:k] + views[k + 1 :],
+            included=np.delete(included, k, axis=0),
+        )
+        scores.append(game.guess(Scores, background, view).values)
+    values, members = np.concatenate(scores), included.ravel()
+    sizes = np.tile(np.diff(profiles.indptr), len(views))
+    whose = np.tile(users, len(views))
+    negatives = int(np.count_nonzero(~members))
+    known = (
+        f"Knows the algorithm, whole profiles, and {len(views) - 1} trainings of its own on halves "
+        f"of the users, of which each user is in with probability 1/2; {len(views)} trainings are "
+        "attacked in turn; interval over users."
+    )
+    found = metrics.roc(values, members, whose, fprs=FPRS, confidence=game.confidence, rng=game.rng)
+    known += "".join(
+        f" TPR at FPR {fpr:g} is not resolvable with {negatives:,} non-members."
+        for fpr in FPRS
+        if fpr not in found.tpr
+    )
+    rows = [("AUC", found.auc, 0.5, metrics.auc(sizes, members))] + [
+        (f"TPR at FPR {fpr:g}", estimate, fpr, metrics.tpr_at_fpr(sizes, members, fpr))
+        for fpr, estimate in found.tpr.items()
+    ]
+    area, *others = (
+        game.row(
+            metric,
+            estimate,
+            {"random": random, "number of ratings": size},
+            known,
+            pairs=len(values),
+        )
+        for metric, estimate, random, size in rows
+    )
+    return area.model_copy(update={"roc": curve(found.band)}), *others

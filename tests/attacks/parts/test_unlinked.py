@@ -1,0 +1,113 @@
+"""Whole messages behind a shuffler, found again by a few known items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.base import Background
+from fedrec_auditor.attacks.interaction_membership import InteractionMembership
+from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
+from fedrec_auditor.attacks.parts.unlinked import found_again, pseudonymous
+from fedrec_auditor.auditor.games import membership, reconstruction
+from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.reports.record import AttackRow
+from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.transcript import Kind, Public, Round, Transcript, Uploads, View
+from tests.attacks.conftest import Flip
+
+
+def shuffled(truth: np.ndarray, rng: np.random.Generator, flip: float) -> View:
+    """Bits of each user, each wrong with probability ``flip``, without names."""
+    bits = (truth ^ (rng.random(truth.shape) < flip)).astype(np.int8)
+    public = Public(
+        algorithm="bits",
+        n_users=truth.shape[0],
+        n_items=truth.shape[1],
+        channel=Flip(1 - flip, flip),
+        route=Vantage.SHUFFLED,
+    )
+    sent = Uploads(np.arange(len(truth)), {"bits": Dense(bits, Kind.BITS)})
+    return Transcript(public=public, rounds=(Round(None, sent),)).view(Vantage.SHUFFLED, rng)
+
+
+def played(
+    truth: np.ndarray, view: View, play: Callable[[Game], tuple[AttackRow, ...]]
+) -> AttackRow:
+    whole = play is membership.play
+    game = Game(
+        target="bits",
+        name="made",
+        attack=InteractionMembership() if whole else InteractionReconstruction(),
+        view=view,
+        interactions=Interactions.of(truth.astype(np.float32)),
+        quick=True,
+        confidence=0.95,
+        rng=np.random.default_rng(8),
+    )
+    return play(game)[0]
+
+
+def test_a_message_is_found_by_what_it_must_have() -> None:
+    """Bayes' rule by hand: 2 messages, of which a known item has probability .9 and .3."""
+    posterior = np.array([[0.9, 0.5], [0.3, 0.5]])
+    known = sparse.csr_array(np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]]))
+    found = found_again(posterior, known)
+    np.testing.assert_allclose(found, [[0.75, 0.25], [0.5, 0.5], [0.75, 0.25]])
+
+
+def test_sets_and_memberships_come_back_and_weaken_with_flipping(skewed: np.ndarray) -> None:
+    sets, areas = [], []
+    for flip in (0.001, 0.05, 0.2, 0.5):
+        view = shuffled(skewed, np.random.default_rng(2), flip)
+        sets.append(played(skewed, view, reconstruction.play).value)
+        areas.append(played(skewed, view, membership.play).value)
+    assert sets[0] > 0.8
+    assert sets == sorted(sets, reverse=True)
+    assert areas[0] > 0.95
+    assert areas == sorted(areas, reverse=True)
+    assert sets[-1] == 0
+
+
+def test_messages_of_others_do_not_beat_popularity(skewed: np.ndarray) -> None:
+    """The same popularity of items, and nobody's set."""
+    rng = np.random.default_rng(3)
+    other = np.stack([rng.permutation(column) for column in skewed.T], axis=1)
+    row = played(skewed, shuffled(other, rng, 0.01), membership.play)
+    assert row.baseline is not None
+    assert row.ci_low <= row.baseline
+    assert "Of each user 5 items are known" in row.note
+    assert played(skewed, shuffled(other, rng, 0.01), reconstruction.play).value < 0.02
+
+
+def test_messages_are_numbered_and_reports_are_none(
+    skewed: np.ndarray, reported: Callable[..., View]
+) -> None:
+    hidden = pseudonymous(shuffled(skewed, np.random.default_rng(4), 0.1))
+    assert hidden is not None
+    (only,) = hidden.rounds
+    assert only.uploads is not None
+    assert only.uploads.users.tolist() == list(range(len(skewed)))
+    assert pseudonymous(reported(skewed, np.random.default_rng(0))) is None
+
+
+def test_known_items_are_no_candidates(skewed: np.ndarray) -> None:
+    data = Interactions.of(skewed.astype(np.float32))
+    met, rest = membership.known(data, np.random.default_rng(5))
+    assert ((met + rest.ratings) != data.ratings).nnz == 0
+    sizes = np.diff(data.ratings.indptr)
+    assert np.array_equal(np.diff(met.indptr), np.minimum(membership.MET, sizes // 2))
+
+
+def test_no_items_known_is_bad_input(skewed: np.ndarray) -> None:
+    view = shuffled(skewed, np.random.default_rng(6), 0.1)
+    with pytest.raises(InputError, match="Expected items met"):
+        InteractionMembership().infer(
+            view, Background(candidates=np.array([[0, 0]])), np.random.default_rng(0)
+        )

@@ -1,0 +1,182 @@
+"""Whole users: planted models that moved for some, and trainings of our targets on halves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.base import Background, Scores
+from fedrec_auditor.attacks.user_membership import UserMembership, log_ratios
+from fedrec_auditor.auditor import metrics
+from fedrec_auditor.auditor.games import user_membership
+from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.auditor.halves import Halves
+from fedrec_auditor.reports.record import AttackRow
+from fedrec_auditor.targets.compute import DEFAULT
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.systems.dplcf.lcf_ap import LcfAp
+from fedrec_auditor.targets.systems.dplcf.lcf_ub import LcfUb
+from fedrec_auditor.targets.systems.federated_mf.fmf_hfl import FmfHfl
+from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
+from fedrec_auditor.targets.transcript import Public, RoundView, View
+
+WEAKER = (Vantage.PEERS, Vantage.RELEASE)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_the_ratio_is_the_normal_one_where_shift_and_spread_are_learned(width: int) -> None:
+    """Members are a shift away: with many users the score is the exact ratio of known densities."""
+    rng = np.random.default_rng(1)
+    n, k, shift = 4000, 9, np.linspace(1.0, 0.5, width)
+    included = rng.random((k + 1, n)) < 0.5
+    own = rng.normal(0, 5, (n, width))
+    values = own + included[:, :, None] * shift + rng.normal(size=(k + 1, n, width))
+    found = log_ratios(values[0], values[1:], included[1:])
+    # The mean without the user is itself uncertain, by 1/k + mean square of the share over k.
+    exact = (values[0] - own - shift / 2) @ shift
+    assert np.corrcoef(found, exact)[0, 1] > 0.9
+    best = metrics.auc(exact, included[0])
+    assert best - 0.04 < metrics.auc(found, included[0]) < best + 0.01
+
+
+def test_references_that_tell_nothing_score_nobody() -> None:
+    rng = np.random.default_rng(2)
+    values = rng.normal(size=(4, 30, 2))
+    for included in (np.ones((3, 30), dtype=bool), np.zeros((3, 30), dtype=bool)):
+        assert not log_ratios(values[0], values[1:], included).any()
+
+
+def test_it_needs_references() -> None:
+    public = Public(algorithm="made", n_users=2, n_items=3)
+    view = View(
+        vantage=Vantage.RELEASE,
+        public=public,
+        rounds=(RoundView(broadcast={"items": np.eye(3, 2)}),),
+    )
+    assert UserMembership().refusal(view) == ""
+    with pytest.raises(InputError, match="at least 2 references"):
+        UserMembership().infer(view, Background(), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("vantage", [Vantage.SERVER, Vantage.AGGREGATE])
+def test_who_knows_the_senders_has_nothing_to_infer(vantage: Vantage) -> None:
+    public = Public(algorithm="made", n_users=2, n_items=3)
+    view = View(
+        vantage=vantage, public=public, rounds=(RoundView(broadcast={"items": np.eye(3, 2)}),)
+    )
+    assert "knows who takes part" in UserMembership().refusal(view)
+    parties = replace(view, public=replace(public, parties=2))
+    assert UserMembership().refusal(parties) == ""
+
+
+@pytest.fixture(scope="module")
+def data() -> Interactions:
+    return Synthetic(n_users=300, n_items=80, profile=14).load()
+
+
+def rows(
+    target: Target, data: Interactions, vantage: Vantage, *, coins: bool = False
+) -> dict[str, AttackRow]:
+    rng = np.random.default_rng(3)
+    made = Halves.of(target, data, (vantage,), count=5, compute=DEFAULT, rng=rng)
+    if coins:
+        made = replace(made, included=rng.random(made.included.shape) < 0.5)
+    game = Game(
+        target=target.name,
+        name="user-membership",
+        attack=UserMembership(),
+        view=made.views[vantage][0],
+        interactions=data,
+        halves=made,
+        quick=True,
+        confidence=0.95,
+        rng=rng,
+    )
+    return {row.metric: row for row in user_membership.play(game)}
+
+
+@pytest.mark.parametrize("vantage", WEAKER)
+@pytest.mark.parametrize("target", [Fcf(), LcfUb(), FmfHfl()], ids=lambda target: target.name)
+def test_unprotected_models_tell_who_was_trained_on(
+    target: Target, vantage: Vantage, data: Interactions
+) -> None:
+    found = rows(target, data, vantage)["AUC"]
+    assert found.baseline is not None
+    assert found.ci_low > max(found.baseline, 0.52)
+    assert found.vantage is vantage
+
+
+@pytest.mark.parametrize("target", [Fcf(), LcfUb()], ids=lambda target: target.name)
+def test_coins_are_not_told(target: Target, data: Interactions) -> None:
+    found = rows(target, data, Vantage.PEERS, coins=True)["AUC"]
+    assert found.ci_low <= 0.5 + 0.02
+    assert found.value < 0.56
+
+
+def test_it_weakens_as_bits_flip_more(data: Interactions) -> None:
+    """Similarities of the same profiles, from all bits, from bits flipped at epsilon 4, and 1."""
+    found = [rows(LcfUb(), data, Vantage.RELEASE)["AUC"].value]
+    found += [
+        rows(LcfAp(epsilon=epsilon), data, Vantage.RELEASE)["AUC"].value for epsilon in (4.0, 1.0)
+    ]
+    assert found[0] > found[1] > found[2] - 0.02
+    assert found[0] > found[2] + 0.1
+
+
+def test_a_rate_below_the_resolution_is_said_not_to_be_resolvable(data: Interactions) -> None:
+    """About 750 non-members: 1% and 10% are resolved, 0.1% is not."""
+    found = rows(Fcf(rounds=2), data, Vantage.RELEASE)
+    assert set(found) == {"AUC", "TPR at FPR 0.1", "TPR at FPR 0.01"}
+    assert "TPR at FPR 0.001 is not resolvable" in found["AUC"].note
+
+
+def test_the_party_whose_message_fits_best_is_taken(data: Interactions) -> None:
+    """At the server of parties, which sees each party's message and not whose ratings it holds."""
+    found = rows(FmfHfl(), data, Vantage.SERVER)["AUC"]
+    assert found.ci_low > 0.52
+
+
+def test_halves_are_fair_coins_and_made_again_by_the_same_seed(data: Interactions) -> None:
+    made = [
+        Halves.of(
+            Fcf(rounds=1), data, WEAKER, count=4, compute=DEFAULT, rng=np.random.default_rng(7)
+        )
+        for _ in range(2)
+    ]
+    assert np.array_equal(made[0].included, made[1].included)
+    assert 0.4 < made[0].included.mean() < 0.6
+    for vantage in WEAKER:
+        for one, two in zip(made[0].views[vantage], made[1].views[vantage], strict=True):
+            first, second = one.rounds[-1].broadcast, two.rounds[-1].broadcast
+            assert first is not None
+            assert second is not None
+            assert np.array_equal(first["items"], second["items"])
+        sizes = [view.public.n_users for view in made[0].views[vantage]]
+        assert sizes == made[0].included.sum(axis=1).tolist()
+
+
+def test_profiles_without_ratings_are_scored() -> None:
+    view = View(
+        vantage=Vantage.RELEASE,
+        public=Public(algorithm="made", n_users=2, n_items=4),
+        rounds=(RoundView(broadcast={"items": np.random.default_rng(0).normal(size=(4, 2))}),),
+    )
+    profiles = sparse.csr_array(np.array([[0, 0, 0, 0], [1.0, 0, 1, 0], [0, 1.0, 1, 1]]))
+    guess = UserMembership().infer(
+        view,
+        Background(
+            profiles=profiles,
+            references=(view, view),
+            included=np.array([[True, False, True], [False, True, False]]),
+        ),
+        np.random.default_rng(0),
+    )
+    assert isinstance(guess, Scores)
+    assert np.isfinite(guess.values).all()
