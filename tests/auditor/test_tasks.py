@@ -239,3 +239,24 @@ def test_halves_that_a_target_refuses_are_a_row(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Fcf, "run", refuse)
     (row,) = audited.run("user-membership").skipped
     assert "It does not train on halves of the users: Expected everybody" in row.reason
+
+
+@pytest.mark.parametrize(
+    ("route", "vantage", "metric"),
+    [
+        ("shuffler", Vantage.SHUFFLED, "sets reconstructed exactly, without names"),
+        ("secure-aggregation", Vantage.AGGREGATE, "interaction F1"),
+    ],
+)
+def test_what_a_route_hides_is_attacked_as_it_is_seen(
+    route: str, vantage: Vantage, metric: str
+) -> None:
+    data = Synthetic(n_users=60, n_items=30, profile=8).load()
+    attacks = ("interaction-membership", "interaction-reconstruction")
+    settings: dict[str, Any] = {"fedmf": {"route": route, "rounds": 2}}
+    plan = Plan(targets=("fedmf",), attacks=attacks, quick=True, settings=settings)
+    audited = AuditedTarget(Audit.of(plan, data), "fedmf")
+    for attack, name in zip(attacks, ("AUC", metric), strict=True):
+        found = audited.run(attack)
+        assert not found.skipped
+        assert name in {row.metric for row in found.attacks if row.vantage is vantage}

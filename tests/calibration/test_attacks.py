@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from fedrec_auditor.attacks.base import Attack
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.testing.attacks import (
     GAMES,
@@ -14,6 +15,7 @@ from fedrec_auditor.auditor.testing.attacks import (
     AttackCase,
     alarms,
     data,
+    halves,
     training,
 )
 
@@ -24,8 +26,10 @@ ATTACKS = [n for n in FAMILIES["attacks"].names() if FAMILIES["attacks"].member(
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", ATTACKS)
-def test_alarms_over_many_plays(name: str, target: str) -> None:
+@pytest.mark.parametrize("vantage", Vantage)
+def test_alarms_over_many_plays(name: str, target: str, vantage: Vantage) -> None:
     attack: Attack = FAMILIES["attacks"].member(name)()
-    found = alarms(AttackCase(attack, training(target), data(), plays=PLAYS))
-    print(f"\n{name} on {target}: {dict(found)} of {PLAYS} plays beat a baseline")
+    trainings = halves(target) if attack.family is AttackFamily.USER_MEMBERSHIP else None
+    found = alarms(AttackCase(attack, training(target), data(), vantage, trainings, PLAYS))
+    print(f"\n{name} on {target}, {vantage}: {dict(found)} of {PLAYS} plays beat a baseline")
     assert max(found.values()) <= stats.binom.isf(P_VALUE, PLAYS, 0.025)

@@ -1,0 +1,121 @@
+"""What models tell of profiles, one profile at a time and by definition."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.parts.item_steps import item_steps, popularity
+from fedrec_auditor.attacks.parts.profile_fit import fits, reads
+from fedrec_auditor.targets.transcript import (
+    Kind,
+    Public,
+    Round,
+    RoundView,
+    Transcript,
+    Uploads,
+    View,
+    Wire,
+)
+
+N, M, D = 6, 15, 3
+RNG = np.random.default_rng(0)
+TABLES = [RNG.normal(size=(M, D)) for _ in range(3)]
+RATINGS = np.where(RNG.random((N, M)) < 0.4, RNG.integers(1, 6, (N, M)), 0).astype(float)
+PUBLIC = Public(algorithm="made", n_users=N, n_items=M)
+
+
+def peers(*tables: np.ndarray, **more: np.ndarray) -> View:
+    rounds = tuple(RoundView(broadcast={"items": table, **more}) for table in tables)
+    return View(vantage=Vantage.PEERS, public=PUBLIC, rounds=rounds)
+
+
+def vector(table: np.ndarray, held: np.ndarray) -> np.ndarray:
+    """Ridge regression of 0 and 1 on the rows, by its normal equations."""
+    ridge = 0.01 * np.square(table).sum() / D
+    return np.linalg.solve(table.T @ table + ridge * np.eye(D), table.T @ held)
+
+
+def test_columns_are_what_they_are_said_to_be() -> None:
+    users = RNG.normal(size=(4, D))
+    found = fits(peers(*TABLES, users=users), sparse.csr_array(RATINGS))
+    assert found.shape == (N, 5)
+    last = TABLES[-1]
+    lengths = np.log(np.linalg.norm(last, axis=1))
+    for row, ratings in zip(found, RATINGS, strict=True):
+        held = (ratings > 0).astype(float)
+        size = held.sum()
+        own = last[held > 0]
+        ridge = 0.01 * np.square(last).sum() / M * size
+        best = np.linalg.solve(own.T @ own + ridge * np.eye(D), own.T @ ratings[held > 0])
+        rated = best @ (own.T @ ratings[held > 0]) / np.square(ratings).sum()
+        predicted = users @ last.T
+        cosines = predicted @ held / np.linalg.norm(predicted, axis=1) / np.sqrt(size)
+        filtered = sum(
+            (held - before @ x) @ ((after - before) @ x)
+            for before, after in itertools.pairwise(TABLES)
+            for x in (vector(before, held),)
+        )
+        explained = held @ last @ vector(last, held) / size
+        length = (lengths[held > 0] - lengths.mean()).mean()
+        np.testing.assert_allclose(row, [explained, rated, length, cosines.max(), filtered])
+
+
+def test_similarities_are_summed_over_pairs_of_a_profile() -> None:
+    places = np.array([[1, 2], [0, 2], [0, 3], [0, 1]])
+    values = np.array([[0.5, 0.25], [0.5, 0.125], [0.25, 1.0], [2.0, 4.0]])
+    public = replace(PUBLIC, n_items=4)
+    model = {"neighbours": places, "similarity": values}
+    view = View(vantage=Vantage.RELEASE, public=public, rounds=(RoundView(broadcast=model),))
+    assert reads(view)
+    profiles = sparse.csr_array(np.array([[1.0, 1, 1, 0], [0, 0, 0, 3]]))
+    found = fits(view, profiles)
+    np.testing.assert_allclose(found[:, 0], [(0.5 + 0.25 + 0.5 + 0.125 + 0.25) / 3, 0.0])
+
+
+def test_nothing_is_read_without_items() -> None:
+    assert not reads(View(vantage=Vantage.RELEASE, public=PUBLIC, rounds=()))
+    only = View(
+        vantage=Vantage.RELEASE,
+        public=PUBLIC,
+        rounds=(RoundView(broadcast={"users": np.ones((N, D)), "items": np.ones(M)}),),
+    )
+    assert not reads(only)
+
+
+@pytest.mark.parametrize("kind", [Kind.MODEL, Kind.CHANGE])
+@pytest.mark.parametrize("vantage", [Vantage.SHUFFLED, Vantage.AGGREGATE])
+def test_a_step_is_the_sum_of_all_changes(kind: Kind, vantage: Vantage) -> None:
+    """Whatever is sent, models or changes; a sum does not say which of the two it is of."""
+    changes = 0.1 * RNG.normal(size=(4, M, D))
+    sent = changes + TABLES[0] if kind is Kind.MODEL else changes
+    wire = Uploads(np.arange(4), {"items": Wire.of(sent, kind)})
+    transcript = Transcript(public=PUBLIC, rounds=(Round({"items": TABLES[0]}, wire),))
+    ((table, (step,)),) = item_steps(transcript.view(vantage, np.random.default_rng(1)))
+    np.testing.assert_allclose(table, TABLES[0])
+    np.testing.assert_allclose(step, changes.sum(axis=0), atol=1e-12)
+
+
+def test_messages_of_parties_are_steps_of_their_own() -> None:
+    changes = RNG.normal(size=(2, M, D))
+    wire = Uploads(np.arange(2), {"items": Wire.of(changes + TABLES[0], Kind.MODEL)})
+    public = replace(PUBLIC, parties=2)
+    transcript = Transcript(public=public, rounds=(Round({"items": TABLES[0]}, wire),))
+    ((_, steps),) = item_steps(transcript.view(Vantage.SERVER))
+    np.testing.assert_allclose(steps, changes, atol=1e-12)
+
+
+def test_the_order_of_popularity_is_found_where_users_agree() -> None:
+    """Users' vectors share a direction; each moves the rows of its own items along its vector."""
+    rng = np.random.default_rng(3)
+    share = 0.9 / (1 + np.arange(M))
+    truth = rng.random((400, M)) < share
+    vectors = np.array([2.0, 0, 0]) + 0.5 * rng.normal(size=(400, D))
+    moved = TABLES[0] + truth.T @ vectors / 400
+    found = popularity(peers(TABLES[0], moved))
+    assert np.corrcoef(found, truth.sum(axis=0))[0, 1] > 0.98
