@@ -175,7 +175,7 @@ def _restarted(
                 (point.grad,) = torch.autograd.grad(loss, [point])
                 return loss.detach()
 
-            search.step(distance)  # type: ignore[arg-type]
+            search.step(distance)  # type: ignore[no-untyped-call]
             left = float(distance())
             x, target = parts(point.detach())
             if best is None or left < best.distance:

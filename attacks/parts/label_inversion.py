@@ -18,7 +18,7 @@ negatives than own items where q > 1; that decides.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     import torch
 
 Floats = NDArray[np.float32]
-_STEPS, _RATE = 100, 0.3
+_STEPS = 100
+_RATES = 0.3, 0.01  # of labels, of the vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,11 @@ def labels(
         first = torch.from_numpy(np.asarray(rows, dtype=np.float32))
         at = torch.from_numpy(np.asarray(x, dtype=np.float32)).clone().requires_grad_()
         r = scorer.slopes(at, first)[0].detach().clone().requires_grad_()
-        search = torch.optim.Adam([{"params": [r]}, {"params": [at], "lr": 0.01}], lr=_RATE)
+        groups: list[dict[str, Any]] = [
+            {"params": [r], "lr": _RATES[0]},
+            {"params": [at], "lr": _RATES[1]},
+        ]
+        search = torch.optim.Adam(groups)
         for _ in range(_STEPS):
             now, guess = first, torch.sigmoid(r)
             for _ in range(epochs):
