@@ -116,9 +116,9 @@ def _of_model(name: str, messages: ModelMessages) -> Fingerprints:
             parts.setdefault(name, []).append(change.reshape(n, -1))
         if change.ndim != 3:
             continue
-        sizes, touched = np.linalg.norm(change, axis=2), np.asarray(moved.any(axis=2))
-        parts.setdefault(f"{name} sizes", []).append(np.asarray(sizes))
-        parts.setdefault(f"{name} moved", []).append(touched.astype(np.float32))
+        sizes = np.asarray(np.linalg.norm(change, axis=2), dtype=np.float32)
+        parts.setdefault(f"{name} sizes", []).append(sizes)
+        parts.setdefault(f"{name} moved", []).append(moved.any(axis=2).astype(np.float32))
     return {key: np.concatenate(each) for key, each in parts.items()}
 
 
