@@ -1,0 +1,111 @@
+"""Interaction sets by gradient inversion: labels for which simulated steps give what was sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks import base
+from fedrec_auditor.attacks.base import AttackFamily, Background
+from fedrec_auditor.attacks.parts.label_inversion import Floats, Scorer, direction, labels
+from fedrec_auditor.attacks.parts.model_messages import item_messages, item_name
+from fedrec_auditor.attacks.parts.uploads import senders, unread
+from fedrec_auditor.attacks.readers.first_layer import FirstLayer
+from fedrec_auditor.attacks.readers.item_rows import moves_some_rows
+from fedrec_auditor.targets.transcript import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientInversion:
+    """Which of the rows that a device moved are its own items, by optimisation.
+
+    The published comparison to the closed forms of the readers, which are faster by orders of
+    magnitude: of ``most`` users only. It simulates devices that score by a dot product, or by an
+    MLP of one hidden layer on both vectors, and that draw negatives: both show in the broadcast's
+    shapes and in the public settings. Rows that did not move are no own items.
+    """
+
+    most: int = 8
+
+    family: ClassVar[AttackFamily] = AttackFamily.RECONSTRUCTION
+    vantage: ClassVar[Vantage] = Vantage.SERVER
+    needs_known: ClassVar[bool] = False
+    reference: ClassVar[str] = (
+        "labels by differentiable local steps: Pham et al., RAIFLE, 2024, section 4; the vector of "
+        "an MLP's user by the first-layer closed form, Phong et al. 2018"
+    )
+
+    def refusal(self, view: View) -> str:
+        """What is there instead of a client that it can simulate."""
+        settings = view.public.settings
+        if settings.get("negatives", 0) > 0 and "epochs" in settings and moves_some_rows(view):
+            scorer = _scorer(view)
+            deep = scorer is not None and scorer.first is not None
+            if scorer is not None and not (deep and FirstLayer().refusal(view)):
+                return ""
+        return unread(
+            view,
+            "what a dot product or an MLP of one hidden layer, trained with negatives, moves of an "
+            "item table",
+        )
+
+    def infer(
+        self, view: View, background: Background, rng: np.random.Generator
+    ) -> base.Reconstruction:
+        """Guess the interaction sets of some of the subjects, by default of all who sent."""
+        scorer, rounds = _scorer(view), item_messages(view)
+        assert scorer is not None, "refused"
+        subjects = senders(view) if background.subjects is None else background.subjects
+        sent = np.concatenate([one.users for one in rounds])
+        able = subjects[np.isin(subjects, sent)]
+        users = np.sort(rng.permutation(able)[: self.most]).astype(np.int64)
+        vectors = None if scorer.first is None else FirstLayer().read(view, users).vectors
+        epochs = int(view.public.settings["epochs"])
+        items = np.zeros((len(users), view.public.n_items), dtype=np.bool_)
+        for one in rounds:
+            table, places = one.of(users)
+            assert table.base is not None
+            for rows, change, moved in table.changes():
+                for user, each, touched in zip(places[rows], change, moved, strict=True):
+                    ids = np.flatnonzero(touched.any(axis=1))
+                    x = None if vectors is None else vectors[user].astype(np.float32)
+                    items[user] = False
+                    if len(ids):
+                        items[user, ids] = _own(scorer, table.base[ids], each[ids], x, epochs)
+        return base.Reconstruction(users=users, items=items)
+
+
+def _own(
+    scorer: Scorer, rows: Floats, change: Floats, x: Floats | None, epochs: int
+) -> NDArray[np.bool_]:
+    """Which of the moved rows (m, d) are own items: at most half where either sign would do."""
+    own = labels(scorer, rows, change, direction(change) if x is None else x, epochs)[0] > 0
+    return ~own if x is None and own.mean() > 0.5 else own
+
+
+def _scorer(view: View) -> Scorer | None:
+    """How devices score, by the shapes of the broadcast; None if in no way that is known."""
+    name = item_name(view)
+    last = next((one for one in reversed(view.rounds) if one.broadcast), None)
+    if name is None or last is None or last.broadcast is None or name not in last.broadcast:
+        return None
+    parts = {key: np.asarray(part) for key, part in last.broadcast.items() if key != name}
+    d = last.broadcast[name].shape[1]
+    deep = [part for part in parts.values() if part.ndim == 2 and part.shape[1] == 2 * d]
+    spans = [part for part in parts.values() if part.ndim == 2 and part.shape[0] == d]
+    if not deep:
+        return Scorer() if len(spans) == len(parts) <= 1 else None
+    h = deep[0].shape[0]
+    bias = [part for part in parts.values() if part.shape == (h,)]
+    output = [part for part in parts.values() if part.shape == (1, h)]
+    rest = [part for part in parts.values() if part.shape == (1,)]
+    spans = [part for part in spans if part is not deep[0]]
+    known = [len(each) for each in (deep, bias, output, rest)] == [1] * 4 and len(spans) <= 1
+    if not known or len(parts) != 4 + len(spans):
+        return None
+    first, shift, weights = (each[0].astype(np.float32) for each in (deep, bias, output))
+    return Scorer(first, shift, weights[0], float(rest[0][0]))
