@@ -8,10 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks import base
 from fedrec_auditor.attacks.base import AttackFamily, Background
-from fedrec_auditor.attacks.parts.label_inversion import Floats, Scorer, direction, labels
+from fedrec_auditor.attacks.parts.label_inversion import Floats, ItemScorer, direction, labels
 from fedrec_auditor.attacks.parts.model_messages import item_messages, item_name
 from fedrec_auditor.attacks.parts.uploads import senders, unread
 from fedrec_auditor.attacks.readers.first_layer import FirstLayer
@@ -32,7 +31,6 @@ class GradientInversion:
     most: int = 8
 
     family: ClassVar[AttackFamily] = AttackFamily.RECONSTRUCTION
-    vantage: ClassVar[Vantage] = Vantage.SERVER
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
         "labels by differentiable local steps: Pham et al., RAIFLE, 2024, section 4; the vector of "
@@ -80,14 +78,14 @@ class GradientInversion:
 
 
 def _own(
-    scorer: Scorer, rows: Floats, change: Floats, x: Floats | None, epochs: int
+    scorer: ItemScorer, rows: Floats, change: Floats, x: Floats | None, epochs: int
 ) -> NDArray[np.bool_]:
     """Which of the moved rows (m, d) are own items: at most half where either sign would do."""
     own = labels(scorer, rows, change, direction(change) if x is None else x, epochs)[0] > 0
     return ~own if x is None and own.mean() > 0.5 else own
 
 
-def _scorer(view: View) -> Scorer | None:
+def _scorer(view: View) -> ItemScorer | None:
     """How devices score, by the shapes of the broadcast; None if in no way that is known."""
     name = item_name(view)
     last = next((one for one in reversed(view.rounds) if one.broadcast), None)
@@ -98,7 +96,7 @@ def _scorer(view: View) -> Scorer | None:
     deep = [part for part in parts.values() if part.ndim == 2 and part.shape[1] == 2 * d]
     spans = [part for part in parts.values() if part.ndim == 2 and part.shape[0] == d]
     if not deep:
-        return Scorer() if len(spans) == len(parts) <= 1 else None
+        return ItemScorer() if len(spans) == len(parts) <= 1 else None
     h = deep[0].shape[0]
     bias = [part for part in parts.values() if part.shape == (h,)]
     output = [part for part in parts.values() if part.shape == (1, h)]
@@ -108,4 +106,4 @@ def _scorer(view: View) -> Scorer | None:
     if not known or len(parts) != 4 + len(spans):
         return None
     first, shift, weights = (each[0].astype(np.float32) for each in (deep, bias, output))
-    return Scorer(first, shift, weights[0], float(rest[0][0]))
+    return ItemScorer(first, shift, weights[0], float(rest[0][0]))

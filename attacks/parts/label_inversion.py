@@ -34,7 +34,7 @@ _RATES = 0.3, 0.01  # of labels, of the vector
 
 
 @dataclass(frozen=True, slots=True)
-class Scorer:
+class ItemScorer:
     """How a score follows from the two vectors: x . v, or output ReLU(first [x; v] + bias) + c."""
 
     first: Floats | None = None
@@ -55,7 +55,7 @@ class Scorer:
 
 
 def labels(
-    scorer: Scorer, rows: Floats, change: Floats, x: Floats, epochs: int
+    scorer: ItemScorer, rows: Floats, change: Floats, x: Floats, epochs: int
 ) -> tuple[Floats, float]:
     """r - sigma(z) (m,) of ``rows`` (m, d) that moved by ``change``, and 1 - the cosine reached.
 

@@ -11,7 +11,7 @@ import torch
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.gradient_inversion import GradientInversion
-from fedrec_auditor.attacks.parts.label_inversion import Scorer, direction, labels
+from fedrec_auditor.attacks.parts.label_inversion import direction, labels
 from fedrec_auditor.auditor import metrics
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
