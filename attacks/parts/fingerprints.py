@@ -116,9 +116,11 @@ def _of_model(name: str, messages: ModelMessages) -> Fingerprints:
             parts.setdefault(name, []).append(change.reshape(n, -1))
         if change.ndim != 3:
             continue
-        sizes: NDArray[np.float32] = np.square(change).sum(axis=2) ** 0.5
+        sizes = np.asarray(np.linalg.norm(change, axis=2), dtype=np.float32)
         parts.setdefault(f"{name} sizes", []).append(sizes)
-        parts.setdefault(f"{name} moved", []).append(moved.any(axis=2).astype(np.float32))
+        parts.setdefault(f"{name} moved", []).append(
+            np.asarray(moved.any(axis=2)).astype(np.float32)
+        )
     return {key: np.concatenate(each) for key, each in parts.items()}
 
 

@@ -11,7 +11,7 @@ import torch
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.gradient_inversion import GradientInversion
-from fedrec_auditor.attacks.parts.label_inversion import direction, labels
+from fedrec_auditor.attacks.parts.label_inversion import ItemScorer, direction, labels
 from fedrec_auditor.auditor import metrics
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -45,12 +45,12 @@ def test_clients_that_it_cannot_simulate_are_refused(name: str) -> None:
     assert "item table" in GradientInversion().refusal(run.transcript.view(Vantage.SERVER))
 
 
-def planted(deep: bool, rng: np.random.Generator) -> tuple[Scorer, np.ndarray, np.ndarray]:
+def planted(deep: bool, rng: np.random.Generator) -> tuple[ItemScorer, np.ndarray, np.ndarray]:
     """A scorer, item rows (M, D) and a vector (D,)."""
-    scorer = Scorer()
+    scorer = ItemScorer()
     if deep:
         first, bias = rng.standard_normal((H, 2 * D)) / 4, rng.standard_normal(H)
-        scorer = Scorer(
+        scorer = ItemScorer(
             first.astype(np.float32),
             bias.astype(np.float32),
             rng.standard_normal(H).astype(np.float32),
