@@ -118,7 +118,7 @@ def _of_model(name: str, messages: ModelMessages) -> Fingerprints:
             continue
         sizes = np.asarray(np.linalg.norm(change, axis=2), dtype=np.float32)
         parts.setdefault(f"{name} sizes", []).append(sizes)
-        parts.setdefault(f"{name} moved", []).append(moved.any(axis=2).astype(np.float32))
+        parts.setdefault(f"{name} moved", []).append(np.asarray(moved.any(axis=2), np.float32))
     return {key: np.concatenate(each) for key, each in parts.items()}
 
 
