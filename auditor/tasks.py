@@ -37,7 +37,7 @@ from fedrec_auditor.auditor.halves import COUNT, QUICK_COUNT, Halves
 from fedrec_auditor.auditor.plan import ALL, Plan, make_target
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.utility.held import Held
-from fedrec_auditor.auditor.workload import Workload, check_workload, for_halves
+from fedrec_auditor.auditor.workload import Workload, check_halves, check_workload
 from fedrec_auditor.reports.record import (
     AttackRow,
     DemonstrationRow,
@@ -303,10 +303,8 @@ class AuditedTarget:
             view = run.transcript.view(vantage, rng)
             refusal = attack.refusal(view)
             halves: Halves | None = None
-            cut = self._cut
             if not refusal and attack.family is AttackFamily.USER_MEMBERSHIP:
-                halves, told = self._halves
-                refusal, cut = (told, cut) if halves is None else ("", told or cut)
+                halves, refusal = self._halves
             found: tuple[AttackRow | SkippedRow, ...] = ()
             if attack.family is AttackFamily.LINKAGE:  # its game takes the senders away
                 view = replace(run.transcript.view(Vantage.SERVER), vantage=vantage)
@@ -327,10 +325,11 @@ class AuditedTarget:
                 found = _GAMES[attack.family](game)
                 refusal = "" if found else _UNTOLD
             beyond = "" if public.route.shows(vantage) else f"{_BROKEN} {_BREACHES[public.route]}"
-            rows += (
-                _noted(row, "note", cut, beyond) for row in found if isinstance(row, AttackRow)
-            )
-            skipped += (row for row in found if isinstance(row, SkippedRow))
+            for row in found:
+                if isinstance(row, AttackRow):
+                    rows.append(_noted(row, "note", self._cut, beyond))
+                else:
+                    skipped.append(row)
             if refusal:
                 reasons[vantage] = refusal
         skipped += _untold(task, public.route, reasons, rows)
@@ -344,18 +343,15 @@ class AuditedTarget:
 
     @cached_property
     def _halves(self) -> tuple[Halves | None, str]:
-        """The target on halves of the users, for attacks on whole users, and how it is cut.
-
-        Or none, and why.
-        """
+        """The target on halves of the users, for attacks on whole users, or why there is none."""
         audit, (held, run) = self._audit, self.trained
         public, quick = run.transcript.public, audit.plan.quick
         # Who receives linked messages has nothing to infer.
         linked = (Vantage.SERVER, Vantage.AGGREGATE) if public.parties is None else ()
         vantages = [v for v in self._vantages(public.route) if v not in linked]
-        whole = _trained(audit.targets[self.name], audit.plan)
+        target = _trained(audit.targets[self.name], audit.plan)
         try:
-            target, cut = for_halves(whole, held.train, quick=quick)
+            check_halves(target, held.train, quick=quick)
             made = Halves.of(
                 target,
                 held.train,
@@ -366,7 +362,7 @@ class AuditedTarget:
             )
         except InputError as error:
             return None, f"It does not train on halves of the users: {error}"
-        return made, cut
+        return made, ""
 
     @cached_property
     def _cut(self) -> str:

@@ -131,27 +131,16 @@ def check_workload(
         )
 
 
-def for_halves(target: Target, interactions: Interactions, *, quick: bool) -> tuple[Target, str]:
-    """The target as ``Halves`` are trained: for so many rounds that they do not take too long.
-
-    And what is said of it: how many rounds they are cut to, or nothing. InputError if one round
-    takes too long.
-    """
+def check_halves(target: Target, interactions: Interactions, *, quick: bool) -> None:
+    """InputError if ``Halves`` of this target take too long by its settings."""
     count, most = (QUICK_COUNT, QUICK_SECONDS) if quick else (COUNT, SECONDS)
-
-    def told(one: Target) -> float:
-        return count * Workload.of(one, interactions).seconds / 2
-
-    rounds, whole = target.sizes.rounds or 0, told(target)
-    if whole <= most:
-        return target, ""
-    short = target.shortened(max(1, int(rounds * most / whole)))
-    if told(short) > most:
+    told = count * Workload.of(target, interactions).seconds / 2
+    if told > most:
+        remedy = "without --quick" if quick else "fewer users"
         raise InputError(
             f"Expected {count} trainings on halves of the users within {most:,.0f} seconds by the "
-            f"settings, got about {told(short):,.0f}. Audit without --quick, or fewer users."
+            f"settings, got about {told:,.0f}. Audit {remedy}."
         )
-    return short, f"Halves trained for {short.sizes.rounds} of {rounds} rounds."
 
 
 def _most_raised(target: Target) -> tuple[str, float]:

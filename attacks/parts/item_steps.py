@@ -122,18 +122,34 @@ def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> lis
     return []
 
 
-def popularity(view: View) -> NDArray[np.float64]:
+def popularity(view: View) -> Floats:
     """The order of items by how often they were met, in standard deviations: (M,).
 
-    Users' vectors have much of one direction b in common, so that the sum of their messages moves
-    the row of an item along b by how often it was met, and the rows end up along it in that order.
-    b is the top right singular vector of all steps added up (of the model itself where none is
-    seen), with the sign under which few items are far out, for popularity is skewed. Source:
-    derived here; compare step 1 of ``coordinate_reports``.
+    By public settings of the loss, and the sum of all steps:
+
+    1. Where only what a user met is moved (no ``negatives``, no ``alpha``), rows met more often
+       move farther.
+    2. Else users' vectors have much of one direction b in common, so that the sum of their messages
+       moves the row of an item along b by how often it was met, and the rows end up along it in
+       that order. b is the top right singular vector of all steps (of the model where none is
+       seen), with the sign under which few items are far out, for popularity is skewed.
+    3. A loss over all items (``alpha``) adds -V X to the step of V, which is projected off: see
+       step 1 of ``coordinate_reports``.
+
+    Source: derived here.
     """
-    steps = [sum(sources) for _, sources in item_steps(view)]
-    found = sum(steps) if steps else item_table(last_model(view), view.public.n_items)
-    moved = np.asarray(found)
-    along = moved @ np.linalg.svd(moved, full_matrices=False)[2][0]
-    along *= np.sign(np.sum((along - along.mean()) ** 3)) or 1.0
+    settings = view.public.settings
+    total: Floats | None = None
+    for table, sources in item_steps(view):
+        step = np.sum(sources, axis=0)
+        if "alpha" in settings:
+            step = step - table @ np.linalg.lstsq(table, step, rcond=None)[0]
+        total = step if total is None or total.shape != step.shape else total + step
+    if total is not None and not settings.get("negatives") and "alpha" not in settings:
+        along = np.linalg.norm(total, axis=1)
+    else:
+        found = item_table(last_model(view), view.public.n_items) if total is None else total
+        assert found is not None, "refused"
+        along = found @ np.linalg.svd(found, full_matrices=False)[2][0]
+        along = along * (np.sign(np.sum((along - along.mean()) ** 3)) or 1.0)
     return np.asarray((along - along.mean()) / max(float(along.std()), np.finfo(float).tiny))

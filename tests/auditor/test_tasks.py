@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.tasks import (
     AuditedTarget,
     draws_needed,
 )
-from fedrec_auditor.auditor.workload import Workload, for_halves
+from fedrec_auditor.auditor.workload import Workload
 from fedrec_auditor.reports.record import Finding
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Run
@@ -206,25 +206,17 @@ def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() 
     assert row.reason.endswith("It runs from: peers, release.")
 
 
-@pytest.mark.parametrize(("steps", "rounds"), [(200, 20), (1000, 8)])
-def test_halves_are_trained_for_as_many_rounds_as_there_is_time_for(
-    steps: int, rounds: int
-) -> None:
-    """Time by the settings grows with the rounds: those that fit are trained."""
+def test_halves_that_take_too_long_are_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     data = Synthetic(n_users=60, n_items=30, profile=8).load()
-    target = Fcf(server_steps=steps)
-    told = Workload.of(target, data).seconds
-    most = told * QUICK_COUNT / 2 * rounds / 20
-    short, note = for_halves(target, data, quick=True)
-    assert (short, note) == (target, "")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(workload, "QUICK_SECONDS", 1.01 * most)
-        short, note = for_halves(target, data, quick=True)
-        assert short.sizes.rounds == rounds
-        assert note == ("" if rounds == 20 else f"Halves trained for {rounds} of 20 rounds.")
-        patch.setattr(workload, "QUICK_SECONDS", told / 1000)
-        with pytest.raises(InputError, match="Expected 4 trainings on halves"):
-            for_halves(target, data, quick=True)
+    plan = Plan(targets=("fcf",), attacks=("user-membership",), quick=True)
+    told = QUICK_COUNT / 2 * Workload.of(Fcf(), data).seconds
+    monkeypatch.setattr(workload, "QUICK_SECONDS", 1.01 * told)
+    assert AuditedTarget(Audit.of(plan, data), "fcf").run("user-membership").attacks
+    monkeypatch.setattr(workload, "QUICK_SECONDS", 0.5 * told)
+    found = AuditedTarget(Audit.of(plan, data), "fcf").run("user-membership")
+    assert not found.attacks
+    (row,) = found.skipped
+    assert "As release: It does not train on halves of the users: Expected 4" in row.reason
 
 
 def test_halves_that_a_target_refuses_are_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
