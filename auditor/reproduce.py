@@ -79,16 +79,18 @@ def reproduce(
                     if task.target == name
                     for error in found[task].errors
                 ),
-                *(
-                    f"{part.name}: not asked for."
-                    for of, part in whole
-                    if of == name and only not in part.name
-                ),
+                *_not_asked(name, only, whole),
             ),
         )
         for name, one in made.items()
     ]
     return reproductions.write(pages, out, quick=quick)
+
+
+def _not_asked(name: str, only: str, whole: Sequence[tuple[str, Measurable]]) -> Iterator[str]:
+    count = sum(of == name and only not in part.name for of, part in whole)
+    if count:
+        yield f"{count} parts whose names do not have {only!r} in them."
 
 
 def _rows(

@@ -80,7 +80,7 @@ def test_finished_parts_are_kept_and_what_failed_is_said(run: Any) -> None:
 def test_a_part_of_all_is_called_a_part(run: Any) -> None:
     text, ran = run(only="first")
     assert ran == ["one"]
-    assert "Not run: second part: not asked for." in text
+    assert "Not run: 1 parts whose names do not have 'first' in them." in text
     with pytest.raises(InputError, match="first part, second part"):
         run(only="third")
 
