@@ -100,7 +100,8 @@ class Plan(BaseModel):
     "round" and "training" with a canary among a ``population`` of so many users and items of the
     data (``games.play``), ``runs`` of each world, by default 20,000 rounds and 1,000 trainings;
     "one-run" with many ``canaries`` in a single training on all data, by default 1,000, at most
-    twice as many as users.
+    twice as many as users. In "round" and "training" the adversary is the strongest that is known
+    here, or guesses ``by`` an attack of interactions: its score is what is bounded.
     ``quick`` trades samples, repetitions and rounds of training for time; what is claimed and
     proved is of all rounds. ``only`` "claims" plays the demonstrations on these targets, on all
     that have one if none is named, and nothing else: they bring their own settings and need no
@@ -126,6 +127,7 @@ class Plan(BaseModel):
     quick: bool = False
     attacks: tuple[str, ...] | None = Field(default=None, strict=False)
     estimator: str = "joint-binomial"
+    by: str | None = None
     games: tuple[Literal["local", "round", "training", "one-run"], ...] = Field(
         default=("local",), strict=False
     )
@@ -145,6 +147,8 @@ class Plan(BaseModel):
         targets = FAMILIES["targets"].able() if ALL in self.targets else self.targets or CORE
         attacks = FAMILIES["attacks"].able() if self.attacks is None else self.attacks
         _check("estimators", (self.estimator,), "estimator")
+        if self.by is not None:
+            _check("attacks", (self.by,), "by")
         for kind, names in (("targets", targets), ("attacks", attacks)):
             _check(kind, names, kind)
             twice = {name for name, times in Counter(names).items() if times > 1}

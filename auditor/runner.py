@@ -49,6 +49,7 @@ def audit(
     population: tuple[int, int] = (24, 32),
     canaries: int | None = None,
     estimator: str = "joint-binomial",
+    by: str | None = None,
     settings: Mapping[str, Mapping[str, Setting]] | None = None,
     only: str | None = None,
     out: Path | None = None,
@@ -68,6 +69,7 @@ def audit(
         "round" and "training", with so many ``runs`` of each world; "one-run" with so many
         ``canaries`` in one training on all data; see ``Plan``.
     estimator : what turns scores into lower bounds.
+    by : the attack whose score is bounded in round and training games; None for the strongest rule.
     out : run directory for reports and resumable tasks; nothing is written without it.
     jobs : worker processes, default all cores; does not change the answer.
     device : where clients are simulated, as torch names it ("cuda"); default the CPU.
@@ -93,6 +95,7 @@ def audit(
         "population": tuple(population),
         "canaries": canaries,
         "estimator": estimator,
+        "by": by,
         "settings": settings or {},
         "only": only,
     }

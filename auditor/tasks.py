@@ -58,6 +58,8 @@ logger = logging.getLogger(__name__)
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
 BOUNDS, UTILITY, LOCAL = "bounds", "utility", play.LOCAL
+BY = ("round", "training")
+"""Games in which the adversary may guess by an attack."""
 SAMPLES, QUICK_SAMPLES = 1_000_000, 50_000
 QUICK_ROUNDS = 20
 NO_ATTACK = (
@@ -151,6 +153,7 @@ class Audit:
             logger.warning("%s", note)
         plan = plan.resolved()
         FAMILIES["estimators"].member(plan.estimator)
+        _guesser(plan.by)
         members = {name: FAMILIES["attacks"].member(name)() for name in plan.attacks or ()}
         if LOCAL not in plan.games:
             members = {}
@@ -373,6 +376,19 @@ class AuditedTarget:
         return f"Quick: trained for {QUICK_ROUNDS} of {rounds} rounds."
 
 
+def _guesser(name: str | None) -> Attack | None:
+    """The attack by which an adversary of games guesses; InputError unless it scores pairs."""
+    if name is None:
+        return None
+    attack: Attack = FAMILIES["attacks"].member(name)()
+    if attack.family is not AttackFamily.MEMBERSHIP:
+        raise InputError(
+            f"Expected an attack that scores interactions, such as interaction-membership, got "
+            f"by={name!r} ({attack.family}). Leave it out for the strongest known here."
+        )
+    return attack
+
+
 def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskResult:
     """A game with a canary, in every scope that the target's claims speak of.
 
@@ -382,6 +398,7 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
     assert audit.interactions is not None
     estimator = FAMILIES["estimators"].member(plan.estimator)()
     accountants = accounting.all_accountants()
+    guesser = _guesser(plan.by) if task.step in BY else None
     settings = play.settings(
         task.step,
         target,
@@ -391,10 +408,18 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
         quick=plan.quick,
         compute=audit.compute,
         rng=audit.rng(str(task)),
+        by=guesser,
     )
     findings: list[Finding] = []
     measurements: list[Measurement] = []
     left_out = []
+    if guesser is not None:
+        try:
+            settings = iter(list(settings))
+        except InputError as error:
+            attack = f"{task.step} by {plan.by}"
+            row = SkippedRow(target=task.target, attack=attack, reason=str(error))
+            return TaskResult(skipped=(row,))
     for setting in settings:
         runs = plan.runs or setting.runs(plan.quick)
         for scope, delta in setting.bounds:

@@ -80,6 +80,10 @@ def command(
         str | None,
         typer.Option(help="What turns samples into bounds. See `auditor list estimators`."),
     ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(help="In round and training games: bound what this attack's score tells."),
+    ] = None,
     only: Annotated[
         Only | None,
         typer.Option(help="claims: show each violated claim on its target; needs no data."),
@@ -124,6 +128,7 @@ def command(
         "population": None if population is None else population_size(population),
         "canaries": canaries,
         "estimator": estimator,
+        "by": by,
         "only": None if only is None else str(only),
     }
     _refuse_data(only, said)

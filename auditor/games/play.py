@@ -12,6 +12,7 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.attacks.base import Attack
 from fedrec_auditor.auditor import accounting
 from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.games import canary as canaries
@@ -25,6 +26,7 @@ from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
+from fedrec_auditor.targets.transcript import Transcript
 
 LOCAL = "local"
 """The game of one client's message, of whom the server sees it alone."""
@@ -138,11 +140,14 @@ def settings(
     quick: bool,
     compute: Compute,
     rng: np.random.Generator,
+    by: Attack | None = None,
 ) -> Iterator[Setting]:
     """The worlds of a game, one setting for all scopes that ask for the same canary.
 
-    Of a population of ``size`` users and items, or, in one run, of all with ``many`` canaries.
-    InputError from the local game of a target that has no client's message to look at.
+    Of a population of ``size`` users and items, or, in one run, of all with ``many`` canaries. In a
+    round and in trainings the adversary may guess ``by`` an attack, from vantages that it reads.
+    InputError from the local game of a target that has no client's message to look at, and where
+    the attack reads nothing.
     """
     if game == LOCAL:
         yield from _of_one_client(target, interactions, size, compute=compute, rng=rng)
@@ -157,7 +162,9 @@ def settings(
     opening = training.opening(target, everybody, rng, compute)
     broadcast, parties = training.broadcast_of(opening), opening.public.parties is not None
     asked = scopes(game, short.scoped_claims(sizes))
-    if game == "round":
+    if by is not None:
+        asked = _read(by, opening, asked, rng)
+    elif game == "round":
         uploaded = {s: deltas for s, deltas in asked.items() if s.vantage in rounds.UPLOADED}
         steered = rounds.steered(target, interactions.n_users, _vantages(uploaded), rng)
         if steered is not None and uploaded:
@@ -183,7 +190,7 @@ def settings(
 
     def kind(scope: Scope) -> tuple[str, str, bool]:
         # A party of one user is another system: it draws its only row in every step.
-        rounds_alone = (game == "round" or target.steerable) and not parties
+        rounds_alone = (game == "round" or target.steerable) and not parties and by is None
         of_uploads = rounds_alone and scope.vantage in rounds.UPLOADED
         return str(scope.unit), str(scope.adjacency), of_uploads
 
@@ -209,6 +216,7 @@ def settings(
                 profiles=canary.profiles(population),
                 others=population,
                 vantages=vantages,
+                by=by,
                 compute=compute,
             )
         what = "one round" if game == "round" else f"trainings of {length} rounds"
@@ -219,8 +227,27 @@ def settings(
             scopes={scope: asked[scope] for scope in same},
             simulation=played,
             text=f"{what} of {crowd_text}{steered_by}",
-            statistic=rounds.STATISTIC if of_uploads else training.STATISTIC,
+            statistic=rounds.STATISTIC
+            if of_uploads
+            else training.STATISTIC
+            if by is None
+            else f"score of the attack: {by.reference}",
         )
+
+
+def _read(
+    attack: Attack,
+    opening: Transcript,
+    asked: Mapping[Scope, tuple[float, ...]],
+    rng: np.random.Generator,
+) -> dict[Scope, tuple[float, ...]]:
+    """The scopes from whose vantages the attack reads something; InputError if there are none."""
+    refused = {v: attack.refusal(opening.view(v, rng)) for v in _vantages(asked)}
+    read = {scope: deltas for scope, deltas in asked.items() if not refused[scope.vantage]}
+    if asked and not read:
+        reasons = "; ".join(f"{vantage}: {why}" for vantage, why in refused.items())
+        raise InputError(f"Expected a vantage from which the attack reads, got none. {reasons}")
+    return read
 
 
 def _of_one_client(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedrec_auditor.accountants.statements.scope import Scope, Vantage
+from fedrec_auditor.attacks.base import Attack, Background, Scores
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import projection
 from fedrec_auditor.auditor.games.canary import Canary
@@ -15,7 +16,7 @@ from fedrec_auditor.auditor.games.draws import Features
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
-from fedrec_auditor.targets.transcript import Broadcast, Transcript
+from fedrec_auditor.targets.transcript import Broadcast, Transcript, View
 
 MOST_ROUNDS = 20
 """Rounds of a training that is played: longer ones are cut, and judged by what is claimed so."""
@@ -23,6 +24,7 @@ STATISTIC = (
     "what is seen in every round, less what all data make expect at its broadcast, projected on "
     "what the canary's message differs by on average, weighed by a logistic regression"
 )
+_SURE = 1e3  # a score beyond is as sure
 _COPIES = 4  # of the canary's message, for its mean, in every round
 _TRIED = 32  # the same, when canaries are compared
 
@@ -32,7 +34,8 @@ class Trainings:
     """Trainings of ``target`` on either of two ``worlds``, looked at from some vantages.
 
     ``profiles`` are the canary alone in either world; it is the last user of both, and ``others``
-    are all but it. A call gives the features of ``projection.training_features``, by vantage.
+    are all but it. A call gives the features of ``projection.training_features``, by vantage, or
+    the score that an attack, ``by``, gives to what the histories differ by.
     """
 
     target: Target
@@ -40,6 +43,7 @@ class Trainings:
     profiles: Interactions
     others: Interactions
     vantages: tuple[Vantage, ...]
+    by: Attack | None = None
     compute: Compute = DEFAULT
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
@@ -55,6 +59,9 @@ class Trainings:
         found = {}
         for vantage in self.vantages:
             view = transcript.view(vantage, seeing)
+            if self.by is not None:
+                found[vantage] = self._scored(self.by, view, guessing)
+                continue
             count = len(view.rounds) - (vantage is Vantage.PEERS)
             last = vantage is Vantage.RELEASE
             for t in [-1] if last else range(count):
@@ -70,6 +77,16 @@ class Trainings:
             seen = [known[-1]] if last else [known[t] for t in range(count)]
             found[vantage] = projection.training_features(view, seen, data.n_users - 1)
         return found
+
+    def _scored(self, attack: Attack, view: View, rng: np.random.Generator) -> projection.Array:
+        """How much likelier the attack finds the first history, (1,)."""
+        first, second = self.profiles.ratings.toarray()
+        items = np.flatnonzero(first != second)
+        users = np.full(len(items), self.others.n_users)
+        guess = attack.infer(view, Background(candidates=np.stack([users, items], axis=1)), rng)
+        assert isinstance(guess, Scores)
+        signs = np.sign(first[items] - second[items])
+        return np.array([signs @ np.clip(guess.values, -_SURE, _SURE)])
 
 
 def shortened(target: Target, quick: bool) -> Target:

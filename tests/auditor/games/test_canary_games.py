@@ -483,3 +483,36 @@ def test_an_estimator_that_needs_a_delta_leaves_out_scopes_without_one() -> None
     assert ["server" in row.reason for row in record.skipped] == [True]
     scopes = [row.bound.scope for row in record.measurements if row.bound.samples]
     assert {scope.vantage for scope in scopes} == {Vantage.SHUFFLED}
+
+
+def test_what_an_attack_shows_is_below_what_is_proved() -> None:
+    """An adversary who guesses by an attack: bits at epsilon 1, clear bits, and nothing at all."""
+    record = audit(
+        ["dplcf-sp", "lcf-ub", "mf-np"],
+        data="synthetic",
+        games=("round",),
+        by="interaction-membership",
+        runs=300,
+        population=(6, 8),
+        jobs=1,
+    )
+    played = {
+        (row.target, str(row.scope.unit)): row
+        for row in record.findings
+        if "round game" in row.game
+    }
+    bit = played["dplcf-sp", "interaction"]
+    assert bit.measured is not None
+    assert bit.accounted is not None
+    assert 0.3 < bit.measured.epsilon <= bit.accounted.epsilon == 1.0
+    assert "score of the attack" in bit.note
+    read = played["lcf-ub", "user"]
+    assert read.measured is not None
+    assert read.measured.epsilon == pytest.approx(read.measured.largest)
+    (why,) = [row.reason for row in record.skipped if row.target == "mf-np"]
+    assert why
+
+
+def test_an_attack_that_scores_no_pairs_is_no_adversary_of_a_game() -> None:
+    with pytest.raises(InputError, match="by='linkage'"):
+        audit(["fcf"], data="synthetic", games=("round",), by="linkage", jobs=1)
