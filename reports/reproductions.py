@@ -52,8 +52,11 @@ def markdown(whole: Pages) -> str:
         text.append(f"{page.paper}.")
         text += [f"- {line}" for line in page.remarks]
         text.append("\n".join([_HEAD, *map(_line, page.rows)]))
-        notes = dict.fromkeys((row.system, row.note) for row in page.rows if row.note)
-        text += [f"- {system}: {note}" for system, note in notes]
+        said: dict[str, dict[str, None]] = {}
+        for row in page.rows:
+            if row.note:
+                said.setdefault(row.note, {})[row.system] = None
+        text += [f"- {', '.join(systems)}: {note}" for note, systems in said.items()]
         text += [f"- Not run: {line}" for line in page.left_out]
     return "\n\n".join(text) + "\n"
 
