@@ -1,4 +1,4 @@
-"""Halves of a target on random halves of its users: what is told of whom, in and out."""
+"""A target trained on random halves of its users, and who was in which."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import View
 
 COUNT, QUICK_COUNT = 8, 4
-"""Halves on halves of the users."""
+"""Trainings on halves of the users."""
 SECONDS, QUICK_SECONDS = 3600.0, 6.0
 """Longest that they may take together, as told by their settings (``Workload``)."""
 
