@@ -23,6 +23,9 @@ Cli = Callable[..., tuple[int, str, str]]
 
 PLAN = """\
 targets = ["dplcf-ap", "dplcf-sp", "fcf", "fedncf", "fmf-ldp"]
+attacks = [
+    "attribute-knn", "interaction-membership", "interaction-reconstruction", "likelihood-ratio",
+]
 data = "synthetic"
 quick = true
 [settings.fedncf]

@@ -13,6 +13,7 @@ import pytest
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.attribute_mlp import AttributeMlp
 from fedrec_auditor.attacks.base import Attack, AttackFamily
+from fedrec_auditor.attacks.gradient_inversion import GradientInversion
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.testing.attacks import (
@@ -50,6 +51,8 @@ LEARNERS = [
 def quick(name: str) -> Attack:
     """The attack, a perceptron with a tenth of its epochs: `make calibrate` plays the whole."""
     attack: Attack = make(name)
+    if isinstance(attack, GradientInversion):
+        return replace(attack, most=2)
     return replace(attack, epochs=20) if isinstance(attack, AttributeMlp) else attack
 
 
