@@ -41,6 +41,8 @@ class Linkage:
 
     def refusal(self, view: View) -> str:
         """What is there instead of whole messages in two rounds or more."""
+        if view.public.parties is not None:
+            return "Links messages of single users; these come from parties."
         rounds = linked_rounds(view)
         if len(rounds) > 1:
             return ""

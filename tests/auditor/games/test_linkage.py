@@ -140,7 +140,10 @@ def test_a_single_round_and_split_reports_are_refused_in_a_sentence() -> None:
     transcript = target.run(DATA, np.random.default_rng(0)).transcript
     split = transcript.view(Vantage.SHUFFLED, np.random.default_rng(0))
     assert "a message of its own" in ATTACK.refusal(split)
-    assert not ATTACK.refusal(transcript.view(Vantage.SERVER))
+    linked = transcript.view(Vantage.SERVER)
+    assert not ATTACK.refusal(linked)
+    parties = replace(linked, public=replace(linked.public, parties=3))
+    assert "come from parties" in ATTACK.refusal(parties)
 
 
 @cache
