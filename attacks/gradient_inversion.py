@@ -25,7 +25,8 @@ class GradientInversion:
     The published comparison to the closed forms of the readers, which are faster by orders of
     magnitude: of ``most`` users only. It simulates devices that score by a dot product, or by an
     MLP of one hidden layer on both vectors, and that draw negatives: both show in the broadcast's
-    shapes and in the public settings. Rows that did not move are no own items.
+    shapes and in the public settings. Rows that did not move are no own items. Devices are taken
+    to descend on a logistic loss; of another loss (F-DPMF's is squared) it tells little.
     """
 
     most: int = 8

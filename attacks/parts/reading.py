@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
+import logging
 import pkgutil
 from dataclasses import fields
 from importlib.metadata import entry_points
@@ -19,12 +19,14 @@ from fedrec_auditor.attacks.parts.uploads import unread
 from fedrec_auditor.attacks.readers.base import Evidence, Reader
 from fedrec_auditor.targets.transcript import View
 
+logger = logging.getLogger(__name__)
+
 
 @functools.cache
 def readers() -> tuple[Reader, ...]:
     """One of each member of the family, by name: the class that is called like its file.
 
-    Then those of other distributions, but one that does not load: `auditor list` says why.
+    Then those of other distributions; one that does not load is left out with a warning.
     """
     found: list[Reader] = []
     for info in pkgutil.iter_modules(family.__path__):
@@ -34,8 +36,13 @@ def readers() -> tuple[Reader, ...]:
         made = {name.lower(): value for name, value in vars(module).items()}
         found.append(made[info.name.replace("_", "")]())
     for plugin in entry_points(group="fedrec_auditor.readers"):
-        with contextlib.suppress(Exception):
+        try:
             found.append(plugin.load()())
+        except Exception as error:  # importing it runs code of others
+            kind = type(error).__name__
+            logger.warning(
+                "Left out: the reader %s (%s), %s: %s", plugin.name, plugin.value, kind, error
+            )
     return tuple(found)
 
 
@@ -46,9 +53,10 @@ def reading(view: View) -> tuple[Reader, ...]:
 
 def evidence(view: View, users: NDArray[np.int64]) -> Evidence:
     """What all readers together tell of ``users``, ascending positions; InputError if none does."""
-    if refused := refusal(view):
-        raise InputError(f"Expected messages that can be read. {refused}")
-    found = [reader.read(view, users) for reader in reading(view)]
+    asked = reading(view)
+    if not asked:
+        raise InputError(f"Expected messages that can be read. {_unread(view)}")
+    found = [reader.read(view, users) for reader in asked]
 
     def first(name: str) -> Any:
         told = (getattr(each, name) for each in found)
@@ -60,6 +68,8 @@ def evidence(view: View, users: NDArray[np.int64]) -> Evidence:
 
 def refusal(view: View) -> str:
     """Why no reader reads this view, a sentence; empty where one does."""
-    if reading(view):
-        return ""
+    return "" if reading(view) else _unread(view)
+
+
+def _unread(view: View) -> str:
     return unread(view, "bits, ratings and reports of items, and what moves an item table")

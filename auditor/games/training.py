@@ -106,13 +106,6 @@ def broadcast_of(opening: Transcript) -> Broadcast | None:
     return opening.rounds[0].broadcast if opening.rounds else None
 
 
-def first_broadcast(
-    target: Target, population: Interactions, rng: np.random.Generator, compute: Compute = DEFAULT
-) -> Broadcast | None:
-    """What an honest server sends first; None where nothing is broadcast."""
-    return broadcast_of(opening(target, population, rng, compute))
-
-
 def loudest(
     target: Target,
     population: Interactions,

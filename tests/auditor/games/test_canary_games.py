@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.games import play, projection, training
 from fedrec_auditor.auditor.games.canary import NEW_ITEMS, Canary, candidates, small_population
 from fedrec_auditor.auditor.games.draws import Draws, Features, Memory, _Rule
 from fedrec_auditor.auditor.games.round import Rounds
-from fedrec_auditor.auditor.games.training import Trainings, first_broadcast
+from fedrec_auditor.auditor.games.training import Trainings, broadcast_of, opening
 from fedrec_auditor.auditor.plan import Plan, Resources, make_plan
 from fedrec_auditor.auditor.runner import audit, run_plan
 from fedrec_auditor.targets.compute import DEFAULT
@@ -173,7 +173,7 @@ def test_a_steered_training_is_the_sum_of_its_rounds() -> None:
     """Of T rounds of Gaussian noise the shift is sqrt(T) times one round's."""
     canary = next(candidates(PRESENCE, POPULATION))
     system, rng = LflSgdmf(factors=2, noise_multiplier=1.0), np.random.default_rng(0)
-    broadcast = first_broadcast(system, POPULATION, rng)
+    broadcast = broadcast_of(opening(system, POPULATION, rng))
     shifts = []
     for length in (1, 9):
         rounds = Rounds.of(system, canary, POPULATION, broadcast, (Vantage.AGGREGATE,), rng, length)
@@ -202,7 +202,7 @@ def test_a_steerable_client_sends_what_data_and_broadcast_say() -> None:
 def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
     """At a broadcast of zeros a rating's gradient is as long as the sensitivity."""
     system, rng = LflSgdmf(factors=2), np.random.default_rng(0)
-    honest = first_broadcast(system, POPULATION, rng)
+    honest = broadcast_of(opening(system, POPULATION, rng))
     sent = training.steered_broadcasts(honest)
     scope = replace(PRESENCE, vantage=Vantage.AGGREGATE)
     found = training.loudest(system, POPULATION, scope, tuple(sent.values()), rng)
@@ -230,7 +230,7 @@ def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:
     canary = next(candidates(PRESENCE, POPULATION))
     rng = np.random.default_rng(0)
     quiet, loud = LflSgdmf(factors=2, noise_multiplier=1e-9), LflSgdmf(factors=2)
-    broadcast = first_broadcast(quiet, POPULATION, rng)
+    broadcast = broadcast_of(opening(quiet, POPULATION, rng))
     profiles = canary.profiles(POPULATION)
     along = projection.directions(loud, profiles, broadcast, rng, 4)
     sent = quiet.upload(profiles, broadcast, rng).components["update"].dense(np.arange(2))
@@ -272,7 +272,7 @@ def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
     """The features of a round of reports are one sum: a largest user's would tell too much."""
     canary = next(candidates(USER, POPULATION))
     system, rng = FmfLdp(reports=5, factors=2), np.random.default_rng(0)
-    broadcast = first_broadcast(system, POPULATION, rng)
+    broadcast = broadcast_of(opening(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED)
     rounds = Rounds.of(system, canary, POPULATION, broadcast, vantages, rng)
     features = rounds(0, 7, np.random.SeedSequence(0))
@@ -283,7 +283,7 @@ def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
 def test_sums_and_largest_messages_of_a_round_are_those_of_its_uploads() -> None:
     canary = next(candidates(PRESENCE, POPULATION))
     system, rng = Fcf(factors=2), np.random.default_rng(0)  # its messages draw nothing
-    broadcast = first_broadcast(system, POPULATION, rng)
+    broadcast = broadcast_of(opening(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
     rounds = Rounds.of(system, canary, POPULATION, broadcast, vantages, rng)
     everybody = canary.worlds(POPULATION)[0]

@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import play, reading, search
 from fedrec_auditor.auditor.games.draws import Draws, Features, Memory, in_turn
 from fedrec_auditor.auditor.games.round import Rounds
-from fedrec_auditor.auditor.games.training import first_broadcast
+from fedrec_auditor.auditor.games.training import broadcast_of, opening
 from fedrec_auditor.auditor.plan import Plan
 from fedrec_auditor.auditor.tasks import LOCAL, Audit, AuditedTarget, TaskResult
 from fedrec_auditor.targets.components import Component, Dense, Kind, Randomized
@@ -165,7 +165,7 @@ def test_noise_of_a_known_length_is_told_as_far_as_it_lets() -> None:
     """Of two Gaussians d apart at delta .1; the pilot finds the direction, and the noise is 1."""
     system = Specimen(scale=1.0)
     rng = np.random.default_rng(0)
-    broadcast = first_broadcast(Fcf(rounds=1, factors=2), POPULATION, rng)
+    broadcast = broadcast_of(opening(Fcf(rounds=1, factors=2), POPULATION, rng))
     canary = list(canaries.candidates(USER, POPULATION))[1]
     profiles = canary.profiles(POPULATION)
     sent = Fcf(rounds=1, factors=2).upload(profiles, broadcast, rng).components["gradient"]
@@ -200,7 +200,7 @@ def test_the_search_finds_the_broadcast_that_tells_most() -> None:
     rng = np.random.default_rng(0)
     system = LflLdp(factors=2, rounds=1)
     scope = replace(USER, adjacency=Adjacency.ADD_REMOVE)
-    honest = first_broadcast(system, POPULATION, rng)
+    honest = broadcast_of(opening(system, POPULATION, rng))
     kept, steered = (
         search.search(
             system, POPULATION, scope, honest, steered=steered, rng=np.random.default_rng(0)
