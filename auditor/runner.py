@@ -22,11 +22,12 @@ import threadpoolctl
 from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor import workers
+from fedrec_auditor.auditor.audited_target import AuditedTarget, played
 from fedrec_auditor.auditor.checkpoints import Checkpoints, versions
 from fedrec_auditor.auditor.games.draws import Memory
 from fedrec_auditor.auditor.plan import Plan, Resources, Setting, make_plan, make_resources
 from fedrec_auditor.auditor.progress import Observer, Pace, diary, note
-from fedrec_auditor.auditor.tasks import Audit, AuditedTarget, Task, TaskResult, played
+from fedrec_auditor.auditor.tasks import Audit, Task, TaskResult
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import DataRow, Provenance, Record
 from fedrec_auditor.targets.datasets.base import Interactions

@@ -6,8 +6,7 @@ import hashlib
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeVar
 
@@ -15,29 +14,15 @@ import numpy as np
 from pydantic import Field
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.attacks.base import Attack, AttackFamily, Distinguisher
-from fedrec_auditor.auditor import accounting, utility
 from fedrec_auditor.auditor.demonstrations.parts import play as claims
-from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import (
-    attribute,
-    linkage,
-    local,
-    membership,
     play,
-    reconstruction,
-    user_membership,
 )
-from fedrec_auditor.auditor.games.draws import Memory, Parallel, Store, in_turn
-from fedrec_auditor.auditor.games.game import Game, Readings
-from fedrec_auditor.auditor.halves import COUNT, QUICK_COUNT, Halves
 from fedrec_auditor.auditor.plan import ALL, Plan, make_target
 from fedrec_auditor.auditor.sources import load_data
-from fedrec_auditor.auditor.utility.held import Held
-from fedrec_auditor.auditor.workload import Workload, check_halves, check_workload
+from fedrec_auditor.auditor.workload import Workload, check_workload
 from fedrec_auditor.reports.record import (
     AttackRow,
     DemonstrationRow,
@@ -50,9 +35,8 @@ from fedrec_auditor.reports.record import (
 )
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.filter import Filter
-from fedrec_auditor.targets.systems.base import Population, Run, Target
+from fedrec_auditor.targets.systems.base import Target
 
 logger = logging.getLogger(__name__)
 
@@ -66,21 +50,6 @@ NO_ATTACK = (
     "No attack was run and no bound sampled: the plan's list of attacks is empty. Leave it out for "
     "all of them."
 )
-_UNTOLD = "Nothing that it is after can be told from these data and messages."
-_BROKEN = "Somebody breaks the protocol:"
-_BREACHES = {
-    Vantage.SHUFFLED: "the proxy that should unlink and shuffle tells the server who sent what.",
-    Vantage.AGGREGATE: "the masks of secure aggregation are lifted, and single uploads seen.",
-    Vantage.PEERS: "the server, which is trusted with all uploads, hands them on.",
-    Vantage.RELEASE: "the curator, who is trusted with the data, hands them on.",
-}
-_GAMES = {
-    AttackFamily.ATTRIBUTE: attribute.play,
-    AttackFamily.MEMBERSHIP: membership.play,
-    AttackFamily.USER_MEMBERSHIP: user_membership.play,
-    AttackFamily.RECONSTRUCTION: reconstruction.play,
-    AttackFamily.LINKAGE: linkage.play,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +122,7 @@ class Audit:
             logger.warning("%s", note)
         plan = plan.resolved()
         FAMILIES["estimators"].member(plan.estimator)
-        _guesser(plan.by)
+        guesser(plan.by)
         members = {name: FAMILIES["attacks"].member(name)() for name in plan.attacks or ()}
         if LOCAL not in plan.games:
             members = {}
@@ -168,7 +137,7 @@ class Audit:
                 interactions = load_data(plan.data, plan.columns, filters)
             for target in targets.values():
                 if LOCAL in plan.games:
-                    check_workload(_trained(target, plan), interactions, compute, memory)
+                    check_workload(as_trained(target, plan), interactions, compute, memory)
                 if play.ONE_RUN in plan.games:
                     work = play.one_run_training(target, interactions, plan.canaries, plan.quick)
                     check_workload(*work, compute, memory)
@@ -218,7 +187,7 @@ class Audit:
         """How many of ``most`` workers may train at once within ``memory`` bytes together."""
         if self.interactions is None:
             return most
-        trained = (_trained(target, self.plan) for target in self.targets.values())
+        trained = (as_trained(target, self.plan) for target in self.targets.values())
         largest = max(Workload.of(target, self.interactions).memory for target in trained)
         return most if largest * most <= memory else max(1, int(memory / largest))
 
@@ -233,7 +202,7 @@ def _with_canary(plan: Plan) -> tuple[str, ...]:
     return tuple(game for game in play.HORIZONS if game in plan.games and game != LOCAL)
 
 
-def _trained(target: Target, plan: Plan) -> Target:
+def as_trained(target: Target, plan: Plan) -> Target:
     """The target as it is trained: a quick audit cuts the rounds."""
     return target.shortened(QUICK_ROUNDS) if plan.quick else target
 
@@ -253,130 +222,7 @@ def _left_out(plan: Plan) -> tuple[str, ...]:
     return tuple(lines)
 
 
-class AuditedTarget:
-    """One target of an audit; it is trained when the first step needs it, and once."""
-
-    def __init__(self, audit: Audit, name: str) -> None:
-        self._audit = audit
-        self.name = name
-        self._condensed: Readings = {}
-
-    def run(self, step: str) -> TaskResult:
-        """Run one step. It draws only from the seeds of its own name and of the training."""
-        audit, task = self._audit, Task(self.name, step)
-        if audit.interactions is None:
-            return _demonstrated(task, audit)
-        if step == BOUNDS:
-            return _bounds(task, audit, audit.interactions)
-        if step == LOCAL:
-            try:
-                return played(task, audit, in_turn, Memory())
-            except InputError as error:
-                skipped = SkippedRow(target=self.name, attack=step, reason=str(error))
-                return TaskResult(skipped=(skipped,))
-        held, run = self.trained
-        if step == UTILITY:
-            target, rng = audit.targets[self.name], audit.rng(str(task))
-            figures = held.evaluate(target, run.model, confidence=audit.plan.confidence, rng=rng)
-            return TaskResult(utility=tuple(_noted(r, "paper_note", self._cut) for r in figures))
-        return self._attacked(task, held, run)
-
-    @cached_property
-    def trained(self) -> tuple[Held, Run]:
-        """What is held out, and the training on the rest; InputError if the data do not suffice."""
-        audit = self._audit
-        target = _trained(audit.targets[self.name], audit.plan)
-        assert audit.interactions is not None
-        held = utility.hold_out(target.evaluation, audit.interactions, audit.rng("held-out items"))
-        seed = audit.rng(f"{target.name} training")
-        return held, target.run(held.train, seed, None, audit.compute)
-
-    def _attacked(self, task: Task, held: Held, run: Run) -> TaskResult:
-        """What an attack infers from every vantage, and why nothing at the protocol's own.
-
-        The server's comes first: where the protocol hides what it sees, somebody breaks it.
-        """
-        audit, attack = self._audit, self._audit.attacks[task.step]
-        public = run.transcript.public
-        rows: list[AttackRow] = []
-        skipped: list[SkippedRow] = []
-        reasons: dict[Vantage, str] = {}
-        for vantage in self._vantages(public.route):
-            rng = audit.rng(f"{task} {vantage}")
-            view = run.transcript.view(vantage, rng)
-            refusal = attack.refusal(view)
-            halves: Halves | None = None
-            if not refusal and attack.family is AttackFamily.USER_MEMBERSHIP:
-                halves, refusal = self._halves
-            found: tuple[AttackRow | SkippedRow, ...] = ()
-            if attack.family is AttackFamily.LINKAGE:  # its game takes the senders away
-                view = replace(run.transcript.view(Vantage.SERVER), vantage=vantage)
-            if not refusal:
-                game = Game(
-                    target=task.target,
-                    name=task.step,
-                    attack=attack,
-                    view=view,
-                    interactions=held.train,
-                    user_vectors=run.user_vectors,
-                    halves=halves,
-                    quick=audit.plan.quick,
-                    confidence=audit.plan.confidence,
-                    rng=rng,
-                    condensed=self._condensed,
-                )
-                found = _GAMES[attack.family](game)
-                refusal = "" if found else _UNTOLD
-            beyond = "" if public.route.shows(vantage) else f"{_BROKEN} {_BREACHES[public.route]}"
-            for row in found:
-                if isinstance(row, AttackRow):
-                    rows.append(_noted(row, "note", self._cut, beyond))
-                else:
-                    skipped.append(row)
-            if refusal:
-                reasons[vantage] = refusal
-        skipped += _untold(task, public.route, reasons, rows)
-        return TaskResult(attacks=tuple(rows), skipped=tuple(skipped))
-
-    def _vantages(self, route: Vantage) -> tuple[Vantage, ...]:
-        """The server's, the protocol's own, and those of whoever sees models only."""
-        weaker = (Vantage.PEERS, Vantage.RELEASE)
-        shown = (vantage for vantage in weaker if route.shows(vantage))
-        return tuple(dict.fromkeys((Vantage.SERVER, route, *shown)))
-
-    @cached_property
-    def _halves(self) -> tuple[Halves | None, str]:
-        """The target on halves of the users, for attacks on whole users, or why there is none."""
-        audit, (held, run) = self._audit, self.trained
-        public, quick = run.transcript.public, audit.plan.quick
-        # Who receives linked messages has nothing to infer.
-        linked = (Vantage.SERVER, Vantage.AGGREGATE) if public.parties is None else ()
-        vantages = [v for v in self._vantages(public.route) if v not in linked]
-        target = _trained(audit.targets[self.name], audit.plan)
-        try:
-            check_halves(target, held.train, quick=quick)
-            made = Halves.of(
-                target,
-                held.train,
-                vantages,
-                count=QUICK_COUNT if quick else COUNT,
-                compute=audit.compute,
-                rng=audit.rng(f"{self.name} trainings on halves of the users"),
-            )
-        except InputError as error:
-            return None, f"It does not train on halves of the users: {error}"
-        return made, ""
-
-    @cached_property
-    def _cut(self) -> str:
-        """What a quick audit leaves out of the training, in words; nothing otherwise."""
-        rounds = self._audit.targets[self.name].sizes.rounds or 0
-        if not self._audit.plan.quick or rounds <= QUICK_ROUNDS:
-            return ""
-        return f"Quick: trained for {QUICK_ROUNDS} of {rounds} rounds."
-
-
-def _guesser(name: str | None) -> Attack | None:
+def guesser(name: str | None) -> Attack | None:
     """The attack by which an adversary of games guesses; InputError unless it scores pairs."""
     if name is None:
         return None
@@ -387,191 +233,3 @@ def _guesser(name: str | None) -> Attack | None:
             f"by={name!r} ({attack.family}). Leave it out for the strongest known here."
         )
     return attack
-
-
-def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskResult:
-    """A game with a canary, in every scope that the target's claims speak of.
-
-    All scopes of a setting are seen of the same runs, which are simulated once.
-    """
-    plan, target = audit.plan, audit.targets[task.target]
-    assert audit.interactions is not None
-    estimator = FAMILIES["estimators"].member(plan.estimator)()
-    accountants = accounting.all_accountants()
-    guesser = _guesser(plan.by) if task.step in BY else None
-    settings = play.settings(
-        task.step,
-        target,
-        audit.interactions,
-        plan.population,
-        plan.canaries,
-        quick=plan.quick,
-        compute=audit.compute,
-        rng=audit.rng(str(task)),
-        by=guesser,
-    )
-    findings: list[Finding] = []
-    measurements: list[Measurement] = []
-    left_out = []
-    if guesser is not None:
-        try:
-            settings = iter(list(settings))
-        except InputError as error:
-            attack = f"{task.step} by {plan.by}"
-            row = SkippedRow(target=task.target, attack=attack, reason=str(error))
-            return TaskResult(skipped=(row,))
-    for setting in settings:
-        runs = plan.runs or setting.runs(plan.quick)
-        for scope, delta in setting.bounds:
-            many = task.step != play.ONE_RUN
-            if many and delta == 0.0 and estimator.conditional is Assumption.GAUSSIAN:
-                left_out.append(f"No claim in [{scope}] has a delta, which {plan.estimator} needs.")
-                continue
-            result = play.play(
-                task.step,
-                setting,
-                scope,
-                delta,
-                estimator,
-                runs=runs,
-                confidence=audit.confidence,
-                parallel=parallel,
-                store=store,
-                accountants=accountants,
-                rng=audit.rng(f"{task} {next(iter(setting.scopes))}"),
-            )
-            measurements.append(Measurement(target=target.name, bound=result.measured.bound))
-            findings += [
-                _noted(
-                    finding,
-                    "note",
-                    draws_needed(finding, estimator, runs, most=0)
-                    if many
-                    else _canaries_needed(finding),
-                )
-                for finding in result.findings
-            ]
-    if not measurements and not left_out:
-        left_out = ["No claim speaks of a user or a rating that messages tell of."]
-    skipped = [
-        SkippedRow(target=task.target, attack=task.step, reason=reason) for reason in left_out
-    ]
-    return TaskResult(findings=findings, measurements=measurements, skipped=skipped)
-
-
-def _untold(
-    task: Task, route: Vantage, reasons: Mapping[Vantage, str], rows: Sequence[AttackRow]
-) -> tuple[SkippedRow, ...]:
-    """Why an attack does not run at the protocol's own vantage, and where it runs at no other.
-
-    Other reasons from weaker vantages are told where it runs nowhere.
-    """
-    if route not in reasons:
-        return ()
-    told = [reasons[route]]
-    if rows:
-        told.append(f"It runs from: {', '.join(dict.fromkeys(row.vantage for row in rows))}.")
-    else:
-        others = {why: vantage for vantage, why in reasons.items() if route.shows(vantage)}
-        told += [f"As {vantage}: {why}" for why, vantage in others.items() if why not in told]
-    reason = " ".join(told)
-    return (SkippedRow(target=task.target, attack=task.step, reason=reason),)
-
-
-def _demonstrated(task: Task, audit: Audit) -> TaskResult:
-    """A violated claim shown on its target."""
-    shown = claims.show(
-        task.step,
-        FAMILIES["demonstrations"].member(task.step)(),
-        confidence=audit.plan.confidence,
-        quick=audit.plan.quick,
-        rng=audit.rng(str(task)),
-    )
-    return TaskResult(findings=shown.findings, demonstrations=(shown.row,), errors=shown.errors)
-
-
-def draws_needed(finding: Finding, estimator: Estimator, samples: int, most: int = SAMPLES) -> str:
-    """How many draws of each world could refute a claim that ``samples`` could not.
-
-    ``most`` are those of an audit that is not quick.
-    """
-    shown = finding.measured
-    if finding.verdict is not Verdict.INCONCLUSIVE or shown is None:
-        return ""
-    epsilon = finding.claim.epsilon
-    needed = estimator.needed(epsilon, delta=shown.delta, confidence=shown.confidence)
-    if needed is None:
-        return f"No sample of up to 10^15 draws could refute epsilon {epsilon:g}."
-    enough = " An audit without --quick makes them." if samples < needed <= most else ""
-    return (
-        f"At least {needed:,} draws of each world are needed to refute epsilon {epsilon:g}; this "
-        f"audit made {samples:,}.{enough}"
-    )
-
-
-def _canaries_needed(finding: Finding) -> str:
-    """What canaries of one training could have shown at most, where that is no refutation."""
-    shown = finding.measured
-    if finding.verdict is not Verdict.INCONCLUSIVE or shown is None or shown.largest is None:
-        return ""
-    return (
-        f"{shown.samples:,} canaries of one training, all guessed rightly, show epsilon "
-        f"{shown.largest:.3g}: of {finding.claim.epsilon:.4g} more canaries or trainings can tell."
-    )
-
-
-def _noted(row: _AnyRow, field: str, *notes: str) -> _AnyRow:
-    """The row with these notes behind its own."""
-    text = " ".join(part for part in (getattr(row, field), *notes) if part)
-    return row.model_copy(update={field: text})
-
-
-def _bounds(task: Task, audit: Audit, interactions: Interactions) -> TaskResult:
-    """Exact bounds, local games, and the judgement of every scoped claim."""
-    target, plan, rng = audit.targets[task.target], audit.plan, audit.rng(str(task))
-    population = Population(
-        n_users=interactions.n_users,
-        n_items=interactions.n_items,
-        n_features=count_user_features(interactions),
-    )
-    scoped_claims = target.scoped_claims(population)
-    estimator = FAMILIES["estimators"].member(plan.estimator)()
-    samples = QUICK_SAMPLES if plan.quick else SAMPLES
-    games = [
-        local.play(
-            challenge,
-            distinguisher,
-            estimator,
-            name=name,
-            claims=[scoped.claim for scoped in scoped_claims if not scoped.outside_model],
-            samples=samples,
-            delta=0.0,
-            confidence=audit.confidence,
-            row_confidence=plan.confidence,
-            rng=rng,
-        )
-        for challenge in target.upload_games()
-        for name, distinguisher in audit.distinguishers.items()
-    ]
-    exact = accounting.exact_bounds(target, population)
-    sampled = [game.measured.bound for game in games]
-    accountants = accounting.all_accountants()
-    findings = [
-        accounting.evaluate(
-            target,
-            scoped,
-            population,
-            exact=exact,
-            sampled=sampled,
-            alarms=[game.measured.alarm for game in games],
-            accountants=accountants,
-        )
-        for scoped in scoped_claims
-    ]
-    return TaskResult(
-        findings=tuple(_noted(f, "note", draws_needed(f, estimator, samples)) for f in findings),
-        measurements=tuple(
-            Measurement(target=target.name, bound=bound) for bound in (*exact, *sampled)
-        ),
-        attacks=tuple(game.row for game in games if game.row is not None),
-    )

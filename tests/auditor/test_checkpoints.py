@@ -12,9 +12,10 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import checkpoints as module
 from fedrec_auditor.auditor import runner
+from fedrec_auditor.auditor.audited_target import AuditedTarget
 from fedrec_auditor.auditor.checkpoints import FOLDER, Checkpoints
 from fedrec_auditor.auditor.plan import Plan, Resources
-from fedrec_auditor.auditor.tasks import Audit, AuditedTarget, Task, TaskResult
+from fedrec_auditor.auditor.tasks import Audit, Task, TaskResult
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
 

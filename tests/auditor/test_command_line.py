@@ -14,8 +14,9 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
+from fedrec_auditor.auditor.audited_target import AuditedTarget
 from fedrec_auditor.auditor.commands.run import exit_code
-from fedrec_auditor.auditor.tasks import AuditedTarget, TaskResult
+from fedrec_auditor.auditor.tasks import TaskResult
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
 

@@ -1,0 +1,186 @@
+"""One target of an audit: what is told, from where, and why not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import Bound, Side
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor import workload
+from fedrec_auditor.auditor.audited_target import AuditedTarget, draws_needed
+from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.halves import QUICK_COUNT
+from fedrec_auditor.auditor.plan import Plan
+from fedrec_auditor.auditor.tasks import BOUNDS, Audit
+from fedrec_auditor.auditor.workload import Workload
+from fedrec_auditor.reports.record import Finding
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.systems.fedrec.fedrec_apm import FedRecApm
+from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
+
+
+def test_bounds_of_an_upload_count_the_features_that_these_data_have() -> None:
+    """A user of no known attributes sends d x 18 entries of E_U, not the d x 44 of MovieLens."""
+    data = Synthetic(n_users=12, n_items=10, profile=4).load()
+    data = replace(data, attributes={})
+    plan = Plan(targets=("fedrec-apm",), attacks=(), quick=True)
+    found = AuditedTarget(Audit.of(plan, data), "fedrec-apm").run(BOUNDS)
+    sent = FedRecApm(rounds=1).run(data, np.random.default_rng(0)).transcript.rounds[0].uploads
+    budgets = {"user": 30.0, "item": 60.0, "mlp1": 40.0, "mlp2": 50.0}
+    spent = sum(
+        budgets[name.partition(".")[0]] * part.dense(np.arange(1)).size
+        for name, part in sent.components.items()
+    )
+    (whole,) = (
+        row.bound.epsilon
+        for row in found.measurements
+        if (row.bound.scope.unit, row.bound.scope.horizon) == (Unit.USER, Horizon.ROUND)
+    )
+    assert whole == pytest.approx(spent)
+
+
+def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> None:
+    """The draws it names could, and one draw fewer could not."""
+    scope, estimator = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT), JointBinomial()
+    samples, confidence = 8_000, 0.975
+    claim = Claim(epsilon=10.0, scope=scope, statement="ours", source="paper")
+    most = estimator.largest(samples, delta=0.0, confidence=confidence)
+    shown = Bound(
+        epsilon=most,
+        side=Side.LOWER,
+        scope=scope,
+        source="a game",
+        confidence=confidence,
+        largest=most,
+    )
+    finding = Finding.of("ours", claim, scope, delta=0.0, measured=shown)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    note = draws_needed(finding, estimator, samples)
+    needed = int(note.split()[2].replace(",", ""))
+    enough, short = (
+        estimator.largest(n, delta=0.0, confidence=confidence) for n in (needed, needed - 1)
+    )
+    assert short <= 10.0 < enough
+    assert note.endswith("this audit made 8,000. An audit without --quick makes them.")
+    proved = finding.model_copy(update={"verdict": Verdict.CONSISTENT})
+    assert draws_needed(proved, estimator, samples) == ""
+
+
+@pytest.mark.parametrize(
+    ("target", "who"), [("fmf-ldp", "proxy"), ("lfl-sgdmf", "secure aggregation"), ("fcf", "")]
+)
+def test_a_linked_attack_names_who_breaks_the_protocol_where_it_hides_the_link(
+    target: str, who: str
+) -> None:
+    data = Synthetic(n_users=40, n_items=30, profile=8).load()
+    plan = Plan(targets=(target,), attacks=("interaction-membership",), quick=True)
+    found = AuditedTarget(Audit.of(plan, data), target).run("interaction-membership")
+    linked = [row for row in found.attacks if row.vantage is Vantage.SERVER]
+    assert linked
+    for row in linked:
+        assert ("Somebody breaks the protocol" in row.note) == bool(who)
+        assert who in row.note
+    for row in found.attacks:
+        assert row in linked or "breaks" not in row.note
+
+
+@pytest.mark.parametrize(
+    ("target", "attack", "why"),
+    [
+        ("gd-dr", "interaction-reconstruction", "signs (reports, 50 x 20)"),
+        ("hfl-sgdmf", "interaction-reconstruction", "ranks items"),
+        ("vfl-sgdmf", "interaction-reconstruction", "parties"),
+        ("mf-np", "interaction-reconstruction", "ranks items"),
+        ("fofl-self", "attribute-rows", "can be told"),
+    ],
+)
+def test_an_attack_that_does_not_run_says_why(target: str, attack: str, why: str) -> None:
+    data = Synthetic(n_users=40, n_items=30, profile=8).load()
+    settings = {} if target == "mf-np" else {target: {"rounds": 1}}
+    plan = Plan(targets=(target,), attacks=(attack,), quick=True, settings=settings)
+    found = AuditedTarget(Audit.of(plan, data), target).run(attack)
+    assert not found.attacks
+    (row,) = found.skipped
+    assert (row.target, row.attack) == (target, attack)
+    assert why in row.reason
+
+
+def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() -> None:
+    data = Synthetic(n_users=60, n_items=30, profile=8).load()
+    attacks = ("interaction-membership", "interaction-reconstruction", "user-membership")
+    plan = Plan(targets=("fmf-ldp", "fcf"), attacks=attacks, quick=True)
+    audit = Audit.of(plan, data)
+    server, shuffled, peers, release = (
+        Vantage.SERVER,
+        Vantage.SHUFFLED,
+        Vantage.PEERS,
+        Vantage.RELEASE,
+    )
+    for target, own in (("fmf-ldp", {shuffled}), ("fcf", set())):
+        audited = AuditedTarget(audit, target)
+        one, two, whole = (audited.run(attack) for attack in attacks)
+        assert {row.vantage for row in one.attacks} == {server, *own, peers, release}
+        assert {row.vantage for row in two.attacks} == {server}
+        assert {row.vantage for row in whole.attacks} == {*own, peers, release}
+        assert [len(each.skipped) for each in (one, two, whole)] == [
+            0,
+            len(own),
+            1 - len(own),
+        ]
+    (row,) = whole.skipped
+    assert row.reason.endswith("It runs from: peers, release.")
+
+
+def test_halves_that_take_too_long_are_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Synthetic(n_users=60, n_items=30, profile=8).load()
+    plan = Plan(targets=("fcf",), attacks=("user-membership",), quick=True)
+    told = QUICK_COUNT / 2 * Workload.of(Fcf(), data).seconds
+    monkeypatch.setattr(workload, "QUICK_SECONDS", 1.01 * told)
+    assert AuditedTarget(Audit.of(plan, data), "fcf").run("user-membership").attacks
+    monkeypatch.setattr(workload, "QUICK_SECONDS", 0.5 * told)
+    found = AuditedTarget(Audit.of(plan, data), "fcf").run("user-membership")
+    assert not found.attacks
+    (row,) = found.skipped
+    assert "As release: It does not train on halves of the users: Expected 4" in row.reason
+
+
+def test_halves_that_a_target_refuses_are_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Synthetic(n_users=60, n_items=30, profile=8).load()
+    plan = Plan(targets=("fcf",), attacks=("user-membership",), quick=True)
+    audited = AuditedTarget(Audit.of(plan, data), "fcf")
+    assert audited.trained
+
+    def refuse(*_: object, **__: object) -> None:
+        raise InputError("Expected everybody, got half.")
+
+    monkeypatch.setattr(Fcf, "run", refuse)
+    (row,) = audited.run("user-membership").skipped
+    assert "It does not train on halves of the users: Expected everybody" in row.reason
+
+
+@pytest.mark.parametrize(
+    ("route", "vantage", "metric"),
+    [
+        ("shuffler", Vantage.SHUFFLED, "sets reconstructed exactly, without names"),
+        ("secure-aggregation", Vantage.AGGREGATE, "interaction F1"),
+    ],
+)
+def test_what_a_route_hides_is_attacked_as_it_is_seen(
+    route: str, vantage: Vantage, metric: str
+) -> None:
+    data = Synthetic(n_users=60, n_items=30, profile=8).load()
+    attacks = ("interaction-membership", "interaction-reconstruction")
+    settings: dict[str, Any] = {"fedmf": {"route": route, "rounds": 2}}
+    plan = Plan(targets=("fedmf",), attacks=attacks, quick=True, settings=settings)
+    audited = AuditedTarget(Audit.of(plan, data), "fedmf")
+    for attack, name in zip(attacks, ("AUC", metric), strict=True):
+        found = audited.run(attack)
+        assert not found.skipped
+        assert name in {row.metric for row in found.attacks if row.vantage is vantage}
