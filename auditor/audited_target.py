@@ -52,7 +52,7 @@ from fedrec_auditor.reports.record import (
 )
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
-from fedrec_auditor.targets.systems.base import Population, Run
+from fedrec_auditor.targets.systems.base import Population, Run, Unscored
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
 _UNTOLD = "Nothing that it is after can be told from these data and messages."
@@ -91,14 +91,21 @@ class AuditedTarget:
             try:
                 return played(task, audit, in_turn, Memory())
             except InputError as error:
-                skipped = SkippedRow(target=self.name, attack=step, reason=str(error))
-                return TaskResult(skipped=(skipped,))
+                return TaskResult(skipped=(self._left_out(step, error),))
         held, run = self.trained
         if step == UTILITY:
             target, rng = audit.targets[self.name], audit.rng(str(task))
-            figures = held.evaluate(target, run.model, confidence=audit.plan.confidence, rng=rng)
+            try:
+                figures = held.evaluate(
+                    target, run.model, confidence=audit.plan.confidence, rng=rng
+                )
+            except Unscored as error:
+                return TaskResult(skipped=(self._left_out(step, error),))
             return TaskResult(utility=tuple(_noted(r, "paper_note", self._cut) for r in figures))
         return self._attacked(task, held, run)
+
+    def _left_out(self, step: str, error: InputError) -> SkippedRow:
+        return SkippedRow(target=self.name, attack=step, reason=str(error))
 
     @cached_property
     def trained(self) -> tuple[Held, Run]:

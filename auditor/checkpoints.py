@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.auditor import plugins
 from fedrec_auditor.auditor.games.draws import Features, Memory
+from fedrec_auditor.auditor.objects import identity, is_ours
 from fedrec_auditor.auditor.tasks import Audit, Task, TaskResult
 from fedrec_auditor.reports import store
 
@@ -60,7 +61,8 @@ class Checkpoints:
                 "it, or give another directory with --out."
             )
         data = "" if audit.interactions is None else audit.interactions.digest()
-        text = "\n".join([audit.plan.digest(), data, source_digest(), str(versions())])
+        own = [identity(t) for t in audit.targets.values() if not is_ours(t)]
+        text = "\n".join([audit.plan.digest(), data, source_digest(), str(versions()), *own])
         return cls(folder, hashlib.sha256(text.encode()).hexdigest()[:16])
 
     def get(self, task: Task) -> TaskResult | None:

@@ -65,6 +65,13 @@ class Family:
                 lines.append(f"Left out: the {self.noun} {plugin}. {_expected(loaded)}")
         return tuple(lines)
 
+    def missing(self, made: object) -> tuple[str, ...]:
+        """What an object lacks to be a member: nothing where it has all that one protocol names."""
+        base = importlib.import_module(f"{self.package}.base")
+        has = {*dir(made), *getattr(made, "__dataclass_fields__", ())}
+        named = (_names_of(getattr(base, protocol)) for protocol in self.protocols)
+        return min((tuple(sorted(names - has)) for names in named), key=len)
+
     def plugin(self, member: type[Any]) -> plugins.Plugin | None:
         """The plug-in whose class ``member`` is; None for a member of ours."""
         if member.__module__.startswith(f"{__package__.partition('.')[0]}."):

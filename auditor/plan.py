@@ -10,7 +10,7 @@ import re
 import tomllib
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,6 +20,8 @@ from pydantic_core import PydanticCustomError
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.families import FAMILIES, brief
+from fedrec_auditor.auditor.objects import load_object, settled, stating
+from fedrec_auditor.auditor.stated_claim import StatedClaim
 from fedrec_auditor.reports.store import read_regular
 from fedrec_auditor.targets.compute import DEFAULT, Compute, reach
 
@@ -30,6 +32,8 @@ Number = bool | int | float | str
 Setting = Number | Mapping[str, Number]
 ALL = "all"
 """In place of a target: all of them."""
+OBJECT = ":"
+"""In a target: the object of this name in a module, ``module:object``."""
 PARTS = {"learner": "learners", "protection": "protections", "route": "routes"}
 """Settings that are members of a family of their own."""
 CORE = (
@@ -138,10 +142,14 @@ class Plan(BaseModel):
     ] = (24, 32)
     canaries: Annotated[int, Field(ge=FEWEST_CANARIES, le=MOST_CANARIES)] | None = None
     settings: dict[str, dict[str, Number | dict[str, Number]]] = Field(default_factory=dict)
+    claims: tuple[StatedClaim, ...] = Field(default=(), strict=False)
     only: Literal["claims"] | None = None
 
-    def resolved(self) -> Plan:
-        """The plan with all targets and attacks named; PlanError on an unknown name."""
+    def resolved(self, given: Collection[str] = ()) -> Plan:
+        """The plan with all targets and attacks named; PlanError on an unknown name.
+
+        Names of targets that are ``given``, or places of objects, are not looked up.
+        """
         if self.only == "claims":
             return self._demonstrated()
         targets = FAMILIES["targets"].able() if ALL in self.targets else self.targets or CORE
@@ -150,7 +158,8 @@ class Plan(BaseModel):
         if self.by is not None:
             _check("attacks", (self.by,), "by")
         for kind, names in (("targets", targets), ("attacks", attacks)):
-            _check(kind, names, kind)
+            own = [name for name in names if name in given or OBJECT in name]
+            _check(kind, tuple(name for name in names if name not in own), kind)
             twice = {name for name, times in Counter(names).items() if times > 1}
             if twice:
                 raise PlanError(
@@ -213,7 +222,13 @@ class Resources:
 
 
 def make_target(name: str, plan: Plan) -> Target:
-    """The target called ``name`` with the plan's settings; PlanError on a wrong setting."""
+    """The target called ``name`` with the plan's settings; PlanError on a wrong setting.
+
+    Of a system of one's own the object ``module:object``, with the plan's claims.
+    """
+    if OBJECT in name:
+        made = settled(load_object(name), plan.settings.get(name, {}), name)
+        return stating(made, plan.claims)
     target: Target = _make("targets", name, plan.settings.get(name, {}), "settings", name)
     return target
 

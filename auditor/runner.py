@@ -31,6 +31,7 @@ from fedrec_auditor.auditor.tasks import Audit, Task, TaskResult
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import DataRow, Provenance, Record
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Target
 
 logger = logging.getLogger(__name__)
 
@@ -110,11 +111,14 @@ def run_plan(
     out: Path | None = None,
     gate: Gate = DEFAULT_GATE,
     observe: Observer | None = None,
+    interactions: Interactions | None = None,
+    systems: Sequence[Target] = (),
 ) -> Record:
     """Run every task of ``plan`` not yet finished in ``out``; report there; give the record.
 
-    ``gate`` decides what junit.xml calls a failure. InputError if ``out`` cannot be written or
-    another audit runs in it.
+    ``interactions`` are the plan's data where they are in memory, ``systems`` targets of one's own
+    that it names. ``gate`` decides what junit.xml calls a failure. InputError if ``out`` cannot be
+    written or another audit runs in it.
 
     >>> plan = Plan(targets=("fcf",), data="synthetic", attacks=(), settings={"fcf": {"rounds": 1}})
     >>> record = run_plan(plan, Resources(jobs=1))
@@ -122,7 +126,13 @@ def run_plan(
     <Verdict.NO_CLAIM: 'NO CLAIM'>
     """
     started = time.perf_counter()
-    audit = Audit.of(plan, compute=resources.compute, memory=resources.memory)
+    audit = Audit.of(
+        plan,
+        interactions,
+        compute=resources.compute,
+        memory=resources.memory,
+        systems=systems,
+    )
     jobs = audit.workers(resources.jobs, resources.memory)
     if out is None:
         return _record(audit, resources, _run(audit, jobs, None, observe), started)

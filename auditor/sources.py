@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pyarrow import parquet
+from pyarrow.interchange import from_dataframe
+from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.families import FAMILIES, near_names
@@ -15,6 +23,38 @@ from fedrec_auditor.targets.filter import Filter
 logger = logging.getLogger(__name__)
 
 TABLES = (".csv", ".tsv", ".parquet")
+
+
+def in_memory(
+    data: Any, columns: Mapping[str, str] | None = None
+) -> tuple[Interactions | None, str]:
+    """Interactions of an object in memory and their name; None of a name or a path.
+
+    A DataFrame (of pandas, polars or any library with the interchange protocol) is read as a table
+    file is; a matrix, dense or sparse, is ratings of users x items. InputError for anything else.
+    """
+    if isinstance(data, str | Path):
+        return None, str(data)
+    if isinstance(data, Interactions):
+        return data, data.name
+    if isinstance(data, np.ndarray) or sparse.issparse(data):
+        table: Any = data
+        if len(table.shape) != 2:
+            raise InputError(
+                f"Expected ratings of users x items, got an array of shape {table.shape}. "
+                "Give a table with a row a user."
+            )
+        return Interactions.of(table), "table"
+    if hasattr(data, "__dataframe__"):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "table.parquet"
+            parquet.write_table(from_dataframe(data), path)
+            loader: Dataset = FAMILIES["datasets"].member("table")(columns=columns)
+            return replace(loader.load(path), name="table"), "table"
+    raise InputError(
+        f"Expected data as a DataFrame, a table of ratings, Interactions, a name or a path, got "
+        f"{type(data).__name__}. Give one of these."
+    )
 
 
 def load_data(

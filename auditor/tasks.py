@@ -37,6 +37,8 @@ from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.filter import Filter
 from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.wrapped.probe import probed
+from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
 logger = logging.getLogger(__name__)
 
@@ -111,8 +113,12 @@ class Audit:
         interactions: Interactions | None = None,
         compute: Compute = DEFAULT,
         memory: float = math.inf,
+        systems: Sequence[Target] = (),
     ) -> Audit:
         """Make the plan's targets, then load its data unless they are given.
+
+        ``systems`` are targets of one's own, which the plan names. Wrapped systems are tried before
+        anything else is run: what their clients do that an auditor should know is a note.
 
         InputError for an unknown name, a wrong setting, data that cannot be read, or a training
         that takes more than ``memory`` bytes.
@@ -120,21 +126,27 @@ class Audit:
         notes = _left_out(plan)
         for note in notes:
             logger.warning("%s", note)
-        plan = plan.resolved()
+        own = {system.name: system for system in systems}
+        plan = plan.resolved(own)
         FAMILIES["estimators"].member(plan.estimator)
         guesser(plan.by)
         members = {name: FAMILIES["attacks"].member(name)() for name in plan.attacks or ()}
         if LOCAL not in plan.games:
             members = {}
         of_games = {n: m for n, m in members.items() if m.family is AttackFamily.DISTINGUISHER}
-        targets, games = {}, 0
+        targets: dict[str, Target] = {}
+        games = 0
         if plan.only is None:
-            targets = {name: make_target(name, plan) for name in plan.targets}
+            made = [own.get(name) or make_target(name, plan) for name in plan.targets]
             if interactions is None:
                 filters = Filter(
                     min_user=plan.min_user, min_item=plan.min_item, min_rating=plan.min_rating
                 )
                 interactions = load_data(plan.data, plan.columns, filters)
+            for target in made:
+                tried, said = _tried(target, interactions)
+                targets[tried.name] = tried
+                notes += said
             for target in targets.values():
                 if LOCAL in plan.games:
                     check_workload(as_trained(target, plan), interactions, compute, memory)
@@ -200,6 +212,14 @@ class Audit:
 def _with_canary(plan: Plan) -> tuple[str, ...]:
     """The plan's games with a canary among others, each once."""
     return tuple(game for game in play.HORIZONS if game in plan.games and game != LOCAL)
+
+
+def _tried(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
+    """The target, and notes on the client of a wrapped one."""
+    if not isinstance(target, WrappedSystem):
+        return target, ()
+    tried, found = probed(target, interactions)
+    return tried, found.notes
 
 
 def as_trained(target: Target, plan: Plan) -> Target:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,21 +45,25 @@ class Canary:
         return first, joined(population, self.histories[1], self.flipped)
 
 
-def small_population(interactions: Interactions, n_users: int, n_items: int) -> Interactions:
+def small_population(
+    interactions: Interactions, n_users: int, n_items: int, catalogue: int | None = None
+) -> Interactions:
     """The dense part of the data, and ``NEW_ITEMS`` items that nobody has rated.
 
     The ``n_items`` that most users have rated, and of the users who have rated at most half of
     these, so that there are negatives to draw, the ``n_users`` with most ratings of them. Of a
-    data set with genres, new items have the rarest one among the kept items.
+    data set with genres, new items have the rarest one among the kept items. Where the
+    ``catalogue`` cannot change, all its items are kept, the last ones as new: nobody's.
     """
+    if catalogue is not None:
+        old = interactions.keep(interactions.ratings.indices < interactions.n_items - NEW_ITEMS)
+        return old.take(_active(np.diff(old.ratings.indptr), old.n_items - NEW_ITEMS, n_users))
     counts = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     items = np.sort(np.argsort(-counts, kind="stable")[:n_items])
     place = np.full(interactions.n_items, -1)
     place[items] = np.arange(len(items))
     kept = interactions.keep(place[interactions.ratings.indices] >= 0)
-    held = np.diff(kept.ratings.indptr)
-    order = np.lexsort((-held, 2 * held > len(items)))
-    kept = kept.take(np.sort(order[:n_users]))
+    kept = kept.take(_active(np.diff(kept.ratings.indptr), len(items), n_users))
     width, table = len(items) + NEW_ITEMS, kept.ratings
     numbers = table.data, place[table.indices], table.indptr
     genres = kept.genres
@@ -75,6 +80,11 @@ def small_population(interactions: Interactions, n_users: int, n_items: int) -> 
         genres=genres,
         titles=titles + tuple(f"new item {k + 1}" for k in range(NEW_ITEMS) if titles),
     )
+
+
+def _active(held: NDArray[np.integer[Any]], n_items: int, count: int) -> NDArray[np.intp]:
+    """Of the users who ``held`` at most half of the items, those with most, in order."""
+    return np.sort(np.lexsort((-held, 2 * held > n_items))[:count])
 
 
 def candidates(scope: Scope, population: Interactions) -> Iterator[Canary]:

@@ -155,7 +155,7 @@ def settings(
     if game == ONE_RUN:
         yield from _in_one_run(target, interactions, many, quick=quick, compute=compute, rng=rng)
         return
-    population = canaries.small_population(interactions, *size)
+    population = canaries.small_population(interactions, *size, target.catalogue)
     short = training.shortened(target, quick) if game == "training" else target.shortened(1)
     sizes = canaries.sizes(population, count_user_features(population))
     everybody = canaries.joined(population, np.zeros(population.n_items, np.float32))
@@ -263,7 +263,7 @@ def _of_one_client(
     Where clients keep no state, or all claims are those of the local model, in which a client's
     randomizer answers for whatever it is asked, the server chooses the broadcast.
     """
-    population = canaries.small_population(interactions, *size)
+    population = canaries.small_population(interactions, *size, target.catalogue)
     alone = target.shortened(1)
     sizes = canaries.sizes(population, count_user_features(population))
     claims = [c for c in alone.scoped_claims(sizes) if c.scope.vantage is Vantage.SERVER]
@@ -322,6 +322,11 @@ def _in_one_run(
     rng: np.random.Generator,
 ) -> Iterator[Setting]:
     """A training on all data and canaries, one for all scopes that ask for the same histories."""
+    if target.catalogue is not None:
+        raise InputError(
+            f"Expected a model for any number of items, as canaries are new ones, got one of "
+            f"{target.catalogue} items. Give a function that makes a model."
+        )
     played, count = _at_length(target, quick), many or default_canaries(interactions, quick)
     features = count_user_features(interactions)
     crowd = Population(

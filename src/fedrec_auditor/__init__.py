@@ -1,6 +1,8 @@
 """Is the epsilon true? Audits of federated recommenders and tests of local randomizers.
 
-``audit`` runs a whole audit and returns its record; ``verify_ldp`` tests one mechanism;
+``audit`` runs a whole audit and returns its record; ``audit_system`` audits a system of your own,
+of which ``Claim`` says what is promised; ``wrap_system`` makes one for the command line;
+``verify_ldp`` tests one mechanism;
 ``from_scores`` bounds epsilon by scores of canaries that somebody else has trained with. Importing
 this package imports neither torch nor scikit-learn; they come with the first call.
 """
@@ -14,18 +16,33 @@ if TYPE_CHECKING:
     from fedrec_auditor.accountants.errors import InputError
     from fedrec_auditor.auditor.runner import audit
     from fedrec_auditor.auditor.scores import from_scores
+    from fedrec_auditor.auditor.stated_claim import StatedClaim as Claim
     from fedrec_auditor.auditor.verification import Verification, verify_ldp
+    from fedrec_auditor.auditor.your_system import audit_system, wrap_system
 
     __version__: str
 
-__all__ = ["InputError", "Verification", "__version__", "audit", "from_scores", "verify_ldp"]
+__all__ = [
+    "Claim",
+    "InputError",
+    "Verification",
+    "__version__",
+    "audit",
+    "audit_system",
+    "from_scores",
+    "verify_ldp",
+    "wrap_system",
+]
 
 _PLACES = {
-    "InputError": "fedrec_auditor.accountants.errors",
-    "Verification": "fedrec_auditor.auditor.verification",
-    "audit": "fedrec_auditor.auditor.runner",
-    "from_scores": "fedrec_auditor.auditor.scores",
-    "verify_ldp": "fedrec_auditor.auditor.verification",
+    "Claim": "fedrec_auditor.auditor.stated_claim:StatedClaim",
+    "InputError": "fedrec_auditor.accountants.errors:InputError",
+    "Verification": "fedrec_auditor.auditor.verification:Verification",
+    "audit": "fedrec_auditor.auditor.runner:audit",
+    "audit_system": "fedrec_auditor.auditor.your_system:audit_system",
+    "from_scores": "fedrec_auditor.auditor.scores:from_scores",
+    "verify_ldp": "fedrec_auditor.auditor.verification:verify_ldp",
+    "wrap_system": "fedrec_auditor.auditor.your_system:wrap_system",
 }
 
 
@@ -40,4 +57,5 @@ def __getattr__(name: str) -> Any:
         return version("fedrec-auditor")
     if name not in _PLACES:
         raise AttributeError(f"module 'fedrec_auditor' has no attribute {name!r}")
-    return getattr(import_module(_PLACES[name]), name)
+    module, _, attribute = _PLACES[name].partition(":")
+    return getattr(import_module(module), attribute)

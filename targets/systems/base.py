@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.statements.sizes import Sizes
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 """Called with (rounds done, rounds in all)."""
+
+
+class Unscored(InputError):
+    """A target that scores no items, so that how well it recommends is not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +181,11 @@ class Target(Protocol):
         ...
 
     @property
+    def catalogue(self) -> int | None:
+        """Number of items that its model is made for; None where it takes any."""
+        ...
+
+    @property
     def sizes(self) -> Sizes:
         """Rounds of a training, reports of a user and round, ratings of a user, where known."""
         ...
@@ -230,5 +240,6 @@ class Target(Protocol):
         """Scores of all items for these users, (len(users), n_items), as their devices compute.
 
         ``interactions`` are what the devices hold; where devices fine-tune, they do so on these.
+        Raises Unscored where a target scores no items.
         """
         ...

@@ -88,6 +88,11 @@ class System(ABC):
         return None
 
     @property
+    def catalogue(self) -> int | None:
+        """Any number of items."""
+        return None
+
+    @property
     def sizes(self) -> Sizes:
         """The number of rounds; a system adds what else its settings say."""
         return Sizes(rounds=self.rounds)

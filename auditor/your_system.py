@@ -1,0 +1,181 @@
+"""Audits of a system of one's own: callables, or an object with the methods of a target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.auditor.objects import as_target, stating
+from fedrec_auditor.auditor.plan import make_plan, make_resources
+from fedrec_auditor.auditor.progress import Observer
+from fedrec_auditor.auditor.runner import run_plan
+from fedrec_auditor.auditor.sources import in_memory
+from fedrec_auditor.auditor.stated_claim import StatedClaim
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.targets.components import Kind
+from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+Claims = StatedClaim | Sequence[StatedClaim]
+
+
+def wrap_system(
+    client: Callable[..., Any],
+    *,
+    model: Any = None,
+    server: Callable[..., Any] | None = None,
+    rounds: int = 1,
+    fraction: float = 1.0,
+    claim: Claims = (),
+    title: str = WrappedSystem.title,
+    kinds: Mapping[str, str] | str | None = None,
+    route: str | None = None,
+    public: Mapping[str, float] | None = None,
+    proof: DpEvent | None = None,
+    scores: Callable[..., Any] | None = None,
+    obeys: bool = False,
+) -> WrappedSystem:
+    """A target of a client and a server as callables, for ``audit_system`` and ``auditor run``.
+
+    Parameters
+    ----------
+    client : ``client(history, model, rng)`` gives what one device uploads: an array, a tensor, a
+        list or a dictionary of them. ``history`` has ``items``, ``ratings``, ``timestamps``,
+        ``attributes``, ``genres``, ``n_items`` and ``dense()``. With a fourth parameter, ``state``,
+        it is also given a dictionary that its device keeps from round to round.
+    model : the first model, of the same kinds as uploads, or a function that makes it for a number
+        of items, with which games are played on small catalogues and so much faster; None where
+        nothing is broadcast.
+    server : ``server(model, uploads)`` gives the next model; a third parameter is a generator.
+        Without it uploads are averaged.
+    rounds, fraction : the length of a training, and the share of users that send in a round.
+    claim : what is promised, one or several.
+    kinds : what uploads are ("model", "change", "gradient", "bits", "ratings"), of all parts or by
+        the name of a part; without it this is found out by trying.
+    route : the strongest vantage that the protocol shows to anybody; by default that of the claims.
+    public : numbers that an adversary knows of the system, such as {"negatives": 4}.
+    proof : a dp-accounting event of what the claims' scopes release: it is accounted.
+    scores : ``scores(model, history)``, those of all items, to measure utility.
+    obeys : whether devices take any model from the server: then it may choose a malicious one.
+
+    InputError for a setting that is out of range.
+
+    >>> system = wrap_system(lambda history, model, rng: history.dense() > 0, title="plain-bits")
+    >>> system.name, system.rounds
+    ('plain-bits', 1)
+    """
+    claims = (claim,) if isinstance(claim, StatedClaim) else tuple(claim)
+    stated = tuple(each.scoped() for each in claims)
+    strongest = [each.scope.vantage for each in stated]
+    shown = [v for v in Vantage if v in strongest][:1] or [Vantage.SERVER]
+    by_name: Mapping[str, str] = {"": kinds} if isinstance(kinds, str) else kinds or {}
+    return WrappedSystem(
+        client=client,
+        model=model,
+        server=server,
+        rounds=rounds,
+        fraction=fraction,
+        title=title,
+        stated=stated,
+        kinds={name: _chosen(Kind, "kinds", kind) for name, kind in by_name.items()},
+        route=shown[0] if route is None else _chosen(Vantage, "route", route),
+        settings=dict(public or {}),
+        proof=proof,
+        scores=scores,
+        steerable=obeys,
+    )
+
+
+def audit_system(
+    client: Callable[..., Any] | Target,
+    *,
+    data: Any,
+    claim: Claims = (),
+    columns: Mapping[str, str] | None = None,
+    games: Sequence[str] = ("local", "round", "training"),
+    attacks: Sequence[str] | None = None,
+    quick: bool = False,
+    seed: int = 0,
+    confidence: float = 0.95,
+    runs: int | None = None,
+    population: tuple[int, int] = (24, 32),
+    out: str | Path | None = None,
+    jobs: int | None = None,
+    memory: float | None = None,
+    observe: Observer | None = None,
+    **system: Any,
+) -> Record:
+    """Audit a system of one's own: games, attacks and verdicts.
+
+    Parameters
+    ----------
+    client : a function of (history, model, rng), or a system: what ``wrap_system`` makes, or an
+        object with the methods of ``Target``.
+    data : a DataFrame, a sparse or dense table of ratings (users x items), Interactions, the name
+        of a data set or a path.
+    claim : what is promised (``fedrec_auditor.Claim``), one or several.
+    columns : which column of a table is the user, item, rating and timestamp, where names are
+        unusual.
+    system : all that ``wrap_system`` takes: model, server, rounds, ...
+    out : a directory for the reports; an audit that is killed resumes there.
+
+    The other parameters are those of ``audit``. Games have as many runs as some minutes allow, by
+    what a message costs; ``runs`` sets their number. Memory: all messages of a training, on disk
+    where they exceed it. InputError says in a line what is wrong with the client, and where.
+
+    >>> import numpy as np
+    >>> table = (np.random.default_rng(0).random((30, 20)) < 0.3).astype(float)
+    >>> record = audit_system(
+    ...     lambda history, model, rng: (history.dense() > 0) ^ (rng.random(20) < 0.25),
+    ...     data=table, claim=StatedClaim(epsilon=1, unit="interaction", horizon="round"),
+    ...     games=["local"], attacks=["interaction-reconstruction"], jobs=1)
+    >>> [str(finding.verdict) for finding in record.findings if finding.measured]
+    ['VIOLATED']
+    """
+    claims = (claim,) if isinstance(claim, StatedClaim) else tuple(claim)
+    target: Target
+    if isinstance(client, WrappedSystem) or hasattr(client, "scoped_claims"):
+        if system:
+            raise InputError(
+                f"Expected a system that is made, with no more settings, got {', '.join(system)}. "
+                "Give them to wrap_system."
+            )
+        target = stating(as_target(client, type(client).__name__), claims)
+    else:
+        target = wrap_system(client, claim=claims, **system)
+    interactions, name = in_memory(data, columns)
+    values: dict[str, Any] = {
+        "targets": (target.name,),
+        "data": name,
+        "columns": columns if interactions is None else None,
+        "games": tuple(games),
+        "attacks": None if attacks is None else tuple(attacks),
+        "quick": quick,
+        "seed": seed,
+        "confidence": confidence,
+        "runs": runs,
+        "population": tuple(population),
+        "claims": claims,
+    }
+    return run_plan(
+        make_plan(values),
+        make_resources(jobs, "cpu", memory),
+        out=None if out is None else Path(out),
+        observe=observe,
+        interactions=interactions,
+        systems=(target,),
+    )
+
+
+def _chosen(kind: Any, name: str, value: str) -> Any:
+    try:
+        return kind(value)
+    except ValueError as error:
+        known = ", ".join(kind)
+        raise InputError(f"Expected {name} among {known}, got {value!r}. Choose one.") from error

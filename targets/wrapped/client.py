@@ -1,0 +1,149 @@
+"""Calls of a client of others: its randomness, its errors, its messages checked."""
+
+from __future__ import annotations
+
+import inspect
+import random
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.transcript import Broadcast
+from fedrec_auditor.targets.wrapped.history import History
+from fedrec_auditor.targets.wrapped.structure import Structure, take_apart
+
+Function = Callable[..., Any]
+
+
+@dataclass(slots=True)
+class Client:
+    """Messages of ``function(history, model, rng)``, as named arrays that are checked.
+
+    With a fourth parameter it is given its device's ``state``, a dictionary that it may fill and
+    that is its own from round to round. Beside ``rng`` the global generators of Python, numpy and
+    torch are seeded before each call, so that equal seeds give equal messages whichever it draws
+    from (``seeding`` does it instead, where it is given). ``like`` are the shapes of the first
+    message: all others must have them.
+
+    InputError, with the place in the caller's code, if it raises, if a message has other parts or
+    another shape than the first, or numbers that are not finite.
+    """
+
+    function: Function
+    like: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    structure: Structure | None = None
+    seeding: Callable[[int], None] | None = None
+    _stateful: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._stateful = takes(self.function, 4)
+
+    def __call__(
+        self,
+        history: History,
+        model: Broadcast | None,
+        make_model: Structure | None,
+        seed: int,
+        state: dict[str, Any],
+        where: str,
+    ) -> Mapping[str, NDArray[Any]]:
+        """One message; ``where`` says of what round and device, for errors."""
+        sent = None if model is None or make_model is None else make_model.build(model)
+        (self.seeding or seed_everything)(seed)
+        more = (state,) if self._stateful else ()
+        try:
+            upload = self.function(history, sent, np.random.default_rng(seed), *more)
+        except Exception as error:
+            raise InputError(
+                f"Expected a message from your client{where}, got {told(error, self.function)}. "
+                "Mend the client."
+            ) from error
+        what = f"the message of your client ({place(self.function)})"
+        arrays, structure = take_apart(upload, what)
+        self._check(arrays, what, where)
+        self.structure = self.structure or structure
+        return arrays
+
+    def _check(self, arrays: Mapping[str, NDArray[Any]], what: str, where: str) -> None:
+        shapes = {name: array.shape for name, array in arrays.items()}
+        self.like = self.like or shapes
+        if shapes != self.like:
+            differ = sorted(shapes.items() ^ self.like.items(), key=str)
+            name = differ[0][0]
+            raise InputError(
+                f"Expected {name!r} of {what} of shape {self.like.get(name, 'none')} for every "
+                f"user, got {shapes.get(name, 'none')}{where}. Messages of one shape tell nothing "
+                "by their length: pad them, or send a table with a row an item."
+            )
+        for name, array in arrays.items():
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                bad = array[~np.isfinite(array)][0]
+                raise InputError(
+                    f"Expected finite numbers as {name!r} of {what}, got {bad}{where}. "
+                    "Lower the learning rate, or mend the client."
+                )
+
+
+def takes(function: Function, count: int) -> bool:
+    """Whether a function needs so many arguments by position; False where that cannot be told.
+
+    Those with a default are the caller's own.
+    """
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [each for each in parameters if each.kind in by_place and each.default is each.empty]
+    return len(needed) >= count
+
+
+def place(function: Function) -> str:
+    """Where a function stands: ``file.py:12``; its name where that is not known."""
+    code = getattr(function, "__code__", None)
+    if code is None and not isinstance(function, type):  # an object that is called
+        code = getattr(getattr(type(function), "__call__"), "__code__", None)  # noqa: B004, B009
+    if code is None:
+        return str(getattr(function, "__qualname__", type(function).__qualname__))
+    return f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}"
+
+
+def told(error: Exception, function: Function) -> str:
+    """An exception in a line, with the innermost line of the file that ``function`` stands in."""
+    frames = traceback.extract_tb(error.__traceback__)
+    code = getattr(function, "__code__", None)
+    own = [each for each in frames if code is not None and each.filename == code.co_filename]
+    last = own[-1] if own else frames[-1]
+    message = " ".join(str(error).split())
+    where = f"{last.filename.rpartition('/')[2]}:{last.lineno}"
+    return f"{type(error).__name__}: {message:.160} ({where})"
+
+
+def seed_everything(seed: int) -> None:
+    """Seed the global generators of Python and numpy, and torch's if it is imported."""
+    random.seed(seed)
+    np.random.seed(seed & 0xFFFFFFFF)  # noqa: NPY002
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
+
+
+@contextmanager
+def own_randomness() -> Iterator[None]:
+    """Give the caller's global generators back as they were."""
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    torch = sys.modules.get("torch")
+    of_torch = None if torch is None else torch.get_rng_state()
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+        if torch is not None and of_torch is not None:
+            torch.set_rng_state(of_torch)

@@ -1,0 +1,206 @@
+"""A client of others, tried before it is audited: what it does wrong, and what it sends."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import cloudpickle
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Kind
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.transcript import Broadcast
+from fedrec_auditor.targets.wrapped.client import Client, own_randomness, place, seed_everything
+from fedrec_auditor.targets.wrapped.history import History
+from fedrec_auditor.targets.wrapped.structure import Structure
+from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
+
+_SEED = 20_240_521
+_TIMED = 5
+_MODEL = 0.5  # of a broadcast's move that a message follows: a model does by 1, a change by little
+_FRESH = """
+import sys
+sys.path[:] = {path!r}
+import cloudpickle
+job = cloudpickle.loads(sys.stdin.buffer.read())
+sys.stdout.write("\\n@" + job())
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What was found: the kinds of a message's parts, seconds a message, and notes in sentences."""
+
+    kinds: Mapping[str, Kind]
+    seconds: float
+    notes: tuple[str, ...]
+
+
+def probe(system: WrappedSystem, interactions: Interactions) -> Probe:
+    """Try the client on some histories, a dozen calls.
+
+    InputError if it raises, if a message is not finite or changes its shape, if it cannot be sent
+    to another process, or if a message depends on what other devices did before.
+    """
+    sizes = np.diff(interactions.ratings.indptr)
+    order = np.argsort(sizes, kind="stable")
+    chosen = list(dict.fromkeys(order[[len(order) // 2, -1, 0]].tolist()))
+    histories = [History.of(interactions, user) for user in chosen]
+    model, structure = system.opening(interactions.n_items)
+    trial = _Trial(system, model, structure)
+    with own_randomness():
+        first = trial(histories[0])
+        started = time.perf_counter()
+        again = [trial(histories[0]) for _ in range(_TIMED)]
+        seconds = (time.perf_counter() - started) / _TIMED
+        notes = []
+        if not all(_equal(first, each) for each in again):
+            notes.append(_unrepeatable(trial, histories[0]))
+        for other in histories[1:]:
+            trial(other)
+        if not notes and not _equal(first, trial(histories[0])):
+            raise InputError(_shared(system))
+        if not notes:
+            notes += _global(trial, histories[0], first)
+    said = system.kinds
+    kinds = {
+        name: said.get(name) or said.get("") or trial.kind(name, histories[0], first)
+        for name in first
+    }
+    return Probe(kinds, seconds, tuple(notes))
+
+
+@dataclass(slots=True)
+class _Trial:
+    system: WrappedSystem
+    model: Broadcast | None
+    structure: Structure | None
+    client: Client | None = None
+
+    def __call__(
+        self, history: History, model: Broadcast | None = None, seed: int = _SEED
+    ) -> Mapping[str, NDArray[Any]]:
+        self.client = self.client or Client(self.system.client)
+        where = f" for a history of {len(history)} items"
+        sent = self.model if model is None else model
+        return self.client(history, sent, self.structure, seed, {}, where)
+
+    def kind(self, name: str, history: History, sent: Mapping[str, NDArray[Any]]) -> Kind:
+        """What this part of a message is, by what it holds and by how it follows the broadcast."""
+        array = sent[name]
+        if array.dtype.kind in "biu" and np.isin(array, (0, 1)).all():
+            return Kind.BITS
+        broadcast = (self.model or {}).get(name)
+        if broadcast is None or broadcast.shape != array.shape or broadcast.dtype.kind != "f":
+            return Kind.CHANGE
+        if self.system.server is None:
+            # A mean of messages is the next model: they are models.
+            return Kind.MODEL
+        rng = np.random.default_rng(_SEED)
+        scale = float(broadcast.std()) or 1.0
+        move = (0.1 * scale * rng.standard_normal(broadcast.shape)).astype(broadcast.dtype)
+        with own_randomness():
+            before = self(history)[name]
+            after = self(history, {**(self.model or {}), name: broadcast + move})[name]
+        follows = float(np.vdot(after - before, move) / np.vdot(move, move))
+        return Kind.MODEL if follows > _MODEL else Kind.CHANGE
+
+
+def _equal(first: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) -> bool:
+    return all(np.array_equal(first[name], other[name]) for name in first)
+
+
+def _unrepeatable(trial: _Trial, history: History) -> str:
+    """A note that a client draws from the system; InputError if it keeps something between calls.
+
+    In fresh processes the first message of either is the same, unless it draws from the system.
+    """
+    system = trial.system
+    alone = _Trial(system, trial.model, trial.structure)
+
+    def first() -> str:
+        import hashlib
+
+        sent = alone(history)
+        return hashlib.sha256(b"".join(sent[name].tobytes() for name in sorted(sent))).hexdigest()
+
+    alone.client = None
+    try:
+        job = cloudpickle.dumps(first)
+    except Exception as error:
+        raise InputError(
+            f"Expected a client that can be sent to another process, got {type(error).__name__}: "
+            f"{error!s:.120} ({place(system.client)}). Make what it needs inside of it."
+        ) from error
+    code = _FRESH.format(path=sys.path)
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", code], input=job, capture_output=True, check=False, timeout=300
+        ).stdout.rpartition(b"@")[2]
+        for _ in range(2)
+    ]
+    if found[0] == found[1]:
+        raise InputError(_shared(system))
+    return (
+        f"Your client ({place(system.client)}) draws from the operating system, not from the "
+        "generator that it is given: this audit cannot be repeated to the same numbers."
+    )
+
+
+def _shared(system: WrappedSystem) -> str:
+    return (
+        "Expected messages that depend on the device's own data alone, got others after calls for "
+        f"other devices ({place(system.client)}): the client keeps something between calls. Take a "
+        "fourth parameter, state, a dictionary of the device's own."
+    )
+
+
+def _global(trial: _Trial, history: History, first: Mapping[str, NDArray[Any]]) -> list[str]:
+    """A note if a message changes with the global generators alone."""
+    found = []
+    for name, disturb in _GENERATORS.items():
+        if name == "torch" and "torch" not in sys.modules:
+            continue
+
+        def seeded(seed: int, disturb: Callable[[], object] = disturb) -> None:
+            seed_everything(seed)
+            disturb()
+
+        other = Client(trial.system.client, seeding=seeded)
+        if not _equal(first, replace(trial, client=other)(history)):
+            found.append(name)
+    if not found:
+        return []
+    return [
+        f"Your client ({place(trial.system.client)}) draws from the global generator of "
+        f"{' and '.join(found)}; it is seeded before each call."
+    ]
+
+
+def _torch() -> None:
+    sys.modules["torch"].manual_seed(1)
+
+
+_GENERATORS = {
+    "Python": lambda: random.seed(1),
+    "numpy": lambda: np.random.seed(1),  # noqa: NPY002
+    "torch": _torch,
+}
+
+
+def probed(system: WrappedSystem, interactions: Interactions) -> tuple[WrappedSystem, Probe]:
+    """The system with what was found of it."""
+    found = probe(system, interactions)
+    n_items = system.n_items
+    if system.model is not None and not callable(system.model) and n_items is None:
+        n_items = interactions.n_items
+    kept = replace(system, kinds=found.kinds, upload_seconds=found.seconds, n_items=n_items)
+    return kept, found

@@ -1,0 +1,319 @@
+"""A system of others, by its client and its server as callables, as a target."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, overload
+
+import cloudpickle
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Scope, Vantage
+from fedrec_auditor.targets.components import Floats, Kind
+from fedrec_auditor.targets.compute import DEFAULT, Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import (
+    Evaluation,
+    Model,
+    Population,
+    Reported,
+    ScopedClaim,
+    Unscored,
+)
+from fedrec_auditor.targets.systems.parts.system import System, Trained, Training
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+from fedrec_auditor.targets.wrapped.client import (
+    Client,
+    Function,
+    own_randomness,
+    place,
+    takes,
+    told,
+)
+from fedrec_auditor.targets.wrapped.history import History
+from fedrec_auditor.targets.wrapped.packing import Packing
+from fedrec_auditor.targets.wrapped.structure import Structure, take_apart
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+_SEEDS = 2**63
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class WrappedSystem(System):
+    """A federated recommender of which only callables are known.
+
+    ``client(history, model, rng)``, with a fourth parameter for the device's own ``state``, gives
+    what a device uploads: an array, a list or a dictionary of arrays, of numpy or torch.
+    ``model`` is the first one, of the same kinds, or a function of the number of items that makes
+    it; None where nothing is broadcast. ``server(model, uploads)``, with a third parameter for a
+    generator, gives the next model; without it messages of ``kinds`` model are averaged, changes
+    are averaged and added. ``fraction`` of the users, drawn anew, send in every round.
+    ``n_items`` is the number of items that a given model is made for.
+
+    ``kinds`` say what the parts of a message are, ``stated`` what is claimed, ``route`` what the
+    protocol shows to the strongest adversary, ``settings`` the numbers that are public. ``proof``
+    is what an accountant charges in all scopes of claims. ``scores(model, history)`` are those of
+    all items. ``upload_seconds`` is what a message costs; ``steerable`` says that devices obey a
+    server that sends any model.
+    """
+
+    client: Function
+    model: Any = None
+    server: Function | None = None
+    rounds: int = 1
+    fraction: float = 1.0
+    n_items: int | None = None
+    title: str = "your-system"
+    stated: tuple[ScopedClaim, ...] = ()
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    route: Vantage = Vantage.SERVER
+    settings: Mapping[str, float] = field(default_factory=dict)
+    proof: DpEvent | None = None
+    scores: Function | None = None
+    upload_seconds: float = 0.0
+    steerable: bool = False  # type: ignore[misc]
+    paper: str = "your own system"  # type: ignore[misc]
+    evaluation: ClassVar[Evaluation] = Evaluation()
+    reported: ClassVar[tuple[Reported, ...]] = ()
+    aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    def __post_init__(self) -> None:
+        for name in ("client", "server", "scores"):
+            value = getattr(self, name)
+            if not (callable(value) or (value is None and name != "client")):
+                raise InputError(
+                    f"Expected a function as {name}, got {value!r:.60}. "
+                    "Give for example a lambda of (history, model, rng)."
+                )
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", self.title):
+            raise InputError(
+                f"Expected a title of letters, digits, dots and hyphens, got {self.title!r:.60}. "
+                "Give another one."
+            )
+        if not (isinstance(self.rounds, int) and self.rounds >= 1):
+            raise InputError(f"Expected rounds >= 1, got rounds={self.rounds!r}. Give a number.")
+        if not 0 < self.fraction <= 1:
+            raise InputError(
+                f"Expected fraction in (0, 1], got fraction={self.fraction!r}. "
+                "Give the share of users that send in a round."
+            )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.title!r}, rounds={self.rounds}, {self.digest[:16]})"
+
+    @property
+    def name(self) -> str:
+        """Its title."""
+        return self.title
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the callables and the model: their code, and the files that they are in."""
+        parts = self.client, self.server, self.model, self.scores, self.rounds, self.fraction
+        found = hashlib.sha256(cloudpickle.dumps(parts))
+        for part in parts[:4]:
+            try:
+                file = inspect.getsourcefile(part if inspect.isroutine(part) else type(part))
+            except TypeError:
+                continue
+            if file is not None and Path(file).is_file():
+                found.update(Path(file).read_bytes())
+        return found.hexdigest()
+
+    @property
+    def catalogue(self) -> int | None:
+        """Number of items of a model that is given; None where one is made for any number."""
+        if self.model is None or callable(self.model):
+            return None
+        return self.n_items
+
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+        """What the caller states."""
+        return self.stated
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """The caller's event where a claim covers the scope; else non-private."""
+        covered = any(each.claim.scope.covers(scope) for each in self.stated)
+        if self.proof is not None and covered:
+            return self.proof
+        return super().event(scope, population)
+
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows of a run: the settings that are said to be public."""
+        return Public(
+            algorithm=self.title,
+            n_users=interactions.n_users,
+            n_items=interactions.n_items,
+            settings={"rounds": float(self.rounds), **self.settings},
+            route=self.route,
+        )
+
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
+        """Rounds of messages, each sender's from a seed and a state of its own."""
+        model, structure = self.opening(interactions.n_items)
+        client, n_users = Client(self.client), interactions.n_users
+        states: dict[int, dict[str, Any]] = {}
+        histories = [History.of(interactions, user) for user in range(n_users)]
+        drawn = max(1, round(self.fraction * n_users))
+        with own_randomness():
+            for number in range(self.rounds):
+                users = np.sort(rng.permutation(n_users)[:drawn])
+                packing = Packing(self.kind_of, model)
+                for user, seed in zip(users, rng.integers(_SEEDS, size=drawn), strict=True):
+                    where = f" in round {number + 1} for a history of {len(histories[user])} items"
+                    state = states.setdefault(int(user), {})
+                    packing.add(client(histories[user], model, structure, int(seed), state, where))
+                kept = yield Round(model, Uploads(users, packing.components()))
+                assert kept is not None
+                model = self._next(model, structure, kept.uploads, client.structure, rng)
+        return Trained(release=model, arrays=dict(model or {}))
+
+    def opening(self, n_items: int) -> tuple[Broadcast | None, Structure | None]:
+        """The first model and its structure, for a catalogue of so many items."""
+        if self.model is None:
+            return None, None
+        made = self.model
+        if callable(made):
+            try:
+                made = made(n_items)
+            except Exception as error:
+                raise InputError(
+                    f"Expected a model of {n_items} items from your function, got "
+                    f"{told(error, self.model)}. Mend it, or give the first model itself."
+                ) from error
+        elif self.n_items is not None and n_items != self.n_items:
+            raise InputError(
+                f"Expected data of {self.n_items} items, for which the model is made, got "
+                f"{n_items}. Give a function that makes a model for any number of items."
+            )
+        return take_apart(made, "your model")
+
+    def kind_of(self, name: str) -> Kind:
+        """What the messages of this component are: as said of it, else of all."""
+        return self.kinds.get(name, self.kinds.get("", Kind.CHANGE))
+
+    def _next(
+        self,
+        model: Broadcast | None,
+        structure: Structure | None,
+        uploads: Uploads,
+        like: Structure | None,
+        rng: np.random.Generator,
+    ) -> Broadcast | None:
+        """The next model: by the server, else by the mean of messages of the model's parts."""
+        if model is None or structure is None or like is None:
+            return model
+        if self.server is None:
+            count = len(uploads.users)
+            found = dict(model)
+            for name, part in uploads.components.items():
+                if name in found and part.shape == found[name].shape:
+                    mean = part.total() / count
+                    old = 0 if part.kind is Kind.MODEL else found[name]
+                    found[name] = (old + mean).astype(found[name].dtype)
+            return found
+        more = (rng,) if takes(self.server, 3) else ()
+        try:
+            made = self.server(structure.build(model), Received(uploads, like), *more)
+        except Exception as error:
+            raise InputError(
+                f"Expected the next model from your server, got {told(error, self.server)}. "
+                "Mend the server."
+            ) from error
+        what = f"the model of your server ({place(self.server)})"
+        arrays, _ = take_apart(made, what)
+        shapes = {name: array.shape for name, array in arrays.items()}
+        expected = {name: array.shape for name, array in model.items()}
+        if shapes != expected:
+            raise InputError(
+                f"Expected {what} with the parts and shapes {expected}, got {shapes}. "
+                "Return a model like the one that it was given."
+            )
+        for name, array in arrays.items():
+            if not np.isfinite(array).all():
+                raise InputError(
+                    f"Expected finite numbers as {name!r} of {what}, got nan or inf. "
+                    "Lower the learning rate."
+                )
+        return arrays
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        """Messages of devices that have not sent before, each from a seed of its own."""
+        _, structure = self.opening(profiles.n_items)
+        client, packing = Client(self.client), Packing(self.kind_of, broadcast)
+        seeds = iter(rng.integers(_SEEDS, size=profiles.n_users * size).tolist())
+        with own_randomness():
+            for user in range(profiles.n_users):
+                history = History.of(profiles, user)
+                where = f" for a history of {len(history)} items"
+                for _ in range(size):
+                    packing.add(client(history, broadcast, structure, next(seeds), {}, where))
+        return Uploads(np.repeat(np.arange(profiles.n_users), size), packing.components())
+
+    def score(
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
+    ) -> Floats:
+        """Those of the caller's function; Unscored without one."""
+        if self.scores is None:
+            raise Unscored(
+                "Expected a function scores(model, history) to measure utility, got none. "
+                "Give one that scores all items."
+            )
+        _, structure = self.opening(interactions.n_items)
+        built = None if structure is None else structure.build(model.arrays)
+        return np.stack(
+            [
+                np.asarray(self.scores(built, History.of(interactions, int(user))), np.float64)
+                for user in users
+            ]
+        )
+
+
+class Received(Sequence[Any]):
+    """One round's messages as the server of others reads them: each in the client's own form.
+
+    Made one by one when they are asked for, so that a round of large tables fits into memory.
+    """
+
+    def __init__(self, uploads: Uploads, structure: Structure) -> None:
+        self._uploads, self._structure = uploads, structure
+
+    def __len__(self) -> int:
+        return len(self._uploads.users)
+
+    @overload
+    def __getitem__(self, place: int) -> Any: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Any]: ...
+
+    def __getitem__(self, place: int | slice) -> Any:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        if not -len(self) <= place < len(self):
+            raise IndexError(place)
+        one = np.array([place % len(self)])
+        parts = {n: c.dense(one)[0] for n, c in self._uploads.components.items()}
+        return self._structure.build(parts)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[place] for place in range(len(self)))
