@@ -83,7 +83,8 @@ class Workload:
             + attack
             + 5 * share * users * reports,
             kept=rounds * share * users * message,
-            seconds=_STEP * steps
+            seconds=target.upload_seconds * rounds * share * users
+            + _STEP * steps
             + steps * drawn * examples * coordinates / _RATE
             + 30 * rounds * share * users * reports / _RATE,
         )

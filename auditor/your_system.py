@@ -31,7 +31,7 @@ def wrap_system(
     model: Any = None,
     server: Callable[..., Any] | None = None,
     rounds: int = 1,
-    fraction: float = 1.0,
+    share: float = 1.0,
     claim: Claims = (),
     title: str = WrappedSystem.title,
     kinds: Mapping[str, str] | str | None = None,
@@ -54,7 +54,7 @@ def wrap_system(
         nothing is broadcast.
     server : ``server(model, uploads)`` gives the next model; a third parameter is a generator.
         Without it uploads are averaged.
-    rounds, fraction : the length of a training, and the share of users that send in a round.
+    rounds, share : the length of a training, and the share of users that send in a round.
     claim : what is promised, one or several.
     kinds : what uploads are ("model", "change", "gradient", "bits", "ratings"), of all parts or by
         the name of a part; without it this is found out by trying.
@@ -80,7 +80,7 @@ def wrap_system(
         model=model,
         server=server,
         rounds=rounds,
-        fraction=fraction,
+        share=share,
         title=title,
         stated=stated,
         kinds={name: _chosen(Kind, "kinds", kind) for name, kind in by_name.items()},

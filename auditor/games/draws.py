@@ -23,7 +23,15 @@ _FARTHEST = 10.0
 
 
 class Simulation(Protocol):
-    """Runs of either world; it travels to worker processes."""
+    """Runs of either world; it travels to worker processes.
+
+    ``messages`` is how many messages of clients a run makes.
+    """
+
+    @property
+    def messages(self) -> int:
+        """Of the canary, of all others, and of copies that tell what is expected."""
+        ...
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
         """Features of ``size`` runs."""

@@ -35,6 +35,11 @@ class OneRun:
     vantages: tuple[Vantage, ...]
     compute: Compute = DEFAULT
 
+    @property
+    def messages(self) -> int:
+        """All users' of the training."""
+        return self.canaries.crowd.n_users + len(self.canaries)
+
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
         """One training, whatever ``size``: features (m, f) by vantage, and ``COINS`` (m, 1)."""
         tossing, training, seeing, guessing = np.random.default_rng(seed).spawn(4)

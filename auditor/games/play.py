@@ -41,13 +41,15 @@ HORIZONS = {
 """Games with a canary, and how long their adversary looks."""
 UPLOAD_RUNS, TRAINING_RUNS = 20_000, 1_000
 """Runs of each world, of uploads alone and with the server's steps, where a plan says nothing."""
+SECONDS, FEWEST_RUNS = 300.0, 40
+"""Of a game whose messages are slow to make; and the fewest runs of a world, however slow."""
 QUICK = 10
 """A quick audit has one run in so many."""
 RESOLVED = 0.1
 """A delta at which a thousand runs tell much: a claim that is a formula is judged there, too."""
 _CHUNKS = {LOCAL: 256, "round": 256, "training": 8, ONE_RUN: 1}
 _PILOTS, _MOST_PILOTS = 4, 2_000  # runs over those that fit the rule, and the most of these
-_NUMBERS, _FEWEST_RUNS = 1 << 27, 2_000  # of messages of a local game, and of its runs
+_NUMBERS, _FEW_RUNS = 1 << 27, 2_000  # of messages of a local game, and of its runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +72,14 @@ class Setting:
     def runs(self, quick: bool) -> int:
         """Of each world, without those that fit the rule, where a plan says nothing.
 
-        Those of uploads alone are ``most``.
+        Those of uploads alone are ``most``. Where messages are slow to make, as many as all
+        ``SECONDS`` of one processor suffice for.
         """
         alone = isinstance(self.simulation, rounds.Rounds)
-        return (self.most if alone else TRAINING_RUNS) // (QUICK if quick else 1)
+        usual = (self.most if alone else TRAINING_RUNS) // (QUICK if quick else 1)
+        taken = self.target.upload_seconds * self.simulation.messages * 2 * (1 + 1 / _PILOTS)
+        most = SECONDS / (QUICK if quick else 1) / max(taken, 1e-9)
+        return min(usual, max(FEWEST_RUNS, int(most)))
 
     @property
     def bounds(self) -> list[tuple[Scope, float]]:
@@ -308,7 +314,7 @@ def _of_one_client(
                 f"of {found.tried} pairs of histories and broadcasts that were tried"
             ),
             statistic=reading.STATISTIC,
-            most=int(np.clip(_NUMBERS // numbers, _FEWEST_RUNS, UPLOAD_RUNS)),
+            most=int(np.clip(_NUMBERS // numbers, _FEW_RUNS, UPLOAD_RUNS)),
         )
 
 

@@ -65,9 +65,16 @@ def expected(
     Noise that is added on the way out is left out where the component keeps the message before it.
     """
     apart, own, total = {}, {}, {}
-    uploads = uploaded(target, (profiles, others), broadcast, (CANARY, OTHERS), rng, (size, 1))
-    for name, part, theirs, begun in uploads:
-        first, second = _means(part, size)
+    drawn, crowding = rng.spawn(2)
+    heard = addressed(broadcast, CANARY)
+    pair = twins(target, profiles, heard, drawn, size)
+    crowd: Mapping[str, Component] = {}
+    if others.n_users:
+        crowd = target.upload(others, addressed(broadcast, OTHERS), crowding).components
+    for name, part in pair[0].items():
+        first, second = (_mean(sent[name]) for sent in pair)
+        begun = start(part, name, heard)
+        theirs = _plain(crowd[name]) if name in crowd else None
         apart[name] = first - second
         if part.kind in (Kind.REPORTS, Kind.BITS):
             continue
@@ -84,7 +91,6 @@ def uploaded(
     broadcast: Broadcast | None,
     rows: tuple[slice | NDArray[np.intp], slice | NDArray[np.intp]],
     rng: np.random.Generator,
-    sizes: tuple[int, int] = (1, 1),
     compute: Compute = DEFAULT,
 ) -> Iterator[tuple[str, Component, Component | None, Array]]:
     """What canaries and all others upload at ``broadcast``: both ``profiles``, at their ``rows``.
@@ -93,10 +99,10 @@ def uploaded(
     others, if there are any, and the ``start`` of messages.
     """
     sent, theirs = (
-        target.upload(each, addressed(broadcast, own), stream, size, compute).components
+        target.upload(each, addressed(broadcast, own), stream, 1, compute).components
         if each.n_users
         else {}
-        for each, own, stream, size in zip(profiles, rows, rng.spawn(2), sizes, strict=True)
+        for each, own, stream in zip(profiles, rows, rng.spawn(2), strict=True)
     )
     for name, part in sent.items():
         crowd = _plain(theirs[name]) if name in theirs else None
@@ -114,13 +120,28 @@ def _plain(sent: Component) -> Component:
     return sent if clean is None else clean
 
 
-def _means(sent: Component, size: int) -> tuple[Array, Array]:
-    """Mean message of either profile, of ``size`` each."""
+def twins(
+    target: Target,
+    profiles: Interactions,
+    broadcast: Broadcast | None,
+    rng: np.random.Generator,
+    size: int,
+) -> tuple[Mapping[str, Component], Mapping[str, Component]]:
+    """Messages of the first of two ``profiles`` and of the second, from the same coins."""
+    seed = int(rng.integers(2**63))
     first, second = (
-        np.asarray(sent.dense(np.arange(at, at + size)).mean(axis=0, dtype=np.float64))
-        for at in (0, size)
+        target.upload(
+            profiles.take(np.array([world])), broadcast, np.random.default_rng(seed), size
+        ).components
+        for world in (0, 1)
     )
     return first, second
+
+
+def _mean(sent: Component) -> Array:
+    """Mean message, before it is randomized where it is kept so."""
+    plain = _plain(sent)
+    return np.asarray(plain.dense(np.arange(len(plain))).mean(axis=0, dtype=np.float64))
 
 
 def directions(

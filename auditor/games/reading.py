@@ -88,18 +88,25 @@ class Reading:
     by_others: float
 
     @classmethod
-    def of(cls, part: Component, start: Array, count: int, *, noisy: bool = True) -> Reading:
-        """Learnt from ``count`` messages of the first world and as many of the second.
+    def of(cls, parts: tuple[Component, Component], start: Array, *, noisy: bool = True) -> Reading:
+        """Learnt from messages of the first world, and as many of the second from the same coins.
 
-        Of messages that are randomized on their way out the means come from those before, through
-        the same coins; unless ``noisy``, nothing else is looked at, and no noise is drawn for it.
+        Coins that do the same in both worlds, such as noise that is added, cancel in the difference
+        of a message and its twin. Of messages that are randomized on their way out the means come
+        from those before; unless ``noisy``, nothing else is looked at, and no noise is drawn for
+        it.
         """
-        moments, step = (_Moments(), _Moments()), _step(part)
-        body = part if noisy or not isinstance(part, Randomized) else part.clean
-        for world, found in enumerate(moments):
-            for at in range(world * count, (world + 1) * count, step):
-                block = np.arange(at, min(at + step, (world + 1) * count))
-                found.add(_numbers(body, block, start), _sent(body, block))
+        moments, step, count = (_Moments(), _Moments()), _step(parts[0]), len(parts[0])
+        bodies = [
+            part if noisy or not isinstance(part, Randomized) else part.clean for part in parts
+        ]
+        twins = np.zeros(len(start))
+        for at in range(0, count, step):
+            block = np.arange(at, min(at + step, count))
+            numbers = [_numbers(body, block, start) for body in bodies]
+            for found, x, body in zip(moments, numbers, bodies, strict=True):
+                found.add(x, _sent(body, block))
+            twins += ((numbers[0] - numbers[1]) ** 2).sum(axis=0)
         first, second = moments
         means = [each.mean("x") for each in moments]
         variances = [
@@ -107,25 +114,26 @@ class Reading:
             for each, mean in zip(moments, means, strict=True)
         ]
         shown = apart = means[0] - means[1]
-        middle, chance = (means[0] + means[1]) / 2, np.zeros(len(shown))
-        if isinstance(part, Randomized):
-            apart, chance, between = _before_noise(part, count, start)
+        middle = (means[0] + means[1]) / 2
+        chance = np.maximum(twins / count - shown**2, 0.0) / count
+        before = isinstance(parts[0], Randomized) and isinstance(parts[1], Randomized)
+        luck = chance
+        if isinstance(parts[0], Randomized) and isinstance(parts[1], Randomized):
+            apart, chance, between = _before_noise((parts[0], parts[1]), start)
             middle = middle if between is None else between
         variance = (variances[0] + variances[1]) / 2
         floor = _ROUNDING * max(variance.max(initial=0.0), float((apart**2).max(initial=0.0)))
         variance = variance + floor + _TINY
-        error = np.sqrt(2.0 * variance / count)
-        certain = np.abs(shown) > _SURE * error
+        certain = np.abs(shown) > _SURE * np.sqrt(luck + floor / count + _TINY)
         squares, by_squares = _squares(first, second, variances, floor)
         zeros, by_zeros = _shares(first, second, "zero")
         rows, by_rows = _shares(first, second, "sent")
         by_means = None
-        if not isinstance(part, Randomized):
+        if not before:
             # Many small differences together, less what chance alone makes of them.
-            each = shown**2 / variance
-            sure, luck = float(np.sum(each, where=certain)), 2.0 / count * each.size
-            less = float(each.sum()) - luck
-            spread = _SURE * math.sqrt(2.0 / max(1, each.size)) * luck
+            sure = float(np.sum(shown**2 / variance, where=certain))
+            less = float(np.sum((shown**2 - luck) / variance))
+            spread = _SURE * math.sqrt(2.0 * float(np.sum((luck / variance) ** 2)))
             by_means = max(sure, less if less > spread else 0.0)
         return cls(
             start=start,
@@ -151,8 +159,9 @@ class Reading:
 
     @property
     def differs(self) -> bool:
-        """Whether messages of the two worlds are seen to differ at all."""
-        return bool(self.apart.any()) or self.by_others > 0.0
+        """Whether messages of the two worlds may differ: random ones that are not known may."""
+        random = self.by_means is not None and self.variance.max(initial=0.0) > 2 * _TINY
+        return bool(self.apart.any()) or self.by_others > 0.0 or random
 
     def features(self, part: Component, along: Array) -> Array:
         """Numbers that tell of the world, (n, 9), of each message.
@@ -219,10 +228,10 @@ def readings(
 
     Of messages before noise is added, where they are kept so, unless they are to be ``noisy``.
     """
-    parts = target.upload(profiles, broadcast, rng, count).components
+    first, second = projection.twins(target, profiles, broadcast, rng, count)
     return {
-        name: Reading.of(part, _start(name, part, broadcast), count, noisy=noisy)
-        for name, part in parts.items()
+        name: Reading.of((part, second[name]), _start(name, part, broadcast), noisy=noisy)
+        for name, part in first.items()
     }
 
 
@@ -238,19 +247,21 @@ def directions(found: Readings, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
     return {name: shaped[key or name].ravel() for name, key in keys.items()}
 
 
-def _before_noise(part: Randomized, count: int, start: Array) -> tuple[Array, Array, Array | None]:
+def _before_noise(
+    parts: tuple[Randomized, Randomized], start: Array
+) -> tuple[Array, Array, Array | None]:
     """The difference of mean messages, its error squared, and the middle of the two means.
 
     Of two messages with the same coins the noise that is added cancels, and clipping does not:
     where it clips, the middle is None.
     """
-    before, variances = [], []
-    for at in (0, count):
-        clean = part.clean.dense(np.arange(at, at + count))
+    before, variances, count = [], [], len(parts[0])
+    for part in parts:
+        clean = part.clean.dense(np.arange(count))
         before.append(np.asarray(clean.mean(axis=0)))
         variances.append(np.asarray(clean.var(axis=0), np.float64).ravel())
-    coins = part.streams.take(np.arange(1))
-    sent = [np.asarray(part.randomize(each[None], coins), np.float64).ravel() for each in before]
+    coins, randomize = parts[0].streams.take(np.arange(1)), parts[0].randomize
+    sent = [np.asarray(randomize(each[None], coins), np.float64).ravel() for each in before]
     plain = [np.asarray(each, np.float64).ravel() for each in before]
     apart, scale = sent[0] - sent[1], float(np.abs(sent).max(initial=0.0))
     kept = np.isclose(apart, plain[0] - plain[1], atol=1e-5 * scale)

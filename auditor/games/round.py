@@ -94,6 +94,12 @@ class Rounds:
             length=length,
         )
 
+    @property
+    def messages(self) -> int:
+        """The canary's, and those of all others where these are seen."""
+        alone = set(self.vantages) <= {Vantage.SERVER}
+        return self.length * (1 if alone else 1 + self.others.n_users)
+
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
         """Features of ``size`` runs, by vantage."""
         rng, runs, size = np.random.default_rng(seed), size, size * self.length

@@ -46,6 +46,11 @@ class Trainings:
     by: Attack | None = None
     compute: Compute = DEFAULT
 
+    @property
+    def messages(self) -> int:
+        """Everybody's in each round, and as many again with the canary's copies."""
+        return (self.target.sizes.rounds or 1) * 2 * (self.others.n_users + _COPIES)
+
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
         """Features of ``size`` trainings, by vantage."""
         runs = [self._one(world, np.random.default_rng(each)) for each in seed.spawn(size)]

@@ -186,6 +186,11 @@ class Target(Protocol):
         ...
 
     @property
+    def upload_seconds(self) -> float:
+        """What one client's message costs to simulate, where it is much; else 0."""
+        ...
+
+    @property
     def sizes(self) -> Sizes:
         """Rounds of a training, reports of a user and round, ratings of a user, where known."""
         ...

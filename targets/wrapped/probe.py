@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import subprocess
 import sys
@@ -202,5 +203,6 @@ def probed(system: WrappedSystem, interactions: Interactions) -> tuple[WrappedSy
     n_items = system.n_items
     if system.model is not None and not callable(system.model) and n_items is None:
         n_items = interactions.n_items
-    kept = replace(system, kinds=found.kinds, upload_seconds=found.seconds, n_items=n_items)
+    coarse = 2.0 ** round(math.log2(max(found.seconds, 1e-6)))  # the same one day and the next
+    kept = replace(system, kinds=found.kinds, upload_seconds=coarse, n_items=n_items)
     return kept, found

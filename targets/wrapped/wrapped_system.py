@@ -57,7 +57,7 @@ class WrappedSystem(System):
     ``model`` is the first one, of the same kinds, or a function of the number of items that makes
     it; None where nothing is broadcast. ``server(model, uploads)``, with a third parameter for a
     generator, gives the next model; without it messages of ``kinds`` model are averaged, changes
-    are averaged and added. ``fraction`` of the users, drawn anew, send in every round.
+    are averaged and added. ``share`` of the users, drawn anew, send in every round.
     ``n_items`` is the number of items that a given model is made for.
 
     ``kinds`` say what the parts of a message are, ``stated`` what is claimed, ``route`` what the
@@ -71,7 +71,7 @@ class WrappedSystem(System):
     model: Any = None
     server: Function | None = None
     rounds: int = 1
-    fraction: float = 1.0
+    share: float = 1.0
     n_items: int | None = None
     title: str = "your-system"
     stated: tuple[ScopedClaim, ...] = ()
@@ -80,7 +80,7 @@ class WrappedSystem(System):
     settings: Mapping[str, float] = field(default_factory=dict)
     proof: DpEvent | None = None
     scores: Function | None = None
-    upload_seconds: float = 0.0
+    upload_seconds: float = 0.0  # type: ignore[misc]
     steerable: bool = False  # type: ignore[misc]
     paper: str = "your own system"  # type: ignore[misc]
     evaluation: ClassVar[Evaluation] = Evaluation()
@@ -102,9 +102,9 @@ class WrappedSystem(System):
             )
         if not (isinstance(self.rounds, int) and self.rounds >= 1):
             raise InputError(f"Expected rounds >= 1, got rounds={self.rounds!r}. Give a number.")
-        if not 0 < self.fraction <= 1:
+        if not 0 < self.share <= 1:
             raise InputError(
-                f"Expected fraction in (0, 1], got fraction={self.fraction!r}. "
+                f"Expected share in (0, 1], got share={self.share!r}. "
                 "Give the share of users that send in a round."
             )
 
@@ -119,7 +119,7 @@ class WrappedSystem(System):
     @property
     def digest(self) -> str:
         """SHA-256 of the callables and the model: their code, and the files that they are in."""
-        parts = self.client, self.server, self.model, self.scores, self.rounds, self.fraction
+        parts = self.client, self.server, self.model, self.scores, self.rounds, self.share
         found = hashlib.sha256(cloudpickle.dumps(parts))
         for part in parts[:4]:
             try:
@@ -166,7 +166,7 @@ class WrappedSystem(System):
         client, n_users = Client(self.client), interactions.n_users
         states: dict[int, dict[str, Any]] = {}
         histories = [History.of(interactions, user) for user in range(n_users)]
-        drawn = max(1, round(self.fraction * n_users))
+        drawn = max(1, round(self.share * n_users))
         with own_randomness():
             for number in range(self.rounds):
                 users = np.sort(rng.permutation(n_users)[:drawn])

@@ -76,6 +76,7 @@ class System(ABC):
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
     central: ClassVar[bool] = False
     steerable: ClassVar[bool] = False
+    upload_seconds: ClassVar[float] = 0.0
 
     @property
     def name(self) -> str:

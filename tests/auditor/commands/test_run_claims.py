@@ -11,9 +11,10 @@ import pytest
 
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor import runner
+from fedrec_auditor.auditor.audited_target import AuditedTarget
 from fedrec_auditor.auditor.plan import make_plan, make_resources
 from fedrec_auditor.auditor.runner import audit
-from fedrec_auditor.auditor.tasks import Audit, AuditedTarget, TaskResult
+from fedrec_auditor.auditor.tasks import Audit, TaskResult
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
 

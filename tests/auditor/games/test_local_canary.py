@@ -20,6 +20,7 @@ from fedrec_auditor.accountants.statements.scope import (
 )
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor import accounting
+from fedrec_auditor.auditor.audited_target import AuditedTarget
 from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import canary as canaries
@@ -28,7 +29,7 @@ from fedrec_auditor.auditor.games.draws import Draws, Features, Memory, in_turn
 from fedrec_auditor.auditor.games.round import Rounds
 from fedrec_auditor.auditor.games.training import broadcast_of, opening
 from fedrec_auditor.auditor.plan import Plan
-from fedrec_auditor.auditor.tasks import LOCAL, Audit, AuditedTarget, TaskResult
+from fedrec_auditor.auditor.tasks import LOCAL, Audit, TaskResult
 from fedrec_auditor.targets.components import Component, Dense, Kind, Randomized
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -186,12 +187,13 @@ def test_clipped_means_are_read_through_the_same_coins() -> None:
         def __call__(self, values: Any, streams: Streams) -> Any:
             return super().__call__(np.clip(values, -1.0, 1.0), streams)
 
-    clean = np.zeros((8, 3))
-    clean[:4] = [5.0, 0.5, 0.0]
-    part = Randomized(
-        Dense(clean, Kind.CHANGE), Cut(2.0), Streams.spawn(np.random.default_rng(0), 8)
+    clean = np.zeros((2, 4, 3))
+    clean[0] = [5.0, 0.5, 0.0]
+    first, second = (
+        Randomized(Dense(each, Kind.CHANGE), Cut(2.0), Streams.spawn(np.random.default_rng(0), 4))
+        for each in clean
     )
-    found = reading.Reading.of(part, np.zeros(3), 4)
+    found = reading.Reading.of((first, second), np.zeros(3))
     np.testing.assert_allclose(found.apart, [1.0, 0.5, 0.0])
 
 
