@@ -25,6 +25,7 @@ from fedrec_auditor.auditor.commands import (
     doctor,
     estimate,
     listing,
+    new,
     report,
     reproduce,
     run,
@@ -58,6 +59,7 @@ app.command("list")(listing.command)
 app.command("account", epilog=_glossary(Verdict, Arithmetic))(account.command)
 app.command("verify", epilog=_glossary(Verdict))(verify.command)
 app.command("estimate", epilog=_glossary(Verdict))(estimate.command)
+app.command("new")(new.command)
 app.command("report")(report.command)
 app.command("reproduce")(reproduce.command)
 app.command("doctor")(doctor.command)

@@ -17,6 +17,7 @@ from fedrec_auditor.auditor.stated_claim import StatedClaim
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.wrapped.torch_client import TorchClient
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def wrap_system(
         it is also given a dictionary that its device keeps from round to round.
     model : the first model, of the same kinds as uploads, or a function that makes it for a number
         of items, with which games are played on small catalogues and so much faster; None where
-        nothing is broadcast.
+        nothing is broadcast, or of ``wrap_torch``.
     server : ``server(model, uploads)`` gives the next model; a third parameter is a generator.
         Without it uploads are averaged.
     rounds, share : the length of a training, and the share of users that send in a round.
@@ -74,6 +75,8 @@ def wrap_system(
     stated = tuple(each.scoped() for each in claims)
     strongest = [each.scope.vantage for each in stated]
     shown = [v for v in Vantage if v in strongest][:1] or [Vantage.SERVER]
+    if model is None and isinstance(client, TorchClient):
+        model = client.initial
     by_name: Mapping[str, str] = {"": kinds} if isinstance(kinds, str) else kinds or {}
     return WrappedSystem(
         client=client,

@@ -29,6 +29,7 @@ Fingerprints = dict[str, NDArray[np.float32]]
 Batch = tuple[NDArray[np.intp], Fingerprints]
 """Whose of the candidates each message of a round is, and its fingerprints."""
 
+_LEAST = 1e-6  # of a variance of cosines, and of 1 less a cosine
 _WIDE = 2**14  # numbers of a part that is compared entry by entry
 
 
@@ -93,18 +94,19 @@ def reciprocal_rank(likeness: NDArray[np.floating[Any]], true: NDArray[np.intp])
 
 
 def margin(likeness: NDArray[np.floating[Any]]) -> float:
-    """How far the nearest of a row is ahead of the next, in standard deviations of the row: mean.
+    """How much less the nearest of a row may be chance than the next: log-probabilities, mean.
 
-    0 where there is no second.
+    Of cosines of directions that have nothing to do with each other, in as many dimensions as these
+    vary like: P(cosine > c) is about (1 - c^2)^((p - 1) / 2), and their variance is 1 / p. An
+    identifier that is repeated to the digit stands out in few dimensions as well as in many. 0
+    where there is no second.
     """
     if likeness.shape[1] < 2:
         return 0.0
-    first = np.partition(likeness, -2, axis=1)[:, -2:]
-    spread = likeness.std(axis=1)
-    ahead = np.divide(
-        first[:, 1] - first[:, 0], spread, out=np.zeros_like(spread), where=spread > 0
-    )
-    return float(ahead.mean())
+    first = np.partition(likeness, -2, axis=1)[:, -2:].astype(np.float64)
+    spread = max(float(likeness.var()), _LEAST)
+    told = -0.5 * (1 / spread - 1) * np.log1p(-(np.clip(first, 0.0, 1 - _LEAST) ** 2))
+    return float(np.minimum(told[:, 1] - told[:, 0], SURE).mean())
 
 
 def _of_model(name: str, messages: ModelMessages) -> Fingerprints:

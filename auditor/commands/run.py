@@ -33,8 +33,13 @@ def command(
     targets: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Targets, or `all`; some of each paper if left out. See `auditor list`."
+            help="Targets, or `all`; some of each paper if left out. See `auditor list`. Of your "
+            "own MODULE:OBJECT."
         ),
+    ] = None,
+    claim: Annotated[
+        Path | None,
+        typer.Option(help="Of a system of your own, MODULE:OBJECT: a file of its claims (TOML)."),
     ] = None,
     plan: Annotated[Path | None, typer.Option(help="A plan file (TOML).")] = None,
     data: Annotated[
@@ -110,6 +115,7 @@ def command(
     from fedrec_auditor.auditor.plan import amend, make_resources, read_plan
     from fedrec_auditor.auditor.progress import progress
     from fedrec_auditor.auditor.runner import run_plan
+    from fedrec_auditor.auditor.stated_claim import read_claims
     from fedrec_auditor.reports import terminal
 
     errors = Console(stderr=True)
@@ -130,6 +136,7 @@ def command(
         "estimator": estimator,
         "by": by,
         "only": None if only is None else str(only),
+        "claims": None if claim is None else read_claims(claim),
     }
     _refuse_data(only, said)
     chosen = amend(

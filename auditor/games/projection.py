@@ -24,6 +24,7 @@ Directions = Mapping[str, Array]
 _NUMBERS = 1 << 20  # of messages read at once
 _MOST = 16  # entries of a release that are features of their own
 _TINY = 1e-30
+_ROUNDING = 1e-9  # of squared lengths, in which equal ones differ
 CANARY, OTHERS = slice(-1, None), slice(None, -1)
 _NOTHING = Uploads(np.arange(0), {})
 
@@ -225,6 +226,7 @@ def training_features(view: View, known: Sequence[Expected], canary: int) -> Arr
 def _linked(view: View, known: Sequence[Expected], canary: int) -> Array:
     """The canary's own messages; a round in which it sends none says nothing."""
     sources: dict[str, list[tuple[float, float, float]]] = {}
+    grown: list[tuple[float, float]] = []
     for seen, each in zip(view.rounds, known, strict=True):
         for name, uploads in (("uploads", seen.uploads), ("clear", seen.clear)):
             if uploads is None:
@@ -234,7 +236,28 @@ def _linked(view: View, known: Sequence[Expected], canary: int) -> Array:
             seen_own = change(totals(parts), seen.broadcast, 1) if len(mine) else {}
             middle = each.own if name == "uploads" else {}
             sources.setdefault(name, []).append(_ratio(seen_own, each.apart, middle, known=True))
-    return np.concatenate([_summary(found) for found in sources.values()])
+            if seen_own:
+                grown.append(_along(seen_own, each.apart))
+    return np.concatenate([*(_summary(found) for found in sources.values()), [_slope(grown)]])
+
+
+def _along(seen: Mapping[str, NDArray[Any]], along: Directions) -> tuple[float, float]:
+    """How long the difference between the worlds is, and how far a message goes along it."""
+    parts = [(seen[name], d) for name, d in along.items() if name in seen]
+    length = math.sqrt(sum(float(np.vdot(d, d)) for _, d in parts))
+    return length, sum(float(np.vdot(x, d)) for x, d in parts) / max(length, _TINY)
+
+
+def _slope(points: Sequence[tuple[float, float]]) -> float:
+    """How much farther messages go in rounds in which the worlds differ more.
+
+    What is added to all of them alike, as noise that is drawn once, makes no difference to it.
+    """
+    lengths, seen = np.array(points).reshape(-1, 2).T
+    off = lengths - lengths.mean() if len(lengths) else lengths
+    square = float(off @ off)
+    small = _TINY + _ROUNDING * float(lengths @ lengths)
+    return float(off @ seen) / square if square > small else 0.0
 
 
 def _unlinked(view: View, known: Sequence[Expected]) -> Array:

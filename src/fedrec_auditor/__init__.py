@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fedrec_auditor.auditor.stated_claim import StatedClaim as Claim
     from fedrec_auditor.auditor.verification import Verification, verify_ldp
     from fedrec_auditor.auditor.your_system import audit_system, wrap_system
+    from fedrec_auditor.targets.wrapped.torch_client import wrap_torch
 
     __version__: str
 
@@ -32,6 +33,7 @@ __all__ = [
     "from_scores",
     "verify_ldp",
     "wrap_system",
+    "wrap_torch",
 ]
 
 _PLACES = {
@@ -43,6 +45,7 @@ _PLACES = {
     "from_scores": "fedrec_auditor.auditor.scores:from_scores",
     "verify_ldp": "fedrec_auditor.auditor.verification:verify_ldp",
     "wrap_system": "fedrec_auditor.auditor.your_system:wrap_system",
+    "wrap_torch": "fedrec_auditor.targets.wrapped.torch_client:wrap_torch",
 }
 
 

@@ -1,0 +1,1 @@
+"""Files that ``auditor new`` begins: they pass as they stand."""

@@ -1,0 +1,143 @@
+"""A client of a torch module: local steps on a loss, and what changes is sent."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.wrapped.history import History
+
+if TYPE_CHECKING:
+    import torch
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class TorchClient:
+    """What ``wrap_torch`` makes: called as a client, with ``initial`` as the first model."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module | Callable[[int], torch.nn.Module],
+        loss: Callable[..., torch.Tensor],
+        optimizer: Callable[..., torch.optim.Optimizer],
+        local_steps: int,
+        private: Collection[str] = (),
+        protect: Callable[[Arrays, np.random.Generator], Mapping[str, Any]] | None = None,
+    ) -> None:
+        from torch import nn
+
+        if not (isinstance(model, nn.Module) or callable(model)):
+            raise InputError(
+                f"Expected a torch module, or a function of the number of items that makes one, "
+                f"got {model!r:.60}. Give a subclass of torch.nn.Module that is made."
+            )
+        if local_steps < 1:
+            raise InputError(f"Expected local_steps >= 1, got {local_steps}. Give a number.")
+        self._model, self._loss, self._optimizer = model, loss, optimizer
+        self._steps, self._private, self._protect = local_steps, tuple(private), protect
+        self._made: dict[int, torch.nn.Module] = {}
+
+    @property
+    def initial(self) -> Arrays | Callable[[int], Arrays]:
+        """The first model: the module's own where it is given, else made for a number of items."""
+        from torch import nn
+
+        if isinstance(self._model, nn.Module):
+            return _arrays(self._shared(self._model))
+        return self._first
+
+    def __call__(
+        self, history: History, model: Arrays, rng: np.random.Generator, state: dict[str, Any]
+    ) -> Arrays:
+        """Local steps from ``model``, and the parameters after them, without those kept.
+
+        A device without data sends what it was given.
+        """
+        import torch
+
+        module = self._module(history.n_items)
+        module.train()
+        with torch.no_grad():
+            for name, tensor in self._tensors(module):
+                known = state.get(name) if self._kept(name) else model[name]
+                if known is not None:
+                    tensor.copy_(torch.from_numpy(np.array(known)))
+        steps = self._steps if len(history) else 0
+        optimizer = self._optimizer(module.parameters())
+        for _ in range(steps):
+            optimizer.zero_grad()
+            self._loss(module, history, rng).backward()
+            optimizer.step()
+        state.update({n: _numbers(t) for n, t in self._tensors(module) if self._kept(n)})
+        after = _arrays(self._shared(module))
+        if self._protect is None:
+            return after
+        changes = {name: array - model[name] for name, array in after.items()}
+        sent = self._protect(changes, rng)
+        return {name: model[name] + np.asarray(sent[name]) for name in after}
+
+    def _first(self, n_items: int) -> Arrays:
+        return _arrays(self._shared(self._module(n_items)))
+
+    def _module(self, n_items: int) -> torch.nn.Module:
+        """A copy of the module for so many items, as it was when it was made."""
+        from torch import nn, random
+
+        if isinstance(self._model, nn.Module):
+            return copy.deepcopy(self._model)
+        if n_items not in self._made:
+            with random.fork_rng(devices=()):
+                random.manual_seed(0)
+                self._made[n_items] = self._model(n_items)
+        return copy.deepcopy(self._made[n_items])
+
+    def _kept(self, name: str) -> bool:
+        return name.startswith(self._private) if self._private else False
+
+    def _tensors(self, module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+        for name, tensor in module.state_dict().items():
+            if tensor.is_floating_point():
+                yield name, tensor
+
+    def _shared(self, module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+        return ((n, t) for n, t in self._tensors(module) if not self._kept(n))
+
+
+def wrap_torch(
+    model: torch.nn.Module | Callable[[int], torch.nn.Module],
+    loss: Callable[..., torch.Tensor],
+    optimizer: Callable[..., torch.optim.Optimizer],
+    local_steps: int = 1,
+    *,
+    private: Collection[str] = (),
+    protect: Callable[[Arrays, np.random.Generator], Mapping[str, Any]] | None = None,
+) -> TorchClient:
+    """A client of a torch module, to be given to ``audit_system`` or ``wrap_system``.
+
+    Parameters
+    ----------
+    model : a module, or a function of the number of items that makes one (games on small
+        catalogues are faster).
+    loss : ``loss(module, history, rng)``, a scalar tensor; called once a local step.
+    optimizer : of parameters, such as ``lambda parameters: torch.optim.SGD(parameters, lr=0.1)``.
+    private : beginnings of names of parameters that stay on the device, from round to round.
+    protect : ``protect(changes, rng)`` clips and adds noise to what is sent: the changes of the
+        shared parameters, by name.
+
+    What is sent are the shared parameters after the local steps, buffers of numbers included.
+    """
+    return TorchClient(model, loss, optimizer, local_steps, private, protect)
+
+
+def _numbers(tensor: torch.Tensor) -> NDArray[Any]:
+    return np.array(tensor.detach().cpu().numpy())
+
+
+def _arrays(tensors: Iterator[tuple[str, torch.Tensor]]) -> Arrays:
+    return {name: _numbers(tensor) for name, tensor in tensors}
