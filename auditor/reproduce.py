@@ -28,16 +28,17 @@ def reproduce(
     out: Path,
     *,
     data: Mapping[str, str],
-    only: str,
+    only: Sequence[str],
     quick: bool,
     jobs: int,
     observe: Observer,
 ) -> Path:
     """Run the named reproductions and write ``reproductions.md`` and ``.json`` in ``out``.
 
-    ``data`` leads from the name of a data set to a path; ``only`` is in the names of the parts that
-    are run, and the page says which are not. Finished parts are kept in ``out``, and
-    are not run again by the same code with the same data. InputError for an unknown name.
+    ``data`` leads from the name of a data set to a path; one of ``only``, if there are any, is in
+    the names of the parts that are run, and the page says how many are not. Finished parts are kept
+    in ``out``, and are not run again by the same code with the same data. InputError for an unknown
+    name.
     """
     made: dict[str, Reproduction] = {n: FAMILIES["reproductions"].member(n)() for n in names}
     out.mkdir(parents=True, exist_ok=True)
@@ -46,12 +47,12 @@ def reproduce(
     parts = {
         Task(name, re.sub(r"[^\w.]+", "-", part.name)): part
         for name, part in whole
-        if only in part.name
+        if _asked(part, only)
     }
     if not parts:
         raise InputError(
-            f"Expected a part whose name has {only!r} in it, got none. There are for example "
-            f"{', '.join(part.name for _, part in whole[:3])}."
+            f"Expected a part whose name has {_either(only)} in it, got none. There are for "
+            f"example {', '.join(part.name for _, part in whole[:3])}."
         )
     found = {task: result for task in parts if (result := kept.get(task)) is not None}
     missing = [
@@ -87,10 +88,20 @@ def reproduce(
     return reproductions.write(pages, out, quick=quick)
 
 
-def _not_asked(name: str, only: str, whole: Sequence[tuple[str, Measurable]]) -> Iterator[str]:
-    count = sum(of == name and only not in part.name for of, part in whole)
+def _asked(part: Measurable, only: Sequence[str]) -> bool:
+    return not only or any(text in part.name for text in only)
+
+
+def _either(only: Sequence[str]) -> str:
+    return " or ".join(map(repr, only))
+
+
+def _not_asked(
+    name: str, only: Sequence[str], whole: Sequence[tuple[str, Measurable]]
+) -> Iterator[str]:
+    count = sum(of == name and not _asked(part, only) for of, part in whole)
     if count:
-        yield f"{count} parts whose names do not have {only!r} in them."
+        yield f"{count} parts whose names do not have {_either(only)} in them."
 
 
 def _rows(

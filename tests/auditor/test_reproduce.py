@@ -60,7 +60,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[
         monkeypatch.setattr(
             type(FAMILIES["reproductions"]), "member", lambda self, name: lambda: Counted(ran)
         )
-        asked = {"data": {}, "only": "", "quick": False, "jobs": 1, **settings}
+        asked = {"data": {}, "only": (), "quick": False, "jobs": 1, **settings}
         page = reproduce(["some"], tmp_path, observe=lambda *said: None, **asked)
         return page.read_text(), ran
 
@@ -78,11 +78,12 @@ def test_finished_parts_are_kept_and_what_failed_is_said(run: Any) -> None:
 
 
 def test_a_part_of_all_is_called_a_part(run: Any) -> None:
-    text, ran = run(only="first")
+    text, ran = run(only=["first"])
     assert ran == ["one"]
     assert "Not run: 1 parts whose names do not have 'first' in them." in text
+    assert run(only=["second", "first"])[1] == ["other"]
     with pytest.raises(InputError, match="first part, second part"):
-        run(only="third")
+        run(only=["third"])
 
 
 def test_a_quick_page_says_that_it_compares_nothing(run: Any) -> None:
