@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -85,7 +86,19 @@ def reproduce(
         )
         for name, one in made.items()
     ]
-    return reproductions.write(pages, out, quick=quick)
+    command = _command(names, data, only, quick)
+    return reproductions.write(pages, out, command=command, quick=quick)
+
+
+def _command(
+    names: Sequence[str], data: Mapping[str, str], only: Sequence[str], quick: bool
+) -> str:
+    """The command line that gives the same figures, without paths of this machine."""
+    every = sorted(names) == sorted(FAMILIES["reproductions"].names())
+    words = ["auditor", "reproduce", *(["all"] if every else names)]
+    words += [word for name in data for word in ("--data", f"{name}=PATH")]
+    words += [word for text in only for word in ("--only", text)]
+    return shlex.join([*words, *(["--quick"] if quick else [])])
 
 
 def _asked(part: Measurable, only: Sequence[str]) -> bool:

@@ -95,7 +95,7 @@ _TABLE_III = {
     "FixRec-min": (0.105, 0.054),
     "FedRec-APM": (0.103, 0.053),
 }
-_SCHEDULE = {"optimizer": "sgd", "rounds": 300}
+_SCHEDULE: dict[str, bool | int | float | str] = {"optimizer": "sgd", "rounds": 300}
 _SAID = (
     "300 rounds of SGD at the printed rate, batch and epochs. Two items a user are held out: the "
     "latest, as in the paper's reference for leave-one-out, then a random one, by which the number "

@@ -81,6 +81,7 @@ def test_a_part_of_all_is_called_a_part(run: Any) -> None:
     text, ran = run(only=["first"])
     assert ran == ["one"]
     assert "Not run: 1 parts whose names do not have 'first' in them." in text
+    assert "Written by `auditor reproduce some --only first`." in text
     assert run(only=["second", "first"])[1] == ["other"]
     with pytest.raises(InputError, match="first part, second part"):
         run(only=["third"])
