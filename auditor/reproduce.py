@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,16 +29,17 @@ def reproduce(
     out: Path,
     *,
     data: Mapping[str, str],
-    only: str,
+    only: Sequence[str],
     quick: bool,
     jobs: int,
     observe: Observer,
 ) -> Path:
     """Run the named reproductions and write ``reproductions.md`` and ``.json`` in ``out``.
 
-    ``data`` leads from the name of a data set to a path; ``only`` is in the names of the parts that
-    are run, and the page says which are not. Finished parts are kept in ``out``, and
-    are not run again by the same code with the same data. InputError for an unknown name.
+    ``data`` leads from the name of a data set to a path; one of ``only``, if there are any, is in
+    the names of the parts that are run, and the page says how many are not. Finished parts are kept
+    in ``out``, and are not run again by the same code with the same data. InputError for an unknown
+    name.
     """
     made: dict[str, Reproduction] = {n: FAMILIES["reproductions"].member(n)() for n in names}
     out.mkdir(parents=True, exist_ok=True)
@@ -46,12 +48,12 @@ def reproduce(
     parts = {
         Task(name, re.sub(r"[^\w.]+", "-", part.name)): part
         for name, part in whole
-        if only in part.name
+        if _asked(part, only)
     }
     if not parts:
         raise InputError(
-            f"Expected a part whose name has {only!r} in it, got none. There are for example "
-            f"{', '.join(part.name for _, part in whole[:3])}."
+            f"Expected a part whose name has {_either(only)} in it, got none. There are for "
+            f"example {', '.join(part.name for _, part in whole[:3])}."
         )
     found = {task: result for task in parts if (result := kept.get(task)) is not None}
     missing = [
@@ -84,13 +86,35 @@ def reproduce(
         )
         for name, one in made.items()
     ]
-    return reproductions.write(pages, out, quick=quick)
+    command = _command(names, data, only, quick)
+    return reproductions.write(pages, out, command=command, quick=quick)
 
 
-def _not_asked(name: str, only: str, whole: Sequence[tuple[str, Measurable]]) -> Iterator[str]:
-    count = sum(of == name and only not in part.name for of, part in whole)
+def _command(
+    names: Sequence[str], data: Mapping[str, str], only: Sequence[str], quick: bool
+) -> str:
+    """The command line that gives the same figures, without paths of this machine."""
+    every = sorted(names) == sorted(FAMILIES["reproductions"].names())
+    words = ["auditor", "reproduce", *(["all"] if every else names)]
+    words += [word for name in data for word in ("--data", f"{name}=PATH")]
+    words += [word for text in only for word in ("--only", text)]
+    return shlex.join([*words, *(["--quick"] if quick else [])])
+
+
+def _asked(part: Measurable, only: Sequence[str]) -> bool:
+    return not only or any(text in part.name for text in only)
+
+
+def _either(only: Sequence[str]) -> str:
+    return " or ".join(map(repr, only))
+
+
+def _not_asked(
+    name: str, only: Sequence[str], whole: Sequence[tuple[str, Measurable]]
+) -> Iterator[str]:
+    count = sum(of == name and not _asked(part, only) for of, part in whole)
     if count:
-        yield f"{count} parts whose names do not have {only!r} in them."
+        yield f"{count} parts whose names do not have {_either(only)} in them."
 
 
 def _rows(

@@ -9,6 +9,10 @@ from fedrec_auditor.reports.record import ReproducedRow, Row
 from fedrec_auditor.reports.store import write_atomically
 
 _TITLE = "# What the papers print, and what we measure"
+_READ = (
+    "Each system is at its defaults where no note says otherwise; one seed, 95% intervals. F1 of "
+    "attackers is the macro average in column `ours`; the others stand beside."
+)
 _HEAD = "| place | system | what | printed | ours | beside |\n|---|---|---|---|---|---|"
 
 
@@ -23,15 +27,16 @@ class Page(Row):
 
 
 class Pages(Row):
-    """All of a run."""
+    """All of a run; ``command`` is how it is run again."""
 
+    command: str
     quick: bool
     pages: tuple[Page, ...]
 
 
-def write(pages: Sequence[Page], out: Path, *, quick: bool) -> Path:
+def write(pages: Sequence[Page], out: Path, *, command: str, quick: bool) -> Path:
     """Write ``reproductions.json`` and ``reproductions.md``; the path of the latter."""
-    whole = Pages(quick=quick, pages=tuple(pages))
+    whole = Pages(command=command, quick=quick, pages=tuple(pages))
     text = whole.model_dump_json(indent=2) + "\n"
     write_atomically(out / "reproductions.json", text.encode())
     path = out / "reproductions.md"
@@ -40,8 +45,8 @@ def write(pages: Sequence[Page], out: Path, *, quick: bool) -> Path:
 
 
 def markdown(whole: Pages) -> str:
-    """A section a paper: remarks first, then a row a figure, then why figures differ."""
-    text = [_TITLE]
+    """The command, then a section a paper: remarks, a row a figure, and why figures differ."""
+    text = [_TITLE, f"Written by `{whole.command}`. {_READ}"]
     if whole.quick:
         text.append(
             "**Quick: trainings are cut and repetitions few. No figure is comparable with the "

@@ -22,8 +22,11 @@ def command(
         typer.Option(metavar="NAME=PATH", help="Where a data set is, such as ml-1m=PATH."),
     ] = None,
     only: Annotated[
-        str, typer.Option(metavar="TEXT", help="Only parts with this in their names: ml-100k.")
-    ] = "",
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT", help="Only parts with this (or that) in their names: ml-100k."
+        ),
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Short trainings and few repetitions: no comparison.")
     ] = False,
@@ -55,7 +58,7 @@ def command(
                 chosen,
                 out,
                 data=places,
-                only=only,
+                only=only or (),
                 quick=quick,
                 jobs=workers,
                 observe=observe,

@@ -95,9 +95,13 @@ _TABLE_III = {
     "FixRec-min": (0.105, 0.054),
     "FedRec-APM": (0.103, 0.053),
 }
-_LATEST = (
-    "Twelve rounds of Adam (SGD takes hundreds), the latest item held out, as in the paper's "
-    "reference for leave-one-out; of a random one FedRec's Hit@20 is .180."
+_SCHEDULE: dict[str, bool | int | float | str] = {"optimizer": "sgd", "rounds": 300}
+_SAID = (
+    "300 rounds of SGD at the printed rate, batch and epochs. Two items a user are held out: the "
+    "latest, as in the paper's reference for leave-one-out, then a random one, by which the number "
+    "of rounds was chosen; where there are no timestamps, a random one alone. FedRec's Hit@20 of "
+    "the latest item of ML-100K is .045 after 100 rounds, .069 after 200, .070 after 300, .074 "
+    "after 400, .070 after 550; of the random one .066, .192, .200, .193, .188."
 )
 
 
@@ -181,7 +185,8 @@ def _systems() -> Iterator[AttackedSystem]:
                 cells=cells,
                 hits={"Table III": _TABLE_III[method][place]} if method in _TABLE_III else {},
                 components=method == "Pure FedRec",
-                said=_LATEST,
+                settings=_SCHEDULE,
+                said=_SAID,
             )
         for method, printed_hits in _TABLE_III.items():
             if method not in _METHODS:
@@ -191,7 +196,8 @@ def _systems() -> Iterator[AttackedSystem]:
                     data=data,
                     cells=(),
                     hits={"Table III": printed_hits[place]},
-                    said=_LATEST,
+                    settings=_SCHEDULE,
+                    said=_SAID,
                 )
         for method, values in _TABLE_VI.items():
             hits, age, gender = values[3 * place : 3 * place + 3]
@@ -210,5 +216,6 @@ def _systems() -> Iterator[AttackedSystem]:
                     for key, printed in (("age_group", age), ("gender", gender))
                 ],
                 hits={"Table VI": hits},
-                said=_LATEST,
+                settings=_SCHEDULE,
+                said=_SAID,
             )

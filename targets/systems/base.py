@@ -221,10 +221,12 @@ class Target(Protocol):
         rng: np.random.Generator,
         progress: Progress | None = None,
         compute: Compute = DEFAULT,
+        keep: int | None = None,
     ) -> Run:
         """Train and keep what crossed a boundary. Explicit and implicit ratings alike.
 
-        ``progress`` is called after every round. InputError if the data lack what the system needs.
+        With ``keep`` the transcript has the last so many rounds only. ``progress`` is called after
+        every round. InputError if the data lack what the system needs.
         """
         ...
 

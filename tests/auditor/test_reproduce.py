@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,10 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.reproduce import reproduce
 from fedrec_auditor.auditor.reproductions.base import Measurable
+from fedrec_auditor.auditor.reproductions.parts.attribute_tables import AttackedSystem
+from fedrec_auditor.auditor.utility import leave_last_out
 from fedrec_auditor.reports.record import ReproducedRow
+from fedrec_auditor.targets.datasets.base import Interactions
 
 Cli = Callable[..., tuple[int, str, str]]
 NAMES = FAMILIES["reproductions"].names()
@@ -60,7 +63,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[
         monkeypatch.setattr(
             type(FAMILIES["reproductions"]), "member", lambda self, name: lambda: Counted(ran)
         )
-        asked = {"data": {}, "only": "", "quick": False, "jobs": 1, **settings}
+        asked = {"data": {}, "only": (), "quick": False, "jobs": 1, **settings}
         page = reproduce(["some"], tmp_path, observe=lambda *said: None, **asked)
         return page.read_text(), ran
 
@@ -78,16 +81,49 @@ def test_finished_parts_are_kept_and_what_failed_is_said(run: Any) -> None:
 
 
 def test_a_part_of_all_is_called_a_part(run: Any) -> None:
-    text, ran = run(only="first")
+    text, ran = run(only=["first"])
     assert ran == ["one"]
     assert "Not run: 1 parts whose names do not have 'first' in them." in text
+    assert "Written by `auditor reproduce some --only first`." in text
+    assert run(only=["second", "first"])[1] == ["other"]
     with pytest.raises(InputError, match="first part, second part"):
-        run(only="third")
+        run(only=["third"])
 
 
 def test_a_quick_page_says_that_it_compares_nothing(run: Any) -> None:
     text, _ = run(quick=True)
     assert "No figure is comparable" in text
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_popularity_stands_beside_the_hits_of_every_item_held_out(timed: bool) -> None:
+    rng = np.random.default_rng(3)
+    table = (rng.random((40, 60)) < np.linspace(0.05, 0.7, 60)).astype(np.float32)
+    data = Interactions.of(table)
+    if timed:
+        data = replace(data, timestamps=rng.permutation(data.ratings.nnz).astype(np.int64))
+    system = AttackedSystem(
+        target="fedlightgcn", method="x", data="y", cells=(), hits={"Table VI": 0.08}
+    )
+    (row,) = system.part().measure(data, np.random.default_rng(0), True)
+    assert (row.place, row.printed) == ("Table VI", 0.08)
+    assert row.what == f"Hit@20, {'latest' if timed else 'random'} of all items, y"
+    other = {"random item", "popularity, random item"} if timed else set()
+    assert set(row.beside) == {"random", "popularity"} | other
+    if not timed:
+        return
+    latest = leave_last_out.hold_out(data, np.random.default_rng(0))
+    earlier = replace(latest.train, timestamps=None)
+    met = np.zeros(60)
+    drawn = np.random.default_rng(0)
+    held = leave_last_out.hold_out(earlier, drawn)
+    np.add.at(met, held.train.ratings.indices, 1.0)
+    hits = []
+    for user, item in enumerate(latest.items):
+        rivals = np.setdiff1d(np.flatnonzero(latest.train.ratings[[user]].toarray()[0] == 0), item)
+        above, tied = (met[rivals] > met[item]).sum(), (met[rivals] == met[item]).sum()
+        hits.append(np.clip((20 - above) / (tied + 1), 0.0, 1.0))
+    assert row.beside["popularity"] == pytest.approx(np.mean(hits))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -106,9 +106,10 @@ class MarksItsInput(Short):
         rng: np.random.Generator,
         progress: Progress | None = None,
         compute: Compute = DEFAULT,
+        keep: int | None = None,
     ) -> Run:
         interactions.ratings.data[:] = 1.0
-        return super().run(interactions, rng, progress, compute)
+        return super().run(interactions, rng, progress, compute, keep)
 
 
 class SendsItsName(Short):
@@ -120,8 +121,9 @@ class SendsItsName(Short):
         rng: np.random.Generator,
         progress: Progress | None = None,
         compute: Compute = DEFAULT,
+        keep: int | None = None,
     ) -> Run:
-        run = super().run(interactions, rng, progress, compute)
+        run = super().run(interactions, rng, progress, compute, keep)
         named = {**(run.transcript.release or {}), "who": interactions.users}
         return replace(run, transcript=replace(run.transcript, release=named))
 
@@ -135,8 +137,9 @@ class UnsortedSenders(Short):
         rng: np.random.Generator,
         progress: Progress | None = None,
         compute: Compute = DEFAULT,
+        keep: int | None = None,
     ) -> Run:
-        run = super().run(interactions, rng, progress, compute)
+        run = super().run(interactions, rng, progress, compute, keep)
         order = rng.permutation(interactions.n_users)
         rounds = tuple(_reordered(one, order) for one in run.transcript.rounds)
         return replace(run, transcript=replace(run.transcript, rounds=rounds))

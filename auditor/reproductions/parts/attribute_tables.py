@@ -2,13 +2,15 @@
 
 The adversary has what the paper gives it, the raw change of all parameters of one round's senders
 and the attribute of a share zeta of them, and nothing else: no other attribute, no other reading.
+The round is the last of the training whose Hit@20 is shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +26,11 @@ from fedrec_auditor.auditor.metrics import Estimate
 from fedrec_auditor.auditor.reproductions.base import Measurable
 from fedrec_auditor.auditor.reproductions.parts.utility import CONFIDENCE
 from fedrec_auditor.auditor.utility.held import Held
-from fedrec_auditor.reports.record import ReproducedRow
+from fedrec_auditor.reports.record import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
-from fedrec_auditor.targets.transcript import View
+from fedrec_auditor.targets.systems.fedrec.fedrec import FedRec
 
 ATTACKERS = {
     "AIA": "attribute-mlp",
@@ -55,13 +57,15 @@ class Cell:
 class AttackedSystem:
     """A system, and what is printed of attacks on it on one data set.
 
-    ``hits`` is its Hit@20 by the tables that have it. ``components`` says that each component of
-    the upload is attacked by itself as well, which the paper draws in Figure 4.
+    ``settings`` are how it is trained. ``hits`` is its Hit@20 by the tables that have it.
+    ``components`` says that each component of the upload is attacked by itself as well, which the
+    paper draws in Figure 4.
     """
 
     target: str
     method: str
     data: str
+    settings: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     cells: Sequence[Cell]
     hits: Mapping[str, float] = field(default_factory=dict)
     components: bool = False
@@ -78,19 +82,17 @@ def _measured(
     one: AttackedSystem, interactions: Interactions | None, rng: np.random.Generator, quick: bool
 ) -> tuple[ReproducedRow, ...]:
     assert interactions is not None
-    target: Target = FAMILIES["targets"].member(one.target)()
+    target: Target = FAMILIES["targets"].member(one.target)(**one.settings)
     if quick:
         target = target.shortened(2)
     with one_thread():
-        held = utility.hold_out(target.evaluation, interactions, rng)
-        run = target.run(held.train, rng)
-        rows = _hits(one, held, target, run.model, rng)
-        view = run.transcript.view(Vantage.SERVER)
-        last = View(vantage=view.vantage, public=view.public, rounds=view.rounds[-1:])
+        held, train = _held(target, interactions, rng)
+        run = target.run(train, rng, keep=1)
+        rows = [_hits(one, held, target, run.model, rng)]
+        last = run.transcript.view(Vantage.SERVER)
         whole = condense(last)
-        drawn = _Known(held.train, whole, _QUICK_DRAWS if quick else _DRAWS, rng)
-        for cell in one.cells:
-            rows.append(drawn.row(one, cell, whole.reading(RAW)))
+        drawn = _Known(train, whole, _QUICK_DRAWS if quick else _DRAWS, rng)
+        rows += [drawn.row(one, cell, whole.reading(RAW)) for cell in one.cells]
         for group in last.groups if one.components else ():
             part = condense(last.only(group)).reading(RAW)
             rows += [
@@ -112,31 +114,66 @@ def _measured(
     return tuple(rows)
 
 
+def _held(
+    target: Target, interactions: Interactions, rng: np.random.Generator
+) -> tuple[dict[str, Held], Interactions]:
+    """The latest item of every user, then a random one of the rest; and what is trained on.
+
+    One training answers for both. Data without timestamps have no latest item.
+    """
+    held: dict[str, Held] = {}
+    if interactions.timestamps is not None:
+        held["latest"] = utility.hold_out(target.evaluation, interactions, rng)
+        interactions = replace(held["latest"].train, timestamps=None)
+    held["random"] = utility.hold_out(target.evaluation, interactions, rng)
+    return held, held["random"].train
+
+
 def _hits(
     one: AttackedSystem,
-    held: Held,
+    held: Mapping[str, Held],
     target: Target,
     model: Model,
     rng: np.random.Generator,
-) -> list[ReproducedRow]:
-    """Hit@20 over all items."""
-    found = held.evaluate(target, model, confidence=CONFIDENCE, rng=rng)
-    places: dict[str, float | None] = {**one.hits} or {"Figure 5": None}
-    row = next(row for row in found if (row.metric, row.protocol) == ("HR@20", "all items"))
-    return [
-        ReproducedRow(
-            place=place,
-            system=one.method,
-            what=f"Hit@20, all items, {one.data}",
-            printed=printed,
-            value=row.value,
-            ci_low=row.ci_low,
-            ci_high=row.ci_high,
-            beside={"random": row.random},
-            note=one.said,
-        )
-        for place, printed in places.items()
-    ]
+) -> ReproducedRow:
+    """Hit@20 over all items of the first item held out, the other's and popularity's beside."""
+    ratings = held["random"].train.ratings
+    popular = Model(arrays={"met": np.bincount(ratings.indices, minlength=ratings.shape[1])})
+    first, *others = held
+
+    def hit(which: str, of: Target, by: Model) -> UtilityRow:
+        rows = held[which].evaluate(of, by, confidence=CONFIDENCE, rng=rng)
+        return next(row for row in rows if (row.metric, row.protocol) == ("HR@20", "all items"))
+
+    row = hit(first, target, model)
+    beside = {"random": row.random, "popularity": hit(first, _Popularity(), popular).value}
+    for which in others:
+        beside[f"{which} item"] = hit(which, target, model).value
+        beside[f"popularity, {which} item"] = hit(which, _Popularity(), popular).value
+    ((place, printed),) = one.hits.items() or (("Figure 5", None),)
+    return ReproducedRow(
+        place=place,
+        system=one.method,
+        what=f"Hit@20, {first} of all items, {one.data}",
+        printed=printed,
+        value=row.value,
+        ci_low=row.ci_low,
+        ci_high=row.ci_high,
+        beside=beside,
+        note=one.said,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Popularity(FedRec):
+    """What recommends to everybody the items that most users ``met``."""
+
+    def score(
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
+    ) -> NDArray[np.float64]:
+        """The same for all users, (len(users), n_items)."""
+        met = np.asarray(model.arrays["met"], dtype=np.float64)
+        return np.broadcast_to(met, (len(users), len(met)))
 
 
 class _Known:

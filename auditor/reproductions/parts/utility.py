@@ -59,7 +59,7 @@ def _measured(
     data = _cut(data, one.items, rng) if one.items else data
     with one_thread():
         held = utility.hold_out(target.evaluation, data, rng)
-        model = target.run(held.train, rng).model
+        model = target.run(held.train, rng, keep=0).model
         found = held.evaluate(target, model, confidence=CONFIDENCE, rng=rng)
     largest = f"@{max(target.evaluation.cutoffs, default=0)}"
     told = [row for row in found if row.metric in one.printed] or [

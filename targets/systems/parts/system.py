@@ -130,8 +130,9 @@ class System(ABC):
         rng: np.random.Generator,
         progress: Progress | None = None,
         compute: Compute = DEFAULT,
+        keep: int | None = None,
     ) -> Run:
-        """Train and keep what crossed a boundary.
+        """Train and keep what crossed a boundary, in the last ``keep`` steps only if it is given.
 
         Messages are kept in memory up to ``compute.memory`` bytes, beyond that on disk.
         ``progress`` is told after every step of ``train``. InputError if the data lack what the
@@ -140,15 +141,16 @@ class System(ABC):
         training, spill = self.train(interactions, rng, compute), Spill(compute)
         rounds: list[Round] = []
         kept, number, total = None, 0, self.length
+        first = 0 if keep is None else total - keep
         while True:
             try:
                 crossed = training.send(kept)
             except StopIteration as end:
                 trained: Trained = end.value
                 break
-            kept = None if crossed is None else spill.keep(crossed)
+            kept = crossed if crossed is None or number < first else spill.keep(crossed)
             del crossed  # it may be on disk now
-            if kept is not None and not self.central:
+            if kept is not None and number >= first and not self.central:
                 rounds.append(kept)
             number += 1
             if progress is not None:

@@ -375,6 +375,21 @@ def test_uploads_beyond_the_bound_of_memory_read_the_same_from_disk() -> None:
             )
 
 
+def test_of_a_long_training_the_last_rounds_can_be_kept_alone() -> None:
+    whole = Small().run(data(), np.random.default_rng(0))
+    for keep in (0, 1):
+        run = Small().run(data(), np.random.default_rng(0), keep=keep)
+        assert len(run.transcript.rounds) == keep
+        for name, array in whole.model.arrays.items():
+            np.testing.assert_array_equal(run.model.arrays[name], array)
+    last, same = run.transcript.rounds[-1], whole.transcript.rounds[-1]
+    every = np.arange(len(last.uploads.users))
+    for name, component in same.uploads.components.items():
+        np.testing.assert_array_equal(
+            last.uploads.components[name].dense(every), component.dense(every)
+        )
+
+
 @settings(deadline=None, max_examples=20)
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 2**32 - 1))
 def test_any_table_trains_and_scores(users: int, items: int, seed: int) -> None:
