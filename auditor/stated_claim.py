@@ -61,7 +61,7 @@ class StatedClaim(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise InputError(_told(error, "the claim")) from error
+            raise InputError(_told(error)) from error
 
     def scoped(self) -> ScopedClaim:
         """The claim, to be judged in its own scope."""
@@ -113,19 +113,19 @@ def read_claims(path: Path) -> tuple[StatedClaim, ...]:
         if not isinstance(table, dict):
             raise InputError(f"Expected a table as a claim in {path}, got {table!r:.60}. Mend it.")
         try:
-            found.append(StatedClaim.model_validate(table))
-        except ValidationError as error:
-            raise InputError(_told(error, str(path))) from error
+            found.append(StatedClaim(**table))
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
     return tuple(found)
 
 
-def _told(error: ValidationError, place: str) -> str:
+def _told(error: ValidationError) -> str:
     first = error.errors()[0]
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "missing":
-        return f"Expected {key} in {place}, got none. Give it."
+        return f"Expected {key} in the claim, got none. Give it."
     if first["type"] == "extra_forbidden":
         known = ", ".join(StatedClaim.model_fields)
-        return f"Expected one of {known} in {place}, got {key!r}. Remove or rename it."
+        return f"Expected one of {known} in the claim, got {key!r}. Remove or rename it."
     message = first["msg"].removeprefix("Input should be ")
-    return f"Expected {key} {message} in {place}, got {first['input']!r:.60}. Give another value."
+    return f"Expected {key} {message} in the claim, got {first['input']!r:.60}. Give another value."

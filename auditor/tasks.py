@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import (
     play,
 )
-from fedrec_auditor.auditor.plan import ALL, Plan, make_target
+from fedrec_auditor.auditor.plan import ALL, OBJECT, Plan, make_target
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.workload import Workload, check_workload
 from fedrec_auditor.reports.record import (
@@ -137,6 +137,11 @@ class Audit:
         targets: dict[str, Target] = {}
         games = 0
         if plan.only is None:
+            if plan.claims and not any(OBJECT in name or name in own for name in plan.targets):
+                raise InputError(
+                    f"Expected claims of a system of your own only, MODULE:OBJECT, got targets "
+                    f"{', '.join(plan.targets)}. Leave the claims out."
+                )
             made = [own.get(name) or make_target(name, plan) for name in plan.targets]
             if interactions is None:
                 filters = Filter(

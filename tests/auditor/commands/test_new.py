@@ -1,0 +1,73 @@
+"""A begun system is audited and tested as it stands; what is there is not overwritten."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports import store
+
+Cli = Callable[..., tuple[int, str, str]]
+FAST = ("--data", "synthetic", "--quick", "--jobs", "1", "--games", "local", "--runs", "500")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    yield tmp_path
+    for name in ("my_own", "test_my_own"):
+        sys.modules.pop(name, None)
+
+
+def test_a_begun_system_is_consistent_and_passes_its_test(cli: Cli, folder: Path) -> None:
+    code, out, _ = cli("new", "system", "my-own")
+    assert code == 0
+    assert "auditor run my_own:system" in out
+    code, _, err = cli("run", "my_own:system", *FAST, "--out", folder / "audit")
+    assert code == 0, err
+    record = store.read(folder / "audit")
+    assert {finding.verdict for finding in record.findings} == {Verdict.CONSISTENT}
+    assert {finding.target for finding in record.findings} == {"my-own"}
+    test = importlib.import_module("test_my_own")
+    test.test_no_claim_of_my_own_is_refuted()
+
+
+def test_claims_of_a_file_are_judged_instead(cli: Cli, folder: Path) -> None:
+    assert cli("new", "system", "my-own")[0] == 0
+    (folder / "claim.toml").write_text("epsilon = 0.001\nhorizon = 'round'\n")
+    words = ("run", "my_own:system", *FAST, "--claim", "claim.toml", "--out", folder / "audit")
+    code, _, _ = cli(*words)
+    record = store.read(folder / "audit")
+    assert {finding.claim.epsilon for finding in record.findings} == {0.001}
+    assert code in (0, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "nowhere:system"), "Expected a module 'nowhere'"),
+        (("run", "my_own:none"), "Expected 'none' in my_own, found"),
+        (("run", "my_own:np"), "module without"),
+        (("run", "my_own:server"), "to make a system without arguments"),
+        (("run", "my_own:system", "--claim", "none.toml"), "a readable file of claims"),
+        (("run", "fcf", "--claim", "claim.toml"), "claims of a system of your own"),
+        (("new", "system", "my-own"), "Expected no file my_own.py"),
+        (("new", "system", "../x"), "a name of letters"),
+        (("new", "system", "x", "--folder", "none"), "Expected a folder"),
+    ],
+)
+def test_what_is_wrong_is_a_line(cli: Cli, folder: Path, words: tuple[str, ...], said: str) -> None:
+    assert cli("new", "system", "my-own")[0] == 0
+    (folder / "claim.toml").write_text("epsilon = 1\n")
+    code, _, err = cli(*words)
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1
+    assert not (folder / "audit").exists()

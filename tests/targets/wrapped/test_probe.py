@@ -1,0 +1,125 @@
+"""What a client does wrong is said in one line, with the place."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Kind
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.wrapped.probe import probed
+from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
+
+DATA = Interactions.of((np.random.default_rng(0).random((12, 8)) < 0.4).astype(float))
+SHARED: list[int] = []
+
+
+def model(n_items: int) -> dict[str, np.ndarray]:
+    return {"item": np.random.default_rng(0).standard_normal((n_items, 2))}
+
+
+def raises(history: Any, model: Any, rng: Any) -> Any:
+    raise KeyError("weights")
+
+
+def nan(history: Any, model: Any, rng: Any) -> Any:
+    return np.where(history.dense() > 0, np.nan, 0.0)
+
+
+def ragged(history: Any, model: Any, rng: Any) -> Any:
+    return history.ratings
+
+
+def texts(history: Any, model: Any, rng: Any) -> Any:
+    return {"name": "a client"}
+
+
+def nothing(history: Any, model: Any, rng: Any) -> Any:
+    return None
+
+
+class Counts:
+    """Keeps how often it was called."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, history: Any, model: Any, rng: Any) -> Any:
+        self.calls += 1
+        return history.dense() + self.calls
+
+
+def remembers(history: Any, model: Any, rng: Any) -> Any:
+    if len(history) not in SHARED:
+        SHARED.append(len(history))
+    return history.dense() + len(SHARED)
+
+
+@pytest.mark.parametrize(
+    ("client", "said"),
+    [
+        (raises, r"KeyError: 'weights' \(test_probe\.py:\d+\)"),
+        (nan, r"finite numbers as 'values' of .*test_probe\.py:\d+\), got nan"),
+        (ragged, r"of shape \(\d+,\) for every user, got \(\d+,\)"),
+        (texts, r"Expected numbers as 'name'"),
+        (nothing, "None"),
+        (Counts(), r"keeps something between calls\. Take a fourth parameter"),
+        (remembers, "keeps something between calls"),
+    ],
+)
+def test_a_fault_is_said_in_a_line(client: Callable[..., Any], said: str) -> None:
+    SHARED.clear()
+    with pytest.raises(InputError, match=said) as caught:
+        probed(WrappedSystem(client=client, model=model), DATA)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("client", "said"),
+    [
+        (lambda history, model, rng: np.random.standard_normal(3), "generator of numpy;"),  # noqa: NPY002
+        (lambda history, model, rng: [random.random(), torch.rand(1)], "Python and torch;"),
+        (lambda history, model, rng: np.frombuffer(os.urandom(8), np.uint8), "operating system"),
+    ],
+)
+def test_randomness_of_others_is_a_note(client: Callable[..., Any], said: str) -> None:
+    state = np.random.get_state()[1].tolist()  # type: ignore[index] # noqa: NPY002
+    _, found = probed(WrappedSystem(client=client), DATA)
+    (note,) = found.notes
+    assert said in note
+    assert np.random.get_state()[1].tolist() == state  # type: ignore[index] # noqa: NPY002
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "kind"),
+    [
+        (lambda h, m, rng: {"item": m["item"] + 0.1}, None, Kind.MODEL),
+        (
+            lambda h, m, rng: {"item": m["item"] + rng.standard_normal(m["item"].shape)},
+            lambda m, u: m,
+            Kind.MODEL,
+        ),
+        (
+            lambda h, m, rng: {"item": 0.1 * m["item"] + rng.standard_normal(m["item"].shape)},
+            lambda m, u: m,
+            Kind.CHANGE,
+        ),
+        (lambda h, m, rng: {"item": h.dense() > 0}, lambda m, u: m, Kind.BITS),
+    ],
+)
+def test_it_is_found_out_what_is_sent(client: Any, server: Any, kind: Kind) -> None:
+    system, found = probed(WrappedSystem(client=client, server=server, model=model), DATA)
+    assert found.kinds == {"item": kind}
+    assert found.notes == ()
+    assert system.upload_seconds > 0
+    said, _ = probed(
+        WrappedSystem(client=client, server=server, model=model, kinds={"": Kind.GRADIENT}), DATA
+    )
+    assert said.kinds == {"item": Kind.GRADIENT}

@@ -1,0 +1,137 @@
+"""A training of callables: what crosses, what the server makes, and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Kind
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Unscored
+from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
+
+DATA = Interactions.of((np.random.default_rng(0).random((12, 8)) < 0.4).astype(float))
+
+
+def first(n_items: int) -> dict[str, np.ndarray]:
+    return {"item": np.zeros((n_items, 2), np.float32), "step": np.zeros(1)}
+
+
+def client(history: Any, model: Any, rng: np.random.Generator) -> Any:
+    moved = model["item"].copy()
+    moved[history.items] += rng.standard_normal((len(history), 2))
+    return {"item": moved}
+
+
+def server(model: Any, uploads: Any) -> Any:
+    assert len(uploads) == len(list(uploads)) == len(uploads[:])
+    return {"item": np.mean([u["item"] for u in uploads], axis=0), "step": model["step"] + 1}
+
+
+SYSTEM = WrappedSystem(client=client, model=first, rounds=3, kinds={"": Kind.MODEL})
+
+
+def trained(system: WrappedSystem, seed: int = 0) -> Any:
+    return system.run(DATA, np.random.default_rng(seed)).transcript
+
+
+def test_the_mean_of_models_is_the_next_one() -> None:
+    transcript = trained(SYSTEM)
+    rounds = transcript.rounds
+    for before, after in itertools.pairwise(rounds):
+        sent = before.uploads.components["item"].dense(np.arange(12))
+        np.testing.assert_allclose(after.broadcast["item"], sent.mean(axis=0), atol=1e-6)
+    assert transcript.release["step"].tolist() == [0.0]
+
+
+def test_a_server_makes_the_same_of_the_same_messages() -> None:
+    own = replace(SYSTEM, server=server)
+    assert trained(own).release["step"].tolist() == [3.0]
+    np.testing.assert_allclose(
+        trained(own).release["item"], trained(SYSTEM).release["item"], atol=1e-6
+    )
+
+
+def test_equal_seeds_give_equal_trainings_and_others_do_not() -> None:
+    once, again, other = (trained(SYSTEM, seed).release["item"] for seed in (0, 0, 1))
+    np.testing.assert_array_equal(once, again)
+    assert not np.array_equal(once, other)
+
+
+def test_a_share_of_the_users_sends() -> None:
+    for one in trained(replace(SYSTEM, share=0.25)).rounds:
+        assert len(one.uploads.users) == 3
+        assert (np.diff(one.uploads.users) > 0).all()
+
+
+def test_a_device_keeps_its_state_and_no_other_sees_it() -> None:
+    def counting(history: Any, model: Any, rng: Any, state: dict[str, int]) -> Any:
+        state["calls"] = state.get("calls", 0) + 1
+        return np.array([state["calls"]])
+
+    rounds = trained(WrappedSystem(client=counting, rounds=3)).rounds
+    for number, one in enumerate(rounds):
+        assert (one.uploads.components["values"].dense(np.arange(12)) == number + 1).all()
+
+
+def test_messages_alone_are_profile_by_profile_of_devices_that_sent_nothing_before() -> None:
+    uploads = SYSTEM.upload(DATA.take(np.array([3, 5])), first(8), np.random.default_rng(0), 4)
+    assert uploads.users.tolist() == [0] * 4 + [1] * 4
+    moved = uploads.components["item"].dense(np.arange(8)).any(axis=2)
+    for row, user in zip(moved, [3] * 4 + [5] * 4, strict=True):
+        assert set(np.flatnonzero(row)) == set(DATA.take(np.array([user])).ratings.indices)
+
+
+def test_a_digest_tells_clients_apart() -> None:
+    assert SYSTEM.digest == replace(SYSTEM).digest
+    assert SYSTEM.digest != replace(SYSTEM, client=lambda h, m, rng: m).digest
+    assert SYSTEM.digest[:16] in repr(SYSTEM)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"client": 3}, "a function as client, got 3"),
+        ({"server": "mean"}, "a function as server"),
+        ({"rounds": 0}, "rounds >= 1"),
+        ({"share": 0.0}, r"share in \(0, 1\]"),
+        ({"title": "a/b"}, "a title of letters"),
+    ],
+)
+def test_a_setting_out_of_range_is_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        replace(SYSTEM, **settings)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda model, uploads: {"item": model["item"]}, "parts and shapes"),
+        (lambda model, uploads: {**model, "step": np.array([np.nan])}, "finite numbers as 'step'"),
+        (lambda model, uploads: uploads[99], "IndexError"),
+        (lambda model, uploads: None, "numbers|arrays"),
+    ],
+)
+def test_a_server_that_fails_is_told(made: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        trained(replace(SYSTEM, server=made))
+
+
+def test_a_model_of_other_items_is_refused() -> None:
+    fixed = replace(SYSTEM, model=first(9), n_items=9)
+    assert fixed.catalogue == 9
+    with pytest.raises(InputError, match="data of 9 items, for which the model is made, got 8"):
+        trained(fixed)
+
+
+def test_without_a_function_nothing_is_scored() -> None:
+    run = SYSTEM.run(DATA, np.random.default_rng(0))
+    with pytest.raises(Unscored):
+        SYSTEM.score(run.model, DATA, np.arange(2))
+    scoring = replace(SYSTEM, scores=lambda model, history: model["item"].sum(axis=1))
+    assert scoring.score(run.model, DATA, np.arange(2)).shape == (2, 8)
