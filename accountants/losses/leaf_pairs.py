@@ -1,0 +1,149 @@
+"""The pair that dominates one use of a leaf, and the pairs that two neighbours reach."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from dp_accounting import (
+    DpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+)
+from scipy import stats
+
+from fedrec_auditor.accountants.events.leaves import (
+    BitFlipDpEvent,
+    PureDpEvent,
+    ReplacedSamplingDpEvent,
+    RevealedSamplingDpEvent,
+    ShuffledDpEvent,
+    sampling_rate,
+)
+from fedrec_auditor.accountants.losses.pairs import (
+    REVEALED,
+    AtomicPair,
+    GaussianPair,
+    LaplacePair,
+    ListedPair,
+    Pair,
+)
+from fedrec_auditor.accountants.losses.pure import THREE_POINT_EVENTS, ThreePointLoss
+from fedrec_auditor.accountants.losses.sampled_pairs import (
+    FixedSize,
+    Poisson,
+    ReplacedGaussian,
+    Revealed,
+)
+
+LARGEST_LOSS = 1e7
+"""Above, a loss is taken as it is: doubles have no room for a grid around it."""
+_NOTHING = AtomicPair.of((0.0, 1.0))
+# Deviations of a number of reports beyond which none is listed: of mass e^-200.
+_DEVIATIONS = 20.0
+# Local epsilon above which e^eps leaves the doubles.
+_MOST_LOCAL = 500.0
+
+
+def gaussian_pair(mu: float) -> Pair:
+    """Normal distributions ``mu`` apart; revealed, or equal, where doubles have no room."""
+    if mu > LARGEST_LOSS:
+        return REVEALED
+    return GaussianPair(mu) if mu > 0 else _NOTHING
+
+
+def dominating_pair(leaf: DpEvent) -> Pair:
+    """The pair that dominates one use of ``leaf``, of a kind that the loss accountant reads."""
+    if isinstance(leaf, ReplacedSamplingDpEvent):
+        return _replaced(leaf.event.noise_multiplier, leaf.sampling_probability)
+    if hasattr(leaf, "event") and sampling_rate(leaf) == 1:
+        return dominating_pair(leaf.event)
+    if isinstance(leaf, RevealedSamplingDpEvent):
+        return Revealed(dominating_pair(leaf.event), sampling_rate(leaf))
+    if isinstance(leaf, SampledWithoutReplacementDpEvent):
+        return FixedSize(dominating_pair(leaf.event), sampling_rate(leaf))
+    if isinstance(leaf, PoissonSampledDpEvent):
+        return Poisson(dominating_pair(leaf.event), sampling_rate(leaf))
+    if isinstance(leaf, PureDpEvent) and math.isfinite(leaf.epsilon):
+        return AtomicPair.pure(leaf.epsilon)
+    if isinstance(leaf, THREE_POINT_EVENTS):
+        pair = ThreePointLoss.of(leaf)
+        if math.isinf(pair.loss):
+            return AtomicPair.of((0.0, pair.uninformative), infinite=pair.likely)
+        return AtomicPair.of(
+            (pair.loss, pair.likely), (0.0, pair.uninformative), (-pair.loss, pair.unlikely)
+        )
+    noise = leaf.noise_multiplier
+    if noise * LARGEST_LOSS < 1.0:
+        return REVEALED
+    if isinstance(leaf, GaussianDpEvent):
+        return gaussian_pair(1.0 / noise)
+    return LaplacePair(1.0 / noise)
+
+
+def attained_pairs(leaf: DpEvent) -> tuple[Pair, Pair] | None:
+    """What two neighbours reach in one use of ``leaf``, two pairs; None if none is known.
+
+    The second is for the neighbours in the other order, and equal to the first where that is the
+    same or is not tried. Normal and Laplace noise, randomized responses,
+    revealed sampling, and the Gaussian of a record that is drawn and replaced reach the pair that
+    dominates them; so does a record of a Poisson sample, present against absent. A sample of fixed
+    size reaches Poisson's: all other records lie at one end of what a record may be
+    (``theorems.fixed_size``). A pure epsilon is reached by randomized response, and so by one
+    mechanism of this epsilon, as is that of shuffled reports: all other users hold the input that
+    the one does not hold.
+    """
+    inner = getattr(leaf, "event", leaf)
+    if isinstance(inner, BitFlipDpEvent):
+        return (_flip(leaf.p, leaf.q), _flip(leaf.q, leaf.p)) if inner is leaf else None
+    if isinstance(leaf, ShuffledDpEvent):
+        return _counts(leaf.epsilon, int(leaf.n_users))
+    if not isinstance(inner, (*THREE_POINT_EVENTS, GaussianDpEvent, LaplaceDpEvent)):
+        return None
+    rate = sampling_rate(leaf)
+    if rate == 0:
+        return (_NOTHING,) * 2
+    if isinstance(leaf, SampledWithoutReplacementDpEvent) and rate < 1:
+        return (Poisson(dominating_pair(inner), rate),) * 2
+    return (dominating_pair(leaf),) * 2
+
+
+def _replaced(noise: float, rate: float) -> Pair:
+    if noise * LARGEST_LOSS < 1.0:
+        return AtomicPair.of((0.0, 1.0 - rate), infinite=rate)
+    if rate == 1 or math.isinf(noise):
+        return gaussian_pair(2.0 / noise)
+    return ReplacedGaussian(1.0 / noise, rate)
+
+
+def _flip(p: float, q: float) -> Pair:
+    """A bit with P(1) = p against one with P(1) = q."""
+    outputs = ((p, q), (1.0 - p, 1.0 - q))
+    atoms = [(math.log(a / b), a) for a, b in outputs if a > 0 and b > 0]
+    return AtomicPair.of(*atoms, infinite=math.fsum(a for a, b in outputs if b == 0))
+
+
+def _counts(epsilon: float, n_users: int) -> tuple[Pair, Pair]:
+    """How many of n shuffled bits are 1, by the one user's bit: 1 against 0, and the reverse.
+
+    All others hold 0. With l = e^eps/(e^eps + 1) and u = 1 - l the number is Binomial(n, u) where
+    the one holds 0 too, and the ratio of the probabilities of c is (c/n) l/u + (1 - c/n) u/l. What
+    is not listed is left out, and all of it beyond an epsilon that doubles hold.
+    """
+    if n_users == 1:
+        return (AtomicPair.pure(epsilon),) * 2
+    if epsilon > _MOST_LOCAL:
+        return (_NOTHING,) * 2
+    unlikely = 1.0 / (1.0 + math.exp(epsilon))
+    zeros = stats.binom(n_users, unlikely)
+    reach = _DEVIATIONS * float(zeros.std()) + _DEVIATIONS**2
+    low, high = max(0, math.floor(zeros.mean() - reach)), math.ceil(zeros.mean() + reach)
+    count = np.arange(low, min(n_users, high) + 1)
+    share = count / n_users
+    loss = np.log(share * math.exp(epsilon) + (1.0 - share) * math.exp(-epsilon))
+    mass = zeros.pmf(count)
+    seen = mass > 0
+    loss, log_mass = loss[seen], np.log(mass[seen])
+    return ListedPair.of(loss, log_mass + loss), ListedPair.of(-loss, log_mass)
