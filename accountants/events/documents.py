@@ -21,6 +21,7 @@ from dp_accounting import (
     SelfComposedDpEvent,
     ZCDpEvent,
 )
+from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import (
@@ -42,6 +43,7 @@ READ: dict[str, type[DpEvent]] = {
         ZCDpEvent,
         PoissonSampledDpEvent,
         SampledWithoutReplacementDpEvent,
+        MixtureOfGaussiansDpEvent,
         SelfComposedDpEvent,
         ComposedDpEvent,
         NoOpDpEvent,
@@ -56,6 +58,7 @@ READ: dict[str, type[DpEvent]] = {
 """The events that some accountant takes, by name."""
 _TYPE = "type"
 _COUNTS = ("count", "num_buckets", "n_users", "source_dataset_size", "sample_size")
+_LISTS = ("sensitivities", "sampling_probs")
 # Of whatever is counted.
 _MOST = 10**15
 
@@ -111,16 +114,21 @@ def _value(name: str, key: str, value: Any) -> Any:
         return _event(value)
     if key == "events" and isinstance(value, list):
         return [_event(part) for part in value]
+    if key in _LISTS and isinstance(value, list) and all(map(_is_number, value)):
+        return tuple(map(float, value))
     if key == "binary" and isinstance(value, bool):
         return value
-    if key not in ("events", "binary") and _is_number(value):
+    if key not in ("events", "binary", *_LISTS) and _is_number(value):
         if key not in _COUNTS:
             return float(value)
         if value == math.floor(value) and value <= _MOST:
             return int(value)
-    wanted = {"events": "a list of events", "binary": "true or false"}.get(key, "a number")
-    if key in _COUNTS:
-        wanted = f"a whole number up to {_MOST:g}"
+    wanted = {
+        "events": "a list of events",
+        "binary": "true or false",
+        **dict.fromkeys(_LISTS, "a list of numbers"),
+        **dict.fromkeys(_COUNTS, f"a whole number up to {_MOST:g}"),
+    }.get(key, "a number")
     raise InputError(
         f"Expected {wanted} for {key} in {name}, got {json.dumps(value)[:80]}. Correct the event."
     )

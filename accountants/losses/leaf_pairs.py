@@ -12,6 +12,7 @@ from dp_accounting import (
     PoissonSampledDpEvent,
     SampledWithoutReplacementDpEvent,
 )
+from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from scipy import stats
 
 from fedrec_auditor.accountants.events.leaves import (
@@ -22,6 +23,7 @@ from fedrec_auditor.accountants.events.leaves import (
     ShuffledDpEvent,
     sampling_rate,
 )
+from fedrec_auditor.accountants.losses.gaussian_mixture import GaussianMixture
 from fedrec_auditor.accountants.losses.pairs import (
     REVEALED,
     AtomicPair,
@@ -66,6 +68,8 @@ def dominating_pair(leaf: DpEvent) -> Pair:
         return FixedSize(dominating_pair(leaf.event), sampling_rate(leaf))
     if isinstance(leaf, PoissonSampledDpEvent):
         return Poisson(dominating_pair(leaf.event), sampling_rate(leaf))
+    if isinstance(leaf, MixtureOfGaussiansDpEvent):
+        return _mixture(leaf)
     if isinstance(leaf, PureDpEvent) and math.isfinite(leaf.epsilon):
         return AtomicPair.pure(leaf.epsilon)
     if isinstance(leaf, THREE_POINT_EVENTS):
@@ -89,7 +93,8 @@ def attained_pairs(leaf: DpEvent) -> tuple[Pair, Pair] | None:
     The second is for the neighbours in the other order, and equal to the first where that is the
     same or is not tried. Normal and Laplace noise, randomized responses,
     revealed sampling, and the Gaussian of a record that is drawn and replaced reach the pair that
-    dominates them; so does a record of a Poisson sample, present against absent. A sample of fixed
+    dominates them; so does a record of a Poisson sample, present against absent, and a group of
+    them (``GaussianMixture``). A sample of fixed
     size reaches Poisson's: all other records lie at one end of what a record may be
     (``theorems.fixed_size``). A pure epsilon is reached by randomized response, and so by one
     mechanism of this epsilon, as is that of shuffled reports: all other users hold the input that
@@ -100,7 +105,8 @@ def attained_pairs(leaf: DpEvent) -> tuple[Pair, Pair] | None:
         return (_flip(leaf.p, leaf.q), _flip(leaf.q, leaf.p)) if inner is leaf else None
     if isinstance(leaf, ShuffledDpEvent):
         return _counts(leaf.epsilon, int(leaf.n_users))
-    if not isinstance(inner, (*THREE_POINT_EVENTS, GaussianDpEvent, LaplaceDpEvent)):
+    known = (*THREE_POINT_EVENTS, GaussianDpEvent, LaplaceDpEvent, MixtureOfGaussiansDpEvent)
+    if not isinstance(inner, known):
         return None
     rate = sampling_rate(leaf)
     if rate == 0:
@@ -116,6 +122,23 @@ def _replaced(noise: float, rate: float) -> Pair:
     if rate == 1 or math.isinf(noise):
         return gaussian_pair(2.0 / noise)
     return ReplacedGaussian(1.0 / noise, rate)
+
+
+def _mixture(leaf: MixtureOfGaussiansDpEvent) -> Pair:
+    weights: dict[float, float] = {}
+    for shift, chance in zip(leaf.sensitivities, leaf.sampling_probs, strict=True):
+        centre = math.inf if shift > 0 and leaf.standard_deviation == 0 else 0.0
+        if leaf.standard_deviation > 0:
+            centre = shift / leaf.standard_deviation
+        weights[centre] = weights.get(centre, 0.0) + chance
+    revealed = math.fsum(p for centre, p in weights.items() if centre > LARGEST_LOSS)
+    kept = sorted((c, math.log(p)) for c, p in weights.items() if c <= LARGEST_LOSS and p > 0)
+    if not kept or kept[-1][0] == 0.0:
+        # A mass of log_p, which Q has whole.
+        still = tuple(log_p for _, log_p in kept)
+        return AtomicPair(still, still, revealed)
+    centres, log_weights = zip(*kept, strict=True)
+    return GaussianMixture(centres, log_weights, revealed)
 
 
 def _flip(p: float, q: float) -> Pair:

@@ -13,6 +13,7 @@ from dp_accounting import (
     PoissonSampledDpEvent,
     SampledWithoutReplacementDpEvent,
 )
+from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from scipy import stats
 from scipy.special import ndtri
 
@@ -23,6 +24,7 @@ from fedrec_auditor.accountants.events.leaves import (
 )
 from fedrec_auditor.accountants.losses.composition import epsilon_above
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.losses.gaussian_mixture import GaussianMixture
 from fedrec_auditor.accountants.losses.hockey_stick import least_epsilon
 from fedrec_auditor.accountants.losses.leaf_pairs import (
     LARGEST_LOSS,
@@ -39,13 +41,16 @@ from fedrec_auditor.accountants.losses.pure import (
 from fedrec_auditor.accountants.losses.sampled_pairs import Poisson
 from fedrec_auditor.accountants.methods.parts.leaf_accountant import LeafAccountant
 
-_READS = (*THREE_POINT_EVENTS, LaplaceDpEvent, GaussianDpEvent)
+_SAMPLES = (*THREE_POINT_EVENTS, LaplaceDpEvent, GaussianDpEvent)
+_READS = (*_SAMPLES, MixtureOfGaussiansDpEvent)
 _SAMPLED = {
-    PoissonSampledDpEvent: _READS,
-    SampledWithoutReplacementDpEvent: _READS,
-    RevealedSamplingDpEvent: _READS,
+    PoissonSampledDpEvent: _SAMPLES,
+    SampledWithoutReplacementDpEvent: _SAMPLES,
+    RevealedSamplingDpEvent: _SAMPLES,
     ReplacedSamplingDpEvent: (GaussianDpEvent,),
 }
+# Pairs of a record, or of several, present and absent: the other order counts too.
+_DIRECTED = (Poisson, GaussianMixture)
 # Above, the binomial distribution is not listed but composed.
 _MOST_RESPONSES = 10**6
 # What one use may lose to rounding in a Fourier transform; uses as an infinite loss.
@@ -163,7 +168,7 @@ def _composed(uses: list[tuple[DpEvent, int]], delta: float) -> float:
     others = [(leaf, n) for leaf, n in uses if not isinstance(leaf, GaussianDpEvent)]
     pairs += [(dominating_pair(leaf), n) for leaf, n in others]
     found = epsilon_above(tuple(pairs), delta)
-    if any(isinstance(pair, Poisson) for pair, _ in pairs) and found < math.inf:
-        turned = ((Reversed(p) if isinstance(p, Poisson) else p, n) for p, n in pairs)
+    if any(isinstance(pair, _DIRECTED) for pair, _ in pairs) and found < math.inf:
+        turned = ((Reversed(p) if isinstance(p, _DIRECTED) else p, n) for p, n in pairs)
         found = max(found, epsilon_above(tuple(turned), delta))
     return found

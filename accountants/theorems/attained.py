@@ -5,8 +5,14 @@ from __future__ import annotations
 import math
 
 from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent
+from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 
-from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent, check_parameters, leaves
+from fedrec_auditor.accountants.events.leaves import (
+    ShuffledDpEvent,
+    check_parameters,
+    leaves,
+    sampling_rate,
+)
 from fedrec_auditor.accountants.losses.composition import epsilon_below
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.losses.leaf_pairs import attained_pairs, gaussian_pair
@@ -68,9 +74,8 @@ def _normal(mu: float, delta: float) -> float:
 def _largest(leaf: DpEvent) -> tuple[float, float]:
     """The largest loss of one use in either order, 0 where it is not known."""
     inner = getattr(leaf, "event", leaf)
-    if isinstance(inner, GaussianDpEvent):
-        revealed = inner.noise_multiplier < math.inf and _rate(leaf) > 0
-        return (math.inf,) * 2 if revealed else (0.0, 0.0)
+    if isinstance(inner, (GaussianDpEvent, MixtureOfGaussiansDpEvent)):
+        return (0.0 if _hidden(leaf, inner) else math.inf,) * 2
     if isinstance(leaf, ShuffledDpEvent):
         return (leaf.epsilon,) * 2
     pairs = attained_pairs(leaf)
@@ -80,5 +85,11 @@ def _largest(leaf: DpEvent) -> tuple[float, float]:
     return first, second
 
 
-def _rate(leaf: DpEvent) -> float:
-    return float(getattr(leaf, "sampling_probability", 1.0))
+def _hidden(leaf: DpEvent, inner: DpEvent) -> bool:
+    """Whether nothing at all is told: nobody is drawn, or noise without end."""
+    if isinstance(inner, MixtureOfGaussiansDpEvent):
+        return math.isinf(inner.standard_deviation) or not any(
+            shift * chance > 0
+            for shift, chance in zip(inner.sensitivities, inner.sampling_probs, strict=True)
+        )
+    return math.isinf(inner.noise_multiplier) or sampling_rate(leaf) == 0

@@ -1,7 +1,8 @@
-"""What an event of dp-accounting costs under an adjacency: whose record changes, and how far."""
+"""What an event of dp-accounting costs one record, or several, that come, go or change."""
 
 from __future__ import annotations
 
+import numpy as np
 from dp_accounting import (
     ComposedDpEvent,
     DpEvent,
@@ -11,6 +12,8 @@ from dp_accounting import (
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
+from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
+from scipy import stats
 
 from fedrec_auditor.accountants.events.leaves import (
     ReplacedSamplingDpEvent,
@@ -58,29 +61,50 @@ def under(event: DpEvent, adjacency: Adjacency) -> DpEvent | None:
             return under(event.event, adjacency)
         normal = isinstance(event.event, GaussianDpEvent)
         return ReplacedSamplingDpEvent(event.sampling_probability, event.event) if normal else None
-    return widened(event, 2.0) if replaced and isinstance(event, _NOISE) else event
+    if isinstance(event, MixtureOfGaussiansDpEvent) and replaced:
+        return None
+    return _wider(event, 2) if replaced and isinstance(event, _NOISE) else event
 
 
-def widened(event: DpEvent, times: float) -> DpEvent | None:
-    """``event`` where what changes is ``times`` as large; None if that is not known.
+def of_group(event: DpEvent, size: int) -> DpEvent | None:
+    """``event``, as dp-accounting documents it, for ``size`` records that come or go together.
 
-    Known of noise on a sum, composed or not, that is not sampled.
+    None if it is not known. Noise on a sum of all is as if the sum moved ``size`` times as far. Of
+    a Poisson sample the group is in with as many records as are drawn, a binomial number of them,
+    and normal noise is then a mixture of Gaussians (``losses.gaussian_mixture``). That is far below
+    group privacy, which multiplies epsilon, and delta by more.
+
+    >>> of_group(PoissonSampledDpEvent(0.5, GaussianDpEvent(1.0)), 2).sampling_probs
+    (0.25, 0.5, 0.25)
     """
-    if isinstance(event, _NOISE):
-        return type(event)(event.noise_multiplier / times)
     if isinstance(event, SelfComposedDpEvent):
-        one = widened(event.event, times)
+        one = of_group(event.event, size)
         return None if one is None else SelfComposedDpEvent(one, event.count)
     if isinstance(event, ComposedDpEvent):
-        parts = [widened(part, times) for part in event.events]
+        parts = [of_group(part, size) for part in event.events]
         return None if None in parts else ComposedDpEvent(parts)
+    if isinstance(event, _NOISE):
+        return _wider(event, size)
+    if isinstance(event, PoissonSampledDpEvent) and isinstance(event.event, GaussianDpEvent):
+        drawn = np.arange(size + 1)
+        chances = stats.binom.pmf(drawn, size, event.sampling_probability)
+        return MixtureOfGaussiansDpEvent(
+            event.event.noise_multiplier,
+            tuple(drawn.astype(float).tolist()),
+            tuple(np.asarray(chances).tolist()),
+        )
     return None
+
+
+def _wider(event: DpEvent, times: int) -> DpEvent:
+    """Noise on a sum that moves ``times`` as far."""
+    return type(event)(event.noise_multiplier / times)
 
 
 def _fixed(event: SampledWithoutReplacementDpEvent, replaced: bool) -> DpEvent | None:
     """A sample of fixed size, of which a record that is drawn displaces another one."""
     noise = isinstance(event.event, _NOISE)
-    one = widened(event.event, 2.0) if noise else event.event
+    one = _wider(event.event, 2) if noise else event.event
     if replaced:
         return SampledWithoutReplacementDpEvent(event.source_dataset_size, event.sample_size, one)
     return PoissonSampledDpEvent(sampling_rate(event), one)
