@@ -96,15 +96,17 @@ def attained_pairs(leaf: DpEvent) -> tuple[Pair, Pair] | None:
     dominates them; so does a record of a Poisson sample, present against absent, and a group of
     them (``GaussianMixture``). A sample of fixed
     size reaches Poisson's: all other records lie at one end of what a record may be
-    (``theorems.fixed_size``). A pure epsilon is reached by randomized response, and so by one
-    mechanism of this epsilon, as is that of shuffled reports: all other users hold the input that
-    the one does not hold.
+    (``theorems.fixed_size``). A pure epsilon, and that of shuffled reports, is reached by one
+    mechanism of this epsilon: randomized response on a bit.
     """
     inner = getattr(leaf, "event", leaf)
     if isinstance(inner, BitFlipDpEvent):
         return (_flip(leaf.p, leaf.q), _flip(leaf.q, leaf.p)) if inner is leaf else None
     if isinstance(leaf, ShuffledDpEvent):
-        return _counts(leaf.epsilon, int(leaf.n_users))
+        if leaf.epsilon > _MOST_LOCAL:
+            return (_NOTHING,) * 2
+        flipped = 1.0 / (1.0 + math.exp(leaf.epsilon))
+        return shuffled_pairs(flipped, flipped, int(leaf.n_users))
     known = (*THREE_POINT_EVENTS, GaussianDpEvent, LaplaceDpEvent, MixtureOfGaussiansDpEvent)
     if not isinstance(inner, known):
         return None
@@ -148,25 +150,24 @@ def _flip(p: float, q: float) -> Pair:
     return AtomicPair.of(*atoms, infinite=math.fsum(a for a, b in outputs if b == 0))
 
 
-def _counts(epsilon: float, n_users: int) -> tuple[Pair, Pair]:
-    """How many of n shuffled bits are 1, by the one user's bit: 1 against 0, and the reverse.
+def shuffled_pairs(missed: float, unlikely: float, n_users: int) -> tuple[Pair, Pair]:
+    """How many of n shuffled bits are 1, by the one user's bit, and the reverse.
 
-    All others hold 0. With l = e^eps/(e^eps + 1) and u = 1 - l the number is Binomial(n, u) where
-    the one holds 0 too, and the ratio of the probabilities of c is (c/n) l/u + (1 - c/n) u/l. What
-    is not listed is left out, and all of it beyond an epsilon that doubles hold.
+    By its input the one sends 0 with probability ``missed``, or 1 with probability ``unlikely``;
+    all others hold the second. The number is then Binomial(n, u), or in the first case
+    (1 - missed)/u (c/n) + missed/(1 - u) (1 - c/n) times as likely to be c. What is rare is left
+    out.
     """
     if n_users == 1:
-        return (AtomicPair.pure(epsilon),) * 2
-    if epsilon > _MOST_LOCAL:
-        return (_NOTHING,) * 2
-    unlikely = 1.0 / (1.0 + math.exp(epsilon))
-    zeros = stats.binom(n_users, unlikely)
-    reach = _DEVIATIONS * float(zeros.std()) + _DEVIATIONS**2
-    low, high = max(0, math.floor(zeros.mean() - reach)), math.ceil(zeros.mean() + reach)
+        return _flip(1.0 - missed, unlikely), _flip(unlikely, 1.0 - missed)
+    seconds = stats.binom(n_users, unlikely)
+    reach = _DEVIATIONS * float(seconds.std()) + _DEVIATIONS**2
+    low, high = max(0, math.floor(seconds.mean() - reach)), math.ceil(seconds.mean() + reach)
     count = np.arange(low, min(n_users, high) + 1)
     share = count / n_users
-    loss = np.log(share * math.exp(epsilon) + (1.0 - share) * math.exp(-epsilon))
-    mass = zeros.pmf(count)
+    ratios = (1.0 - missed) / unlikely, missed / (1.0 - unlikely)
+    loss = np.log(share * ratios[0] + (1.0 - share) * ratios[1])
+    mass = seconds.pmf(count)
     seen = mass > 0
     loss, log_mass = loss[seen], np.log(mass[seen])
     return ListedPair.of(loss, log_mass + loss), ListedPair.of(-loss, log_mass)

@@ -8,6 +8,7 @@ from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent
 from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 
 from fedrec_auditor.accountants.events.leaves import (
+    PureDpEvent,
     ShuffledDpEvent,
     check_parameters,
     leaves,
@@ -15,7 +16,11 @@ from fedrec_auditor.accountants.events.leaves import (
 )
 from fedrec_auditor.accountants.losses.composition import epsilon_below
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
-from fedrec_auditor.accountants.losses.leaf_pairs import attained_pairs, gaussian_pair
+from fedrec_auditor.accountants.losses.leaf_pairs import (
+    attained_pairs,
+    gaussian_pair,
+    shuffled_pairs,
+)
 from fedrec_auditor.accountants.losses.pairs import Pair
 from fedrec_auditor.accountants.statements.bound import check_delta
 
@@ -58,10 +63,33 @@ def epsilon_attained(event: DpEvent, delta: float) -> float:
     return max(epsilon_below(order, delta) for order in orders)
 
 
-def unknown_leaves(event: DpEvent) -> tuple[str, ...]:
-    """The types of leaves that ``epsilon_attained`` leaves out."""
-    names = (type(leaf).__name__ for leaf, _ in leaves(event) if attained_pairs(leaf) is None)
-    return tuple(name for name in dict.fromkeys(names) if name != NonPrivateDpEvent.__name__)
+def shuffled_attained(
+    missed: float, unlikely: float, n_users: int, rounds: int, delta: float
+) -> float:
+    """An epsilon that ``rounds`` shuffles of bits do not keep at ``delta``.
+
+    Of any reports: whether one is in a certain set is a bit, and post-processing tells no more.
+    ``missed`` and ``unlikely`` are the probabilities of 0 under the one input and of 1 under the
+    other (``losses.leaf_pairs.shuffled_pairs``).
+    """
+    check_delta(delta)
+    if delta == 0.0:
+        both = math.log((1.0 - missed) / unlikely), math.log((1.0 - unlikely) / missed)
+        return rounds * max(both)
+    pairs = shuffled_pairs(missed, unlikely, n_users)
+    return max(epsilon_below(((pair, rounds),), delta) for pair in pairs)
+
+
+def supposed(event: DpEvent) -> tuple[str, ...]:
+    """What ``epsilon_attained`` supposes of leaves that name an epsilon only, or leaves out."""
+    found = {}
+    for leaf, _ in leaves(event):
+        name = type(leaf).__name__
+        if isinstance(leaf, (PureDpEvent, ShuffledDpEvent)):
+            found[f"what {name} stands for is randomized response on a bit"] = None
+        elif not isinstance(leaf, NonPrivateDpEvent) and attained_pairs(leaf) is None:
+            found[f"what {name} tells is left out"] = None
+    return tuple(found)
 
 
 def _normal(mu: float, delta: float) -> float:

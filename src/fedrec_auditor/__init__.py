@@ -1,7 +1,8 @@
 """Is the epsilon true? Audits of federated recommenders and tests of local randomizers.
 
 ``audit`` runs a whole audit and returns its record; ``verify_ldp`` tests one mechanism;
-``from_scores`` bounds epsilon by scores of canaries that somebody else has trained with. Importing
+``account`` says what noise, sampling and rounds spend; ``from_scores`` bounds epsilon by scores of
+canaries that somebody else has trained with. Importing
 this package imports neither torch nor scikit-learn; they come with the first call.
 """
 
@@ -14,15 +15,27 @@ if TYPE_CHECKING:
     from fedrec_auditor.accountants.errors import InputError
     from fedrec_auditor.auditor.runner import audit
     from fedrec_auditor.auditor.scores import from_scores
+    from fedrec_auditor.auditor.spending.account import Account, account
     from fedrec_auditor.auditor.verification import Verification, verify_ldp
 
     __version__: str
 
-__all__ = ["InputError", "Verification", "__version__", "audit", "from_scores", "verify_ldp"]
+__all__ = [
+    "Account",
+    "InputError",
+    "Verification",
+    "__version__",
+    "account",
+    "audit",
+    "from_scores",
+    "verify_ldp",
+]
 
 _PLACES = {
+    "Account": "fedrec_auditor.auditor.spending.account",
     "InputError": "fedrec_auditor.accountants.errors",
     "Verification": "fedrec_auditor.auditor.verification",
+    "account": "fedrec_auditor.auditor.spending.account",
     "audit": "fedrec_auditor.auditor.runner",
     "from_scores": "fedrec_auditor.auditor.scores",
     "verify_ldp": "fedrec_auditor.auditor.verification",

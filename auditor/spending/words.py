@@ -1,0 +1,230 @@
+"""An account in words, the same on the command line and from Python; and as plain data."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from fedrec_auditor.accountants.statements.scope import Adjacency, Unit, Vantage
+from fedrec_auditor.auditor.spending.deployment import Sampling
+from fedrec_auditor.auditor.spending.noise import Noise
+from fedrec_auditor.reports.words import VANTAGES, printable
+
+if TYPE_CHECKING:
+    from fedrec_auditor.auditor.spending.account import Account, Epsilon
+
+_WIDTH = 80
+_LABEL = 14
+_DIGITS = 4
+_SUMS = "by whoever sees every noisy sum, and so every model, but no upload and not who was drawn"
+
+
+def describe(account: Account) -> Iterator[str]:
+    """The finding first, then the numbers with their scope, then the method: 80 columns."""
+    yield from textwrap.wrap(_finding(account), _WIDTH, break_on_hyphens=False)
+    yield ""
+    yield from _table(account)
+    yield ""
+    first = account.spendings[0]
+    for label, text in _facts(account):
+        yield from _entry(label, text)
+    for method in dict.fromkeys(s.total.method for s in account.spendings):
+        yield from _entry("proved by", method)
+    for source in dict.fromkeys(s.total.lower.source for s in account.spendings):
+        yield from _entry("shown by", source)
+    upper, lower = first.total.upper.assumptions, first.total.lower.assumptions
+    for assumption in dict.fromkeys(upper):
+        yield from _entry("if", assumption)
+    for assumption in lower:
+        yield from _entry("shown if", assumption)
+    for note in (*account.notes, *_notes(account)):
+        yield from _entry("note", note)
+
+
+def _entry(label: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        printable(text),
+        _WIDTH,
+        initial_indent=f"  {label:<{_LABEL - 2}}",
+        subsequent_indent=" " * _LABEL,
+        break_on_hyphens=False,
+    )
+
+
+def as_data(account: Account) -> dict[str, Any]:
+    """The account as what JSON holds but for infinities: numbers, text, lists and dictionaries."""
+    deployment = account.deployment
+
+    def bounds(epsilon: Epsilon) -> dict[str, Any]:
+        return {
+            "proved_at_most": dataclasses.asdict(epsilon.upper),
+            "shown_at_least": dataclasses.asdict(epsilon.lower),
+        }
+
+    return {
+        "finding": _finding(account),
+        "noise": str(deployment.noise),
+        "rounds": deployment.rounds,
+        "rate": deployment.rate,
+        "sampling": str(deployment.sampling),
+        "users": deployment.users,
+        "shuffle": deployment.shuffle,
+        "delta": deployment.delta,
+        "target_epsilon": account.target_epsilon,
+        "solved": account.solved or None,
+        "spendings": [
+            {
+                "unit": str(s.total.unit),
+                "adjacency": str(s.total.adjacency),
+                "per_round": bounds(s.per_round),
+                "total": bounds(s.total),
+            }
+            for s in account.spendings
+        ],
+        "notes": [*account.notes, *_notes(account)],
+    }
+
+
+def _finding(account: Account) -> str:
+    deployment, total = account.deployment, account.total
+    one, every = _one(account), _every(account)
+    at = f"at delta {deployment.delta:g}"
+    found = f"epsilon {_up(total.upper.epsilon)} {at}"
+    if account.solved:
+        found = f"{_solved(account)} keeps epsilon {account.target_epsilon:g} {at} over {every}"
+        if deployment.rounds == 1:
+            return f"{found}."
+        return f"{found} together; {one} spends {_up(account.per_round.upper.epsilon)} by itself."
+    if math.isinf(total.lower.epsilon):
+        return f"No epsilon holds {at}, neither for {one} nor for {every}."
+    if math.isinf(total.upper.epsilon):
+        return f"No epsilon is proved {at} for {every}; none below {_down(total.lower.epsilon)}."
+    if deployment.rounds == 1:
+        return f"{one.capitalize()} spends {found} at most, and nothing else is counted."
+    return (
+        f"{every[0].upper()}{every[1:]} together spend {found} at most, {one} by itself "
+        f"{_up(account.per_round.upper.epsilon)}. The total, {_up(total.upper.epsilon)}, is the "
+        "figure to state."
+    )
+
+
+def _solved(account: Account) -> str:
+    deployment = account.deployment
+    if account.solved == "rounds":
+        return f"Stopping after {deployment.rounds:,} rounds"
+    if account.solved == "rate":
+        if deployment.users is not None and deployment.rate is not None:
+            drawn = round(deployment.rate * deployment.users)
+            return f"A sample of up to {drawn:,} of {deployment.users:,}"
+        return f"A rate of up to {deployment.rate:.6g}"
+    assert isinstance(deployment.noise, Noise)
+    return f"Noise of {account.solved} = {deployment.noise.size:.6g}"
+
+
+def _one(account: Account) -> str:
+    if not account.deployment.is_local:
+        return "one round"
+    return "one shuffle" if account.total.upper.scope.vantage is Vantage.SHUFFLED else "one report"
+
+
+def _every(account: Account) -> str:
+    rounds, one = account.deployment.rounds, _one(account)
+    if rounds == 1:
+        return one
+    return (
+        f"all {rounds:,} {one.removeprefix('one ')}s{' of a user' if one == 'one report' else ''}"
+    )
+
+
+def _table(account: Account) -> Iterator[str]:
+    """Bounds are rounded to the side on which they hold."""
+    rounds = account.deployment.rounds
+    yield f"  {'unit, adjacency':<26}{'rounds':>12}{'shown at least':>18}{'proved at most':>18}"
+    for spending in account.spendings:
+        name = f"{spending.total.unit}, {spending.total.adjacency}"
+        rows = [(1, spending.per_round)] + ([(rounds, spending.total)] if rounds != 1 else [])
+        for count, epsilon in rows:
+            low, high = _down(epsilon.lower.epsilon), _up(epsilon.upper.epsilon)
+            yield f"  {name:<26}{count:>12,}{low:>18}{high:>18}"
+
+
+def _facts(account: Account) -> Iterator[tuple[str, str]]:
+    deployment = account.deployment
+    yield "delta", f"{deployment.delta:g} in every row: one round's and all rounds' alike"
+    yield "noise", str(deployment.noise)
+    unit = deployment.unit
+    if deployment.shuffle is not None:
+        yield "shuffle", f"a report from each of {deployment.shuffle:,} users, without their names"
+    elif deployment.users is not None and deployment.rate is not None:
+        drawn = round(deployment.rate * deployment.users)
+        yield "sampling", f"{drawn:,} of {deployment.users:,} {unit}s a round, without replacement"
+    elif deployment.rate != 1.0:
+        yield "sampling", f"Poisson: each {unit} by itself, with probability {deployment.rate:.6g}"
+    elif not deployment.is_local and isinstance(deployment.noise, Noise):
+        yield "sampling", f"none: every {unit} is in every round"
+    for spending in account.spendings:
+        yield _change(account, spending.total)
+    vantage = account.total.upper.scope.vantage
+    seen = _SUMS if vantage is Vantage.AGGREGATE else VANTAGES[vantage]
+    yield "seen", seen.removeprefix("seen ")
+
+
+def _change(account: Account, epsilon: Epsilon) -> tuple[str, str]:
+    deployment, adjacency, unit = account.deployment, epsilon.adjacency, epsilon.unit
+    if adjacency is Adjacency.ANY_PAIR:
+        return "any pair", f"any input of a {unit} against any other"
+    if unit is not deployment.unit:
+        return (
+            f"{unit}",
+            f"one with up to {deployment.group} interactions, present against absent: as many as "
+            "are drawn pull one way (less than group privacy, which multiplies epsilon and delta)",
+        )
+    one = f"an {unit}" if str(unit)[0] in "aeio" else f"a {unit}"
+    fixed = deployment.sampling is Sampling.FIXED
+    if adjacency is Adjacency.REPLACE:
+        return "replace", f"{one} against another one: the sum moves by twice the clipping norm"
+    displaced = " and displaces another one: by twice the clipping norm" if fixed else ""
+    moves = "" if fixed else ": the sum moves by the clipping norm"
+    return "add-remove", f"{one} present against absent{moves}{displaced}"
+
+
+def _notes(account: Account) -> Iterator[str]:
+    """What is often mistaken."""
+    deployment, one, total = account.deployment, account.per_round.upper, account.total.upper
+    rounds = deployment.rounds or 1
+    finite = math.isfinite(one.epsilon) and math.isfinite(total.epsilon)
+    if rounds > 1 and finite and rounds * one.epsilon > 1.01 * total.epsilon:
+        yield (
+            f"Adding up the rounds, {rounds:,} x {_up(one.epsilon)} = "
+            f"{_up(rounds * one.epsilon)}, counts more than they spend, and its delta is "
+            f"{rounds * deployment.delta:g}."
+        )
+    noisy = isinstance(deployment.noise, Noise) and not deployment.is_local
+    if noisy and deployment.rate == 1.0:
+        yield (
+            "If each device adds this noise to its own upload (local noise), read the row of "
+            "replace: any two clipped uploads are up to twice the norm apart."
+        )
+    if deployment.unit is Unit.INTERACTION and deployment.group is None and not deployment.is_local:
+        yield "A user with several interactions spends more: give interactions per user."
+
+
+def _up(epsilon: float) -> str:
+    return _rounded(epsilon, math.ceil)
+
+
+def _down(epsilon: float) -> str:
+    return _rounded(epsilon, math.floor)
+
+
+def _rounded(epsilon: float, to_whole: Any) -> str:
+    """To some digits, on the side that ``to_whole`` says, but for what doubles lose."""
+    if epsilon == 0 or math.isinf(epsilon):
+        return f"{epsilon:g}"
+    unit = 10.0 ** (math.floor(math.log10(epsilon)) + 1 - _DIGITS)
+    near = round(epsilon / unit)
+    count = near if abs(epsilon / unit - near) < 1e-7 * near else to_whole(epsilon / unit)
+    return f"{count * unit:#.{_DIGITS}g}".removesuffix(".")
