@@ -207,10 +207,12 @@ def command(
 
 def _spend(stated: dict[str, Any], as_json: bool) -> None:
     """What noise of one's own spends."""
-    from fedrec_auditor.auditor.spending.account import account
-    from fedrec_auditor.auditor.spending.words import as_data
+    from fedrec_auditor.auditor.families import FAMILIES
+    from fedrec_auditor.auditor.spending.spend import account
     from fedrec_auditor.reports.store import plain
 
+    for line in FAMILIES["accountants"].left_out():
+        tell(line)
     if "event" in stated:
         try:
             stated["event"] = stated["event"].read_text(encoding="utf-8")
@@ -219,7 +221,7 @@ def _spend(stated: dict[str, Any], as_json: bool) -> None:
                 f"Expected a readable event in {stated['event']}, got: {error}. Give a JSON file."
             ) from error
     found = account(**stated)
-    print(json.dumps(plain(as_data(found)), indent=2, allow_nan=False) if as_json else found)
+    print(json.dumps(plain(found.as_data()), indent=2, allow_nan=False) if as_json else found)
 
 
 def _account(

@@ -1,35 +1,24 @@
-"""Epsilon per round and in total: proved at most and shown at least, for each adjacency."""
+"""What a deployment spends, with its scopes and methods, and in words."""
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 import math
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TypeVar
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
-from dp_accounting import DpEvent
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements.scope import Adjacency, Unit, Vantage
+from fedrec_auditor.auditor.spending.deployment import Deployment, Sampling
+from fedrec_auditor.auditor.spending.noise import Noise
+from fedrec_auditor.reports.words import VANTAGES, printable
 
-from fedrec_auditor.accountants.errors import AuditError, InputError
-from fedrec_auditor.accountants.events.leaves import leaves
-from fedrec_auditor.accountants.losses.infinite import why_infinite
-from fedrec_auditor.accountants.methods.base import Accountant
-from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
-from fedrec_auditor.accountants.theorems.attained import (
-    epsilon_attained,
-    shuffled_attained,
-    supposed,
-)
-from fedrec_auditor.accountants.theorems.neighbours import of_group, under
-from fedrec_auditor.accountants.verdict import refutes
-from fedrec_auditor.auditor.accounting import all_accountants, least_of_event
-from fedrec_auditor.auditor.families import brief
-from fedrec_auditor.auditor.spending.deployment import Deployment, Sampling, composed, rounds_of
-from fedrec_auditor.auditor.spending.noise import Kind, Noise, Stated
-from fedrec_auditor.auditor.spending.solve import solve
-
-_Name = TypeVar("_Name", bound=StrEnum)
+_WIDTH = 80
+_LABEL = 14
+_DIGITS = 4
+_SUMS = "by whoever sees every noisy sum, and so every model, but no upload and not who was drawn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +47,13 @@ class Epsilon:
     def method(self) -> str:
         """What the upper bound rests on."""
         return self.upper.source
+
+    def as_data(self) -> dict[str, Any]:
+        """Both bounds with all that makes them statements."""
+        return {
+            "proved_at_most": dataclasses.asdict(self.upper),
+            "shown_at_least": dataclasses.asdict(self.lower),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,223 +89,204 @@ class Account:
         return self.spendings[0].total
 
     def __str__(self) -> str:
-        from fedrec_auditor.auditor.spending.words import describe
+        return "\n".join(_described(self))
 
-        return "\n".join(describe(self))
+    def as_data(self) -> dict[str, Any]:
+        """What JSON holds but for infinities: numbers, text, lists and dictionaries."""
+        deployment = self.deployment
+        return {
+            "finding": _finding(self),
+            "noise": str(deployment.noise),
+            "rounds": deployment.rounds,
+            "rate": deployment.rate,
+            "sampling": str(deployment.sampling),
+            "users": deployment.users,
+            "shuffle": deployment.shuffle,
+            "delta": deployment.delta,
+            "target_epsilon": self.target_epsilon,
+            "solved": self.solved or None,
+            "spendings": [
+                {
+                    "unit": str(s.total.unit),
+                    "adjacency": str(s.total.adjacency),
+                    "per_round": s.per_round.as_data(),
+                    "total": s.total.as_data(),
+                }
+                for s in self.spendings
+            ],
+            "notes": [*self.notes, *_notes(self)],
+        }
 
 
-def account(
-    *,
-    gaussian: Stated | None = None,
-    laplace: Stated | None = None,
-    randomized_response: Stated | None = None,
-    event: DpEvent | str | None = None,
-    rate: float | None = None,
-    rounds: int | None = None,
-    delta: float = 0.0,
-    sampling: str = "poisson",
-    users: int | None = None,
-    unit: str = "user",
-    adjacency: str | None = None,
-    shuffle: int | None = None,
-    interactions_per_user: int | None = None,
-    target_epsilon: float | None = None,
-) -> Account:
-    """Epsilon per round and in total at ``delta``, from above and from below.
+def _described(account: Account) -> Iterator[str]:
+    """The finding first, then the numbers with their scope, then the method: 80 columns."""
+    yield from textwrap.wrap(_finding(account), _WIDTH, break_on_hyphens=False)
+    yield ""
+    yield from _table(account)
+    yield ""
+    first = account.spendings[0]
+    for label, text in _facts(account):
+        yield from _entry(label, text)
+    for method in dict.fromkeys(s.total.method for s in account.spendings):
+        yield from _entry("proved by", method)
+    for source in dict.fromkeys(s.total.lower.source for s in account.spendings):
+        yield from _entry("shown by", source)
+    upper, lower = first.total.upper.assumptions, first.total.lower.assumptions
+    for assumption in dict.fromkeys(upper):
+        yield from _entry("if", assumption)
+    for assumption in lower:
+        yield from _entry("shown if", assumption)
+    for note in (*account.notes, *_notes(account)):
+        yield from _entry("note", note)
 
-    One of four says what hides the data. ``gaussian`` is the noise multiplier z, deviation over
-    clipping norm, of noise on the sum of what each ``unit`` adds; ``laplace`` the same for scale
-    and L1 norm; ``randomized_response`` the epsilon of local reports, or text such as "p=0.75,k=4";
-    ``event`` an event of dp-accounting, or its JSON. ``rate`` is the share that a round draws: each
-    by itself (``sampling`` "poisson"), or rate x ``users`` of them ("fixed"). ``shuffle`` is the
-    number of users whose local reports are shuffled. With ``interactions_per_user`` and unit
-    "interaction" users of so many interactions are accounted too. ``adjacency`` says which comes
-    first: a unit "add-remove", as is usual, or "replace", as is usual for fixed sampling.
 
-    With ``target_epsilon`` the number that is left out is found, such that all rounds together
-    keep that epsilon: the least noise (say ``gaussian="z"``), else the most rounds, else the
-    largest rate. InputError for what makes no sense; AuditError if two accountants disagree.
-
-    >>> found = account(gaussian=1.1, rate=0.01, rounds=1000, delta=1e-6)
-    >>> f"{found.per_round.upper.epsilon:.3f} per round, {found.total.upper.epsilon:.3f} in total"
-    '0.254 per round, 1.753 in total'
-    >>> found.total.adjacency, f"no less than {found.total.lower.epsilon:.3f}"
-    (<Adjacency.ADD_REMOVE: 'add-remove'>, 'no less than 1.753')
-    """
-    stated = {
-        Kind.GAUSSIAN: gaussian,
-        Kind.LAPLACE: laplace,
-        Kind.RESPONSE: randomized_response,
-    }
-    given = [(kind, value) for kind, value in stated.items() if value is not None]
-    if len(given) + (event is not None) != 1:
-        raise InputError(
-            "Expected one of gaussian, laplace, randomized_response and event, got "
-            f"{len(given) + (event is not None)} of them. Say what hides the data."
-        )
-    noise: Noise | DpEvent
-    if event is not None:
-        noise, rounds = _event(event, rounds, rate, shuffle, users)
-    else:
-        noise = Noise.of(*given[0])
-    # With a target, what is left out is found: the noise's size, else the rounds, else the rate.
-    found = target_epsilon is not None and (not isinstance(noise, Noise) or noise.size is not None)
-    local = shuffle is not None or randomized_response is not None
-    deployment = Deployment(
-        noise=noise,
-        rounds=1 if rounds is None and not found else rounds,
-        rate=1.0 if rate is None and (not found or rounds is None or local or event) else rate,
-        delta=delta,
-        sampling=_named(Sampling, "sampling", sampling),
-        users=users,
-        unit=_named(Unit, "unit", unit),
-        adjacency=None if adjacency is None else _named(Adjacency, "adjacency", adjacency),
-        shuffle=shuffle,
-        group=interactions_per_user,
+def _entry(label: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        printable(text),
+        _WIDTH,
+        initial_indent=f"  {label:<{_LABEL - 2}}",
+        subsequent_indent=" " * _LABEL,
+        break_on_hyphens=False,
     )
-    unknowns = deployment.unknowns
-    if target_epsilon is None and unknowns:
-        raise InputError(
-            f"Expected a number for {unknowns[0]}, got none. Give it, or target_epsilon to find it."
-        )
-    if target_epsilon is None:
-        return _account(deployment)
-    if not unknowns:
-        raise InputError(
-            "Expected one number left out with target_epsilon, got all of them. Leave out what "
-            "should be found: the noise (its name alone, such as z), rounds or rate."
-        )
-    solved = solve(deployment, target_epsilon, _total_above)
-    return replace(_account(solved), target_epsilon=target_epsilon, solved=unknowns[0])
 
 
-def _event(
-    event: DpEvent | str,
-    rounds: int | None,
-    rate: float | None,
-    shuffle: int | None,
-    users: int | None,
-) -> tuple[DpEvent, int | None]:
-    """One round of an event, and the rounds: those that it repeats, unless they are given."""
-    from fedrec_auditor.accountants.events.documents import read_event
-
-    if any(value is not None for value in (rate, shuffle, users)):
-        raise InputError(
-            "Expected an event without rate, users and shuffle, got one of them too. The event "
-            "says how it samples."
-        )
-    read = read_event(event) if isinstance(event, str) else event
-    if rounds is not None:
-        return read, rounds
-    return rounds_of(read)
-
-
-def _named(kind: type[_Name], name: str, value: str) -> _Name:
-    try:
-        return kind(value)
-    except ValueError:
-        raise InputError(
-            f"Expected {name} among {', '.join(kind)}, got {brief(value)}. Give one of them."
-        ) from None
-
-
-@functools.cache
-def _accountants() -> tuple[Accountant, ...]:
-    return all_accountants()
-
-
-def _prove(event: DpEvent, delta: float, scope: Scope) -> Bound:
-    """The least upper bound; InputError where no accountant reads the event."""
-    found, _ = least_of_event(event, scope, delta, _accountants())
-    if found is None:
-        kinds = ", ".join(dict.fromkeys(type(leaf).__name__ for leaf, _ in leaves(event)))
-        raise InputError(
-            f"Expected events that one accountant reads together, got {kinds}. Account them "
-            "by themselves, or put a PureDpEvent for what has a pure epsilon."
-        )
-    return found
-
-
-def _total_above(deployment: Deployment) -> float:
-    """The proved epsilon of all rounds together, of the adjacency that is asked for."""
-    assert deployment.rounds is not None
-    adjacency = deployment.adjacencies[0]
-    event = under(deployment.one_round, adjacency)
-    if event is None:
-        raise InputError(f"{_unknown(deployment, adjacency)} Ask for the other adjacency.")
-    scope = deployment.scope(adjacency, total=True)
-    return _prove(composed(event, deployment.rounds), deployment.delta, scope).epsilon
-
-
-def _account(deployment: Deployment) -> Account:
-    spendings, notes = [], []
-    for adjacency in deployment.adjacencies:
-        event = under(deployment.one_round, adjacency)
-        if event is None:
-            notes.append(_unknown(deployment, adjacency))
-            continue
-        scopes = [deployment.scope(adjacency, total=total) for total in (False, True)]
-        spendings.append(_spending(deployment, event, *scopes))
-    if not spendings:
-        raise InputError(" ".join((*notes, "Account it in parts.")))
-    if deployment.group is not None:
-        event = of_group(deployment.one_round, deployment.group)
-        if event is None:
-            notes.append("Of a user with several interactions nothing is known for this sampling.")
-        else:
-            wide = replace(deployment, unit=Unit.USER, group=None)
-            scopes = [wide.scope(Adjacency.ADD_REMOVE, total=total) for total in (False, True)]
-            spendings.append(_spending(deployment, event, *scopes))
-    first = spendings[0]
-    if math.isinf(first.total.upper.epsilon):
-        event = under(deployment.one_round, first.total.adjacency)
-        assert event is not None
-        assert deployment.rounds is not None
-        notes.append(why_infinite(composed(event, deployment.rounds), deployment.delta))
-    return Account(deployment, tuple(spendings), notes=tuple(filter(None, notes)))
-
-
-def _spending(deployment: Deployment, event: DpEvent, one: Scope, every: Scope) -> Spending:
-    assert deployment.rounds is not None
-    per_round = _between(deployment, event, 1, one)
+def _finding(account: Account) -> str:
+    deployment, total = account.deployment, account.total
+    one, every = _one(account), _every(account)
+    at = f"at delta {deployment.delta:g}"
+    found = f"epsilon {_up(total.upper.epsilon)} {at}"
+    if account.solved:
+        found = f"{_solved(account)} keeps epsilon {account.target_epsilon:g} {at} over {every}"
+        if deployment.rounds == 1:
+            return f"{found}."
+        return f"{found} together; {one} spends {_up(account.per_round.upper.epsilon)} by itself."
+    if math.isinf(total.lower.epsilon):
+        return f"No epsilon holds {at}, neither for {one} nor for {every}."
+    if math.isinf(total.upper.epsilon):
+        return f"No epsilon is proved {at} for {every}; none below {_down(total.lower.epsilon)}."
     if deployment.rounds == 1:
-        bounds = (replace(b, scope=every) for b in (per_round.lower, per_round.upper))
-        return Spending(per_round, Epsilon(*bounds))
-    return Spending(per_round, _between(deployment, event, deployment.rounds, every))
-
-
-def _between(deployment: Deployment, event: DpEvent, rounds: int, scope: Scope) -> Epsilon:
-    """Both bounds on so many rounds; AuditError if the lower one is above the upper one."""
-    delta, every = deployment.delta, composed(event, rounds)
-    upper = _prove(every, delta, scope)
-    if isinstance(deployment.noise, Noise) and deployment.shuffle is not None:
-        shown = shuffled_attained(*deployment.noise.bit, deployment.shuffle, rounds, delta)
-        source = "the number of shuffled reports of one kind, all others' inputs known"
-        supposing: tuple[str, ...] = ()
-    else:
-        shown, supposing = epsilon_attained(every, delta), supposed(event)
-        source = "two neighbours that reach the losses, composed from below"
-    lower = Bound(
-        epsilon=shown,
-        side=Side.LOWER,
-        scope=scope,
-        delta=delta,
-        source=source,
-        assumptions=supposing,
+        return f"{one.capitalize()} spends {found} at most, and nothing else is counted."
+    return (
+        f"{every[0].upper()}{every[1:]} together spend {found} at most, {one} by itself "
+        f"{_up(account.per_round.upper.epsilon)}. The total, {_up(total.upper.epsilon)}, is the "
+        "figure to state."
     )
-    if refutes(lower, upper):
-        raise AuditError(
-            f"Expected nothing above the proved {upper.epsilon:.9g} at delta={delta:.3g} for "
-            f"{every}, got {lower.epsilon:.9g} from below. One of the two is wrong: report it, and "
-            "trust neither."
+
+
+def _solved(account: Account) -> str:
+    deployment = account.deployment
+    if account.solved == "rounds":
+        return f"Stopping after {deployment.rounds:,} rounds"
+    if account.solved == "rate":
+        if deployment.users is not None and deployment.rate is not None:
+            drawn = round(deployment.rate * deployment.users)
+            return f"A sample of up to {drawn:,} of {deployment.users:,}"
+        return f"A rate of up to {deployment.rate:.6g}"
+    assert isinstance(deployment.noise, Noise)
+    return f"Noise of {account.solved} = {deployment.noise.size:.6g}"
+
+
+def _one(account: Account) -> str:
+    if not account.deployment.is_local:
+        return "one round"
+    return "one shuffle" if account.total.upper.scope.vantage is Vantage.SHUFFLED else "one report"
+
+
+def _every(account: Account) -> str:
+    rounds, one = account.deployment.rounds, _one(account)
+    if rounds == 1:
+        return one
+    return (
+        f"all {rounds:,} {one.removeprefix('one ')}s{' of a user' if one == 'one report' else ''}"
+    )
+
+
+def _table(account: Account) -> Iterator[str]:
+    """Bounds are rounded to the side on which they hold."""
+    rounds = account.deployment.rounds
+    yield f"  {'unit, adjacency':<26}{'rounds':>12}{'shown at least':>18}{'proved at most':>18}"
+    for spending in account.spendings:
+        name = f"{spending.total.unit}, {spending.total.adjacency}"
+        rows = [(1, spending.per_round)] + ([(rounds, spending.total)] if rounds != 1 else [])
+        for count, epsilon in rows:
+            low, high = _down(epsilon.lower.epsilon), _up(epsilon.upper.epsilon)
+            yield f"  {name:<26}{count:>12,}{low:>18}{high:>18}"
+
+
+def _facts(account: Account) -> Iterator[tuple[str, str]]:
+    deployment = account.deployment
+    yield "delta", f"{deployment.delta:g} in every row: one round's and all rounds' alike"
+    yield "noise", str(deployment.noise)
+    unit = deployment.unit
+    if deployment.shuffle is not None:
+        yield "shuffle", f"a report from each of {deployment.shuffle:,} users, without their names"
+    elif deployment.users is not None and deployment.rate is not None:
+        drawn = round(deployment.rate * deployment.users)
+        yield "sampling", f"{drawn:,} of {deployment.users:,} {unit}s a round, without replacement"
+    elif deployment.rate != 1.0:
+        yield "sampling", f"Poisson: each {unit} by itself, with probability {deployment.rate:.6g}"
+    elif not deployment.is_local and isinstance(deployment.noise, Noise):
+        yield "sampling", f"none: every {unit} is in every round"
+    for spending in account.spendings:
+        yield _change(account, spending.total)
+    vantage = account.total.upper.scope.vantage
+    seen = _SUMS if vantage is Vantage.AGGREGATE else VANTAGES[vantage]
+    yield "seen", seen.removeprefix("seen ")
+
+
+def _change(account: Account, epsilon: Epsilon) -> tuple[str, str]:
+    deployment, adjacency, unit = account.deployment, epsilon.adjacency, epsilon.unit
+    if adjacency is Adjacency.ANY_PAIR:
+        return "any pair", f"any input of a {unit} against any other"
+    if unit is not deployment.unit:
+        return (
+            f"{unit}",
+            f"one with up to {deployment.group} interactions, present against absent: as many as "
+            "are drawn pull one way (less than group privacy, which multiplies epsilon and delta)",
         )
-    return Epsilon(lower, upper)
+    one = f"an {unit}" if str(unit)[0] in "aeio" else f"a {unit}"
+    fixed = deployment.sampling is Sampling.FIXED
+    if adjacency is Adjacency.REPLACE:
+        return "replace", f"{one} against another one: the sum moves by twice the clipping norm"
+    displaced = " and displaces another one: by twice the clipping norm" if fixed else ""
+    moves = "" if fixed else ": the sum moves by the clipping norm"
+    return "add-remove", f"{one} present against absent{moves}{displaced}"
 
 
-def _unknown(deployment: Deployment, adjacency: Adjacency) -> str:
-    found = [(leaf, getattr(leaf, "event", None)) for leaf, _ in leaves(deployment.one_round)]
-    kinds = dict.fromkeys(
-        type(leaf).__name__ + (f" of {type(inner).__name__}" if inner is not None else "")
-        for leaf, inner in found
-    )
-    return f"Under {adjacency} adjacency nothing is known of {', '.join(kinds)}."
+def _notes(account: Account) -> Iterator[str]:
+    """What is often mistaken."""
+    deployment, one, total = account.deployment, account.per_round.upper, account.total.upper
+    rounds = deployment.rounds or 1
+    finite = math.isfinite(one.epsilon) and math.isfinite(total.epsilon)
+    if rounds > 1 and finite and rounds * one.epsilon > 1.01 * total.epsilon:
+        yield (
+            f"Adding up the rounds, {rounds:,} x {_up(one.epsilon)} = "
+            f"{_up(rounds * one.epsilon)}, counts more than they spend, and its delta is "
+            f"{rounds * deployment.delta:g}."
+        )
+    noisy = isinstance(deployment.noise, Noise) and not deployment.is_local
+    if noisy and deployment.rate == 1.0:
+        yield (
+            "If each device adds this noise to its own upload (local noise), read the row of "
+            "replace: any two clipped uploads are up to twice the norm apart."
+        )
+    if deployment.unit is Unit.INTERACTION and deployment.group is None and not deployment.is_local:
+        yield "A user with several interactions spends more: give interactions per user."
+
+
+def _up(epsilon: float) -> str:
+    return _rounded(epsilon, math.ceil)
+
+
+def _down(epsilon: float) -> str:
+    return _rounded(epsilon, math.floor)
+
+
+def _rounded(epsilon: float, to_whole: Any) -> str:
+    """To some digits, on the side that ``to_whole`` says, but for what doubles lose."""
+    if epsilon == 0 or math.isinf(epsilon):
+        return f"{epsilon:g}"
+    unit = 10.0 ** (math.floor(math.log10(epsilon)) + 1 - _DIGITS)
+    near = round(epsilon / unit)
+    count = near if abs(epsilon / unit - near) < 1e-7 * near else to_whole(epsilon / unit)
+    return f"{count * unit:#.{_DIGITS}g}".removesuffix(".")

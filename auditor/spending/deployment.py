@@ -23,7 +23,7 @@ from fedrec_auditor.accountants.events.leaves import (
 )
 from fedrec_auditor.accountants.statements.bound import check_delta
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.spending.noise import SYMBOLS, Kind, Noise
+from fedrec_auditor.auditor.spending.noise import SYMBOLS, Noise, NoiseKind
 
 _LOCAL = (RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent, ShuffledDpEvent)
 _MOST_ROUNDS, _MOST_USERS, _MOST_GROUP = 10**9, 10**10, 1000
@@ -75,7 +75,7 @@ class Deployment:
             )
         if self.adjacency is Adjacency.ANY_PAIR:
             raise InputError("Expected adjacency add-remove or replace, got any pair. Give one.")
-        gaussian = isinstance(self.noise, Noise) and self.noise.kind is Kind.GAUSSIAN
+        gaussian = isinstance(self.noise, Noise) and self.noise.kind is NoiseKind.GAUSSIAN
         if gaussian and self.delta == 0.0:
             raise InputError(
                 "Expected delta above 0 with Gaussian noise, whose log-ratio has no bound, got "
@@ -96,7 +96,7 @@ class Deployment:
                 "Expected no rate, sampling or adjacency with local reports: their receiver sees "
                 "who sends one, and they hide any input. Count in rounds what a user sends at most."
             )
-        if isinstance(self.noise, Noise) and self.noise.kind is Kind.GAUSSIAN:
+        if isinstance(self.noise, Noise) and self.noise.kind is NoiseKind.GAUSSIAN:
             raise InputError(
                 "Expected shuffled reports of a pure epsilon, got Gaussian noise, which has none. "
                 "Use laplace or randomized_response, or account the reports unshuffled."
@@ -123,7 +123,7 @@ class Deployment:
         if self.shuffle is not None:
             return True
         if isinstance(self.noise, Noise):
-            return self.noise.kind is Kind.RESPONSE
+            return self.noise.kind is NoiseKind.RESPONSE
         found = leaves(self.noise)
         return bool(found) and all(isinstance(leaf, _LOCAL) for leaf, _ in found)
 
@@ -142,7 +142,7 @@ class Deployment:
         if not isinstance(self.noise, Noise):
             return self.noise
         if self.shuffle is not None:
-            binary = self.noise.kind is Kind.RESPONSE and self.noise.categories == 2
+            binary = self.noise.kind is NoiseKind.RESPONSE and self.noise.categories == 2
             return ShuffledDpEvent(self.noise.local_epsilon, self.shuffle, binary)
         event = self.noise.event()
         if self.users is not None:

@@ -17,7 +17,7 @@ Stated = float | str
 _MOST = 700.0
 
 
-class Kind(StrEnum):
+class NoiseKind(StrEnum):
     """Kinds of noise, by the name of their argument."""
 
     GAUSSIAN = "gaussian"
@@ -25,12 +25,12 @@ class Kind(StrEnum):
     RESPONSE = "randomized_response"
 
 
-SYMBOLS = {Kind.GAUSSIAN: "z", Kind.LAPLACE: "b", Kind.RESPONSE: "epsilon"}
+SYMBOLS = {NoiseKind.GAUSSIAN: "z", NoiseKind.LAPLACE: "b", NoiseKind.RESPONSE: "epsilon"}
 """What the size of each kind is called."""
 _ALLOWED = {
-    Kind.GAUSSIAN: ("z",),
-    Kind.LAPLACE: ("b",),
-    Kind.RESPONSE: ("epsilon", "p", "k"),
+    NoiseKind.GAUSSIAN: ("z",),
+    NoiseKind.LAPLACE: ("b",),
+    NoiseKind.RESPONSE: ("epsilon", "p", "k"),
 }
 
 
@@ -44,7 +44,7 @@ class Noise:
     e^eps / (e^eps + k - 1). InputError for a size that is not positive, or fewer than 2 categories.
     """
 
-    kind: Kind
+    kind: NoiseKind
     size: float | None
     categories: int = 2
 
@@ -55,13 +55,13 @@ class Noise:
                 f"Expected a finite {name} above 0 for {self.kind}, got {name}={self.size!r}. "
                 "Give how much noise there is."
             )
-        if self.kind is Kind.RESPONSE and self.size is not None and self.size > _MOST:
+        if self.kind is NoiseKind.RESPONSE and self.size is not None and self.size > _MOST:
             raise InputError(f"Expected epsilon up to {_MOST:g}, got {self.size!r}. Give less.")
         if self.categories < 2 or self.categories > 10**9:
             raise InputError(f"Expected 2 to 1e+09 categories, got k={self.categories}. Give k.")
 
     @classmethod
-    def of(cls, kind: Kind, stated: Stated) -> Self:
+    def of(cls, kind: NoiseKind, stated: Stated) -> Self:
         """From what is stated, see ``Stated``; InputError for what is none of that."""
         given = _read(kind, stated)
         categories = given.get("k", 2.0)
@@ -84,9 +84,9 @@ class Noise:
     def event(self) -> DpEvent:
         """One use: a noisy sum, or one report."""
         assert self.size is not None
-        if self.kind is Kind.GAUSSIAN:
+        if self.kind is NoiseKind.GAUSSIAN:
             return GaussianDpEvent(self.size)
-        if self.kind is Kind.LAPLACE:
+        if self.kind is NoiseKind.LAPLACE:
             return LaplaceDpEvent(self.size)
         k = self.categories
         return RandomizedResponseDpEvent(k / (math.expm1(self.size) + k), k)
@@ -96,7 +96,9 @@ class Noise:
         """The pure epsilon of one report between any two inputs; infinite for Gaussian noise."""
         assert self.size is not None
         # Two vectors of norm C are 2 C apart.
-        return {Kind.LAPLACE: 2.0 / self.size, Kind.RESPONSE: self.size}.get(self.kind, math.inf)
+        return {NoiseKind.LAPLACE: 2.0 / self.size, NoiseKind.RESPONSE: self.size}.get(
+            self.kind, math.inf
+        )
 
     @property
     def bit(self) -> tuple[float, float]:
@@ -105,7 +107,7 @@ class Noise:
         Of randomized response whether it is the one category, of Laplace noise its sign.
         """
         assert self.size is not None
-        if self.kind is Kind.LAPLACE:
+        if self.kind is NoiseKind.LAPLACE:
             return (math.exp(-1.0 / self.size) / 2.0,) * 2
         one = 1.0 / (math.expm1(self.size) + self.categories)
         return (self.categories - 1.0) * one, one
@@ -113,14 +115,14 @@ class Noise:
     def __str__(self) -> str:
         symbol = SYMBOLS[self.kind]
         size = f"{symbol} = {'?' if self.size is None else f'{self.size:.6g}'}"
-        if self.kind is Kind.GAUSSIAN:
+        if self.kind is NoiseKind.GAUSSIAN:
             return f"Gaussian, {size} times the L2 norm that a unit is clipped to"
-        if self.kind is Kind.LAPLACE:
+        if self.kind is NoiseKind.LAPLACE:
             return f"Laplace, {size} times the L1 norm that a unit is clipped to"
         return f"randomized response on {self.categories:,} categories, {size} a report"
 
 
-def _read(kind: Kind, stated: Stated) -> dict[str, float | None]:
+def _read(kind: NoiseKind, stated: Stated) -> dict[str, float | None]:
     """Names with their values; None for a name alone."""
     if isinstance(stated, (int, float)) and not isinstance(stated, bool):
         return {SYMBOLS[kind]: float(stated)}
@@ -134,7 +136,7 @@ def _read(kind: Kind, stated: Stated) -> dict[str, float | None]:
         except ValueError:
             number = math.nan
         if name not in _ALLOWED[kind] or name in found or (number is not None and number != number):
-            example = {Kind.RESPONSE: "epsilon=1,k=4"}.get(kind, f"{SYMBOLS[kind]}=1.1")
+            example = {NoiseKind.RESPONSE: "epsilon=1,k=4"}.get(kind, f"{SYMBOLS[kind]}=1.1")
             raise InputError(
                 f"Expected {kind} such as {example}, got {str(stated)[:80]!r}. A name alone, "
                 f"{SYMBOLS[kind]}, asks for its value."

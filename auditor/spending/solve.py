@@ -9,13 +9,18 @@ from dataclasses import replace
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
 from fedrec_auditor.auditor.spending.deployment import Deployment
-from fedrec_auditor.auditor.spending.noise import Kind, Noise
+from fedrec_auditor.auditor.spending.noise import Noise, NoiseKind
 
 Total = Callable[[Deployment], float]
 """The proved epsilon of a deployment without unknowns."""
-# Noise and rates are found to so many significant digits, on the side that keeps the target.
+# Noise and rates are found to so many significant digits, on the side that keeps the target, or
+# to three where that is as near.
 _DIGITS = 5
-_NOISE = {Kind.GAUSSIAN: (1e-3, 1e6), Kind.LAPLACE: (1e-3, 1e9), Kind.RESPONSE: (1e-9, 500.0)}
+_NOISE = {
+    NoiseKind.GAUSSIAN: (1e-3, 1e6),
+    NoiseKind.LAPLACE: (1e-3, 1e9),
+    NoiseKind.RESPONSE: (1e-9, 500.0),
+}
 _MOST_ROUNDS = 10**7
 # Logarithm of a factor between what keeps the target and what does not.
 _CLOSE = 3e-5
@@ -47,7 +52,7 @@ def solve(deployment: Deployment, target: float, total: Total) -> Deployment:
     if name != "rate":
         assert isinstance(noise, Noise)
         low, high = _NOISE[noise.kind]
-        start, better = 1.0, -1.0 if noise.kind is Kind.RESPONSE else 1.0
+        start, better = 1.0, -1.0 if noise.kind is NoiseKind.RESPONSE else 1.0
     step = 4.0**better
     good = bad = start
     at = keeps(start)
@@ -83,15 +88,13 @@ def _between(keeps: Callable[[float], float], good: float, bad: float, better: f
             (tried, found, bad, at_bad) if found >= 0.0 else (good, at_good, tried, found)
         )
         step += 1
-    rounded = _rounded(good, better)
-    return rounded if keeps(rounded) >= 0.0 else good
-
-
-def _rounded(value: float, better: float) -> float:
-    """To the digits, on the better side."""
-    unit = 10.0 ** (math.floor(math.log10(value)) + 1 - _DIGITS)
-    count = math.ceil(value / unit) if better > 0 else math.floor(value / unit)
-    return float(f"{count * unit:.{_DIGITS}g}")
+    short = float(f"{good:.3g}")
+    unit = 10.0 ** (math.floor(math.log10(good)) + 1 - _DIGITS)
+    count = math.ceil(good / unit) if better > 0 else math.floor(good / unit)
+    for rounded in (short, float(f"{count * unit:.{_DIGITS}g}")):
+        if abs(rounded / good - 1.0) < 2e-4 and keeps(rounded) >= 0.0:
+            return rounded
+    return good
 
 
 def _whole(keeps: Callable[[float], float], most: int, name: str, target: float) -> int:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from fedrec_auditor.accountants.errors import InputError
     from fedrec_auditor.auditor.runner import audit
     from fedrec_auditor.auditor.scores import from_scores
-    from fedrec_auditor.auditor.spending.account import Account, account
+    from fedrec_auditor.auditor.spending.account import Account
+    from fedrec_auditor.auditor.spending.spend import account
     from fedrec_auditor.auditor.verification import Verification, verify_ldp
 
     __version__: str
@@ -35,7 +36,7 @@ _PLACES = {
     "Account": "fedrec_auditor.auditor.spending.account",
     "InputError": "fedrec_auditor.accountants.errors",
     "Verification": "fedrec_auditor.auditor.verification",
-    "account": "fedrec_auditor.auditor.spending.account",
+    "account": "fedrec_auditor.auditor.spending.spend",
     "audit": "fedrec_auditor.auditor.runner",
     "from_scores": "fedrec_auditor.auditor.scores",
     "verify_ldp": "fedrec_auditor.auditor.verification",
