@@ -124,18 +124,18 @@ def _described(account: Account) -> Iterator[str]:
     yield ""
     yield from _table(account)
     yield ""
-    first = account.spendings[0]
     for label, text in _facts(account):
         yield from _entry(label, text)
     for method in dict.fromkeys(s.total.method for s in account.spendings):
         yield from _entry("proved by", method)
     for source in dict.fromkeys(s.total.lower.source for s in account.spendings):
         yield from _entry("shown by", source)
-    upper, lower = first.total.upper.assumptions, first.total.lower.assumptions
-    for assumption in dict.fromkeys(upper):
-        yield from _entry("if", assumption)
-    for assumption in lower:
-        yield from _entry("shown if", assumption)
+    for label, bounds in (
+        ("if", [s.total.upper for s in account.spendings]),
+        ("shown if", [s.total.lower for s in account.spendings]),
+    ):
+        for assumption in dict.fromkeys(a for bound in bounds for a in bound.assumptions):
+            yield from _entry(label, assumption)
     for note in (*account.notes, *_notes(account)):
         yield from _entry("note", note)
 

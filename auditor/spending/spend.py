@@ -194,7 +194,7 @@ def _account(deployment: Deployment) -> Account:
         else:
             wide = replace(deployment, unit=Unit.USER, group=None)
             scopes = [wide.scope(Adjacency.ADD_REMOVE, total=total) for total in (False, True)]
-            spendings.append(_spending(deployment, event, *scopes))
+            spendings.append(_of_users(_spending(deployment, event, *scopes), deployment.group))
     first = spendings[0]
     if math.isinf(first.total.upper.epsilon):
         event = under(deployment.one_round, first.total.adjacency)
@@ -211,6 +211,16 @@ def _spending(deployment: Deployment, event: DpEvent, one: Scope, every: Scope) 
         bounds = (replace(b, scope=every) for b in (per_round.lower, per_round.upper))
         return Spending(per_round, Epsilon(*bounds))
     return Spending(per_round, _between(deployment, event, deployment.rounds, every))
+
+
+def _of_users(spending: Spending, group: int) -> Spending:
+    """With what is assumed of users."""
+    assumed = f"no user has more than {group:,} interactions"
+    one, every = (
+        Epsilon(e.lower, replace(e.upper, assumptions=(*e.upper.assumptions, assumed)))
+        for e in (spending.per_round, spending.total)
+    )
+    return Spending(one, every)
 
 
 def _between(deployment: Deployment, event: DpEvent, rounds: int, scope: Scope) -> Epsilon:

@@ -132,6 +132,8 @@ def test_a_user_of_several_interactions_costs_more_and_less_than_group_privacy()
     assert (one.unit, user.unit, user.adjacency) == (Unit.INTERACTION, Unit.USER, PRESENT)
     assert user.lower.epsilon > 10 * one.upper.epsilon
     assert user.upper.epsilon == pytest.approx(25.152, abs=2e-3)
+    assert "no user has more than 10 interactions" in user.upper.assumptions
+    assert one.upper.assumptions == ("the adversary does not learn who was drawn",)
     unsampled = account(gaussian=20.0, rounds=9, delta=1e-6, unit="interaction")
     grouped = account(
         gaussian=40.0, rounds=9, delta=1e-6, unit="interaction", interactions_per_user=2
