@@ -82,7 +82,7 @@ def shuffled_attained(
 
 def supposed(event: DpEvent) -> tuple[str, ...]:
     """What ``epsilon_attained`` supposes of leaves that name an epsilon only, or leaves out."""
-    found = {}
+    found: dict[str, None] = {}
     for leaf, _ in leaves(event):
         name = type(leaf).__name__
         if isinstance(leaf, (PureDpEvent, ShuffledDpEvent)):

@@ -8,12 +8,15 @@ from dp_accounting import (
     DpEvent,
     GaussianDpEvent,
     LaplaceDpEvent,
+    NeighboringRelation,
     PoissonSampledDpEvent,
     RandomizedResponseDpEvent,
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
 from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
 
 from fedrec_auditor.accountants.events.leaves import (
     ReplacedSamplingDpEvent,
@@ -21,6 +24,7 @@ from fedrec_auditor.accountants.events.leaves import (
 )
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.statements.scope import Adjacency
+from fedrec_auditor.accountants.theorems.attained import epsilon_attained
 from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above
 from fedrec_auditor.accountants.theorems.neighbours import of_group, under
 from fedrec_auditor.auditor.testing.parts.events import PRESENCE, REPLACED
@@ -98,3 +102,17 @@ def test_a_sampled_group_is_in_with_as_many_as_are_drawn() -> None:
     assert isinstance(event, MixtureOfGaussiansDpEvent)
     assert (event.standard_deviation, event.sensitivities) == (2.0, (0.0, 1.0, 2.0))
     assert event.sampling_probs == pytest.approx((0.81, 0.18, 0.01))
+
+
+def test_a_replacement_is_half_the_multiplier_for_another_library_too() -> None:
+    """dp-accounting 0.6.0: its PLD accountant says so; its RDP accountant forgets it."""
+    event = under(GaussianDpEvent(1.0), Adjacency.REPLACE)
+    assert event is not None
+    exact = Pld().bound(event, delta=1e-5, scope=REPLACED).epsilon
+    theirs = {}
+    for kind in (PLDAccountant, RdpAccountant):
+        other = kind(neighboring_relation=NeighboringRelation.REPLACE_ONE)
+        other.compose(GaussianDpEvent(1.0))
+        theirs[kind] = other.get_epsilon(1e-5)
+    assert theirs[PLDAccountant] == pytest.approx(exact, rel=1e-4)
+    assert theirs[RdpAccountant] < 0.5 * epsilon_attained(event, 1e-5)
