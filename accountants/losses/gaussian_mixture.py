@@ -11,6 +11,8 @@ from fedrec_auditor.accountants.losses.pairs import Array, log1mexp, normal_mass
 
 # Points of the table that the inverse of the loss starts from, and steps of Newton's method.
 _TABLE, _STEPS = 2**14, 2
+# Terms that are in memory at once.
+_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,10 @@ class GaussianMixture:
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Log-masses of the intervals."""
         x = self._inner(edges)
-        parts = zip(self.centres, self.log_weights, strict=True)
-        masses = [log_p + normal_masses(x - centre) for centre, log_p in parts]
-        return np.asarray(np.logaddexp.reduce(masses)), normal_masses(x)
+        log_p = np.full(len(edges) - 1, -np.inf)
+        for centre, log_weight in zip(self.centres, self.log_weights, strict=True):
+            np.logaddexp(log_p, log_weight + normal_masses(x - centre), out=log_p)
+        return log_p, normal_masses(x)
 
     def span(self, tail: float) -> tuple[float, float]:
         """Losses at the quantiles of N(0, 1), and of the centres that matter."""
@@ -56,13 +59,16 @@ class GaussianMixture:
 
     def _moving(self, x: Array) -> tuple[Array, Array]:
         """ln of the sum over the centres above 0, and its slope."""
-        value, slope = np.full_like(x, -np.inf), np.zeros_like(x)
-        for centre, log_p in zip(self.centres, self.log_weights, strict=True):
-            if centre > 0.0:
-                term = log_p + centre * x - centre**2 / 2.0
-                new = np.logaddexp(value, term)
-                slope = slope * np.exp(value - new) + centre * np.exp(term - new)
-                value = new
+        centres, log_weights = (np.array(part) for part in zip(*self._parts(), strict=True))
+        value, slope = np.empty_like(x), np.empty_like(x)
+        size = max(1, _AT_ONCE // len(centres))
+        for start in range(0, len(x), size):
+            part = slice(start, start + size)
+            terms = x[part, None] * centres + (log_weights - centres**2 / 2.0)
+            top = terms.max(axis=1)
+            shares = np.exp(terms - top[:, None])
+            total = shares.sum(axis=1)
+            value[part], slope[part] = top + np.log(total), (shares @ centres) / total
         return value, slope
 
     def _loss(self, x: Array) -> Array:

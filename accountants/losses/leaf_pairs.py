@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import attr
 import numpy as np
 from dp_accounting import (
     DpEvent,
@@ -99,6 +100,7 @@ def attained_pairs(leaf: DpEvent) -> tuple[Pair, Pair] | None:
     (``theorems.fixed_size``). A pure epsilon, and that of shuffled reports, is reached by one
     mechanism of this epsilon: randomized response on a bit.
     """
+    leaf = _with_room(leaf)
     inner = getattr(leaf, "event", leaf)
     if isinstance(inner, BitFlipDpEvent):
         return (_flip(leaf.p, leaf.q), _flip(leaf.q, leaf.p)) if inner is leaf else None
@@ -116,6 +118,18 @@ def attained_pairs(leaf: DpEvent) -> tuple[Pair, Pair] | None:
     if isinstance(leaf, SampledWithoutReplacementDpEvent) and rate < 1:
         return (Poisson(dominating_pair(inner), rate),) * 2
     return (dominating_pair(leaf),) * 2
+
+
+def _with_room(leaf: DpEvent) -> DpEvent:
+    """With as much noise as doubles have room for, where there is some: more noise tells less."""
+    if isinstance(getattr(leaf, "event", None), DpEvent):
+        return attr.evolve(leaf, event=_with_room(leaf.event))
+    if isinstance(leaf, (GaussianDpEvent, LaplaceDpEvent)) and leaf.noise_multiplier > 0:
+        return type(leaf)(max(leaf.noise_multiplier, 2.0 / LARGEST_LOSS))
+    if isinstance(leaf, MixtureOfGaussiansDpEvent) and leaf.standard_deviation > 0:
+        room = 2.0 * max(leaf.sensitivities) / LARGEST_LOSS
+        return attr.evolve(leaf, standard_deviation=max(leaf.standard_deviation, room))
+    return leaf
 
 
 def _replaced(noise: float, rate: float) -> Pair:

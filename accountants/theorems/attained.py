@@ -17,6 +17,7 @@ from fedrec_auditor.accountants.events.leaves import (
 from fedrec_auditor.accountants.losses.composition import epsilon_below
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.losses.leaf_pairs import (
+    LARGEST_LOSS,
     attained_pairs,
     gaussian_pair,
     shuffled_pairs,
@@ -56,6 +57,8 @@ def epsilon_attained(event: DpEvent, delta: float) -> float:
             mu = math.hypot(mu, math.sqrt(count) / noise if noise > 0 else math.inf)
         elif (pairs := attained_pairs(leaf)) is not None:
             known.append((pairs, count))
+    if mu < math.inf:
+        mu = min(mu, LARGEST_LOSS)  # more noise tells less
     if not known:
         return _normal(mu, delta)
     noisy: list[tuple[Pair, int]] = [(gaussian_pair(mu), 1)] if mu > 0 else []

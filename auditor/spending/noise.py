@@ -15,6 +15,8 @@ Stated = float | str
 """A number, or text such as "z=1.1", "1.1", "epsilon=1,k=4"; a name alone asks for its value."""
 # Local epsilon above which e^eps leaves the doubles.
 _MOST = 700.0
+# A chance of a flipped bit that doubles still divide by; larger ones tell less.
+_LEAST = 1e-300
 
 
 class NoiseKind(StrEnum):
@@ -108,7 +110,7 @@ class Noise:
         """
         assert self.size is not None
         if self.kind is NoiseKind.LAPLACE:
-            return (math.exp(-1.0 / self.size) / 2.0,) * 2
+            return (max(math.exp(-1.0 / self.size) / 2.0, _LEAST),) * 2
         one = 1.0 / (math.expm1(self.size) + self.categories)
         return (self.categories - 1.0) * one, one
 

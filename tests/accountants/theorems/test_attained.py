@@ -10,6 +10,7 @@ from dp_accounting import (
     ComposedDpEvent,
     DpEvent,
     GaussianDpEvent,
+    LaplaceDpEvent,
     NonPrivateDpEvent,
     PoissonSampledDpEvent,
     SelfComposedDpEvent,
@@ -22,13 +23,14 @@ from fedrec_auditor.accountants.events.leaves import (
     PureDpEvent,
     ShuffledDpEvent,
 )
+from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.theorems.attained import (
     epsilon_attained,
     shuffled_attained,
     supposed,
 )
 from fedrec_auditor.auditor.accounting import all_accountants
-from fedrec_auditor.auditor.testing.parts.events import DELTAS, SAMPLED, USES
+from fedrec_auditor.auditor.testing.parts.events import DELTAS, PRESENCE, SAMPLED, USES
 
 TIGHT = {"fixed size", "shuffled", "shuffled bits", "flip", "five buckets"}
 """Not all: what is proved of these is larger than what is reached."""
@@ -85,6 +87,18 @@ def test_draws_of_the_losses_show_as_much(name: str) -> None:
 )
 def test_known_epsilons(event: DpEvent, delta: float, known: float) -> None:
     assert epsilon_attained(event, delta) == pytest.approx(known, rel=1e-9)
+
+
+@pytest.mark.parametrize("noise", [1e-6, 1e-8, 1e-160, 1e-300])
+@pytest.mark.parametrize("rate", [1.0, 0.5])
+@pytest.mark.parametrize("kind", [GaussianDpEvent, LaplaceDpEvent])
+def test_noise_that_doubles_have_no_room_for_shows_no_more_than_is_proved(
+    noise: float, rate: float, kind: type[DpEvent]
+) -> None:
+    event = kind(noise) if rate == 1 else PoissonSampledDpEvent(rate, kind(noise))
+    shown = epsilon_attained(SelfComposedDpEvent(event, 10), 1e-6)
+    proved = Pld().bound(SelfComposedDpEvent(event, 10), delta=1e-6, scope=PRESENCE).epsilon
+    assert 1e6 < shown <= proved
 
 
 def test_laplace_reports_tell_their_sign_through_a_shuffle() -> None:
