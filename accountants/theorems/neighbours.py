@@ -75,8 +75,9 @@ def of_group(event: DpEvent, size: int) -> DpEvent | None:
     and normal noise is then a mixture of Gaussians (``losses.gaussian_mixture``). That is far below
     group privacy, which multiplies epsilon, and delta by more.
 
-    >>> of_group(PoissonSampledDpEvent(0.5, GaussianDpEvent(1.0)), 2).sampling_probs
-    (0.25, 0.5, 0.25)
+    >>> event = of_group(PoissonSampledDpEvent(0.1, GaussianDpEvent(1.0)), 2)
+    >>> event.sensitivities, [round(chance, 2) for chance in event.sampling_probs]
+    ((0.0, 1.0, 2.0), [0.81, 0.18, 0.01])
     """
     if isinstance(event, SelfComposedDpEvent):
         one = of_group(event.event, size)
