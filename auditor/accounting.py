@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.crosscheck import cross_check
 from fedrec_auditor.accountants.errors import InputError
@@ -18,6 +19,9 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.reports.record import Finding
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
 
 _MOST_COPIES = 10**10
 """Most copies of which the delta that holds is told: of more it takes minutes."""
@@ -56,26 +60,40 @@ def _least(
     """The least upper bound, and a line for each plug-in that does not count."""
     vantages = (replace(scope, vantage=vantage) for vantage in Vantage)
     events = [target.event(wider, population) for wider in vantages if wider.covers(scope)]
+    different = [event for place, event in enumerate(events) if event not in events[:place]]
+    found = [least_of_event(event, scope, delta, accountants) for event in different]
+    faults = dict.fromkeys(fault for _, lines in found for fault in lines)
+    return _least_of([bound for bound, _ in found if bound is not None]), tuple(faults)
+
+
+def least_of_event(
+    event: DpEvent, scope: Scope, delta: float, accountants: Sequence[Accountant]
+) -> tuple[Bound | None, tuple[str, ...]]:
+    """The least upper bound on ``event``, and a line for each plug-in that does not count.
+
+    None if none can read it. Every bound is held to a second route, see ``least_upper_bound``.
+    """
     bounds: list[Bound] = []
     faults: dict[str, None] = {}
-    for position, event in enumerate(events):
-        if event in events[:position]:
-            continue
-        for accountant in accountants:
-            try:
-                if accountant.supports(event):
-                    found = accountant.bound(event, delta=delta, scope=scope)
-                    cross_check(event, [found])
-                    bounds.append(found)
-            except Exception as error:
-                plugin = FAMILIES["accountants"].plugin(type(accountant))
-                if plugin is None:
-                    raise
-                why = " ".join(f"{type(error).__name__}: {error}".split())
-                faults[f"Left out: the accountant {plugin}, {why}"] = None
+    for accountant in accountants:
+        try:
+            if accountant.supports(event):
+                found = accountant.bound(event, delta=delta, scope=scope)
+                cross_check(event, [found])
+                bounds.append(found)
+        except Exception as error:
+            plugin = FAMILIES["accountants"].plugin(type(accountant))
+            if plugin is None:
+                raise
+            why = " ".join(f"{type(error).__name__}: {error}".split())
+            faults[f"Left out: the accountant {plugin}, {why}"] = None
+    return _least_of(bounds), tuple(faults)
+
+
+def _least_of(bounds: Sequence[Bound]) -> Bound | None:
+    """The first of the least, but for rounding."""
     least = min((bound.epsilon for bound in bounds), default=math.inf)
-    chosen = next((bound for bound in bounds if not exceeds(bound.epsilon, least)), None)
-    return chosen, tuple(faults)
+    return next((bound for bound in bounds if not exceeds(bound.epsilon, least)), None)
 
 
 def exact_bounds(

@@ -65,6 +65,7 @@ CALLED = (
     "auditor.plan.Resources",
     "auditor.runner.audit",
     "auditor.runner.run_plan",
+    "auditor.spending.spend.account",
     "auditor.testing.accountants.check_accountant",
     "auditor.testing.attacks.check_attack",
     "auditor.testing.datasets.check_dataset",

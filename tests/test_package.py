@@ -14,9 +14,11 @@ from fedrec_auditor.auditor import testing
 
 SURFACE = {
     "fedrec_auditor": [
+        "Account",
         "InputError",
         "Verification",
         "__version__",
+        "account",
         "audit",
         "from_scores",
         "verify_ldp",

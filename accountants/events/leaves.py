@@ -19,6 +19,7 @@ from dp_accounting import (
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
+from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope
@@ -102,6 +103,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "p": (0.0, 1.0),
     "q": (0.0, 1.0),
     "noise_parameter": (0.0, 1.0),
+    "standard_deviation": (0.0, math.inf),
 }
 _COUNTS = ("num_buckets", "n_users", "source_dataset_size", "sample_size")
 # Sampling amplifies under one adjacency; whoever asks in another must not be given its figure.
@@ -110,6 +112,7 @@ _SAMPLING: dict[type[DpEvent], tuple[Adjacency, ...]] = {
     SampledWithoutReplacementDpEvent: (Adjacency.REPLACE,),
     ReplacedSamplingDpEvent: (Adjacency.REPLACE,),
     RevealedSamplingDpEvent: tuple(Adjacency),
+    MixtureOfGaussiansDpEvent: (Adjacency.ADD_REMOVE,),
 }
 Sampled = Mapping[type[DpEvent], tuple[type[DpEvent], ...]]
 """For each sampling leaf that is read, the kinds of events that it may sample."""
@@ -144,8 +147,8 @@ def readable(
     A sampling leaf is read if ``sampled`` lists it, with the kind of what it samples.
     """
     return all(
-        isinstance(getattr(leaf, "event", None), sampled.get(type(leaf), ()))
-        if type(leaf) in _SAMPLING
+        isinstance(leaf.event, sampled.get(type(leaf), ()))
+        if hasattr(leaf, "event")
         else isinstance(leaf, (NonPrivateDpEvent, *kinds))
         for leaf, _ in leaves(event)
     )
@@ -157,6 +160,7 @@ def assumed(event: DpEvent) -> tuple[str, ...]:
         PoissonSampledDpEvent,
         SampledWithoutReplacementDpEvent,
         ReplacedSamplingDpEvent,
+        MixtureOfGaussiansDpEvent,
     )
     drawn = any(isinstance(leaf, hidden) for leaf, _ in leaves(event))
     return ("the adversary does not learn who was drawn",) if drawn else ()
@@ -247,9 +251,21 @@ def check_parameters(leaf: DpEvent) -> None:
     size, sample = (getattr(leaf, name, 1) for name in ("source_dataset_size", "sample_size"))
     if sample > size and hasattr(leaf, "source_dataset_size"):
         raise _refusal(leaf, "sample_size", f"at most source_dataset_size={size}", sample)
+    if isinstance(leaf, MixtureOfGaussiansDpEvent):
+        _check_mixture(leaf)
     inner = getattr(leaf, "event", None)
     if isinstance(inner, DpEvent):
         check_parameters(inner)
+
+
+def _check_mixture(leaf: MixtureOfGaussiansDpEvent) -> None:
+    shifts, chances = leaf.sensitivities, leaf.sampling_probs
+    if not len(shifts) == len(chances) > 0:
+        raise _refusal(leaf, "sampling_probs", "as many as sensitivities, and some", chances)
+    if not all(_within(shift, 0.0, sys.float_info.max) for shift in shifts):
+        raise _refusal(leaf, "sensitivities", "finite and >= 0", shifts)
+    if not all(_within(p, 0.0, 1.0) for p in chances) or abs(math.fsum(chances) - 1.0) > 1e-9:
+        raise _refusal(leaf, "sampling_probs", "in [0, 1], with sum 1", chances)
 
 
 def _within(value: Any, low: float, high: float) -> bool:

@@ -34,6 +34,8 @@ _OUTSIDE, _OUTSIDE_OF_CURVE = 1e-9, 1e-16
 # Of the best tilt, which may lie where rare large losses are about to dominate.
 _OFF_CENTRE = 0.75
 _ROUNDING = 2.0**-42
+# Share of delta that the masses of small cells may be off by, all together.
+_CELL_ROUNDING = 2.0**-30
 _TRIES = 6
 
 
@@ -184,6 +186,8 @@ def _epsilon(uses: Uses, delta: float, above: bool) -> float:
     uses = tuple((pair, count) for pair, count in uses if count)
     if not uses:
         return 0.0
+    if len(uses) == 1 and uses[0][1] == 1:
+        return _once(uses[0][0], delta, above)
     tail = max(delta * 1e-5 / sum(count for _, count in uses), 1e-307)
     spans = [pair.span(tail) for pair, _ in uses]
     step, finest = _step(uses, spans, above)
@@ -206,6 +210,28 @@ def _epsilon(uses: Uses, delta: float, above: bool) -> float:
 
 
 _cached = lru_cache(maxsize=512)(_epsilon)
+
+
+def _once(pair: Pair, delta: float, above: bool) -> float:
+    """One use needs no transform: each cell's ends share its mass, or the cell is one output."""
+    spans = [pair.span(max(delta * 1e-5, 1e-307))]
+    step, _ = _step(((pair, 1),), spans, above)
+    points = _points(spans[0], step)
+    if above:
+        grid = _split(pair, 1, step, points)
+        left = delta * (1.0 - _CELL_ROUNDING)
+        if grid.infinite >= left:
+            return math.inf
+        with np.errstate(divide="ignore"):
+            log_p = np.log(np.append(grid.mass, grid.infinite))
+        log_q = log_p - np.append((grid.low + np.arange(len(grid.mass))) * step, np.inf)
+        least = least_epsilon(log_p[::-1], log_q[::-1], left)
+        return _moved([grid], least) if least > 0 else 0.0
+    log_p, log_q = pair.between(np.concatenate([[-np.inf], points * step, [np.inf]]))
+    infinite = math.log(pair.infinite) if pair.infinite > 0 else -math.inf
+    log_p, log_q = np.append(log_p, infinite), np.append(log_q, -np.inf)
+    found = least_epsilon(log_p[::-1], log_q[::-1], delta * (1.0 + _CELL_ROUNDING))
+    return found if math.isinf(found) else max(0.0, found * (1.0 - _ROUNDING) - 2.0**-46)
 
 
 def _ever_infinite(grids: Sequence[_Grid]) -> float:
@@ -300,11 +326,13 @@ def _spread(pair: Pair, low: float, high: float) -> float:
 
 def _discretized(uses: Uses, spans: Spans, step: float, above: bool) -> list[_Grid]:
     return [
-        (_split if above else _merged)(
-            pair, n, step, np.arange(math.floor(low / step) - 1, math.ceil(high / step) + 2)
-        )
-        for (pair, n), (low, high) in zip(uses, spans, strict=True)
+        (_split if above else _merged)(pair, n, step, _points(span, step))
+        for (pair, n), span in zip(uses, spans, strict=True)
     ]
+
+
+def _points(span: tuple[float, float], step: float) -> NDArray[np.int64]:
+    return np.arange(math.floor(span[0] / step) - 1, math.ceil(span[1] / step) + 2)
 
 
 def _split(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:

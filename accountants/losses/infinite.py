@@ -12,6 +12,7 @@ from dp_accounting import (
     RandomizedResponseDpEvent,
     ZCDpEvent,
 )
+from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 
 from fedrec_auditor.accountants.events.leaves import (
     BitFlipDpEvent,
@@ -23,6 +24,8 @@ from fedrec_auditor.accountants.events.leaves import (
 )
 from fedrec_auditor.accountants.losses.pure import ThreePointLoss
 from fedrec_auditor.accountants.statements.bound import check_delta
+
+_UNBOUNDED = (GaussianDpEvent, ZCDpEvent, MixtureOfGaussiansDpEvent)
 
 
 def why_infinite(event: DpEvent, delta: float) -> str:
@@ -60,7 +63,7 @@ def _reason(leaf: DpEvent, count: int, delta: float, rate: float = 1.0) -> str:
                 f"An output of {leaf} is possible under one input only, and rules the other "
                 f"out when it is seen: with probability {revealed:.4g}, above delta."
             )
-    if delta == 0.0 and isinstance(leaf, (GaussianDpEvent, ZCDpEvent)):
+    if delta == 0.0 and isinstance(leaf, _UNBOUNDED):
         return (
             f"The log-ratio of {leaf} has no bound, so no epsilon holds at delta 0; "
             "ask at a delta above 0."

@@ -13,51 +13,46 @@ from dp_accounting import (
     PoissonSampledDpEvent,
     SampledWithoutReplacementDpEvent,
 )
+from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from scipy import stats
 from scipy.special import ndtri
 
 from fedrec_auditor.accountants.events.leaves import (
-    PureDpEvent,
     ReplacedSamplingDpEvent,
     RevealedSamplingDpEvent,
     sampling_rate,
 )
 from fedrec_auditor.accountants.losses.composition import epsilon_above
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.losses.gaussian_mixture import GaussianMixture
 from fedrec_auditor.accountants.losses.hockey_stick import least_epsilon
-from fedrec_auditor.accountants.losses.pairs import (
-    REVEALED,
-    AtomicPair,
-    GaussianPair,
-    LaplacePair,
-    Pair,
-    Reversed,
+from fedrec_auditor.accountants.losses.leaf_pairs import (
+    LARGEST_LOSS,
+    dominating_pair,
+    gaussian_pair,
 )
+from fedrec_auditor.accountants.losses.pairs import Pair, Reversed
 from fedrec_auditor.accountants.losses.pure import (
     PURE_EVENTS,
     THREE_POINT_EVENTS,
     ThreePointLoss,
     pure_epsilon,
 )
-from fedrec_auditor.accountants.losses.sampled_pairs import (
-    FixedSize,
-    Poisson,
-    ReplacedGaussian,
-    Revealed,
-)
+from fedrec_auditor.accountants.losses.sampled_pairs import Poisson
 from fedrec_auditor.accountants.methods.parts.leaf_accountant import LeafAccountant
 
-_READS = (*THREE_POINT_EVENTS, LaplaceDpEvent, GaussianDpEvent)
+_SAMPLES = (*THREE_POINT_EVENTS, LaplaceDpEvent, GaussianDpEvent)
+_READS = (*_SAMPLES, MixtureOfGaussiansDpEvent)
 _SAMPLED = {
-    PoissonSampledDpEvent: _READS,
-    SampledWithoutReplacementDpEvent: _READS,
-    RevealedSamplingDpEvent: _READS,
+    PoissonSampledDpEvent: _SAMPLES,
+    SampledWithoutReplacementDpEvent: _SAMPLES,
+    RevealedSamplingDpEvent: _SAMPLES,
     ReplacedSamplingDpEvent: (GaussianDpEvent,),
 }
+# Pairs of a record, or of several, present and absent: the other order counts too.
+_DIRECTED = (Poisson, GaussianMixture)
 # Above, the binomial distribution is not listed but composed.
 _MOST_RESPONSES = 10**6
-# Above, a loss is taken as it is: doubles have no room for a grid around it.
-_LARGE = 1e7
 # What one use may lose to rounding in a Fourier transform; uses as an infinite loss.
 _ROUNDING = 2.0**-52
 
@@ -144,7 +139,7 @@ def _responses(leaf: DpEvent, count: int, delta: float) -> float:
         revealed = -math.expm1(count * math.log1p(-pair.likely)) if pair.likely < 1 else 1.0
         return 0.0 if revealed <= delta else math.inf
     if pair.uninformative > _ROUNDING:
-        return epsilon_above(((_pair(leaf), count),), delta)
+        return epsilon_above(((dominating_pair(leaf), count),), delta)
     truthful = np.arange(count, -1, -1)
     # Logs of factorials are off by 1e-16 of themselves, and so are the masses; delta is uses.
     lost = 2.0**-50 * (8.0 + count * math.log(count + 1.0))
@@ -160,7 +155,7 @@ def _composed(uses: list[tuple[DpEvent, int]], delta: float) -> float:
 
     Losses too large for a grid are added up as they are.
     """
-    huge = [(leaf, n) for leaf, n in uses if _LARGE < _largest(leaf) < math.inf]
+    huge = [(leaf, n) for leaf, n in uses if LARGEST_LOSS < _largest(leaf) < math.inf]
     if huge:
         rest = [part for part in uses if part not in huge]
         return math.fsum(n * _largest(leaf) for leaf, n in huge) + (
@@ -169,51 +164,11 @@ def _composed(uses: list[tuple[DpEvent, int]], delta: float) -> float:
     gaussians = [(leaf, n) for leaf, n in uses if isinstance(leaf, GaussianDpEvent)]
     pairs: list[tuple[Pair, int]] = []
     if gaussians:
-        pairs.append((_noisy(_joint_mu(gaussians)), 1))
-    pairs += [(_pair(leaf), n) for leaf, n in uses if not isinstance(leaf, GaussianDpEvent)]
+        pairs.append((gaussian_pair(_joint_mu(gaussians)), 1))
+    others = [(leaf, n) for leaf, n in uses if not isinstance(leaf, GaussianDpEvent)]
+    pairs += [(dominating_pair(leaf), n) for leaf, n in others]
     found = epsilon_above(tuple(pairs), delta)
-    if any(isinstance(pair, Poisson) for pair, _ in pairs) and found < math.inf:
-        turned = ((Reversed(p) if isinstance(p, Poisson) else p, n) for p, n in pairs)
+    if any(isinstance(pair, _DIRECTED) for pair, _ in pairs) and found < math.inf:
+        turned = ((Reversed(p) if isinstance(p, _DIRECTED) else p, n) for p, n in pairs)
         found = max(found, epsilon_above(tuple(turned), delta))
     return found
-
-
-def _noisy(mu: float) -> Pair:
-    if mu > _LARGE:
-        return REVEALED
-    return GaussianPair(mu) if mu > 0 else AtomicPair.of((0.0, 1.0))
-
-
-def _replaced(noise: float, rate: float) -> Pair:
-    if noise * _LARGE < 1.0:
-        return AtomicPair.of((0.0, 1.0 - rate), infinite=rate)
-    if rate == 1 or math.isinf(noise):
-        return _noisy(2.0 / noise)
-    return ReplacedGaussian(1.0 / noise, rate)
-
-
-def _pair(leaf: DpEvent) -> Pair:
-    """The pair that dominates one use."""
-    if isinstance(leaf, ReplacedSamplingDpEvent):
-        return _replaced(leaf.event.noise_multiplier, leaf.sampling_probability)
-    if hasattr(leaf, "event") and sampling_rate(leaf) == 1:
-        return _pair(leaf.event)
-    if isinstance(leaf, RevealedSamplingDpEvent):
-        return Revealed(_pair(leaf.event), sampling_rate(leaf))
-    if isinstance(leaf, SampledWithoutReplacementDpEvent):
-        return FixedSize(_pair(leaf.event), sampling_rate(leaf))
-    if isinstance(leaf, PoissonSampledDpEvent):
-        return Poisson(_pair(leaf.event), sampling_rate(leaf))
-    if isinstance(leaf, PureDpEvent) and math.isfinite(leaf.epsilon):
-        return AtomicPair.pure(leaf.epsilon)
-    if isinstance(leaf, THREE_POINT_EVENTS):
-        pair = ThreePointLoss.of(leaf)
-        if math.isinf(pair.loss):
-            return AtomicPair.of((0.0, pair.uninformative), infinite=pair.likely)
-        return AtomicPair.of(
-            (pair.loss, pair.likely), (0.0, pair.uninformative), (-pair.loss, pair.unlikely)
-        )
-    noise = leaf.noise_multiplier
-    if noise * _LARGE < 1.0:
-        return REVEALED
-    return _noisy(1.0 / noise) if isinstance(leaf, GaussianDpEvent) else LaplacePair(1.0 / noise)

@@ -1,11 +1,12 @@
-"""``auditor account``: claims against accounted bounds, without a simulation."""
+"""``auditor account``: claims against proofs, and what noise of one's own spends; no simulation."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from fedrec_auditor.reports.record import Finding, Row
     from fedrec_auditor.targets.systems.base import Population, Target
 
+_OWN = "Noise of your own"
 _NUMBER = re.compile(r"\d+[a-z]?")
 
 
@@ -38,7 +40,11 @@ def command(
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of the target; repeatable."),
     ] = None,
     users: Annotated[
-        int | None, typer.Option(help="Users that take part; 943 if left out.")
+        int | None,
+        typer.Option(
+            help="Users that take part; 943 if left out. With --sampling fixed those that a round "
+            "draws from."
+        ),
     ] = None,
     items: Annotated[
         int | None, typer.Option(help="Items to choose from; 1,682 if left out.")
@@ -53,13 +59,121 @@ def command(
     jobs: Annotated[
         int | None, typer.Option(help="Worker processes for --all; one is quick enough.")
     ] = None,
+    gaussian: Annotated[
+        str | None,
+        typer.Option(
+            metavar="z=NUMBER",
+            help="Gaussian noise on sums: deviation over clipping norm.",
+            rich_help_panel=_OWN,
+        ),
+    ] = None,
+    laplace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="b=NUMBER",
+            help="Laplace noise on sums: scale over L1 clipping norm.",
+            rich_help_panel=_OWN,
+        ),
+    ] = None,
+    randomized_response: Annotated[
+        str | None,
+        typer.Option(
+            metavar="epsilon=NUMBER,k=2",
+            help="Local reports on k categories; or p=NUMBER, the chance of the true one.",
+            rich_help_panel=_OWN,
+        ),
+    ] = None,
+    event: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="EVENT.json",
+            help="An event of dp-accounting as JSON: its type and its fields.",
+            rich_help_panel=_OWN,
+        ),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(help="Share that a round draws; all if left out.", rich_help_panel=_OWN),
+    ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(help="Rounds, or reports of one user; 1 if left out.", rich_help_panel=_OWN),
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Of every epsilon; 0 if left out.", rich_help_panel=_OWN)
+    ] = None,
+    sampling: Annotated[
+        str | None,
+        typer.Option(
+            metavar="poisson|fixed",
+            help="Each by itself, as if left out, or --rate times --users of --users.",
+            rich_help_panel=_OWN,
+        ),
+    ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            help="What is clipped, and so hidden: user, as if left out, or interaction.",
+            rich_help_panel=_OWN,
+        ),
+    ] = None,
+    interactions_per_user: Annotated[
+        int | None,
+        typer.Option(help="With --unit interaction: users of so many, too.", rich_help_panel=_OWN),
+    ] = None,
+    adjacency: Annotated[
+        str | None,
+        typer.Option(
+            metavar="add-remove|replace",
+            help="The one that is meant: told first, and kept by --target-epsilon.",
+            rich_help_panel=_OWN,
+        ),
+    ] = None,
+    shuffle: Annotated[
+        int | None,
+        typer.Option(help="Users whose local reports are shuffled.", rich_help_panel=_OWN),
+    ] = None,
+    target_epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="Finds what is left out so that all rounds keep it: the noise (`--gaussian z`), "
+            "--rounds, or --rate.",
+            rich_help_panel=_OWN,
+        ),
+    ] = None,
 ) -> None:
     """Judge claims by what can be proved and exactly computed alone.
 
     Of one target in every scope, with any settings (sizes are those of MovieLens 100K unless
-    given); of one entry of the catalogue, with its derivation; or of the whole catalogue. No data
-    are read and nothing is simulated.
+    given); of one entry of the catalogue, with its derivation; or of the whole catalogue. Or say
+    what noise of your own spends, per round and in total. No data are read and nothing is
+    simulated.
     """
+    own = {
+        "gaussian": gaussian,
+        "laplace": laplace,
+        "randomized_response": randomized_response,
+        "event": event,
+        "rate": rate,
+        "rounds": rounds,
+        "delta": delta,
+        "sampling": sampling,
+        "unit": unit,
+        "interactions_per_user": interactions_per_user,
+        "adjacency": adjacency,
+        "shuffle": shuffle,
+        "target_epsilon": target_epsilon,
+    }
+    stated = {name: value for name, value in own.items() if value is not None}
+    if stated:
+        others = (target, entry, everything, tables, given, markdown)
+        if any(others) or items is not None or jobs is not None:
+            raise InputError(
+                f"Expected --{next(iter(stated)).replace('_', '-')} with noise of your own, got a "
+                "target or the catalogue too. Ask for one of them."
+            )
+        _spend(stated | ({} if users is None else {"users": users}), as_json)
+        return
     if jobs is not None and jobs < 1:
         raise InputError(f"Expected jobs of at least 1, got jobs={jobs}. Leave it out.")
     number = entry
@@ -89,6 +203,25 @@ def command(
         _catalogue(number, as_json, markdown, jobs)
     else:
         _account(target, given or [], users, items, as_json)
+
+
+def _spend(stated: dict[str, Any], as_json: bool) -> None:
+    """What noise of one's own spends."""
+    from fedrec_auditor.auditor.families import FAMILIES
+    from fedrec_auditor.auditor.spending.spend import account
+    from fedrec_auditor.reports.store import plain
+
+    for line in FAMILIES["accountants"].left_out():
+        tell(line)
+    if "event" in stated:
+        try:
+            stated["event"] = stated["event"].read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"Expected a readable event in {stated['event']}, got: {error}. Give a JSON file."
+            ) from error
+    found = account(**stated)
+    print(json.dumps(plain(found.as_data()), indent=2, allow_nan=False) if as_json else found)
 
 
 def _account(

@@ -1,10 +1,11 @@
 """Is the epsilon true? Audits of federated recommenders and tests of local randomizers.
 
 ``audit`` runs a whole audit and returns its record; ``audit_system`` audits a system of your own,
-of which ``Claim`` says what is promised; ``wrap_system`` makes one for the command line;
-``verify_ldp`` tests one mechanism;
-``from_scores`` bounds epsilon by scores of canaries that somebody else has trained with. Importing
-this package imports neither torch nor scikit-learn; they come with the first call.
+of which ``Claim`` says what is promised; ``wrap_system`` makes one for the command line, of a torch
+module with ``wrap_torch``; ``verify_ldp`` tests one mechanism; ``account`` says what your noise
+spends in epsilon, per round and in total; ``from_scores`` bounds epsilon by scores of canaries that
+somebody else has trained with. Importing this package imports neither torch nor scikit-learn; they
+come with the first call.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from fedrec_auditor.accountants.errors import InputError
     from fedrec_auditor.auditor.runner import audit
     from fedrec_auditor.auditor.scores import from_scores
+    from fedrec_auditor.auditor.spending.account import Account, account
     from fedrec_auditor.auditor.stated_claim import StatedClaim as Claim
     from fedrec_auditor.auditor.verification import Verification, verify_ldp
     from fedrec_auditor.auditor.your_system import audit_system, wrap_system
@@ -24,10 +26,12 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Account",
     "Claim",
     "InputError",
     "Verification",
     "__version__",
+    "account",
     "audit",
     "audit_system",
     "from_scores",
@@ -37,15 +41,17 @@ __all__ = [
 ]
 
 _PLACES = {
-    "Claim": "fedrec_auditor.auditor.stated_claim:StatedClaim",
-    "InputError": "fedrec_auditor.accountants.errors:InputError",
-    "Verification": "fedrec_auditor.auditor.verification:Verification",
-    "audit": "fedrec_auditor.auditor.runner:audit",
-    "audit_system": "fedrec_auditor.auditor.your_system:audit_system",
-    "from_scores": "fedrec_auditor.auditor.scores:from_scores",
-    "verify_ldp": "fedrec_auditor.auditor.verification:verify_ldp",
-    "wrap_system": "fedrec_auditor.auditor.your_system:wrap_system",
-    "wrap_torch": "fedrec_auditor.targets.wrapped.torch_client:wrap_torch",
+    "Account": "auditor.spending.account:Account",
+    "Claim": "auditor.stated_claim:StatedClaim",
+    "InputError": "accountants.errors:InputError",
+    "Verification": "auditor.verification:Verification",
+    "account": "auditor.spending.account:account",
+    "audit": "auditor.runner:audit",
+    "audit_system": "auditor.your_system:audit_system",
+    "from_scores": "auditor.scores:from_scores",
+    "verify_ldp": "auditor.verification:verify_ldp",
+    "wrap_system": "auditor.your_system:wrap_system",
+    "wrap_torch": "targets.wrapped.torch_client:wrap_torch",
 }
 
 
@@ -61,4 +67,4 @@ def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module 'fedrec_auditor' has no attribute {name!r}")
     module, _, attribute = _PLACES[name].partition(":")
-    return getattr(import_module(module), attribute)
+    return getattr(import_module(f"fedrec_auditor.{module}"), attribute)

@@ -142,6 +142,98 @@ MOMENTS = (
     ),
 )
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Printed:
+    """What another library says of n Poisson-sampled Gaussians, present or absent: from above.
+
+    ``error`` is by how much it is above the truth, at most, as it says itself; None for Renyi's.
+    """
+
+    rate: float
+    noise: float
+    steps: int
+    delta: float
+    epsilon: float
+    source: str
+    error: float | None = None
+
+
+_OPACUS = "Opacus, opacus/tests/accountants_test.py"
+_TF_PRIVACY = "TensorFlow Privacy, privacy/analysis/compute_dp_sgd_privacy_test.py"
+PRINTED = (
+    Printed(
+        rate=0.04,
+        noise=1.5,
+        steps=2250,
+        delta=1e-5,
+        epsilon=6.777395712150674,
+        source=f"{_OPACUS}, test_prv_accountant: eps_error 0.01",
+        error=0.01,
+    ),
+    Printed(
+        rate=0.04,
+        noise=1.5,
+        steps=2250,
+        delta=1e-5,
+        epsilon=7.32911117143,
+        source=f"{_OPACUS}, test_rdp_accountant",
+    ),
+    Printed(
+        rate=150 / 60_000,
+        noise=1.3,
+        steps=6000,
+        delta=1e-5,
+        epsilon=0.7242234026109595,
+        source=f"{_TF_PRIVACY}, Test0: Renyi",
+    ),
+    Printed(
+        rate=100 / 100_000,
+        noise=1.0,
+        steps=30_000,
+        delta=1e-7,
+        epsilon=1.4154988495444845,
+        source=f"{_TF_PRIVACY}, Test1: Renyi",
+    ),
+    Printed(
+        rate=256 / 60_000,
+        noise=1.12,
+        steps=60 * 60_000 // 256,
+        delta=1e-5,
+        epsilon=2.95,
+        source="opacus.ai/api/compute_dp_sgd_privacy.html, its example: orders 10, 20, 100",
+    ),
+    Printed(
+        rate=250 / 60_000,
+        noise=1.3,
+        steps=15 * 240,
+        delta=1e-5,
+        epsilon=1.18,
+        source="TensorFlow Privacy's tutorial on MNIST, batch 250, 15 epochs; from memory",
+    ),
+    Printed(
+        rate=0.01,
+        noise=1.1,
+        steps=1000,
+        delta=1e-6,
+        epsilon=1.9767497,
+        source="dp-accounting 0.6.0, RdpAccountant with Opacus' orders (1.1 to 10.9, 12 to 63)",
+    ),
+    Printed(
+        rate=0.01,
+        noise=1.1,
+        steps=1000,
+        delta=1e-6,
+        epsilon=1.7529854,
+        source="dp-accounting 0.6.0, PLDAccountant",
+        error=1e-4,
+    ),
+)
+
+OPACUS_NOISE = ((2250, 1.34765625, 1.416), (2000, 1.2915, 1.3562))
+"""Steps, and the noise that keeps epsilon 8 at rate 0.04, delta 1e-5, by PRV and by Renyi; the
+same file, test_get_noise_multiplier_{prv,rdp}_{epochs,steps}."""
+
 LIBRARY = (
     Exact(
         event=ComposedDpEvent(

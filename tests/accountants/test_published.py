@@ -37,8 +37,10 @@ from tests.accountants.published import (
     LIBRARY,
     MOMENTS,
     MURTAGH_VADHAN,
+    PRINTED,
     Exact,
     Moments,
+    Printed,
 )
 
 Vector = NDArray[np.float64]
@@ -201,6 +203,18 @@ def test_moments_accountants(row: Moments) -> None:
     renyi = epsilon(Rdp(), row.event, row.delta, PRESENCE)
     assert 0 < shown <= tight <= renyi <= classic + 1e-9
     assert tight <= shown * 1.06 + 0.02, "the tight accountant is not tight"
+
+
+@pytest.mark.parametrize("row", PRINTED, ids=lambda row: row.source)
+def test_what_other_libraries_print(row: Printed) -> None:
+    """From below without our accountants; what is printed must be above that, and not far."""
+    shown = from_below(sampled_cdf(row.rate, row.noise), row.steps, row.delta, 4e-6, 8.0)
+    classic = min(
+        row.steps * sampled_renyi(row.rate, row.noise, order)
+        + math.log(1 / row.delta) / (order - 1)
+        for order in range(2, 65)
+    )
+    assert shown <= row.epsilon <= max(classic, shown) * 1.02
 
 
 # --- Rényi curves -----------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from dp_accounting import (
     SelfComposedDpEvent,
     ZCDpEvent,
 )
+from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import optimize, stats
@@ -114,6 +115,15 @@ def response_event(epsilon: float) -> DpEvent:
     return RandomizedResponseDpEvent(2 / (1 + math.exp(epsilon)), 2)
 
 
+def group_event(rate: float, size: int, noise: float) -> DpEvent:
+    """So many records, each drawn by itself, that all add 1."""
+    drawn = np.arange(size + 1)
+    chances = stats.binom.pmf(drawn, size, rate)
+    return MixtureOfGaussiansDpEvent(
+        noise, tuple(drawn.astype(float).tolist()), tuple(chances.tolist())
+    )
+
+
 def revealed(rate: float, noise: float) -> Exact:
     """Gaussians of which it is seen whether they happen: a mean over their binomial number."""
 
@@ -161,6 +171,8 @@ USES = {
     ),
     "replaced sampling": Use(ReplacedSamplingDpEvent(0.1, GaussianDpEvent(2.0)), scope=REPLACED),
     "seen sampling": Use(RevealedSamplingDpEvent(0.05, GaussianDpEvent(4.0)), revealed(0.05, 4.0)),
+    "sampled group": Use(group_event(0.1, 3, 4.0), scope=PRESENCE),
+    "whole group": Use(group_event(1.0, 2, 10.0), gaussian(5.0), scope=PRESENCE),
 }
 DELTAS = (0.0, 1e-6, 0.01)
 
@@ -217,12 +229,15 @@ LADDERS: dict[str, tuple[DpEvent, ...]] = {
     "seen sampling, noise": tuple(
         RevealedSamplingDpEvent(0.1, GaussianDpEvent(z)) for z in (20.0, 2.0, 0.8, 0.0)
     ),
+    "sampled group, rate": tuple(group_event(q, 3, 2.0) for q in (0.0, 0.01, 0.1, 0.5, 1.0)),
+    "sampled group, size": tuple(group_event(0.1, k, 2.0) for k in (1, 2, 5, 20)),
+    "sampled group, noise": tuple(group_event(0.1, 3, z) for z in (20.0, 2.0, 0.8, 0.0)),
 }
 
 
 def scope_of(event: DpEvent) -> Scope:
     """The scope in which this leaf's sampling speaks; any pair where there is none."""
-    if isinstance(event, PoissonSampledDpEvent):
+    if isinstance(event, (PoissonSampledDpEvent, MixtureOfGaussiansDpEvent)):
         return PRESENCE
     replaced = (SampledWithoutReplacementDpEvent, ReplacedSamplingDpEvent)
     return REPLACED if isinstance(event, replaced) else SCOPE
@@ -249,6 +264,9 @@ SENSELESS: tuple[DpEvent, ...] = (
     *(SampledWithoutReplacementDpEvent(10, 2, GaussianDpEvent(z)) for z in (-1.0, math.nan)),
     *(RevealedSamplingDpEvent(0.1, GaussianDpEvent(z)) for z in (-1.0, math.nan)),
     *(ReplacedSamplingDpEvent(q, GaussianDpEvent(1.0)) for q in (-0.1, 1.1, math.nan)),
+    *(MixtureOfGaussiansDpEvent(z, (0.0, 1.0), (0.5, 0.5)) for z in (-1.0, math.nan)),
+    *(MixtureOfGaussiansDpEvent(1.0, (0.0, c), (0.5, 0.5)) for c in (-1.0, math.nan, math.inf)),
+    *(MixtureOfGaussiansDpEvent(1.0, (0.0, 1.0), p) for p in ((0.5, 0.4), (1.5, -0.5), (1.0,))),
 )
 
 
@@ -309,6 +327,23 @@ def _replaced(count: int, rate: float, z: float) -> Losses:
             for way in (x, -x)
         )
         return np.asarray((one - other).sum(axis=1))
+
+    return losses
+
+
+def _group(count: int, rate: float, size: int, z: float, *, present: bool) -> Losses:
+    """Losses of N(0, z^2) around as many as are drawn of ``size``, against 0, or the reverse."""
+
+    def losses(rng: np.random.Generator, size_: int) -> NDArray[np.float64]:
+        shape = (size_, count)
+        drawn = rng.binomial(size, rate, shape) if present else np.zeros(shape)
+        x = drawn + z * rng.standard_normal(shape)
+        terms = [
+            stats.binom.logpmf(j, size, rate) + (2.0 * j * x - j * j) / (2.0 * z**2)
+            for j in range(size + 1)
+        ]
+        one = np.logaddexp.reduce(terms).sum(axis=1)
+        return np.asarray(one if present else -one)
 
     return losses
 
@@ -379,6 +414,11 @@ SAMPLED = {
         SelfComposedDpEvent(ReplacedSamplingDpEvent(0.1, GaussianDpEvent(2.0)), 20),
         (_replaced(20, 0.1, 2.0),),
         scope=REPLACED,
+    ),
+    "sampled group": Sampled(
+        SelfComposedDpEvent(group_event(0.1, 3, 4.0), 20),
+        tuple(_group(20, 0.1, 3, 4.0, present=present) for present in (True, False)),
+        scope=PRESENCE,
     ),
     "seen sampling": Sampled(
         SelfComposedDpEvent(RevealedSamplingDpEvent(0.2, GaussianDpEvent(2.0)), 30),

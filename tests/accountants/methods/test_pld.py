@@ -28,9 +28,10 @@ from fedrec_auditor.accountants.events.leaves import (
     PureDpEvent,
     RevealedSamplingDpEvent,
 )
+from fedrec_auditor.accountants.losses.leaf_pairs import dominating_pair
 from fedrec_auditor.accountants.losses.pure import ThreePointLoss
 from fedrec_auditor.accountants.losses.sampled_pairs import Poisson
-from fedrec_auditor.accountants.methods.pld import Pld, _pair
+from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.methods.rdp import Rdp
 from fedrec_auditor.accountants.statements.scope import Adjacency
@@ -218,7 +219,7 @@ def test_the_pair_of_every_leaf_is_a_pair_of_laws(event: DpEvent) -> None:
     edges = np.concatenate([[-np.inf], np.linspace(-3e3, 3e3, 6001), [np.inf]])
     seen = [event, RevealedSamplingDpEvent(0.3, event), PoissonSampledDpEvent(0.3, event)]
     for one in (*seen, SampledWithoutReplacementDpEvent(10, 3, event)):
-        pair = _pair(one)
+        pair = dominating_pair(one)
         log_p, log_q = pair.between(edges)
         assert np.exp(log_p).sum() + pair.infinite == pytest.approx(1, abs=1e-12)
         told_by_q = 0.0 if isinstance(pair, Poisson) else pair.infinite

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from fedrec_auditor.auditor import catalogue as catalogue
+from fedrec_auditor.auditor.spending.spend import account
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -144,3 +147,87 @@ def test_the_catalogue_needs_no_torch(cli: Cli, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.delitem(sys.modules, name)
     assert cli("account", "10")[0] == 0
     assert "torch" not in sys.modules
+
+
+# --- Noise of one's own -------------------------------------------------------------------------
+
+OWN = ("account", "--gaussian", "z=1.1", "--rate", "0.01", "--rounds", "1000", "--delta", "1e-6")
+
+
+def test_the_command_prints_what_python_does(cli: Cli) -> None:
+    code, out, err = cli(*OWN)
+    assert (code, err) == (0, "")
+    assert out == f"{account(gaussian=1.1, rate=0.01, rounds=1000, delta=1e-6)}\n"
+
+
+def test_noise_of_ones_own_as_json(cli: Cli) -> None:
+    code, out, _ = cli(*OWN, "--sampling", "fixed", "--users", "4800", "--json")
+    assert code == 0
+    found = json.loads(out, parse_constant=no_constant)
+    assert [row["adjacency"] for row in found["spendings"]] == ["replace", "add-remove"]
+    total = found["spendings"][0]["total"]
+    assert 11 < total["shown_at_least"]["epsilon"] < total["proved_at_most"]["epsilon"] < 13
+    assert total["proved_at_most"]["scope"]["unit"] == "user"
+
+
+def test_infinite_spendings_are_json_too(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "event.json"
+    path.write_text('{"type": "NonPrivateDpEvent"}', encoding="utf-8")
+    code, out, _ = cli("account", "--event", path, "--json")
+    assert code == 0
+    found = json.loads(out, parse_constant=no_constant)
+    assert found["spendings"][0]["total"]["shown_at_least"]["epsilon"] == "inf"
+
+
+def test_an_event_is_read_from_a_file(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "event.json"
+    path.write_text(
+        '{"type": "PoissonSampledDpEvent", "sampling_probability": 0.01, "event": '
+        '{"type": "GaussianDpEvent", "noise_multiplier": 1.1}}',
+        encoding="utf-8",
+    )
+    code, out, _ = cli("account", "--event", path, "--rounds", 1000, "--delta", "1e-6")
+    assert code == 0
+    assert out.split("\n\n")[:2] == cli(*OWN)[1].split("\n\n")[:2]
+
+
+def test_the_noise_for_a_target_is_found(cli: Cli) -> None:
+    words = ("--laplace", "b", "--rounds", "10", "--target-epsilon", "2")
+    code, out, _ = cli("account", *words)
+    assert code == 0
+    assert out.startswith("Noise of b = 5 keeps epsilon 2 at delta 0 over all 10 rounds")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("fcf", "--gaussian", "1"), "Expected --gaussian with noise of your own"),
+        (("--all", "--delta", "1e-5"), "Expected --delta with noise of your own"),
+        (("--rate", "0.1"), "got 0 of them"),
+        (("--event", "/nowhere/event.json"), "/nowhere/event.json"),
+        (("--gaussian", "1", "--delta", "one"), "'--delta'"),
+        (("--gaussian",), "--gaussian"),
+        (("--gaussian", "1", "--delta", "1e-5", "--rounds", "1.5"), "'--rounds'"),
+        (("--gaussian", "1"), "delta=0"),
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense_of_ones_own_is_one_line(
+    cli: Cli, words: tuple[str, ...], said: str
+) -> None:
+    code, out, err = cli("account", *words)
+    assert (code, out, err.strip().count("\n")) == (2, "", 0)
+    assert said in err
+
+
+def test_noise_of_ones_own_needs_no_torch_and_no_catalogue() -> None:
+    code = (
+        "import sys; from fedrec_auditor.auditor.command_line import main\n"
+        f"sys.argv = {['auditor', *OWN]!r}\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('torch', 'sklearn', 'numba', 'fedrec_auditor.targets.catalogue')"
+        " if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,1 @@
+"""What somebody's noise, sampling and rounds spend: epsilon per round and in total."""

@@ -1,0 +1,146 @@
+"""The number that keeps a target: the least noise, the most rounds, or the largest rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import check_epsilon
+from fedrec_auditor.auditor.spending.deployment import Deployment
+from fedrec_auditor.auditor.spending.noise import Noise, NoiseKind
+
+Total = Callable[[Deployment], float]
+"""The proved epsilon of a deployment without unknowns."""
+# Noise and rates are found to so many significant digits, on the side that keeps the target, or
+# to three where that is as near.
+_DIGITS = 5
+_NOISE = {
+    NoiseKind.GAUSSIAN: (1e-3, 1e6),
+    NoiseKind.LAPLACE: (1e-3, 1e9),
+    NoiseKind.RESPONSE: (1e-9, 500.0),
+}
+_MOST_ROUNDS = 10**7
+# Logarithm of a factor between what keeps the target and what does not.
+_CLOSE = 3e-5
+
+
+def solve(deployment: Deployment, target: float, total: Total) -> Deployment:
+    """``deployment`` with its unknown found, such that ``total`` is at most ``target``.
+
+    The found number is on the safe side of the best by 2e-4 of itself at most, where ``total`` is
+    monotone. InputError where none within reach keeps the target.
+    """
+    check_epsilon(target)
+    if not 0.0 < target < math.inf:
+        raise InputError(f"Expected a finite target_epsilon above 0, got {target!r}. Give one.")
+    (name,) = deployment.unknowns
+
+    def keeps(value: float) -> float:
+        """How far below the target, as a factor's logarithm; negative above it."""
+        return math.log(target) - math.log(max(total(_with(deployment, value)), 1e-300))
+
+    if name == "rounds":
+        return _with(deployment, _whole(keeps, _MOST_ROUNDS, name, target))
+    if name == "rate" and deployment.users is not None:
+        users = deployment.users
+        drawn = _whole(lambda m: keeps(m / users), users, "rate x users", target)
+        return _with(deployment, drawn / users)
+    noise = deployment.noise
+    low, high, start, better = 1e-9, 1.0, 0.01, -1.0
+    if name != "rate":
+        assert isinstance(noise, Noise)
+        low, high = _NOISE[noise.kind]
+        start, better = 1.0, -1.0 if noise.kind is NoiseKind.RESPONSE else 1.0
+    step = 4.0**better
+    good = bad = start
+    at = keeps(start)
+    while at >= 0.0 and low < bad < high:
+        good, bad = bad, min(max(bad / step, low), high)
+        at = keeps(bad)
+    if at >= 0.0:
+        return _with(deployment, bad)
+    while good == bad or keeps(good) < 0.0:
+        if not low < good < high and good != start:
+            raise _beyond(name, good, target)
+        bad, good = good, min(max(good * step, low), high)
+    return _with(deployment, _between(keeps, good, bad, better))
+
+
+def _between(keeps: Callable[[float], float], good: float, bad: float, better: float) -> float:
+    """The last number from ``good`` towards ``bad`` that keeps the target, to its digits.
+
+    By halves and false position in turn, on logarithms.
+    """
+    at_good, at_bad = keeps(good), keeps(bad)
+    step = 0
+    while abs(math.log(good / bad)) > _CLOSE:
+        span = math.log(bad / good)
+        share = at_good / (at_good - at_bad) if math.isfinite(at_bad) else 0.5
+        # A little beyond where the line crosses, so that either end comes nearer.
+        share += (0.02, -0.02, 0.0)[step % 3] * abs(share)
+        if step % 4 == 3 or not math.isfinite(share):
+            share = 0.5
+        tried = good * math.exp(min(max(share, 1e-4), 1.0 - 1e-4) * span)
+        found = keeps(tried)
+        good, at_good, bad, at_bad = (
+            (tried, found, bad, at_bad) if found >= 0.0 else (good, at_good, tried, found)
+        )
+        step += 1
+    short = float(f"{good:.3g}")
+    unit = 10.0 ** (math.floor(math.log10(good)) + 1 - _DIGITS)
+    count = math.ceil(good / unit) if better > 0 else math.floor(good / unit)
+    for rounded in (short, float(f"{count * unit:.{_DIGITS}g}")):
+        if abs(rounded / good - 1.0) < 2e-4 and keeps(rounded) >= 0.0:
+            return rounded
+    return good
+
+
+def _whole(keeps: Callable[[float], float], most: int, name: str, target: float) -> int:
+    """The largest whole number up to ``most`` that keeps the target."""
+    low, high = 1, 2
+    at_low = keeps(low)
+    if at_low < 0.0:
+        raise _beyond(name, 1, target)
+    while high < most and (at_high := keeps(high)) >= 0.0:
+        # Epsilon grows between the square root and the number itself.
+        low, at_low = high, at_high
+        high = min(most, max(2 * high, math.floor(low * math.exp(1.5 * at_low))))
+    high = min(high, most)
+    at_high = keeps(high)
+    if at_high >= 0.0:
+        return high
+    step = 0
+    while high - low > 1:
+        share = at_low / (at_low - at_high) if math.isfinite(at_high) else 0.5
+        share += (0.05, -0.05, 0.0)[step % 3] * abs(share)
+        if step % 4 == 3:
+            share = 0.5
+        tried = math.floor(low * math.exp(share * math.log(high / low)))
+        tried = min(max(tried, low + 1), high - 1)
+        found = keeps(tried)
+        if found >= 0.0:
+            low, at_low = tried, found
+        else:
+            high, at_high = tried, found
+        step += 1
+    return low
+
+
+def _with(deployment: Deployment, value: float) -> Deployment:
+    """``deployment`` with this value of its unknown."""
+    (name,) = deployment.unknowns
+    if name == "rounds":
+        return replace(deployment, rounds=int(value))
+    if name == "rate":
+        return replace(deployment, rate=float(value))
+    assert isinstance(deployment.noise, Noise)
+    return replace(deployment, noise=replace(deployment.noise, size=float(value)))
+
+
+def _beyond(name: str, value: float, target: float) -> InputError:
+    return InputError(
+        f"Expected a target_epsilon that some {name} keeps, got {target:g}: not even {name} = "
+        f"{value:g} does. Ask for a larger epsilon or delta, or change what else is given."
+    )

@@ -1,0 +1,103 @@
+"""Events as JSON: all that is read, and all that is refused in one line."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import attr
+import pytest
+from dp_accounting import ComposedDpEvent, DpEvent, NoOpDpEvent, SelfComposedDpEvent
+from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events.documents import READ, read_event
+from fedrec_auditor.auditor.testing.parts.events import LADDERS, SENSELESS, USES
+
+NOISE = {"type": "GaussianDpEvent", "noise_multiplier": 1.1}
+
+
+def document(event: DpEvent) -> dict[str, Any]:
+    """The event as a user would write it."""
+    fields = {field.name: getattr(event, field.name) for field in attr.fields(type(event))}
+    return {"type": type(event).__name__} | {
+        name: document(value)
+        if isinstance(value, DpEvent)
+        else [document(part) for part in value]
+        if name == "events"
+        else value
+        for name, value in fields.items()
+    }
+
+
+EVENTS = [
+    *(use.event for use in USES.values()),
+    ComposedDpEvent([SelfComposedDpEvent(USES["gaussian"].event, 7), NoOpDpEvent()]),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=str)
+def test_an_event_comes_back_from_its_document(event: DpEvent) -> None:
+    assert read_event(json.dumps(document(event))) == event
+
+
+def test_every_kind_that_accountants_are_tried_on_is_read() -> None:
+    tried = {type(event).__name__ for events in LADDERS.values() for event in events}
+    assert tried <= set(READ)
+
+
+WRITABLE = [
+    event for event in SENSELESS if not {"nan", "inf"} & set(re.findall(r"\w+", repr(event)))
+]
+
+
+@pytest.mark.parametrize("event", WRITABLE, ids=repr)
+def test_what_is_senseless_is_refused(event: DpEvent) -> None:
+    with pytest.raises(InputError, match="Expected"):
+        read_event(json.dumps(document(event)))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "Expected JSON"),
+        ("[]", "Name its type"),
+        ('{"type": 3}', "Name its type"),
+        ('{"type": "os.system"}', "There are: GaussianDpEvent"),
+        ('{"type": "SingleEpochTreeAggregationDpEvent"}', "got type 'SingleEpochTree"),
+        ('{"type": "GaussianDpEvent"}', "Mind 'noise_multiplier'"),
+        (json.dumps(NOISE | {"sigma": 1}), "Mind 'sigma'"),
+        (json.dumps(NOISE | {"noise_multiplier": "1"}), "Expected a number"),
+        (json.dumps(NOISE | {"noise_multiplier": True}), "Expected a number"),
+        (json.dumps(NOISE | {"noise_multiplier": float("nan")}), "got NaN"),
+        (json.dumps(NOISE | {"noise_multiplier": 10**400}), "Expected a number"),
+        (
+            json.dumps({"type": "SelfComposedDpEvent", "event": NOISE, "count": 1.5}),
+            "whole number",
+        ),
+        (json.dumps({"type": "SelfComposedDpEvent", "event": NOISE, "count": 0}), "count >= 1"),
+        ('{"type": "SelfComposedDpEvent", "event": 1, "count": 1}', "Name its type"),
+        ('{"type": "ComposedDpEvent", "events": {}}', "a list of events"),
+        ('{"type": "ShuffledDpEvent", "epsilon": 1, "n_users": 9, "binary": 1}', "true or false"),
+        (
+            '{"type": "MixtureOfGaussiansDpEvent", "standard_deviation": 1, '
+            '"sensitivities": [0, "1"], "sampling_probs": [0.5, 0.5]}',
+            "a list of numbers",
+        ),
+        ('{"type": "ComposedDpEvent", "events": [' * 5000, "a hundred deep"),
+    ],
+    ids=lambda text: text[:60],
+)
+def test_what_is_no_event_is_refused(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said) as caught:
+        read_event(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_mixture_is_read() -> None:
+    text = (
+        '{"type": "MixtureOfGaussiansDpEvent", "standard_deviation": 2, "sensitivities": [0, 1],'
+        ' "sampling_probs": [0.9, 0.1]}'
+    )
+    assert read_event(text) == MixtureOfGaussiansDpEvent(2.0, (0.0, 1.0), (0.9, 0.1))

@@ -1,0 +1,111 @@
+"""A group of records in a Poisson sample: against another library, and against closed forms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as library
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedrec_auditor.accountants.losses.composition import epsilon_above, epsilon_below
+from fedrec_auditor.accountants.losses.gaussian_mixture import GaussianMixture
+from fedrec_auditor.accountants.losses.pairs import GaussianPair, Reversed
+from fedrec_auditor.accountants.losses.sampled_pairs import Poisson
+
+
+def group(rate: float, size: int, noise: float) -> GaussianMixture:
+    drawn = np.arange(size + 1)
+    weights = stats.binom.logpmf(drawn, size, rate)
+    return GaussianMixture(tuple((drawn / noise).tolist()), tuple(weights.tolist()))
+
+
+@pytest.mark.parametrize(("rate", "size", "noise", "uses"), [(0.01, 10, 1.1, 1000), (0.1, 3, 2, 1)])
+@pytest.mark.parametrize("delta", [1e-6, 1e-3])
+def test_it_costs_what_another_library_says(
+    rate: float, size: int, noise: float, uses: int, delta: float
+) -> None:
+    """dp-accounting's mixture of Gaussians (Choquette-Choo et al. 2023), rounded up."""
+    other = library.from_mixture_gaussian_mechanism(
+        noise,
+        np.arange(size + 1.0),
+        stats.binom.pmf(np.arange(size + 1), size, rate),
+        value_discretization_interval=1e-3,
+    )
+    theirs = other.self_compose(uses).get_epsilon_for_delta(delta)
+    pair = group(rate, size, noise)
+    shown = epsilon_below(((pair, uses),), delta)
+    proved = max(epsilon_above(((way, uses),), delta) for way in (pair, Reversed(pair)))
+    assert shown <= theirs * (1 + 1e-9)
+    assert shown <= proved
+    assert proved == pytest.approx(shown, rel=1e-3, abs=1e-4)
+    assert theirs == pytest.approx(proved, rel=2e-3)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    rate=st.floats(0.001, 0.9),
+    noise=st.floats(0.3, 10.0),
+    edges=st.lists(st.floats(-1.0, 8.0), min_size=2, max_size=20, unique=True),
+)
+def test_a_group_of_one_is_a_sampled_record(rate: float, noise: float, edges: list[float]) -> None:
+    points = np.concatenate([[-np.inf], np.sort(edges), [np.inf]])
+    ours, known = group(rate, 1, noise), Poisson(GaussianPair(1 / noise), rate)
+    for found, expected in zip(ours.between(points), known.between(points), strict=True):
+        assert np.exp(found) == pytest.approx(np.exp(expected), abs=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    rate=st.floats(0.01, 0.9),
+    size=st.integers(2, 30),
+    noise=st.floats(0.3, 10.0),
+    at=st.floats(-5.0, 5.0),
+)
+def test_the_interval_below_a_loss_is_that_of_its_output(
+    rate: float, size: int, noise: float, at: float
+) -> None:
+    """The loss at x by its definition; what lies below it is what lies below x."""
+    pair = group(rate, size, noise)
+    drawn = np.arange(size + 1)
+    weights = stats.binom.pmf(drawn, size, rate)
+    centres = drawn / noise
+    loss = math.log(float(weights @ np.exp(centres * at - centres**2 / 2)))
+    p, q = (float(np.exp(part[0])) for part in pair.between(np.array([-np.inf, loss, np.inf])))
+    assert q == pytest.approx(stats.norm.cdf(at), rel=1e-6, abs=1e-12)
+    assert p == pytest.approx(float(weights @ stats.norm.cdf(at - centres)), rel=1e-6, abs=1e-12)
+
+
+def test_any_group_within_the_norms_is_dominated() -> None:
+    """Two records of norm at most 1 in the plane, by integration: none is told apart better."""
+    rng = np.random.default_rng(0)
+    grid = np.linspace(-9.0, 11.0, 401)
+    x, y = np.meshgrid(grid, grid)
+    cell, noise, rate = (grid[1] - grid[0]) ** 2, 1.3, 0.3
+
+    def density(at: np.ndarray) -> np.ndarray:
+        squares = ((x - at[0]) ** 2 + (y - at[1]) ** 2) / noise**2
+        return np.exp(-squares / 2) / (2 * np.pi * noise**2)
+
+    none = density(np.zeros(2))
+    worst = group(rate, 2, noise)
+    edges = np.linspace(-2.0, 6.0, 20_001)
+    masses = [np.exp(part) for part in worst.between(np.concatenate([[-np.inf], edges, [np.inf]]))]
+    for _ in range(12):
+        angle, norm = rng.uniform(0, 2 * np.pi, 2), np.sqrt(rng.random(2))
+        one, two = (norm * np.array([np.cos(angle), np.sin(angle)])).T
+        mixed = (
+            (1 - rate) ** 2 * none
+            + rate * (1 - rate) * (density(one) + density(two))
+            + rate**2 * density(one + two)
+        )
+        for epsilon in (0.0, 0.2, 0.7):
+            for forward in (True, False):
+                p, q = (mixed, none) if forward else (none, mixed)
+                found = float(np.maximum(p - math.exp(epsilon) * q, 0).sum() * cell)
+                a, b = masses if forward else masses[::-1]
+                bound = float(np.maximum(a - math.exp(epsilon) * b, 0).sum())
+                assert found <= bound + 1e-4

@@ -1,0 +1,127 @@
+"""What is given away at least: against draws of the losses, and never above what is proved."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    NonPrivateDpEvent,
+    PoissonSampledDpEvent,
+    SelfComposedDpEvent,
+    ZCDpEvent,
+)
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events.leaves import (
+    BitFlipDpEvent,
+    PureDpEvent,
+    ShuffledDpEvent,
+)
+from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.accountants.theorems.attained import (
+    epsilon_attained,
+    shuffled_attained,
+    supposed,
+)
+from fedrec_auditor.auditor.accounting import all_accountants
+from fedrec_auditor.auditor.testing.parts.events import DELTAS, PRESENCE, SAMPLED, USES
+
+TIGHT = {"fixed size", "shuffled", "shuffled bits", "flip", "five buckets"}
+"""Not all: what is proved of these is larger than what is reached."""
+
+
+@pytest.mark.parametrize("name", USES)
+@pytest.mark.parametrize("count", [1, 7])
+@pytest.mark.parametrize("delta", DELTAS)
+def test_it_is_never_above_a_proof(name: str, count: int, delta: float) -> None:
+    use = USES[name]
+    event = SelfComposedDpEvent(use.event, count)
+    shown = epsilon_attained(event, delta)
+    proofs = [
+        accountant.bound(event, delta=delta, scope=use.scope).epsilon
+        for accountant in all_accountants()
+        if accountant.supports(event)
+    ]
+    least = min(proofs)
+    assert shown <= least * (1 + 1e-9) + 1e-9
+    if name not in TIGHT and name != "zcdp":
+        assert shown == pytest.approx(least, rel=5e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_draws_of_the_losses_show_as_much(name: str) -> None:
+    """The divergence at a little less than the epsilon, over 400,000 draws, is above delta."""
+    sampled, delta = SAMPLED[name], 0.02
+    epsilon = epsilon_attained(sampled.event, delta)
+    assert epsilon > 0
+    rng = np.random.default_rng(0)
+    best = -math.inf
+    for draw in sampled.losses:
+        spent = -np.expm1(np.minimum(0.99 * epsilon - draw(rng, 400_000), 0.0))
+        best = max(best, float(spent.mean() + 4 * spent.std() / math.sqrt(len(spent))))
+    assert best >= delta
+
+
+@pytest.mark.parametrize(
+    ("event", "delta", "known"),
+    [
+        (SelfComposedDpEvent(GaussianDpEvent(10.0), 100), 1e-5, 4.377178095681225),
+        (SelfComposedDpEvent(PureDpEvent(0.5), 20), 0.0, 10.0),
+        (GaussianDpEvent(1.0), 0.0, math.inf),
+        (GaussianDpEvent(math.inf), 0.0, 0.0),
+        (PoissonSampledDpEvent(0.0, GaussianDpEvent(1.0)), 1e-5, 0.0),
+        (PoissonSampledDpEvent(0.0, GaussianDpEvent(1.0)), 0.0, 0.0),
+        (ComposedDpEvent([]), 1e-5, 0.0),
+        (ComposedDpEvent([NonPrivateDpEvent(), GaussianDpEvent(1.0)]), 0.5, math.inf),
+        (BitFlipDpEvent(1.0, 0.4), 0.0, math.inf),
+        (ShuffledDpEvent(2.0, 50), 0.0, 2.0),
+        (ZCDpEvent(3.0), 1e-5, 0.0),
+    ],
+    ids=str,
+)
+def test_known_epsilons(event: DpEvent, delta: float, known: float) -> None:
+    assert epsilon_attained(event, delta) == pytest.approx(known, rel=1e-9)
+
+
+@pytest.mark.parametrize("noise", [1e-6, 1e-8, 1e-160, 1e-300])
+@pytest.mark.parametrize("rate", [1.0, 0.5])
+@pytest.mark.parametrize("kind", [GaussianDpEvent, LaplaceDpEvent])
+def test_noise_that_doubles_have_no_room_for_shows_no_more_than_is_proved(
+    noise: float, rate: float, kind: type[DpEvent]
+) -> None:
+    event = kind(noise) if rate == 1 else PoissonSampledDpEvent(rate, kind(noise))
+    shown = epsilon_attained(SelfComposedDpEvent(event, 10), 1e-6)
+    proved = Pld().bound(SelfComposedDpEvent(event, 10), delta=1e-6, scope=PRESENCE).epsilon
+    assert 1e6 < shown <= proved
+
+
+def test_laplace_reports_tell_their_sign_through_a_shuffle() -> None:
+    """Its sign is a bit flipped with probability e^(-1/b)/2: less than the report."""
+    flipped = math.exp(-1.0) / 2.0
+    own = math.log((1.0 - flipped) / flipped)
+    assert own < 2.0
+    assert shuffled_attained(flipped, flipped, 500, 3, 0.0) == pytest.approx(3 * own)
+    assert shuffled_attained(flipped, flipped, 500, 3, 1e-6) == pytest.approx(
+        epsilon_attained(SelfComposedDpEvent(ShuffledDpEvent(own, 500), 3), 1e-6), rel=1e-9
+    )
+
+
+def test_what_is_supposed_is_said() -> None:
+    assert supposed(GaussianDpEvent(1.0)) == ()
+    assert supposed(ComposedDpEvent([ZCDpEvent(1.0), PureDpEvent(1.0)])) == (
+        "what ZCDpEvent tells is left out",
+        "what PureDpEvent stands for is randomized response on a bit",
+    )
+
+
+def test_senseless_input_is_refused() -> None:
+    with pytest.raises(InputError, match="noise_multiplier=-1"):
+        epsilon_attained(GaussianDpEvent(-1.0), 1e-5)
+    with pytest.raises(InputError, match="delta=1"):
+        epsilon_attained(GaussianDpEvent(1.0), 1.0)

@@ -1,0 +1,118 @@
+"""What a change of one record, or of several, makes of an event."""
+
+from __future__ import annotations
+
+import pytest
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    NeighboringRelation,
+    PoissonSampledDpEvent,
+    RandomizedResponseDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
+from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+
+from fedrec_auditor.accountants.events.leaves import (
+    ReplacedSamplingDpEvent,
+    RevealedSamplingDpEvent,
+)
+from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.accountants.statements.scope import Adjacency
+from fedrec_auditor.accountants.theorems.attained import epsilon_attained
+from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above
+from fedrec_auditor.accountants.theorems.neighbours import of_group, under
+from fedrec_auditor.auditor.testing.parts.events import PRESENCE, REPLACED
+
+GAUSSIAN, LAPLACE = GaussianDpEvent(2.0), LaplaceDpEvent(3.0)
+RESPONSE = RandomizedResponseDpEvent(0.5, 3)
+SAMPLED = PoissonSampledDpEvent(0.1, GAUSSIAN)
+FIXED = SampledWithoutReplacementDpEvent(100, 10, GAUSSIAN)
+MIXTURE = MixtureOfGaussiansDpEvent(1.0, (0.0, 1.0), (0.5, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("event", "present", "replaced"),
+    [
+        (GAUSSIAN, GAUSSIAN, GaussianDpEvent(1.0)),
+        (LAPLACE, LAPLACE, LaplaceDpEvent(1.5)),
+        (RESPONSE, RESPONSE, RESPONSE),
+        (SAMPLED, SAMPLED, ReplacedSamplingDpEvent(0.1, GAUSSIAN)),
+        (PoissonSampledDpEvent(0.1, LAPLACE), PoissonSampledDpEvent(0.1, LAPLACE), None),
+        (PoissonSampledDpEvent(1.0, LAPLACE), PoissonSampledDpEvent(1.0, LAPLACE), "half"),
+        (
+            FIXED,
+            PoissonSampledDpEvent(0.1, GaussianDpEvent(1.0)),
+            SampledWithoutReplacementDpEvent(100, 10, GaussianDpEvent(1.0)),
+        ),
+        (ReplacedSamplingDpEvent(0.1, GAUSSIAN), SAMPLED, ReplacedSamplingDpEvent(0.1, GAUSSIAN)),
+        (MIXTURE, MIXTURE, None),
+        (
+            RevealedSamplingDpEvent(0.1, GAUSSIAN),
+            RevealedSamplingDpEvent(0.1, GAUSSIAN),
+            RevealedSamplingDpEvent(0.1, GaussianDpEvent(1.0)),
+        ),
+        (
+            ComposedDpEvent([SelfComposedDpEvent(GAUSSIAN, 3), RESPONSE]),
+            ComposedDpEvent([SelfComposedDpEvent(GAUSSIAN, 3), RESPONSE]),
+            ComposedDpEvent([SelfComposedDpEvent(GaussianDpEvent(1.0), 3), RESPONSE]),
+        ),
+        (ComposedDpEvent([GAUSSIAN, MIXTURE]), ComposedDpEvent([GAUSSIAN, MIXTURE]), None),
+    ],
+    ids=str,
+)
+def test_what_an_adjacency_asks(
+    event: DpEvent, present: DpEvent, replaced: DpEvent | str | None
+) -> None:
+    assert under(event, Adjacency.ADD_REMOVE) == present
+    expected = LaplaceDpEvent(1.5) if replaced == "half" else replaced
+    assert under(event, Adjacency.REPLACE) == expected
+
+
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE])
+def test_a_fixed_sample_costs_what_its_theorem_says(adjacency: Adjacency) -> None:
+    """With the noise of a replacement: half the multiplier."""
+    event = under(SelfComposedDpEvent(FIXED, 50), adjacency)
+    scope = REPLACED if adjacency is Adjacency.REPLACE else PRESENCE
+    assert event is not None
+    found = Pld().bound(event, delta=1e-5, scope=scope).epsilon
+    expected = fixed_size_above(
+        n_users=100, sample=10, rounds=50, multiplier=1.0, delta=1e-5, adjacency=adjacency
+    )
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_group_moves_a_sum_as_many_times_as_far() -> None:
+    assert of_group(GAUSSIAN, 4) == GaussianDpEvent(0.5)
+    assert of_group(LAPLACE, 3) == LaplaceDpEvent(1.0)
+    assert of_group(ComposedDpEvent([GAUSSIAN, SelfComposedDpEvent(LAPLACE, 2)]), 2) == (
+        ComposedDpEvent([GaussianDpEvent(1.0), SelfComposedDpEvent(LaplaceDpEvent(1.5), 2)])
+    )
+    assert of_group(FIXED, 2) is None
+    assert of_group(ComposedDpEvent([GAUSSIAN, FIXED]), 2) is None
+
+
+def test_a_sampled_group_is_in_with_as_many_as_are_drawn() -> None:
+    event = of_group(SAMPLED, 2)
+    assert isinstance(event, MixtureOfGaussiansDpEvent)
+    assert (event.standard_deviation, event.sensitivities) == (2.0, (0.0, 1.0, 2.0))
+    assert event.sampling_probs == pytest.approx((0.81, 0.18, 0.01))
+
+
+def test_a_replacement_is_half_the_multiplier_for_another_library_too() -> None:
+    """dp-accounting 0.6.0: its PLD accountant says so; its RDP accountant forgets it."""
+    event = under(GaussianDpEvent(1.0), Adjacency.REPLACE)
+    assert event is not None
+    exact = Pld().bound(event, delta=1e-5, scope=REPLACED).epsilon
+    theirs = {}
+    for kind in (PLDAccountant, RdpAccountant):
+        other = kind(neighboring_relation=NeighboringRelation.REPLACE_ONE)
+        other.compose(GaussianDpEvent(1.0))
+        theirs[kind] = other.get_epsilon(1e-5)
+    assert theirs[PLDAccountant] == pytest.approx(exact, rel=1e-4)
+    assert theirs[RdpAccountant] < 0.5 * epsilon_attained(event, 1e-5)
