@@ -15,13 +15,17 @@ from fedrec_auditor.auditor import testing
 SURFACE = {
     "fedrec_auditor": [
         "Account",
+        "Claim",
         "InputError",
         "Verification",
         "__version__",
         "account",
         "audit",
+        "audit_system",
         "from_scores",
         "verify_ldp",
+        "wrap_system",
+        "wrap_torch",
     ],
     "fedrec_auditor.auditor.testing": ["Case", "assert_ldp", "check_mechanism", "inputs_of"],
 }

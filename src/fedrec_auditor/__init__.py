@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from fedrec_auditor.accountants.errors import InputError
     from fedrec_auditor.auditor.runner import audit
     from fedrec_auditor.auditor.scores import from_scores
-    from fedrec_auditor.auditor.spending.account import Account, account
+    from fedrec_auditor.auditor.spending.account import Account
+    from fedrec_auditor.auditor.spending.spend import account
     from fedrec_auditor.auditor.stated_claim import StatedClaim as Claim
     from fedrec_auditor.auditor.verification import Verification, verify_ldp
     from fedrec_auditor.auditor.your_system import audit_system, wrap_system
@@ -45,7 +46,7 @@ _PLACES = {
     "Claim": "auditor.stated_claim:StatedClaim",
     "InputError": "accountants.errors:InputError",
     "Verification": "auditor.verification:Verification",
-    "account": "auditor.spending.account:account",
+    "account": "auditor.spending.spend:account",
     "audit": "auditor.runner:audit",
     "audit_system": "auditor.your_system:audit_system",
     "from_scores": "auditor.scores:from_scores",

@@ -72,7 +72,8 @@ class TorchClient:
         optimizer = self._optimizer(module.parameters())
         for _ in range(steps):
             optimizer.zero_grad()
-            self._loss(module, history, rng).backward()
+            value: Any = self._loss(module, history, rng)
+            value.backward()
             optimizer.step()
         state.update({n: _numbers(t) for n, t in self._tensors(module) if self._kept(n)})
         after = _arrays(self._shared(module))
