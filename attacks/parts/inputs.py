@@ -92,13 +92,17 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condensed(View):
-    """A view and its readings by name, shared by all who are given it."""
+    """A view and its readings by name, shared by all who are given it.
+
+    ``fixed`` leaves an attack no choice but to guess from its one reading.
+    """
 
     inputs: Mapping[str, Input]
+    fixed: bool = False
 
     def reading(self, name: str) -> Condensed:
-        """The same view, of which one reading is taken."""
-        return self.beside({name: self.inputs[name]})
+        """The same view, of which one reading is taken, however little that tells."""
+        return replace(self.beside({name: self.inputs[name]}), fixed=True)
 
     def beside(self, inputs: Mapping[str, Input]) -> Condensed:
         """The same view with other readings."""
