@@ -28,7 +28,7 @@ from fedrec_auditor.targets.transcript import View
 
 NO_UPLOAD, MAJORITY, FREQUENCIES = "no upload", "most frequent class", "class frequencies"
 """Ways to guess without uploads: from the other attributes, or by how frequent classes are."""
-_FOLDS = 5
+_FOLDS = 3
 _GUESSES = 32  # repetitions of random guesses, so that they are compared by their mean
 _CHECKED = 600
 _PENALTY = 0.1  # of the mean squared length of the known rows

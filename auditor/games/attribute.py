@@ -150,6 +150,8 @@ def _learned(
     usable = [name for name in usable if name not in wide]
     if not usable:
         return
+    if why := _beyond(game, subjects):
+        yield game.skipped(f"{key}, {_TRUE}: {why}")
     whole = whole.beside({name: whole.inputs[name] for name in usable})
     shares = QUICK_SHARES if game.quick else SHARES
     for share in shares:
@@ -181,6 +183,20 @@ def _too_wide(game: Game, whole: Condensed, usable: list[str]) -> list[str]:
     widths = {name: whole.inputs[name].width for name in usable}
     least = min(widths.values(), default=0)
     return [name for name, width in widths.items() if width > max(least, QUICK_WIDTH)]
+
+
+def _beyond(game: Game, subjects: NDArray[np.int64]) -> str:
+    """Why the attack is not made on the true interaction set, whose columns it sorts; or nothing.
+
+    Attacks that read inner products alone are made on one of any size, some columns at a time.
+    """
+    size, attack = len(subjects) * game.interactions.n_items, game.attack
+    if size <= NUMBERS or not (isinstance(attack, LearningAttack) and attack.reads_columns):
+        return ""
+    return (
+        f"the true interaction set has {size:,} entries, of which {NUMBERS:,} at most are sorted. "
+        "The rows have no figure from it."
+    )
 
 
 def _question(game: Game, subjects: NDArray[np.int64], key: str, share: float) -> _Question:
@@ -255,12 +271,11 @@ def _baselines(game: Game, view: View, question: _Question) -> dict[str, float]:
 
 
 def _from_interactions(game: Game, view: View, question: _Question) -> float | None:
-    """The attack's figure from the true interaction set; None where that is too large a table."""
-    ratings = game.interactions.ratings
-    if not isinstance(game.attack, LearningAttack) or np.prod(ratings.shape) > NUMBERS:
+    """The attack's figure from the true interaction set; None where that is too large for it."""
+    if not isinstance(game.attack, LearningAttack) or _beyond(game, question.subjects):
         return None
     if _TRUE not in game.condensed:
-        truth = table_input(ratings.toarray() != 0, question.subjects)
+        truth = table_input(game.interactions.ratings, question.subjects)
         read = condense(view.without_uploads()).beside({ITEMS: truth})
         game.condensed[_TRUE] = read.reading(ITEMS)
     return mean_of(_guesses(game, game.condensed[_TRUE], question)[0])

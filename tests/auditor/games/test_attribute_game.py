@@ -138,3 +138,22 @@ def test_nothing_is_guessed_worse_than_by_the_frequencies_of_classes() -> None:
     found = [play(view_of({"one.a": noise(60, 30)}), data, seed=seed)[0][0] for seed in range(20)]
     gap = [row.value - (row.baseline or 0.0) for row in found]
     assert np.mean(gap) > -3 * np.std(gap) / np.sqrt(len(gap)) - 0.02
+
+
+def test_a_true_interaction_set_beyond_memory_is_read_in_parts_or_a_row_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Inner products need some columns at a time; a tree needs all."""
+    monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs._KEPT", 300)
+    monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs._TOGETHER", 7)
+    view = view_of({"update": noise(60, 5)})
+    for attack in (AttributeLogistic(), AttributeTree()):
+        before, reasons = play(view, attack=attack)
+        assert all(row.from_interactions is not None for row in before)
+        assert not reasons
+    monkeypatch.setattr(attribute, "NUMBERS", 60 * DATA.n_items - 1)
+    rows, reasons = play(view, attack=AttributeLogistic())
+    assert all(row.from_interactions is not None for row in rows)
+    rows, reasons = play(view, attack=AttributeTree())
+    assert all(row.from_interactions is None for row in rows)
+    assert sum("true interaction set" in reason for reason in reasons) == len(DATA.attributes)
