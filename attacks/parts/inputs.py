@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.model_messages import item_name, model_messages
 from fedrec_auditor.attacks.parts.moves import Moves, moves
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.products import Products
-from fedrec_auditor.attacks.parts.uploads import BLOCK, blocks, kept, names, of_kind, senders
+from fedrec_auditor.attacks.parts.uploads import blocks, kept, names, of_kind, senders
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import Kind, View
 
@@ -28,6 +29,9 @@ SUMMARY, RAW, NORMS = "summary", "raw change", "row norms"
 VECTORS, ITEMS = "user vectors", "interaction set"
 _CLIP = 5.0
 _KEPT = 1 << 23
+_BLOCK = 1 << 19  # numbers that are standardised at once: 2 MiB, which caches hold
+_TINY = 1e-15
+_TOGETHER = 1 << 12  # columns of a table that is known, in one part
 NUMBERS = 1 << 28
 """Most numbers of a reading: 1 GiB."""
 SENDERS = 6144
@@ -62,23 +66,49 @@ class Input:
         values = np.zeros((len(self.users), self.width), dtype=np.float32)
         start = 0
         for width, read in self._parts:
-            part = values[:, start : start + width]
-            with np.errstate(invalid="ignore", over="ignore"):
-                _standardise(part, read(part, self.users), scaled=self._scaled)
+            for _ in self._columns(values[:, start : start + width], read):
+                pass
             start += width
         if not self._scaled:
             with np.errstate(invalid="ignore", over="ignore"):
                 spread = np.linalg.norm(values) / np.sqrt(max(1, values.size))
                 values /= np.float32(spread or 1.0)
-        if values.size <= _KEPT:
+        if self._small:
             values.flags.writeable = False
             self._kept = values
         return values
 
     @cached_property
     def products(self) -> Products:
-        """Inner products of the rows, made once."""
-        return Products.of(self.values())
+        """Inner products of the rows, made once; of a large table a part at a time is held."""
+        n = len(self.users)
+        if self._small:
+            return Products.of([self.values()], n, self.width)
+        found = Products.of(self._blocks(), n, self.width)
+        if self._scaled:
+            return found
+        with np.errstate(invalid="ignore", over="ignore"):
+            spread = float(np.sqrt(np.trace(found.inner) / max(1, n * self.width)))
+            return found.divided(spread or 1.0)
+
+    @property
+    def _small(self) -> bool:
+        return len(self.users) * self.width <= _KEPT
+
+    def _blocks(self) -> Iterator[NDArray[np.float32]]:
+        """All columns, some at a time."""
+        for width, read in self._parts:
+            yield from self._columns(np.zeros((len(self.users), width), dtype=np.float32), read)
+
+    def _columns(
+        self,
+        part: NDArray[np.float32],
+        read: Callable[[NDArray[np.float32], NDArray[Any]], NDArray[np.intp]],
+    ) -> Iterator[NDArray[np.float32]]:
+        """The columns of one part, some at a time; ``part`` holds them in the end."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            sent = read(part, self.users)
+            yield from _standardised(part, sent, scaled=self._scaled)
 
     @cached_property
     def problem(self) -> str:
@@ -92,13 +122,17 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condensed(View):
-    """A view and its readings by name, shared by all who are given it."""
+    """A view and its readings by name, shared by all who are given it.
+
+    ``fixed`` leaves an attack no choice but to guess from its one reading.
+    """
 
     inputs: Mapping[str, Input]
+    fixed: bool = False
 
     def reading(self, name: str) -> Condensed:
-        """The same view, of which one reading is taken."""
-        return self.beside({name: self.inputs[name]})
+        """The same view, of which one reading is taken, however little that tells."""
+        return replace(self.beside({name: self.inputs[name]}), fixed=True)
 
     def beside(self, inputs: Mapping[str, Input]) -> Condensed:
         """The same view with other readings."""
@@ -167,14 +201,24 @@ def condense(view: View) -> Condensed:
     )
 
 
-def table_input(values: NDArray[Any], users: NDArray[np.integer[Any]]) -> Input:
-    """The reading of ``users`` (n,) of a table (n_users, d) that was not sent but is known."""
+def table_input(values: NDArray[Any] | sparse.csr_array, users: NDArray[np.integer[Any]]) -> Input:
+    """The reading of ``users`` (n,) of a table (n_users, d) that was not sent but is known.
 
-    def write(out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
-        out[:] = values[users]
+    Of a sparse one, which entries there are.
+    """
+    table = values if isinstance(values, np.ndarray) else values[users].tocsc()
+
+    def write(start: int, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
+        columns = slice(start, start + out.shape[1])
+        if isinstance(table, np.ndarray):
+            out[:] = table[users, columns]
+        else:
+            out[:] = table[:, columns].toarray() != 0
         return np.arange(len(users))
 
-    return Input(users, [(values.shape[1], write)])
+    width = values.shape[1]
+    starts = range(0, width, _TOGETHER)
+    return Input(users, [(min(_TOGETHER, width - at), partial(write, at)) for at in starts])
 
 
 def _size(view: View, name: str) -> int:
@@ -276,23 +320,30 @@ def _vectors(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> NDArr
     return np.arange(len(users))
 
 
-def _standardise(
+def _standardised(
     part: NDArray[np.float32], senders: NDArray[np.integer[Any]], *, scaled: bool
-) -> None:
+) -> Iterator[NDArray[np.float32]]:
     """Centre, scale and clip the columns over ``senders``, in place; all others become 0.
 
-    By blocks of columns: what is held beside ``part`` does not grow with it.
+    By blocks of columns, which a cache holds: what is held beside ``part`` does not grow with it.
+    Means are taken twice, the second time of what the first leaves, which rounding does not touch.
     """
-    step = max(1, BLOCK // max(1, len(part)))
+    step = max(1, _BLOCK // max(1, len(part)))
+    n = np.float32(max(1, len(senders)))
+    ones = np.ones(len(senders), dtype=np.float32)
     for start in range(0, part.shape[1], step):
         columns = part[:, start : start + step]
         sent = columns[senders]
-        mean = sent.mean(axis=0, dtype=np.float64)
-        sent -= mean.astype(np.float32)
+        mean = (ones @ sent) / n
+        sent -= mean
+        sent -= (ones @ sent) / n
         if scaled:
-            scale = sent.std(axis=0, dtype=np.float64)
+            scale = np.sqrt(np.einsum("ij,ij->j", sent, sent) / n)
+            beyond = ~(np.isfinite(scale) & (scale > _TINY))  # squares that single precision loses
+            scale[beyond] = sent[:, beyond].std(axis=0, dtype=np.float64)
             scale[scale <= 1e-6 * np.abs(mean)] = 1.0
-            sent /= scale.astype(np.float32)
+            sent /= scale
             np.clip(sent, -_CLIP, _CLIP, out=sent)
         columns[:] = 0
         columns[senders] = sent
+        yield columns

@@ -7,6 +7,7 @@ attributes and draws of known users.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -28,21 +29,26 @@ class Products:
     width: int
 
     @classmethod
-    def of(cls, values: NDArray[np.float32]) -> Self:
-        """Those of the rows of ``values`` (n, d), by n^2 d / 2 multiplications.
+    def of(cls, blocks: Iterable[NDArray[np.float32]], rows: int, width: int) -> Self:
+        """Those of n ``rows`` of a table in ``blocks`` of columns, by n^2 d / 2 multiplications.
 
-        In double precision where these are few; beyond, 1,024 columns are added up in single
+        In double precision where these are few; beyond, up to 1,024 columns are added up in single
         precision and all else in double: a relative error of some 1e-7. Of more than 1,024 rows the
         result is kept in single precision.
         """
-        n, width = values.shape
-        kind: Any = np.float64 if n * n * width <= _DOUBLE else np.float32
-        inner = np.zeros((n, n))
-        for start in range(0, width, _BLOCK):
-            block = values[:, start : start + _BLOCK].astype(kind)
-            inner += block @ block.T
-        sums = values.sum(axis=1, dtype=np.float64)
-        return cls(inner if n <= _MANY else inner.astype(np.float32), sums, width)
+        kind: Any = np.float64 if rows * rows * width <= _DOUBLE else np.float32
+        inner, sums = np.zeros((rows, rows)), np.zeros(rows)
+        for columns in blocks:
+            sums += columns.sum(axis=1, dtype=np.float64)
+            for start in range(0, columns.shape[1], _BLOCK):
+                block = columns[:, start : start + _BLOCK].astype(kind)
+                inner += block @ block.T
+        return cls(inner if rows <= _MANY else inner.astype(np.float32), sums, width)
+
+    def divided(self, scale: float) -> Self:
+        """Those of the rows divided by ``scale``."""
+        inner = self.inner / np.asarray(scale**2, dtype=self.inner.dtype)
+        return type(self)(inner, self.sums / scale, self.width)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

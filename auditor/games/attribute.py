@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import Background, Labels, LearningAttack
+from fedrec_auditor.attacks.parts.class_f1 import macro_f1
 from fedrec_auditor.attacks.parts.inputs import (
     ITEMS,
     NUMBERS,
@@ -25,7 +26,6 @@ from fedrec_auditor.auditor.games.class_metrics import (
     NOT_ASKED,
     Guesses,
     estimates,
-    macro_f1,
     mean_of,
     stratified_guess_f1,
 )
@@ -58,10 +58,11 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
 
     Played among the users whose messages are read: where a part of them is drawn for each round,
     those of the last rounds, and as many of them as an attack has memory for. An attack that learns
-    is played at several shares of known users, and chooses itself what it reads; at the largest
-    share each reading of the uploads, whole or of one group of components, is attacked by itself as
-    well (in a quick audit for one attribute), so that the leak can be traced. An attack that does
-    not learn is played once, with nobody known. What is not played has a row that says why.
+    is played at several shares of known users, and chooses itself what it reads, and whether; at
+    the largest share each reading of the uploads, whole or of one group of components, is attacked
+    by itself as well (in a quick audit for one attribute), so that the leak can be traced. An
+    attack that does not learn is played once, with nobody known. What is not played has a row that
+    says why.
 
     The paper does not say how it averages F1 over classes; the macro average is used, because the
     others are near the majority class's share for an adversary who has learned nothing; they are
@@ -149,6 +150,8 @@ def _learned(
     usable = [name for name in usable if name not in wide]
     if not usable:
         return
+    if why := _beyond(game, subjects):
+        yield game.skipped(f"{key}, {_TRUE}: {why}")
     whole = whole.beside({name: whole.inputs[name] for name in usable})
     shares = QUICK_SHARES if game.quick else SHARES
     for share in shares:
@@ -180,6 +183,20 @@ def _too_wide(game: Game, whole: Condensed, usable: list[str]) -> list[str]:
     widths = {name: whole.inputs[name].width for name in usable}
     least = min(widths.values(), default=0)
     return [name for name, width in widths.items() if width > max(least, QUICK_WIDTH)]
+
+
+def _beyond(game: Game, subjects: NDArray[np.int64]) -> str:
+    """Why the attack is not made on the true interaction set, whose columns it sorts; or nothing.
+
+    Attacks that read inner products alone are made on one of any size, some columns at a time.
+    """
+    size, attack = len(subjects) * game.interactions.n_items, game.attack
+    if size <= NUMBERS or not (isinstance(attack, LearningAttack) and attack.reads_columns):
+        return ""
+    return (
+        f"the true interaction set has {size:,} entries, of which {NUMBERS:,} at most are sorted. "
+        "The rows have no figure from it."
+    )
 
 
 def _question(game: Game, subjects: NDArray[np.int64], key: str, share: float) -> _Question:
@@ -254,13 +271,13 @@ def _baselines(game: Game, view: View, question: _Question) -> dict[str, float]:
 
 
 def _from_interactions(game: Game, view: View, question: _Question) -> float | None:
-    """The attack's figure from the true interaction set; None where that is too large a table."""
-    ratings = game.interactions.ratings
-    if not isinstance(game.attack, LearningAttack) or np.prod(ratings.shape) > NUMBERS:
+    """The attack's figure from the true interaction set; None where that is too large for it."""
+    if not isinstance(game.attack, LearningAttack) or _beyond(game, question.subjects):
         return None
     if _TRUE not in game.condensed:
-        truth = table_input(ratings.toarray() != 0, question.subjects)
-        game.condensed[_TRUE] = condense(view.without_uploads()).beside({ITEMS: truth})
+        truth = table_input(game.interactions.ratings, question.subjects)
+        read = condense(view.without_uploads()).beside({ITEMS: truth})
+        game.condensed[_TRUE] = read.reading(ITEMS)
     return mean_of(_guesses(game, game.condensed[_TRUE], question)[0])
 
 
@@ -285,7 +302,8 @@ def _row(
         said = ", ".join(f"{name} ({count})" for name, count in read.most_common())
         note += (
             " Of what the uploads give it reads what tells the known users apart best, each by the "
-            f"others, in draws: {said}."
+            "others; where cross-validation among them favours no upload, it guesses without. In "
+            f"draws: {said}."
         )
     return game.row(
         f"{key} {MACRO} ({share:.0%} known{of})",

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from fedrec_auditor.attacks.parts.class_f1 import f1_of_classes, macro_f1
 from fedrec_auditor.attacks.parts.ranking import placements
 from fedrec_auditor.auditor.metrics import Estimate, percentile_interval, resampled
 
@@ -47,14 +48,11 @@ class Guesses:
         return np.stack([truth * guessed, truth, guessed], axis=2)
 
 
-def macro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean of the classes' F1, of tallies (..., 3, C); a class that does not occur counts as 0."""
-    return np.asarray(_f1(tally).mean(axis=-1))
-
-
 def _weighted_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean of the classes' F1, weighted by their frequency."""
-    return _ratio((_f1(tally) * tally[..., 1, :]).sum(axis=-1), tally[..., 1, :].sum(axis=-1))
+    return _ratio(
+        (f1_of_classes(tally) * tally[..., 1, :]).sum(axis=-1), tally[..., 1, :].sum(axis=-1)
+    )
 
 
 def _micro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -158,11 +156,6 @@ def _both(users: Estimate, each: NDArray[np.float64]) -> Estimate:
         confidence=users.confidence,
         n=users.n,
     )
-
-
-def _f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
-    hits, truth, guessed = np.moveaxis(tally, -2, 0)
-    return _ratio(2.0 * hits, truth + guessed)
 
 
 def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -130,8 +130,7 @@ def test_blocks_cover_all_clients_and_stay_small() -> None:
 def test_features_take_no_more_than_themselves_and_their_summary(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in ("inputs", "uploads"):
-        monkeypatch.setattr(f"fedrec_auditor.attacks.parts.{module}.BLOCK", 2**18)
+    monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.BLOCK", 2**18)
     values = np.random.default_rng(0).random((400, 20_000), dtype=np.float32)
     uploads = Uploads(np.arange(400), {"update": Dense(values, Kind.MODEL)})
     view = Transcript(
@@ -189,3 +188,41 @@ def test_a_summary_that_would_not_fit_is_of_those_who_sent_last(
     found = some.values()[place]
     np.testing.assert_allclose(found, expected.clip(-5, 5), rtol=1e-3, atol=1e-3)
     np.testing.assert_array_equal(read(4 * 30).users, [50, 60, 70, 80])
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_products_are_those_of_the_columns(monkeypatch: pytest.MonkeyPatch, scaled: bool) -> None:
+    """Of a large reading they are made some columns at a time, against float64 of all at once.
+
+    Columns of any size, constant ones, and rows that nothing was written to.
+    """
+    rng = np.random.default_rng(0)
+    size = 10.0 ** rng.integers(*((-25, 20) if scaled else (-3, 3)), size=300)
+    table = (size * (rng.normal(size=(50, 300)) + 3)).astype(np.float32)
+    table[:, ::9] = np.float32(0.1)
+    table[:, ::11] = 0
+
+    def write(out: np.ndarray, users: np.ndarray) -> np.ndarray:
+        out[:40] = table[users[:40], : out.shape[1]]
+        return np.arange(40)
+
+    expected = np.zeros((50, 500))
+    sent = np.concatenate([table[:40], table[:40, :200]], axis=1).astype(np.float64)
+    expected[:40] = sent - sent.mean(axis=0)
+    if scaled:
+        deviations = expected[:40].std(axis=0)
+        kept = deviations > 1e-6 * np.abs(sent.mean(axis=0))
+        expected[:40, kept] /= deviations[kept]
+        expected = expected.clip(-5, 5)
+    else:
+        expected /= np.sqrt(np.mean(expected**2))
+    for at_once in (1 << 23, 100):
+        monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs._KEPT", at_once)
+        monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs._BLOCK", 1000)
+        read = Input(np.arange(50), [(300, write), (200, write)], scaled=scaled)
+        bound = 1e-5 * np.abs(expected).max()
+        np.testing.assert_allclose(read.values(), expected, rtol=1e-3, atol=bound)
+        np.testing.assert_allclose(
+            read.products.inner, expected @ expected.T, atol=1e-4 * np.trace(expected @ expected.T)
+        )
+        assert read.products.width == 500

@@ -17,6 +17,7 @@ from fedrec_auditor.reports.record import (
     DataRow,
     DemonstrationRow,
     Finding,
+    FurtherFigure,
     Measurement,
     Provenance,
     Record,
@@ -316,7 +317,11 @@ def records(draw: Callable[..., Any]) -> Record:
         metric=TEXTS, value=NUMBERS, ci_low=NUMBERS, ci_high=NUMBERS,
         confidence=st.floats(0.5, 0.999), baseline=st.none() | NUMBERS,
         baselines=st.dictionaries(TEXTS, NUMBERS, max_size=2), n=st.integers(0, 10**9),
-        subject=TEXTS, reference=TEXTS, note=TEXTS,
+        subject=TEXTS, reference=TEXTS, note=TEXTS, from_interactions=st.none() | NUMBERS,
+        further=st.dictionaries(
+            TEXTS, st.builds(FurtherFigure, value=NUMBERS, ci_low=NUMBERS, ci_high=NUMBERS),
+            max_size=2,
+        ),
     )  # fmt: skip
     rows = st.builds(
         UtilityRow, target=targets, metric=TEXTS, protocol=TEXTS, value=NUMBERS, ci_low=NUMBERS,

@@ -17,7 +17,7 @@ from rich.console import Console
 from fedrec_auditor.accountants.statements.scope import Adjacency
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
 from fedrec_auditor.reports import junit, markdown, terminal, words
-from fedrec_auditor.reports.record import Finding, Record
+from fedrec_auditor.reports.record import Finding, FurtherFigure, Record
 from fedrec_auditor.reports.section import sections
 
 EVIL = "a|b\n<b>*x*</b> `c` [l](http://x) \x1b[31m\x00]]> [bold red]"
@@ -133,6 +133,18 @@ def test_markdown_rows_have_as_many_cells_as_their_head(record: Record) -> None:
             width = cells
     for section in sections(record):
         assert f"## {markdown.escape(section.target)}" in lines
+
+
+def test_markdown_has_a_column_of_further_figures_where_a_row_has_some(record: Record) -> None:
+    assert "further figures" not in markdown.render(record)
+    first, *rest = record.attacks
+    figure = FurtherFigure(value=0.61, ci_low=0.55, ci_high=0.67)
+    fuller = first.model_copy(update={"further": {"AUC": figure}, "from_interactions": 0.8})
+    told = record.model_copy(update={"attacks": (fuller, *rest)})
+    text = markdown.render(told)
+    assert "| subjects | further figures |" in text
+    assert markdown.escape("from the true interactions 0.8; AUC 0.61 [0.55, 0.67]") in text
+    test_markdown_rows_have_as_many_cells_as_their_head(told)
 
 
 def shown(record: Record, width: int, *, fancy: bool) -> str:

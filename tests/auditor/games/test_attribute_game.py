@@ -58,11 +58,12 @@ def noise(*shape: int) -> np.ndarray:
 def test_constant_and_broken_parts_are_named_and_the_rest_is_read(attack: Any) -> None:
     bad = noise(60, 3, 4)
     bad[7, 1, 1] = np.nan
-    view = view_of({"one.a": noise(60, 5), "two.b": np.ones((60, 6)), "three.c": bad})
+    told = noise(60, 5) + 4 * DATA.attributes["gender"].codes[:, None]
+    view = view_of({"one.a": told, "two.b": np.ones((60, 6)), "three.c": bad})
     rows, reasons = play(view, attack=attack)
     assert any("two only" in reason and "same of every user" in reason for reason in reasons)
     assert any("three only" in reason and "not finite" in reason for reason in reasons)
-    assert "in draws: one only (5)" in rows[0].note
+    assert rows[0].note.rpartition("In draws: ")[2].startswith("one only")
     assert all(np.isfinite([row.value, row.ci_low, row.ci_high]).all() for row in rows)
 
 
@@ -115,3 +116,44 @@ def test_rows_have_a_ceiling_and_further_figures() -> None:
     alone = next(row for row in rows if row.metric.endswith("summary)"))
     # the summary is the interaction set itself: equal but for the optimiser
     assert alone.from_interactions == pytest.approx(alone.value, abs=0.02)
+
+
+def test_uploads_of_noise_do_not_mislead_the_headline() -> None:
+    """A tree finds splits in noise that are better by chance than what it knows beside."""
+    gender = DATA.attributes["gender"]
+    codes = np.where(np.random.default_rng(2).random(60) < 0.9, gender.codes, 1 - gender.codes)
+    near = Attribute(codes=codes, categories=("a", "b"))
+    data = replace(DATA, attributes={"gender": gender, "near": near})
+    view = view_of({"one.a": noise(60, 900), "two.b": noise(60, 700)})
+    rows, _ = play(view, data, AttributeTree())
+    headline, *traced = (row for row in rows if row.metric.startswith("gender"))
+    assert headline.value > max(row.value for row in traced)
+    assert "no upload" in headline.note.rpartition("In draws: ")[2]
+
+
+def test_nothing_is_guessed_worse_than_by_the_frequencies_of_classes() -> None:
+    """Nothing is told at all, one class is rare, and the nearest neighbours never guess it."""
+    codes = (np.random.default_rng(0).random(60) < 0.25).astype(np.int64)
+    data = replace(DATA, attributes={"rare": Attribute(codes=codes, categories=("a", "b"))})
+    found = [play(view_of({"one.a": noise(60, 30)}), data, seed=seed)[0][0] for seed in range(20)]
+    gap = [row.value - (row.baseline or 0.0) for row in found]
+    assert np.mean(gap) > -3 * np.std(gap) / np.sqrt(len(gap)) - 0.02
+
+
+def test_a_true_interaction_set_beyond_memory_is_read_in_parts_or_a_row_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Inner products need some columns at a time; a tree needs all."""
+    monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs._KEPT", 300)
+    monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs._TOGETHER", 7)
+    view = view_of({"update": noise(60, 5)})
+    for attack in (AttributeLogistic(), AttributeTree()):
+        before, reasons = play(view, attack=attack)
+        assert all(row.from_interactions is not None for row in before)
+        assert not reasons
+    monkeypatch.setattr(attribute, "NUMBERS", 60 * DATA.n_items - 1)
+    rows, reasons = play(view, attack=AttributeLogistic())
+    assert all(row.from_interactions is not None for row in rows)
+    rows, reasons = play(view, attack=AttributeTree())
+    assert all(row.from_interactions is None for row in rows)
+    assert sum("true interaction set" in reason for reason in reasons) == len(DATA.attributes)

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as reference
 
+from fedrec_auditor.attacks.parts.class_f1 import macro_f1
 from fedrec_auditor.auditor.games.class_metrics import (
     MACRO,
     NOT_ASKED,
     Guesses,
     estimates,
-    macro_f1,
     mean_of,
     stratified_guess_f1,
 )
