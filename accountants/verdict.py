@@ -249,6 +249,12 @@ def _conclude(
             f"{'; '.join(measured.assumptions)}: that is not known, and decides nothing."
         )
     if measured is not None and accounted is not None and refutes(measured, accounted):
+        if accounted.assumptions:
+            verdict, reason = _conclude(claim, scope, delta, None, measured, sizes, outside_model)
+            return verdict, (
+                f"{reason} Nor does the proof of {_at(accounted)} hold: it is not so that "
+                f"{'; '.join(accounted.assumptions)}."
+            )
         if measured.confidence < ALARM_CONFIDENCE:
             capped = replace(measured, epsilon=accounted.epsilon)
             verdict, reason = _conclude(
@@ -298,7 +304,8 @@ def _conclude(
     found = "no lower bound is known"
     if measured is not None:
         found = f"the largest lower bound found is {_at(measured)} ({measured.source})"
-    return Verdict.CONSISTENT, f"Proved at {_at(accounted)} ({accounted.source}); {found}."
+    if_so = f", if {'; '.join(accounted.assumptions)}" if accounted.assumptions else ""
+    return Verdict.CONSISTENT, f"Proved at {_at(accounted)} ({accounted.source}){if_so}; {found}."
 
 
 def _unproved(claim: Claim, delta: float, accounted: Bound | None) -> str:

@@ -63,7 +63,10 @@ def _least(
     different = [event for place, event in enumerate(events) if event not in events[:place]]
     found = [least_of_event(event, scope, delta, accountants) for event in different]
     faults = dict.fromkeys(fault for _, lines in found for fault in lines)
-    return _least_of([bound for bound, _ in found if bound is not None]), tuple(faults)
+    least = _least_of([bound for bound, _ in found if bound is not None])
+    if least is not None and target.assumes:
+        least = replace(least, assumptions=(*least.assumptions, *target.assumes))
+    return least, tuple(faults)
 
 
 def least_of_event(
@@ -158,7 +161,9 @@ def evaluate(
     contradictions = [
         b
         for b in speaking(alarms)
-        if accounted is not None and not b.assumptions and refutes(b, accounted)
+        if accounted is not None
+        and not (b.assumptions or accounted.assumptions)
+        and refutes(b, accounted)
     ]
     known = speaking(exact)
     unknown = [

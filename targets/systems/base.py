@@ -186,6 +186,11 @@ class Target(Protocol):
         ...
 
     @property
+    def assumes(self) -> tuple[str, ...]:
+        """What its events rest on beside its code, in words: somebody's say-so."""
+        ...
+
+    @property
     def upload_seconds(self) -> float:
         """What one client's message costs to simulate, where it is much; else 0."""
         ...

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,23 +44,19 @@ class History:
 
     @classmethod
     def of(cls, interactions: Interactions, user: int) -> History:
-        """That of the user in this row; its arrays cannot be written to."""
+        """That of the user in this row; its arrays are copies."""
         table = interactions.ratings
         mine = slice(table.indptr[user], table.indptr[user + 1])
         items, ratings = table.indices[mine].astype(np.int64), table.data[mine].copy()
         times = None
         if interactions.timestamps is not None:
-            times = interactions.timestamps[mine]
+            times = interactions.timestamps[mine].copy()
             order = np.argsort(times, kind="stable")
             items, ratings, times = items[order], ratings[order], times[order]
-        arrays: tuple[NDArray[Any] | None, ...] = (items, ratings, times)
-        for array in arrays:
-            if array is not None:
-                array.flags.writeable = False
         return cls(
             items=items,
             ratings=ratings,
-            n_items=interactions.n_items,
+            n_items=table.shape[1],
             timestamps=times,
             attributes={
                 name: each.categories[each.codes[user]]

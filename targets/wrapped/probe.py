@@ -14,6 +14,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Kind
@@ -26,6 +27,7 @@ from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
 _SEED = 20_240_521
 _TIMED = 5
+_MORE_ITEMS = 4
 _MODEL = 0.5  # of a broadcast's move that a message follows: a model does by 1, a change by little
 _FRESH = """
 import sys
@@ -38,9 +40,13 @@ sys.stdout.write("\\n@" + job())
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What was found: the kinds of a message's parts, seconds a message, and notes in sentences."""
+    """What was found: the kinds of a message's parts, seconds a message, and notes in sentences.
+
+    ``any_items`` says that the client takes a catalogue of another size, too.
+    """
 
     kinds: Mapping[str, Kind]
+    any_items: bool
     seconds: float
     notes: tuple[str, ...]
 
@@ -76,7 +82,31 @@ def probe(system: WrappedSystem, interactions: Interactions) -> Probe:
         name: said.get(name) or said.get("") or trial.kind(name, histories[0], first)
         for name in first
     }
-    return Probe(kinds, seconds, tuple(notes))
+    any_items = system.n_items is None and _takes_more(system, interactions, chosen[0])
+    if not any_items:
+        notes.append(
+            f"Your model or client ({place(system.client)}) is made for {interactions.n_items} "
+            "items: games are played over all of them, and are slower for it."
+        )
+    return Probe(kinds, any_items, seconds, tuple(notes))
+
+
+def _takes_more(system: WrappedSystem, interactions: Interactions, user: int) -> bool:
+    """Whether model and client work with items that are new."""
+    table = interactions.ratings
+    wider = sparse.csr_array(
+        (table.data, table.indices, table.indptr),
+        shape=(interactions.n_users, interactions.n_items + _MORE_ITEMS),
+    )
+    if system.model is not None and not callable(system.model):
+        return False
+    try:
+        model, structure = system.opening(wider.shape[1])
+        with own_randomness():
+            _Trial(system, model, structure)(History.of(replace(interactions, ratings=wider), user))
+    except InputError:
+        return False
+    return True
 
 
 @dataclass(slots=True)
@@ -200,9 +230,7 @@ _GENERATORS = {
 def probed(system: WrappedSystem, interactions: Interactions) -> tuple[WrappedSystem, Probe]:
     """The system with what was found of it."""
     found = probe(system, interactions)
-    n_items = system.n_items
-    if system.model is not None and not callable(system.model) and n_items is None:
-        n_items = interactions.n_items
+    n_items = system.n_items if found.any_items else interactions.n_items
     coarse = 2.0 ** round(math.log2(max(found.seconds, 1e-6)))  # the same one day and the next
     kept = replace(system, kinds=found.kinds, upload_seconds=coarse, n_items=n_items)
     return kept, found

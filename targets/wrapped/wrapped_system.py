@@ -58,7 +58,7 @@ class WrappedSystem(System):
     it; None where nothing is broadcast. ``server(model, uploads)``, with a third parameter for a
     generator, gives the next model; without it messages of ``kinds`` model are averaged, changes
     are averaged and added. ``share`` of the users, drawn anew, send in every round.
-    ``n_items`` is the number of items that a given model is made for.
+    ``n_items`` is the number of items that model and client are made for, None for any.
 
     ``kinds`` say what the parts of a message are, ``stated`` what is claimed, ``route`` what the
     protocol shows to the strongest adversary, ``settings`` the numbers that are public. ``proof``
@@ -112,6 +112,11 @@ class WrappedSystem(System):
         return f"{type(self).__name__}({self.title!r}, rounds={self.rounds}, {self.digest[:16]})"
 
     @property
+    def assumes(self) -> tuple[str, ...]:  # type: ignore[override]
+        """That the client does what the caller's proof is of."""
+        return () if self.proof is None else ("the client adds the noise that its proof is of",)
+
+    @property
     def name(self) -> str:
         """Its title."""
         return self.title
@@ -132,9 +137,7 @@ class WrappedSystem(System):
 
     @property
     def catalogue(self) -> int | None:
-        """Number of items of a model that is given; None where one is made for any number."""
-        if self.model is None or callable(self.model):
-            return None
+        """Number of items that model and client are made for; None for any."""
         return self.n_items
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
@@ -165,16 +168,16 @@ class WrappedSystem(System):
         model, structure = self.opening(interactions.n_items)
         client, n_users = Client(self.client), interactions.n_users
         states: dict[int, dict[str, Any]] = {}
-        histories = [History.of(interactions, user) for user in range(n_users)]
         drawn = max(1, round(self.share * n_users))
         with own_randomness():
             for number in range(self.rounds):
                 users = np.sort(rng.permutation(n_users)[:drawn])
                 packing = Packing(self.kind_of, model)
                 for user, seed in zip(users, rng.integers(_SEEDS, size=drawn), strict=True):
-                    where = f" in round {number + 1} for a history of {len(histories[user])} items"
+                    history = History.of(interactions, int(user))
+                    where = f" in round {number + 1} for a history of {len(history)} items"
                     state = states.setdefault(int(user), {})
-                    packing.add(client(histories[user], model, structure, int(seed), state, where))
+                    packing.add(client(history, model, structure, int(seed), state, where))
                 kept = yield Round(model, Uploads(users, packing.components()))
                 assert kept is not None
                 model = self._next(model, structure, kept.uploads, client.structure, rng)
@@ -263,9 +266,9 @@ class WrappedSystem(System):
         seeds = iter(rng.integers(_SEEDS, size=profiles.n_users * size).tolist())
         with own_randomness():
             for user in range(profiles.n_users):
-                history = History.of(profiles, user)
-                where = f" for a history of {len(history)} items"
                 for _ in range(size):
+                    history = History.of(profiles, user)
+                    where = f" for a history of {len(history)} items"
                     packing.add(client(history, broadcast, structure, next(seeds), {}, where))
         return Uploads(np.repeat(np.arange(profiles.n_users), size), packing.components())
 

@@ -40,6 +40,7 @@ class Ten:
 
     name: str = "ten"
     sizes = Sizes()
+    assumes = ()
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         claim = Claim(epsilon=1.0, scope=REPORT, statement="ours", source="paper")

@@ -77,6 +77,7 @@ class System(ABC):
     central: ClassVar[bool] = False
     steerable: ClassVar[bool] = False
     upload_seconds: ClassVar[float] = 0.0
+    assumes: ClassVar[tuple[str, ...]] = ()
 
     @property
     def name(self) -> str:
