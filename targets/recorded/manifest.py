@@ -127,6 +127,15 @@ class Manifest(BaseModel):
             raise InputError(f"Expected an object in {path}, got {values!r:.60}. Write it anew.")
         return cls.of(str(path), **values)
 
+    def text(self) -> str:
+        """What stands in the file: JSON, the identifiers of items in one line at its end."""
+        values = json.loads(self.model_dump_json(exclude_none=True))
+        items = values.pop("items", None)
+        text = json.dumps(values, indent=1, ensure_ascii=False)
+        if items is not None:
+            text = f'{text[:-2]},\n "items": {json.dumps(items, ensure_ascii=False)}\n}}'
+        return text + "\n"
+
     def part(self, name: str, place: str) -> Part:
         """What the component of this name is; InputError if nothing is said of it."""
         found = self.components.get(name) or self.components.get(ANY)

@@ -18,9 +18,15 @@ from pyarrow import parquet
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Ints
 from fedrec_auditor.targets.recorded.regular_file import check_regular
-from fedrec_auditor.targets.recorded.tensors import LARGEST, SENDERS, TENSORS, Tensors, finite
+from fedrec_auditor.targets.recorded.tensors import (
+    COUNTS,
+    LARGEST,
+    SENDERS,
+    TENSORS,
+    Tensors,
+    finite,
+)
 
-COUNTS = "counts"
 PARQUET = ".parquet"
 _WANTED = ("sender", "component", "shape", "values")
 
@@ -108,12 +114,12 @@ class TensorMessages(MessageFile):
     def __post_init__(self) -> None:
         tensors = TENSORS[self.path.suffix](self.path)
         heads = dict(tensors.heads)
-        senders: Any = None if tensors.texts is None else np.array(tensors.texts, dtype=np.str_)
-        if SENDERS in heads:
-            head = heads.pop(SENDERS)
-            if senders is not None or len(head.shape) != 1 or head.dtype.kind not in "iu":
+        heads.pop(SENDERS, None)
+        senders = tensors.index.get(SENDERS)
+        if senders is not None:
+            if senders.ndim != 1 or senders.dtype.kind not in "iuU":
                 raise self.wrong("senders as one list of numbers, or of texts", "something else")
-            senders = tensors.array(SENDERS).astype(np.int64)
+            senders = senders if senders.dtype.kind == "U" else senders.astype(np.int64)
         layouts: dict[str, Layout] = {}
         starts: dict[str, NDArray[np.int64]] = {}
         sizes = {} if senders is None else {SENDERS: len(senders)}
@@ -143,7 +149,7 @@ class TensorMessages(MessageFile):
             len(h.shape) != 1 or h.dtype.kind not in "iu" for h in (counts, ids)
         ):
             raise self.wrong(f"whole numbers as rows and counts of {name!r}", "something else")
-        each = tensors.array(f"{name}:{COUNTS}").astype(np.int64)
+        each = tensors.index[f"{name}:{COUNTS}"].astype(np.int64)
         total = heads[name].shape[0]
         if (each < 0).any() or ids.shape[0] != total or each.sum() != total:
             raise self.wrong(f"counts of {name!r} that add up to its {total} rows", "others")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn
@@ -131,7 +131,14 @@ class RecordedSystem(System):
             return self._uploads(one, one.uploads, model, sums)
         senders = sums.senders
         users = np.zeros(0, np.int64) if senders is None else np.sort(self._places(senders))
-        return Uploads(users, {name: self._summed(name, sums, len(users)) for name in sums})
+        return Uploads(
+            users, {name: self._summed(name, sums, len(users)) for name in self._ordered(sums)}
+        )
+
+    def _ordered(self, names: Iterable[str]) -> list[str]:
+        """Components in the order of the manifest, then by name: some attacks play one by one."""
+        known = list(self.recording.manifest.components)
+        return sorted(names, key=lambda n: (known.index(n) if n in known else len(known), n))
 
     def _summed(self, name: str, sums: StoredModel, count: int) -> Component:
         """A component of which the sum alone was logged."""
@@ -168,7 +175,7 @@ class RecordedSystem(System):
             )
         components = {
             name: self._component(name, files, which[order], place[order], model, sums)
-            for name in (files[0].layouts if files else ())
+            for name in self._ordered(files[0].layouts if files else ())
         }
         return Uploads(users, MappingProxyType(components))
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Component, Ints, Kind, Reports
 from fedrec_auditor.targets.recorded.manifest import ANY, MANIFEST, Manifest
-from fedrec_auditor.targets.recorded.message_file import COUNTS, Form
+from fedrec_auditor.targets.recorded.message_file import Form
 from fedrec_auditor.targets.recorded.recording import (
     AGGREGATE,
     BROADCAST,
@@ -26,7 +26,7 @@ from fedrec_auditor.targets.recorded.recording import (
     ROUNDS,
     UPLOADS,
 )
-from fedrec_auditor.targets.recorded.tensors import SENDERS
+from fedrec_auditor.targets.recorded.tensors import COUNTS, SENDERS
 from fedrec_auditor.targets.transcript import Broadcast
 
 Sender = int | str
@@ -94,9 +94,8 @@ class RecordingWriter:
         self._broadcast: Broadcast | None = None
         self._files = 0
         (self.path / ROUNDS).mkdir(parents=True, exist_ok=True)
-        text = self.manifest.model_dump_json(indent=1, exclude_none=True).encode()
         draft = self.path / f".{secrets.token_hex(8)}"
-        draft.write_bytes(text + b"\n")
+        draft.write_text(self.manifest.text(), encoding="utf-8")
         if not _placed(draft, self.path / MANIFEST) and Manifest.read(self.path) != self.manifest:
             raise InputError(
                 f"Expected no other recording at {self.path}, got one of other settings. Give "

@@ -38,6 +38,4 @@ class StoredModel(Mapping[str, NDArray[Any]]):
     @property
     def senders(self) -> NDArray[Any] | None:
         """Whose messages are summed here, numbers or texts; None where it is not said."""
-        if self.tensors.texts is not None:
-            return np.array(self.tensors.texts, dtype=np.str_)
-        return self.tensors.array(SENDERS) if SENDERS in self.tensors.heads else None
+        return self.tensors.index.get(SENDERS)

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.recorded.regular_file import check_regular
 
-SENDERS = "senders"
-"""The array, or the text in a header, that names who sent."""
+SENDERS, COUNTS = "senders", "counts"
+"""The array, or the text in a header, that names who sent; what follows the colon in the name of an
+array of numbers of rows."""
 LARGEST = 2**40
 """Most bytes of a file."""
 MOST_NAMES = 10_000
@@ -53,18 +54,18 @@ class Head:
 class Tensors(ABC):
     """Named arrays of one file; ``heads`` are known from the start, the numbers are read in slices.
 
-    ``texts`` are the senders where they are texts. InputError if the file is no regular one, is
+    ``index`` are the senders and the numbers of rows, with a number a message. InputError if the file is no regular one, is
     cut off, or holds something else than numbers.
     """
 
     path: Path
     heads: Mapping[str, Head] = field(init=False)
-    texts: tuple[str, ...] | None = field(init=False)
+    index: Mapping[str, NDArray[Any]] = field(init=False)
 
     def __post_init__(self) -> None:
         check_regular(self.path, LARGEST, "a file of arrays")
         try:
-            heads, texts = self._scan()
+            heads, index = self._scan()
         except InputError:
             raise
         except Exception as error:
@@ -75,7 +76,7 @@ class Tensors(ABC):
                 "Put more messages into each."
             )
         object.__setattr__(self, "heads", heads)
-        object.__setattr__(self, "texts", texts)
+        object.__setattr__(self, "index", index)
 
     @contextmanager
     def opened(self) -> Iterator[Read]:
@@ -95,7 +96,7 @@ class Tensors(ABC):
         return finite(found, name, self.path)
 
     @abstractmethod
-    def _scan(self) -> tuple[dict[str, Head], tuple[str, ...] | None]: ...
+    def _scan(self) -> tuple[dict[str, Head], dict[str, NDArray[Any]]]: ...
 
     @abstractmethod
     def _opened(self) -> Any: ...
@@ -110,10 +111,10 @@ class Tensors(ABC):
 class SafeTensors(Tensors):
     """A file .safetensors: slices are read from their place, the rest stays on disk."""
 
-    def _scan(self) -> tuple[dict[str, Head], tuple[str, ...] | None]:
+    def _scan(self) -> tuple[dict[str, Head], dict[str, NDArray[Any]]]:
         from safetensors import safe_open
 
-        heads = {}
+        heads, index = {}, {}
         with safe_open(self.path, framework="numpy") as file:
             for name in file.keys():  # noqa: SIM118
                 part = file.get_slice(name)
@@ -123,17 +124,19 @@ class SafeTensors(Tensors):
                         f"{part.get_dtype()}. Save it as float32."
                     )
                 heads[name] = Head(tuple(part.get_shape()), np.dtype(dtype))
+                if _indexes(name):
+                    index[name] = np.asarray(file.get_tensor(name))
             said = (file.metadata() or {}).get(SENDERS)
-        return heads, None if said is None else self._listed(said)
+        return heads, index if said is None else index | {SENDERS: self._listed(said)}
 
-    def _listed(self, said: str) -> tuple[str, ...]:
+    def _listed(self, said: str) -> NDArray[np.str_]:
         found = json.loads(said)
         if not (isinstance(found, list) and all(isinstance(each, str) for each in found)):
             raise InputError(
                 f"Expected a JSON list of texts as senders in the header of {self.path}, got "
                 f"{said:.60}. Give one a message."
             )
-        return tuple(found)
+        return np.array(found, dtype=np.str_)
 
     @contextmanager
     def _opened(self) -> Iterator[Read]:
@@ -152,8 +155,8 @@ class SafeTensors(Tensors):
 class NumpyArchive(Tensors):
     """A file .npz: an array is read through up to the end of the slice, and the slice is kept."""
 
-    def _scan(self) -> tuple[dict[str, Head], tuple[str, ...] | None]:
-        heads, texts = {}, None
+    def _scan(self) -> tuple[dict[str, Head], dict[str, NDArray[Any]]]:
+        heads, index = {}, {}
         with zipfile.ZipFile(self.path) as archive:
             if len(archive.infolist()) > MOST_NAMES:
                 raise ValueError(f"more than {MOST_NAMES:,} arrays")
@@ -163,19 +166,17 @@ class NumpyArchive(Tensors):
                     raise ValueError(f"{info.filename!r:.80}, which is no array of its own")
                 with archive.open(info) as file:
                     head, start = _header(file)
-                    texts_here = head.dtype.kind == "U" and name == SENDERS
-                    if head.dtype.kind not in "biuf" and not texts_here:
+                    if head.dtype.kind not in ("biufU" if name == SENDERS else "biuf"):
                         raise ValueError(f"{name!r} of {head.dtype}, which are no numbers")
                     size = int(np.prod(head.shape, dtype=object)) * head.dtype.itemsize
                     if info.file_size != start + size:
                         raise ValueError(
-                            f"{name!r} of {info.file_size - start:,} bytes for {size:,}"
+                            f"{info.file_size - start:,} bytes of {name!r} for {size:,}"
                         )
-                    if texts_here:
-                        texts = tuple(map(str, _slice(file, head, slice(None))))
-                        continue
-                heads[name] = head
-        return heads, texts
+                    heads[name] = head
+                    if _indexes(name):
+                        index[name] = _slice(file, head, slice(None))
+        return heads, index
 
     @contextmanager
     def _opened(self) -> Iterator[Read]:
@@ -187,6 +188,11 @@ class NumpyArchive(Tensors):
                     return _slice(file, self.heads[name], rows)
 
             yield read
+
+
+def _indexes(name: str) -> bool:
+    """Whether an array has a number a message."""
+    return name == SENDERS or name.endswith(f":{COUNTS}")
 
 
 def _header(file: IO[bytes]) -> tuple[Head, int]:
