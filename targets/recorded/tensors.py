@@ -22,6 +22,8 @@ SENDERS, COUNTS = "senders", "counts"
 array of numbers of rows."""
 LARGEST = 2**40
 """Most bytes of a file."""
+LARGEST_INDEX = 2**31
+"""Most bytes of the senders of a compressed file, or of its numbers of rows."""
 MOST_NAMES = 10_000
 """Most arrays of a file."""
 _SAFE = {
@@ -54,8 +56,8 @@ class Head:
 class Tensors(ABC):
     """Named arrays of one file; ``heads`` are known from the start, the numbers are read in slices.
 
-    ``index`` are the senders and the numbers of rows, with a number a message. InputError if the file is no regular one, is
-    cut off, or holds something else than numbers.
+    ``index`` are the senders and the numbers of rows, with a number a message. InputError if the
+    file is no regular one, is cut off, or holds something else than numbers.
     """
 
     path: Path
@@ -145,8 +147,11 @@ class SafeTensors(Tensors):
         with safe_open(self.path, framework="numpy") as file:
 
             def read(name: str, rows: slice) -> NDArray[Any]:
-                if not self.heads[name].shape:
+                head = self.heads[name]
+                if not head.shape:
                     return np.asarray(file.get_tensor(name))
+                if not len(range(*rows.indices(head.shape[0]))):  # which it refuses
+                    return np.zeros((0, *head.shape[1:]), head.dtype)
                 return np.asarray(file.get_slice(name)[rows])
 
             yield read
@@ -170,11 +175,11 @@ class NumpyArchive(Tensors):
                         raise ValueError(f"{name!r} of {head.dtype}, which are no numbers")
                     size = int(np.prod(head.shape, dtype=object)) * head.dtype.itemsize
                     if info.file_size != start + size:
-                        raise ValueError(
-                            f"{info.file_size - start:,} bytes of {name!r} for {size:,}"
-                        )
+                        raise ValueError(f"{size:,} bytes of {name!r} to be there")
                     heads[name] = head
                     if _indexes(name):
+                        if size > LARGEST_INDEX:
+                            raise ValueError(f"{size:,} bytes of {name!r}")
                         index[name] = _slice(file, head, slice(None))
         return heads, index
 
