@@ -16,7 +16,9 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
+from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor.audited_target import AuditedTarget
+from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.plan import Plan, Resources, make_plan, make_resources
 from fedrec_auditor.auditor.progress import Observer
 from fedrec_auditor.auditor.runner import run_plan
@@ -202,7 +204,7 @@ def attack_recording(
             "targets": (system.name,),
             "data": source,
             "columns": None if columns is None else dict(columns),
-            "attacks": None if attacks is None else tuple(attacks),
+            "attacks": _inferring() if attacks is None else tuple(attacks),
             "claims": claims,
             "quick": quick,
             "seed": seed,
@@ -218,6 +220,13 @@ def attack_recording(
         interactions=matched.interactions,
         systems=(system,),
     )
+
+
+def _inferring() -> tuple[str, ...]:
+    """All attacks but those that decide between outputs of a client that is at hand."""
+    family = FAMILIES["attacks"]
+    names = family.able()
+    return tuple(n for n in names if family.member(n)().family is not AttackFamily.DISTINGUISHER)
 
 
 def _unmeasured(scoped: ScopedClaim) -> ScopedClaim:
