@@ -51,7 +51,7 @@ class RecordedSystem(System):
     recording: Recording
     positions: NDArray[np.int64]
     users: NDArray[np.int64]
-    rounds: int = 0  # type: ignore[misc]
+    rounds: int = 0
     stated: tuple[ScopedClaim, ...] = ()
     user_vectors: Floats | None = None
     notes: tuple[str, ...] = ()

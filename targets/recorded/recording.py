@@ -68,7 +68,7 @@ class Recording:
                 f"Expected the directory of a recording, got {str(path)!r}. Write one with "
                 "`auditor record` or fedrec_auditor.RecordingWriter."
             )
-        seen = hashlib.sha256()
+        seen, path = hashlib.sha256(), path.absolute()  # for workers, which may be elsewhere
         manifest = Manifest.read(path)
         release: StoredModel | None = None
         truth: Path | None = None

@@ -53,7 +53,7 @@ class Truth:
         for name in ("genre_names", "titles"):
             arrays[name] = np.array(getattr(data, name), dtype=np.str_)
         with path.open("xb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+            np.savez_compressed(file, allow_pickle=False, **arrays)
 
     @classmethod
     def read(cls, path: Path) -> Truth:
