@@ -36,7 +36,7 @@ def _titled(value: str) -> str:
     return value
 
 
-class Part(BaseModel):
+class RecordedPart(BaseModel):
     """One component of a message: its ``kind``, the public learning ``rate`` behind it, its shape.
 
     ``rate`` is that of ``targets.components.Component``. ``shape`` is needed where messages hold
@@ -51,7 +51,7 @@ class Part(BaseModel):
     magnitude: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     @model_validator(mode="after")
-    def _whole(self) -> Part:
+    def _whole(self) -> RecordedPart:
         if self.kind is Kind.REPORTS and not (
             self.magnitude and self.shape and len(self.shape) == 2
         ):
@@ -78,7 +78,9 @@ class Manifest(BaseModel):
     algorithm: Annotated[str, AfterValidator(_titled)]
     n_items: Annotated[int, Field(ge=1, lt=2**31)]
     items: tuple[int, ...] | tuple[str, ...] | None = None
-    components: Mapping[str, Part] = Field(default_factory=lambda: {ANY: Part(kind=Kind.CHANGE)})
+    components: Mapping[str, RecordedPart] = Field(
+        default_factory=lambda: {ANY: RecordedPart(kind=Kind.CHANGE)}
+    )
     route: Vantage | None = None
     parties: Annotated[int, Field(ge=1, lt=2**31)] | None = None
     settings: Mapping[str, float] = Field(default_factory=dict)
@@ -136,7 +138,7 @@ class Manifest(BaseModel):
             text = f'{text[:-2]},\n "items": {json.dumps(items, ensure_ascii=False)}\n}}'
         return text + "\n"
 
-    def part(self, name: str, place: str) -> Part:
+    def part(self, name: str, place: str) -> RecordedPart:
         """What the component of this name is; InputError if nothing is said of it."""
         found = self.components.get(name) or self.components.get(ANY)
         if found is None:

@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Component, Floats, Ints, Kind, Reports
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.recorded.manifest import MANIFEST, Part
+from fedrec_auditor.targets.recorded.manifest import MANIFEST, RecordedPart
 from fedrec_auditor.targets.recorded.message_file import Form, MessageFile
 from fedrec_auditor.targets.recorded.recorded_messages import RecordedMessages
 from fedrec_auditor.targets.recorded.recording import RecordedRound, Recording
@@ -224,7 +224,7 @@ class RecordedSystem(System):
 
 
 def _shape(
-    name: str, part: Part, files: Sequence[MessageFile], model: Broadcast | None
+    name: str, part: RecordedPart, files: Sequence[MessageFile], model: Broadcast | None
 ) -> tuple[int, ...]:
     """The shape of a whole message; InputError where files differ, or do not say."""
     shape = part.shape
@@ -249,7 +249,7 @@ def _shape(
     return shape
 
 
-def _reports(stored: RecordedMessages, part: Part) -> Reports:
+def _reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
     """Reports as they are held in memory: a coordinate and a sign each."""
     assert part.magnitude is not None
     assert part.shape is not None
