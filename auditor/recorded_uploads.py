@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.sources import in_memory, load_data
 from fedrec_auditor.auditor.stated_claim import StatedClaim
 from fedrec_auditor.auditor.tasks import Audit
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.targets.components import Reports
+from fedrec_auditor.targets.components import Kind, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.manifest import Manifest, channel_values
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
@@ -197,7 +197,7 @@ def attack_recording(
         rounds=len(recording.rounds),
         stated=tuple(_unmeasured(each.scoped()) for each in claims),
         user_vectors=None if known is None else known.user_vectors,
-        notes=matched.notes,
+        notes=matched.notes + _blind(recording),
     )
     plan = make_plan(
         {
@@ -219,6 +219,19 @@ def attack_recording(
         observe=observe,
         interactions=matched.interactions,
         systems=(system,),
+    )
+
+
+def _blind(recording: Recording) -> tuple[str, ...]:
+    """A note on messages that mean something beside the model only, where that is not recorded."""
+    kinds = {part.kind for part in recording.manifest.components.values()}
+    sent = [each for each in recording.rounds if each.uploads or each.aggregate is not None]
+    blind = sum(each.broadcast is None for each in sent)
+    if not blind or kinds.isdisjoint({Kind.MODEL, Kind.REPORTS}):
+        return ()
+    return (
+        f"Of {len(sent):,} rounds {blind:,} have no broadcast: what their models moved, and what "
+        "their reports are of, cannot be read.",
     )
 
 

@@ -108,7 +108,7 @@ class Manifest(BaseModel):
             if first["type"] == "extra_forbidden":
                 known = ", ".join(cls.model_fields)
                 raise InputError(
-                    f"Expected one of the keys {known} in {place}, got {key!r}. Rename it."
+                    f"Expected one of {known} as a key of {place}, got {key!r}. Rename it."
                 ) from error
             if first["type"] == "missing":
                 raise InputError(f"Expected {key} in {place}, got none. Give it.") from error

@@ -39,9 +39,10 @@ class RecordedMessages(Component):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of all files' numbers together."""
+        """The type of all files' numbers together, float32 of float16."""
         each = [file.layouts[self.name].dtype for file in self.files]
-        return np.result_type(*each) if each else np.dtype(np.float64)
+        found = np.result_type(*each) if each else np.dtype(np.float64)
+        return np.dtype(np.float32) if found == np.float16 else found
 
     def dense(self, clients: Ints) -> NDArray[Any]:
         """What the clients at these positions sent, (len(clients), *shape)."""

@@ -21,7 +21,8 @@ class StoredModel(Mapping[str, NDArray[Any]]):
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self.tensors.heads or name == SENDERS:
             raise KeyError(name)
-        return self.tensors.array(name)
+        found = self.tensors.array(name)
+        return found.astype(np.float32) if found.dtype == np.float16 else found
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in self.tensors.heads if name != SENDERS)

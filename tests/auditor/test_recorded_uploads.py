@@ -125,6 +125,21 @@ def test_a_sender_who_is_not_in_the_truth_is_left_out_and_told(tmp_path: Path) -
     )
 
 
+def test_models_without_a_broadcast_are_told_and_half_precision_is_read(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for blind, folder in ((True, tmp_path / "a"), (False, tmp_path / "b")):
+        model = rng.normal(size=(9, 4)).astype(np.float16)
+        with RecordingWriter(folder, n_items=9, kinds="model") as writer:
+            writer.round(1, None if blind else {"item": model})
+            for user in range(12):
+                sent = model.copy()
+                sent[user % 3] += np.float16(1)
+                writer.upload(user, {"item": sent})
+        record = attack(folder, truth=np.eye(9)[np.arange(12) % 3])
+        assert bool(record.notes) == blind
+        assert [exact(record)] == [1.0] if not blind else not record.attacks
+
+
 @pytest.mark.parametrize("route", ["shuffled", "aggregate"])
 def test_a_crowd_is_not_cut_to_those_in_the_truth(tmp_path: Path, route: str) -> None:
     with RecordingWriter(tmp_path, n_items=3, kinds="bits", route=route) as writer:
