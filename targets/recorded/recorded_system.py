@@ -101,11 +101,12 @@ class RecordedSystem(System):
         rng: np.random.Generator,
         progress: Progress | None = None,
         compute: Compute = DEFAULT,
+        keep: int | None = None,
     ) -> Run:
         """What was logged; InputError for other users than those that it is of."""
         if not np.array_equal(interactions.users, self.users):
             raise InputError(NO_MORE)
-        run = super().run(interactions, rng, progress, compute)
+        run = super().run(interactions, rng, progress, compute, keep)
         seen = replace(run.transcript, shown=self.recording.shown)
         return replace(run, transcript=seen, user_vectors=self.user_vectors)
 
