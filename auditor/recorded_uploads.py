@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor.audited_target import AuditedTarget
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.plan import Plan, Resources, make_plan, make_resources
+from fedrec_auditor.auditor.plan import ALL, Plan, Resources, make_plan, make_resources
 from fedrec_auditor.auditor.progress import Observer
 from fedrec_auditor.auditor.runner import run_plan
 from fedrec_auditor.auditor.sources import in_memory, load_data
@@ -102,9 +102,9 @@ def record_plan(
     systems: Sequence[Target] = (),
 ) -> Path:
     """Record the one target of a plan; see ``record_uploads``."""
-    if len(plan.targets) != 1:
+    if len(plan.targets) != 1 or ALL in plan.targets:
         raise InputError(
-            f"Expected one target to record, got {len(plan.targets)}. Record each by itself."
+            f"Expected one target to record, got {', '.join(plan.targets) or 'none'}. Name one."
         )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(
@@ -272,24 +272,17 @@ def _matched(
     recording: Recording, truth: Truth | None, senders: str | Path | Mapping[Any, Any] | None
 ) -> _Matched:
     manifest, names = recording.manifest, recording.senders
+    parties = None if manifest.parties is None else _parties(recording, manifest.parties)
     if truth is None:
-        found = np.arange(len(names))
         sizes = [file.count for each in recording.rounds for file in each.uploads]
-        count = max(1, len(names), *sizes) if sizes else max(1, len(names))
-        nothing = sparse.csr_array((count, manifest.n_items), dtype=np.float32)
+        nothing = sparse.csr_array((max(1, len(names), *sizes, 0), manifest.n_items))
         return _Matched(
             interactions=Interactions.of(nothing, name=recording.path.name),
-            positions=names.astype(np.int64) if manifest.parties is not None else found,
+            positions=np.arange(len(names)) if parties is None else parties,
         )
     interactions, notes = _over_items(truth.interactions, manifest)
-    if manifest.parties is not None:
-        numbers = _numbers(names)
-        if numbers is None or ((numbers < 0) | (numbers >= manifest.parties)).any():
-            raise InputError(
-                f"Expected parties 0 to {manifest.parties - 1} as senders of {recording.path}, got "
-                "others. Number them."
-            )
-        return _Matched(interactions=interactions, positions=numbers, notes=notes)
+    if parties is not None:
+        return _Matched(interactions=interactions, positions=parties, notes=notes)
     positions = _positions(_translated(names, senders), interactions)
     unknown = np.flatnonzero(positions < 0)
     if len(unknown):
@@ -306,6 +299,17 @@ def _matched(
             f"{example!r}: their messages are left out.",
         )
     return _Matched(interactions=interactions, positions=positions, notes=notes)
+
+
+def _parties(recording: Recording, count: int) -> NDArray[np.int64]:
+    """The senders as numbers of parties."""
+    numbers = _numbers(recording.senders)
+    if numbers is None or ((numbers < 0) | (numbers >= count)).any():
+        raise InputError(
+            f"Expected parties 0 to {count - 1} as senders of {recording.path}, got others. "
+            "Number them."
+        )
+    return numbers
 
 
 def _translated(

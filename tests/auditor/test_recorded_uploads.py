@@ -223,5 +223,20 @@ def test_a_system_of_ones_own_is_recorded_without_its_truth(
     assert Recording.open(out).manifest.algorithm == "plain-bits"
     with pytest.raises(InputError, match="an empty directory"):
         record_uploads(system, data=data, out=out)
-    with pytest.raises(InputError, match="one target"):
-        record_plan(make_plan({"targets": ()}), make_resources(1), tmp_path / "b")
+    for targets in ((), ("all",), ("fcf", "fedrec")):
+        with pytest.raises(InputError, match="one target"):
+            record_plan(make_plan({"targets": targets}), make_resources(1), tmp_path / "b")
+
+
+def test_parties_are_numbered(tmp_path: Path) -> None:
+    for sender in (1, 2, "north"):
+        with RecordingWriter(tmp_path / str(sender), n_items=3, parties=2) as writer:
+            writer.round(1)
+            writer.upload(sender, {"item": np.ones(3)})
+        if sender == 1:
+            record = attack(tmp_path / "1", truth=np.eye(3))
+            assert any("come from parties" in row.reason for row in record.skipped)
+            assert not attack(tmp_path / "1").attacks
+        else:
+            with pytest.raises(InputError, match="parties 0 to 1"):
+                attack(tmp_path / str(sender))
