@@ -53,8 +53,11 @@ from fedrec_auditor.reports.record import (
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import Population, Run, Unscored
+from fedrec_auditor.targets.transcript import Transcript
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
+_NO_TRUTH = "No truth is given that guesses could be held against. Give it with --truth."
+_UNLINKED = "The recording does not say who sent what, so that no guess could be judged."
 _UNTOLD = "Nothing that it is after can be told from these data and messages."
 _BROKEN = "Somebody breaks the protocol:"
 _BREACHES = {
@@ -123,19 +126,24 @@ class AuditedTarget:
         The server's comes first: where the protocol hides what it sees, somebody breaks it.
         """
         audit, attack = self._audit, self._audit.attacks[task.step]
-        public = run.transcript.public
+        public, shown = run.transcript.public, run.transcript.shown
         rows: list[AttackRow] = []
         skipped: list[SkippedRow] = []
         reasons: dict[Vantage, str] = {}
-        for vantage in self._vantages(public.route):
+        linkage = attack.family is AttackFamily.LINKAGE
+        for vantage in self._vantages(run.transcript):
             rng = audit.rng(f"{task} {vantage}")
             view = run.transcript.view(vantage, rng)
             refusal = attack.refusal(view)
+            if linkage and shown is not Vantage.SERVER:
+                refusal = refusal or _UNLINKED
+            if not linkage and not held.train.ratings.nnz:
+                refusal = refusal or _NO_TRUTH
             halves: Halves | None = None
             if not refusal and attack.family is AttackFamily.USER_MEMBERSHIP:
                 halves, refusal = self._halves
             found: tuple[AttackRow | SkippedRow, ...] = ()
-            if attack.family is AttackFamily.LINKAGE:  # its game takes the senders away
+            if linkage and not refusal:  # its game takes the senders away
                 view = replace(run.transcript.view(Vantage.SERVER), vantage=vantage)
             if not refusal:
                 game = Game(
@@ -164,11 +172,11 @@ class AuditedTarget:
         skipped += _untold(task, public.route, reasons, rows)
         return TaskResult(attacks=tuple(rows), skipped=tuple(skipped))
 
-    def _vantages(self, route: Vantage) -> tuple[Vantage, ...]:
+    def _vantages(self, transcript: Transcript) -> tuple[Vantage, ...]:
         """The server's, the protocol's own, and those of whoever sees models only."""
-        weaker = (Vantage.PEERS, Vantage.RELEASE)
-        shown = (vantage for vantage in weaker if route.shows(vantage))
-        return tuple(dict.fromkeys((Vantage.SERVER, route, *shown)))
+        route, weaker = transcript.public.route, (Vantage.PEERS, Vantage.RELEASE)
+        seen = (Vantage.SERVER, route, *(each for each in weaker if route.shows(each)))
+        return tuple(dict.fromkeys(each for each in seen if transcript.shown.shows(each)))
 
     @cached_property
     def _halves(self) -> tuple[Halves | None, str]:
@@ -177,7 +185,7 @@ class AuditedTarget:
         public, quick = run.transcript.public, audit.plan.quick
         # Who receives linked messages has nothing to infer.
         linked = (Vantage.SERVER, Vantage.AGGREGATE) if public.parties is None else ()
-        vantages = [v for v in self._vantages(public.route) if v not in linked]
+        vantages = [v for v in self._vantages(run.transcript) if v not in linked]
         target = as_trained(audit.targets[self.name], audit.plan)
         try:
             check_halves(target, held.train, quick=quick)

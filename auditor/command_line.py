@@ -1,9 +1,9 @@
 """The ``auditor`` command, also ``python -m fedrec_auditor``.
 
 Exit codes: 0 nothing at the --fail-on level; 1 a finding at that level; 2 wrong usage or bad
-input; 3 the audit could not be completed, or a finding is UNSOUND or INCONCLUSIVE. `run`, `verify`
-and `report` exit so whatever becomes of their output; others with 141, as shells say it, if its
-reader went away, and with 3 if it cannot be written.
+input; 3 the audit could not be completed, or a finding is UNSOUND or INCONCLUSIVE. `run`,
+`verify`, `attack` and `report` exit so whatever becomes of their output; others with 141, as shells
+say it, if its reader went away, and with 3 if it cannot be written.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from fedrec_auditor.accountants.errors import AuditError, InputError
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.auditor.commands import (
     account,
+    attack,
     doctor,
     estimate,
     listing,
     new,
+    record,
     report,
     reproduce,
     run,
@@ -60,6 +62,8 @@ app.command("account", epilog=_glossary(Verdict, Arithmetic))(account.command)
 app.command("verify", epilog=_glossary(Verdict))(verify.command)
 app.command("estimate", epilog=_glossary(Verdict))(estimate.command)
 app.command("new")(new.command)
+app.command("record")(record.command)
+app.command("attack", epilog=_glossary(Verdict))(attack.command)
 app.command("report")(report.command)
 app.command("reproduce")(reproduce.command)
 app.command("doctor")(doctor.command)

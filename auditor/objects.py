@@ -15,6 +15,7 @@ import cloudpickle
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.stated_claim import StatedClaim
+from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.wrapped.client import told
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
@@ -107,11 +108,12 @@ def stating(target: Target, claims: Sequence[StatedClaim]) -> Target:
 def is_ours(target: Target) -> bool:
     """Whether it is a member of this program, which its version and settings tell."""
     own = __package__.partition(".")[0]
-    return type(target).__module__.startswith(f"{own}.") and not isinstance(target, WrappedSystem)
+    others = isinstance(target, WrappedSystem | RecordedSystem)
+    return type(target).__module__.startswith(f"{own}.") and not others
 
 
 def identity(target: Target) -> str:
     """What tells an object from another of the same name: a digest of its code and its values."""
-    if isinstance(target, WrappedSystem):
+    if isinstance(target, WrappedSystem | RecordedSystem):
         return target.digest
     return hashlib.sha256(cloudpickle.dumps(target)).hexdigest()

@@ -36,6 +36,7 @@ from fedrec_auditor.reports.record import (
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.filter import Filter
+from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.wrapped.probe import probed
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
@@ -220,7 +221,9 @@ def _with_canary(plan: Plan) -> tuple[str, ...]:
 
 
 def _tried(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
-    """The target, and notes on the client of a wrapped one."""
+    """The target, and notes on the client of a wrapped one, or on a recording."""
+    if isinstance(target, RecordedSystem):
+        return target, target.notes
     if not isinstance(target, WrappedSystem):
         return target, ()
     tried, found = probed(target, interactions)

@@ -71,8 +71,16 @@ class Component(Protocol):
         return np.ones((len(clients), *self.shape[:1]), dtype=np.bool_)
 
     def total(self) -> NDArray[Any]:
-        """Sum over all clients, shape ``shape``: what secure aggregation lets through."""
-        ...
+        """Sum over all clients, shape ``shape``: what secure aggregation lets through.
+
+        In float64, by blocks of clients.
+        """
+        out = np.zeros(self.shape)
+        step = max(1, _BLOCK // max(1, int(np.prod(self.shape))))
+        for start in range(0, len(self), step):
+            clients = np.arange(start, min(start + step, len(self)))
+            out += self.dense(clients).sum(axis=0, dtype=np.float64)
+        return out
 
     def take(self, clients: Ints) -> Component:
         """The messages of the clients at these positions only, in this order."""
@@ -364,10 +372,6 @@ class Overlaid(Component):
         out[places, self.rows.ids[entries]] = self.rows.values[entries]
         return out
 
-    def total(self) -> NDArray[Any]:
-        """Sum over all clients, by blocks of them."""
-        return _total(self)
-
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Of each client its ``rows``."""
         out = self.table.picked(clients, rows)
@@ -444,7 +448,7 @@ class Randomized(Component):
         """Sum over all clients, by blocks of them, or of noise that is added as a whole."""
         if isinstance(self.randomize, Summable):
             return self.randomize.summed(self.clean.total(), self.streams)
-        return _total(self)
+        return Component.total(self)
 
     def tail(self, first: int) -> Component:
         """Without drawing what comes before, where a draw depends on its place."""
@@ -560,13 +564,3 @@ def _located(
     keys, asked = owners * step + own, np.arange(len(clients))[:, None] * step + wanted
     places = np.searchsorted(keys, asked).clip(max=len(keys) - 1)
     return keys[places] == asked, entries[places]
-
-
-def _total(messages: Component) -> NDArray[Any]:
-    """Sum over all clients, by blocks of them, in float64."""
-    out = np.zeros(messages.shape)
-    step = max(1, _BLOCK // max(1, int(np.prod(messages.shape))))
-    for start in range(0, len(messages), step):
-        clients = np.arange(start, min(start + step, len(messages)))
-        out += messages.dense(clients).sum(axis=0, dtype=np.float64)
-    return out

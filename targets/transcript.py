@@ -268,12 +268,14 @@ class View:
 class Transcript:
     """All that crossed a boundary in one run, as it is stored.
 
-    ``release`` is the model published at the end.
+    ``release`` is the model published at the end. ``shown`` is the strongest vantage of which it
+    holds what is seen: of a log without senders, or of sums alone, stronger ones have no view.
     """
 
     public: Public
     rounds: tuple[Round, ...]
     release: Broadcast | None = None
+    shown: Vantage = Vantage.SERVER
 
     def view(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -111,19 +111,17 @@ def command(
     """Audit targets: claims against proofs, exact bounds, measurements and attacks."""
     from rich.console import Console
 
-    from fedrec_auditor.auditor.checkpoints import FOLDER
     from fedrec_auditor.auditor.plan import amend, make_resources, read_plan
     from fedrec_auditor.auditor.progress import progress
     from fedrec_auditor.auditor.runner import run_plan
     from fedrec_auditor.auditor.stated_claim import read_claims
-    from fedrec_auditor.reports import terminal
 
     errors = Console(stderr=True)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     said = {
         "targets": tuple(targets) if targets else None,
         "data": data,
-        "columns": _mapping(column),
+        "columns": columns_of(column),
         "min_user": min_user,
         "min_item": min_item,
         "min_rating": min_rating,
@@ -152,6 +150,16 @@ def command(
         raise IncompleteError(
             f"Interrupted. Finished tasks are kept in {out}; the same command resumes."
         ) from error
+    show(record, out, gate)
+
+
+def show(record: Record, out: Path, gate: Gate) -> NoReturn:
+    """Show a record, say where its reports are, and exit with its code."""
+    from rich.console import Console
+
+    from fedrec_auditor.auditor.checkpoints import FOLDER
+    from fedrec_auditor.reports import terminal
+
     if record.errors:
         tell(
             f"Finished tasks are kept in {out / FOLDER}. The same command runs what failed again; "
@@ -198,7 +206,7 @@ def population_size(text: str) -> tuple[int, int]:
     return int(users), int(items)
 
 
-def _mapping(columns: list[str] | None) -> dict[str, str] | None:
+def columns_of(columns: list[str] | None) -> dict[str, str] | None:
     """``name=column`` pairs as a mapping; InputError if one of them is no pair."""
     pairs = [text.partition("=") for text in columns or ()]
     for name, equals, column in pairs:

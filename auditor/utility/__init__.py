@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedrec_auditor.auditor.utility import held_out_ratings, held_out_users, leave_last_out
+from fedrec_auditor.auditor.utility import held_out_ratings, held_out_users, leave_last_out, nothing
 from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Evaluation, Split
@@ -15,6 +15,7 @@ _PROTOCOLS: dict[Split, Callable[[Interactions, np.random.Generator], Held]] = {
     Split.LEAVE_LAST_OUT: leave_last_out.hold_out,
     Split.HELD_OUT_USERS: held_out_users.hold_out,
     Split.HELD_OUT_RATINGS: held_out_ratings.hold_out,
+    Split.NOTHING: nothing.hold_out,
 }
 
 

@@ -2,10 +2,11 @@
 
 ``audit`` runs a whole audit and returns its record; ``audit_system`` audits a system of your own,
 of which ``Claim`` says what is promised; ``wrap_system`` makes one for the command line, of a torch
-module with ``wrap_torch``; ``verify_ldp`` tests one mechanism; ``account`` says what your noise
-spends in epsilon, per round and in total; ``from_scores`` bounds epsilon by scores of canaries that
-somebody else has trained with. Importing this package imports neither torch nor scikit-learn; they
-come with the first call.
+module with ``wrap_torch``; ``RecordingWriter`` records uploads of any system, ``record_uploads``
+those of a target, and ``attack_recording`` attacks them; ``verify_ldp`` tests one mechanism;
+``account`` says what your noise spends in epsilon, per round and in total; ``from_scores`` bounds
+epsilon by scores of canaries that somebody else has trained with. Importing this package imports
+neither torch nor scikit-learn; they come with the first call.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedrec_auditor.accountants.errors import InputError
+    from fedrec_auditor.auditor.recorded_uploads import attack_recording, record_uploads
     from fedrec_auditor.auditor.runner import audit
     from fedrec_auditor.auditor.scores import from_scores
     from fedrec_auditor.auditor.spending.account import Account
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from fedrec_auditor.auditor.stated_claim import StatedClaim as Claim
     from fedrec_auditor.auditor.verification import Verification, verify_ldp
     from fedrec_auditor.auditor.your_system import audit_system, wrap_system
+    from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter
     from fedrec_auditor.targets.wrapped.torch_client import wrap_torch
 
     __version__: str
@@ -30,12 +33,15 @@ __all__ = [
     "Account",
     "Claim",
     "InputError",
+    "RecordingWriter",
     "Verification",
     "__version__",
     "account",
+    "attack_recording",
     "audit",
     "audit_system",
     "from_scores",
+    "record_uploads",
     "verify_ldp",
     "wrap_system",
     "wrap_torch",
@@ -45,11 +51,14 @@ _PLACES = {
     "Account": "auditor.spending.account:Account",
     "Claim": "auditor.stated_claim:StatedClaim",
     "InputError": "accountants.errors:InputError",
+    "RecordingWriter": "targets.recorded.recording_writer:RecordingWriter",
     "Verification": "auditor.verification:Verification",
     "account": "auditor.spending.spend:account",
+    "attack_recording": "auditor.recorded_uploads:attack_recording",
     "audit": "auditor.runner:audit",
     "audit_system": "auditor.your_system:audit_system",
     "from_scores": "auditor.scores:from_scores",
+    "record_uploads": "auditor.recorded_uploads:record_uploads",
     "verify_ldp": "auditor.verification:verify_ldp",
     "wrap_system": "auditor.your_system:wrap_system",
     "wrap_torch": "targets.wrapped.torch_client:wrap_torch",

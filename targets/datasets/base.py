@@ -41,7 +41,8 @@ class Interactions:
 
     ``ratings`` is a canonical csr_array (n_users, n_items) of float32, all stored entries nonzero.
     ``timestamps`` (int64, Unix seconds) is aligned with ``ratings.data``. ``users`` and ``items``
-    are the identifiers of rows and columns, ascending. ``genres`` is (n_items, len(genre_names)).
+    are the identifiers of rows and columns, ascending; ``names`` (n_users,) are the
+    users' where they are texts. ``genres`` is (n_items, len(genre_names)).
 
     >>> table = Interactions.of(np.array([[5.0, 0.0, 3.0], [0.0, 4.0, 0.0]]))
     >>> table.n_users, table.n_items, table.ratings.nnz
@@ -57,6 +58,7 @@ class Interactions:
     genres: NDArray[np.bool_] | None = None
     genre_names: tuple[str, ...] = ()
     titles: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -85,6 +87,7 @@ class Interactions:
         return replace(
             self,
             users=self.users[users],
+            names=tuple(self.names[user] for user in users) if self.names else (),
             ratings=sparse.csr_array(self.ratings[users]),
             timestamps=times,
             attributes={

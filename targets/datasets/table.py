@@ -50,8 +50,9 @@ class Table:
 
     Identifiers that are whole numbers (as a computer writes them) stay as they are. If a single one
     of a column is anything else, all of that column are texts and become 0, 1, 2, ... in the order
-    of their UTF-8 bytes; the texts of items are the titles. No attributes of users and no genres
-    are read. Quoted fields are read as RFC 4180 says, but may not contain an end of line.
+    of their UTF-8 bytes; the texts of items are the titles, those of users the names. No attributes
+    of users and no genres are read. Quoted fields are read as RFC 4180 says, but may not contain an
+    end of line.
 
     Memory: about 20 bytes a row for what is read, and up to 60 more while it is sorted; files up to
     4 GiB of text.
@@ -98,7 +99,7 @@ class Table:
                 ratings.append(values)
             if "timestamp" in at:
                 times.append(block.numbers(at["timestamp"]).astype(np.int64))
-        user_ids, row, _ = users.finish()
+        user_ids, row, names = users.finish()
         item_ids, column, titles = items.finish()
         stars = np.concatenate(ratings) if ratings else np.ones(len(row), dtype=np.float32)
         stamps = np.concatenate(times) if times else None
@@ -111,6 +112,7 @@ class Table:
             ratings=in_order(row[last], column[last], stars[last], shape),
             timestamps=None if stamps is None else stamps[last],
             titles=titles,
+            names=names,
         )
 
 

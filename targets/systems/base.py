@@ -100,6 +100,7 @@ class Split(StrEnum):
     LEAVE_LAST_OUT = "leave last out"  # the latest interaction of every user
     HELD_OUT_USERS = "held-out users"  # some users, whose devices fine-tune on half their history
     HELD_OUT_RATINGS = "held-out ratings"  # some ratings of every user, predicted: MSE
+    NOTHING = "nothing"  # what was trained on is given as it is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -344,7 +344,7 @@ def test_help_lists_every_command() -> None:
         text=True,
         check=True,
     )
-    for command in ("run", "list", "account", "verify", "report", "doctor"):
+    for command in ("run", "list", "account", "verify", "record", "attack", "report", "doctor"):
         assert f" {command} " in done.stdout
 
 

@@ -12,9 +12,11 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility import hold_out
 from fedrec_auditor.auditor.utility.held import blocks
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
+from fedrec_auditor.targets.systems.base import Evaluation, Model, Split, Unscored
 
 DATA = Interactions.of(np.random.default_rng(0).integers(0, 6, (20, 12)).astype(np.float32))
+
+SCORED = [split for split in Split if split is not Split.NOTHING]
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Table(Broken):
         return np.random.default_rng(3).random((20, 12))[users]
 
 
-@pytest.mark.parametrize("split", list(Split))
+@pytest.mark.parametrize("split", SCORED)
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_a_score_that_is_not_finite_is_refused(split: Split, wrong: float) -> None:
     rng = np.random.default_rng(1)
@@ -53,7 +55,7 @@ def test_a_score_that_is_not_finite_is_refused(split: Split, wrong: float) -> No
         held.evaluate(target, Model(), confidence=0.95, rng=rng)
 
 
-@pytest.mark.parametrize("split", list(Split))
+@pytest.mark.parametrize("split", SCORED)
 def test_scores_of_fewer_items_are_refused(split: Split) -> None:
     rng = np.random.default_rng(1)
     target: Any = Broken(Evaluation(split=split, cutoffs=(2,)), 0.0, DATA.n_items - 1)
@@ -89,3 +91,12 @@ def test_users_scored_in_blocks_have_the_figures_of_all_at_once(
     monkeypatch.setattr("fedrec_auditor.auditor.utility.held._NUMBERS", 3 * DATA.n_items + 1)
     assert rows() == whole
     assert len(list(blocks(np.arange(20), DATA.n_items))) == 7
+
+
+def test_where_nothing_is_held_out_all_is_trained_on_and_nothing_measured() -> None:
+    rng = np.random.default_rng(0)
+    held = hold_out(Evaluation(split=Split.NOTHING), DATA, rng)
+    assert held.train is DATA
+    target: Any = Table(Evaluation())
+    with pytest.raises(Unscored, match="Nothing is held out"):
+        held.evaluate(target, Model(), confidence=0.95, rng=rng)

@@ -1,0 +1,276 @@
+"""A recording as a target: its training is what was logged, and cannot be run again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Component, Floats, Ints, Kind, Reports
+from fedrec_auditor.targets.compute import DEFAULT, Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.recorded.manifest import MANIFEST, RecordedPart
+from fedrec_auditor.targets.recorded.message_file import Form, MessageFile
+from fedrec_auditor.targets.recorded.recorded_messages import RecordedMessages
+from fedrec_auditor.targets.recorded.recording import RecordedRound, Recording
+from fedrec_auditor.targets.recorded.stored_model import StoredModel
+from fedrec_auditor.targets.systems.base import (
+    Evaluation,
+    Model,
+    Population,
+    Progress,
+    Reported,
+    Run,
+    ScopedClaim,
+    Split,
+    Unscored,
+)
+from fedrec_auditor.targets.systems.parts.system import System, Trained, Training
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+
+NO_MORE = (
+    "It is a recording: no client can be asked for another message, and nothing trained again."
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RecordedSystem(System):
+    """The system that a recording is of.
+
+    ``positions`` (n,) are the rows in the data of the recording's senders (``Recording.senders``,
+    n), -1 of those that are not there, whose messages are left out. ``users`` are the identifiers
+    of the data's rows: on others it cannot be trained. ``stated`` is what is claimed of the system,
+    ``user_vectors`` those of the truth, ``rounds`` how many are read, from the first on.
+    """
+
+    recording: Recording
+    positions: NDArray[np.int64]
+    users: NDArray[np.int64]
+    rounds: int = 0
+    stated: tuple[ScopedClaim, ...] = ()
+    user_vectors: Floats | None = None
+    notes: tuple[str, ...] = ()
+    paper: str = "a recording"  # type: ignore[misc]
+    evaluation: ClassVar[Evaluation] = Evaluation(split=Split.NOTHING)
+    reported: ClassVar[tuple[Reported, ...]] = ()
+    aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.recording.path)!r})"
+
+    @property
+    def name(self) -> str:
+        """What the manifest calls it."""
+        return self.recording.manifest.algorithm
+
+    @property
+    def digest(self) -> str:
+        """That of the recording's files, by their names, sizes and times."""
+        return self.recording.digest
+
+    @property
+    def catalogue(self) -> int:
+        """The number of items of the manifest."""
+        return self.recording.manifest.n_items
+
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+        """What the caller states."""
+        return self.stated
+
+    def public(self, interactions: Interactions) -> Public:
+        """What the manifest says that everybody knows."""
+        manifest = self.recording.manifest
+        return Public(
+            algorithm=manifest.algorithm,
+            n_users=interactions.n_users,
+            n_items=manifest.n_items,
+            settings=manifest.settings,
+            channel=manifest.distribution,
+            route=manifest.route or self.recording.shown,
+            parties=manifest.parties,
+        )
+
+    def run(
+        self,
+        interactions: Interactions,
+        rng: np.random.Generator,
+        progress: Progress | None = None,
+        compute: Compute = DEFAULT,
+        keep: int | None = None,
+    ) -> Run:
+        """What was logged; InputError for other users than those that it is of."""
+        if not np.array_equal(interactions.users, self.users):
+            raise InputError(NO_MORE)
+        run = super().run(interactions, rng, progress, compute, keep)
+        seen = replace(run.transcript, shown=self.recording.shown)
+        return replace(run, transcript=seen, user_vectors=self.user_vectors)
+
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
+        """The rounds, whose messages stay in their files."""
+        left = compute.memory
+        for one in self.recording.rounds[: self.rounds]:
+            model: Broadcast | None = one.broadcast
+            if one.broadcast is not None and (left := left - one.broadcast.nbytes) >= 0:
+                model = dict(one.broadcast)
+            clear = self._uploads(one, one.clear, model, None) if one.clear else None
+            yield Round(model, self._sent(one, model), clear)
+        release: Broadcast | None = self.recording.release
+        if self.rounds < len(self.recording.rounds):
+            release = self.recording.rounds[self.rounds].broadcast
+        return Trained(release=None if release is None else dict(release), arrays={})
+
+    def _sent(self, one: RecordedRound, model: Broadcast | None) -> Uploads:
+        sums = one.aggregate
+        if one.uploads or sums is None:
+            return self._uploads(one, one.uploads, model, sums)
+        senders = sums.senders
+        users = np.zeros(0, np.int64) if senders is None else np.sort(self._places(senders))
+        return Uploads(
+            users, {name: self._summed(name, sums, len(users)) for name in self._ordered(sums)}
+        )
+
+    def _ordered(self, names: Iterable[str]) -> list[str]:
+        """Components in the order of the manifest, then by name: some attacks play one by one."""
+        known = list(self.recording.manifest.components)
+        return sorted(names, key=lambda n: (known.index(n) if n in known else len(known), n))
+
+    def _summed(self, name: str, sums: StoredModel, count: int) -> Component:
+        """A component of which the sum alone was logged."""
+        place = self.recording.path / MANIFEST
+        part = self.recording.manifest.part(name, str(place))
+        shape = sums.tensors.heads[name].shape
+        nowhere = np.zeros(count, np.int64)
+        return RecordedMessages(name, (), nowhere, nowhere, part.kind, part.rate, shape, None, sums)
+
+    def _uploads(
+        self,
+        one: RecordedRound,
+        files: Sequence[MessageFile],
+        model: Broadcast | None,
+        sums: StoredModel | None,
+    ) -> Uploads:
+        """Messages of some files, in the order of their senders' rows."""
+        counts = np.array([file.count for file in files], dtype=np.int64)
+        which = np.repeat(np.arange(len(files)), counts)
+        place = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+        whose = np.arange(len(which))
+        named = [file.senders for file in files if file.senders is not None]
+        if named:
+            whose = self._places(np.concatenate(named))
+        known = np.flatnonzero(whose >= 0)
+        order = known[np.argsort(whose[known], kind="stable")]
+        users = whose[order]
+        twice = np.flatnonzero(np.diff(users) == 0)
+        if len(twice):
+            sender = self.recording.senders[np.flatnonzero(self.positions == users[twice[0]])[0]]
+            raise InputError(
+                f"Expected one message a sender in round {one.number} of {self.recording.path}, "
+                f"got two of {sender!s:.60}. Give each message a round of its own."
+            )
+        components = {
+            name: self._component(name, files, which[order], place[order], model, sums)
+            for name in self._ordered(files[0].layouts if files else ())
+        }
+        return Uploads(users, MappingProxyType(components))
+
+    def _places(self, senders: NDArray[Any]) -> NDArray[np.int64]:
+        """Rows of senders in the data, -1 where they are not there."""
+        return self.positions[np.searchsorted(self.recording.senders, senders)]
+
+    def _component(
+        self,
+        name: str,
+        files: Sequence[MessageFile],
+        which: Ints,
+        place: Ints,
+        model: Broadcast | None,
+        sums: StoredModel | None,
+    ) -> Component:
+        part = self.recording.manifest.part(name, str(self.recording.path / MANIFEST))
+        for file in files:
+            if set(file.layouts) != set(files[0].layouts):
+                raise file.wrong(
+                    f"the components {', '.join(sorted(files[0].layouts))}, as in {files[0].path}",
+                    ", ".join(sorted(file.layouts)),
+                )
+        shape = _shape(name, part, files, model)
+        made = RecordedMessages(
+            name, tuple(files), which, place, part.kind, part.rate, shape, model, sums
+        )
+        return _reports(made, part) if part.kind is Kind.REPORTS else made
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> NoReturn:
+        """InputError: nobody is there to send."""
+        raise InputError(NO_MORE)
+
+    def score(
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
+    ) -> NoReturn:
+        """Unscored: how items are scored is not recorded."""
+        raise Unscored("A recording does not say how items are scored: utility is not measured.")
+
+
+def _shape(
+    name: str, part: RecordedPart, files: Sequence[MessageFile], model: Broadcast | None
+) -> tuple[int, ...]:
+    """The shape of a whole message; InputError where files differ, or do not say."""
+    shape = part.shape
+    for file in files:
+        layout = file.layouts[name]
+        if part.kind is Kind.REPORTS:
+            if layout.form is not Form.ROWS or layout.shape:
+                raise file.wrong(f"signs {name!r} and their coordinates", "another form")
+            continue
+        if shape is None and layout.form is Form.MOVED and model is not None and name in model:
+            shape = model[name].shape
+        if layout.form is Form.WHOLE:
+            shape = layout.shape if shape is None else shape
+            fits = layout.shape == shape
+        elif shape is None:
+            raise file.wrong(f"a shape of {name!r} in the manifest, of which rows are sent", "none")
+        else:
+            fits = layout.shape == shape[1:]
+        if not fits:
+            raise file.wrong(f"{name!r} of shape {shape}", f"{layout.shape} ({layout.form})")
+    assert shape is not None
+    return shape
+
+
+def _reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
+    """Reports as they are held in memory: a coordinate and a sign each."""
+    assert part.magnitude is not None
+    assert part.shape is not None
+    matrix = (part.shape[0], part.shape[1])
+    index: NDArray[np.int64] | None = None
+    positive: NDArray[np.bool_] | None = None
+    for mine, file, found in stored.pieces(np.arange(len(stored))):
+        assert found.ids is not None
+        assert found.counts is not None
+        each = int(found.counts[0])
+        if index is None or positive is None:
+            index = np.zeros((len(stored), each), np.int64)
+            positive = np.zeros((len(stored), each), np.bool_)
+        inside = (found.ids >= 0) & (found.ids < matrix[0] * matrix[1])
+        if not ((found.counts == index.shape[1]).all() and (abs(found.values) == 1).all()):
+            raise file.wrong(f"{index.shape[1]} signs 1 or -1 of everybody", "others")
+        if not inside.all():
+            raise file.wrong(f"coordinates of a matrix {matrix}", "others")
+        index[mine] = found.ids.reshape(len(mine), -1)
+        positive[mine] = found.values.reshape(len(mine), -1) > 0
+    if index is None or positive is None:
+        index, positive = np.zeros((0, 1), np.int64), np.zeros((0, 1), np.bool_)
+    return Reports(index, positive, part.magnitude, matrix)

@@ -1,0 +1,263 @@
+"""Writing a recording: a folder a round, a file a message or a batch of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Component, Ints, Kind, Reports
+from fedrec_auditor.targets.recorded.manifest import ANY, MANIFEST, Manifest
+from fedrec_auditor.targets.recorded.message_file import Form
+from fedrec_auditor.targets.recorded.recording import (
+    AGGREGATE,
+    BROADCAST,
+    CLEAR,
+    RELEASE,
+    ROUNDS,
+    UPLOADS,
+)
+from fedrec_auditor.targets.recorded.tensors import COUNTS, SENDERS
+from fedrec_auditor.targets.transcript import Broadcast
+
+Sender = int | str
+_BLOCK = 1 << 23  # numbers of a file of messages
+_FEW = 0.5  # of the rows of a table: so many are written one by one
+_Arrays = dict[str, NDArray[Any]]
+
+
+class RecordingWriter:
+    """Writes what crosses in each round of a federated training, for ``auditor attack``.
+
+    Parameters
+    ----------
+    path : the directory; it is made. A second writer, in any process, may write to it with the
+        same settings.
+    n_items : number of items of the catalogue.
+    algorithm : what the system is called: letters, digits, dots and hyphens.
+    kinds : what messages are ("model", "change", "gradient", "bits", "ratings", "reports"), of all
+        components or by their names.
+    rates, shapes, magnitudes : by component: the public learning rate behind it; its shape, needed
+        of partial tables and of reports; the size of a report.
+    manifest : ``items``, ``route``, ``parties``, ``settings`` and ``channel`` (docs/
+        recorded-uploads.md).
+
+    InputError for a setting that is refused, or where another recording is at ``path``.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with RecordingWriter(folder, n_items=3, kinds="model") as writer:
+    ...         writer.round(1, {"item": np.zeros((3, 2))})
+    ...         writer.upload("anna", {"item": np.ones((3, 2))})
+    ...     sorted(path.name for path in (Path(folder) / "rounds" / "1").iterdir())
+    ['broadcast.safetensors', 'uploads-ac10c56b8d4c4cf6.safetensors']
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        n_items: int,
+        algorithm: str = "recorded-system",
+        kinds: Mapping[str, str] | str = Kind.CHANGE.value,
+        rates: Mapping[str, float] | None = None,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        magnitudes: Mapping[str, float] | None = None,
+        **manifest: Any,
+    ) -> None:
+        named = {ANY: kinds} if isinstance(kinds, str) else dict(kinds)
+        more = {"rate": rates or {}, "shape": shapes or {}, "magnitude": magnitudes or {}}
+        names = dict.fromkeys([*named, *(name for each in more.values() for name in each)])
+        parts = {
+            name: {"kind": named.get(name, named.get(ANY))}
+            | {key: each[name] for key, each in more.items() if name in each}
+            for name in names
+        }
+        self.path = Path(path)
+        self.manifest = Manifest.of(
+            "the settings of a recording",
+            algorithm=algorithm,
+            n_items=n_items,
+            components=parts,
+            **manifest,
+        )
+        self._round: Path | None = None
+        self._broadcast: Broadcast | None = None
+        self._files = 0
+        (self.path / ROUNDS).mkdir(parents=True, exist_ok=True)
+        draft = self.path / f".{secrets.token_hex(8)}"
+        draft.write_text(self.manifest.text(), encoding="utf-8")
+        if not _placed(draft, self.path / MANIFEST) and Manifest.read(self.path) != self.manifest:
+            raise InputError(
+                f"Expected no other recording at {self.path}, got one of other settings. Give "
+                "another directory."
+            )
+
+    def round(self, number: int, broadcast: Mapping[str, Any] | None = None) -> None:
+        """Begin a round, of any number; ``broadcast`` is the model that is sent down."""
+        if isinstance(number, bool) or not 0 <= number < 10**9:
+            raise InputError(f"Expected a round's number from 0 on, got {number!r}. Count rounds.")
+        self._round = self.path / ROUNDS / str(int(number))
+        self._round.mkdir(exist_ok=True)
+        self._broadcast = None
+        if broadcast is not None:
+            model = {name: _array(name, value) for name, value in broadcast.items()}
+            self._broadcast = model
+            self._write(self._round, BROADCAST, model)
+
+    def upload(self, sender: Sender, arrays: Mapping[str, Any]) -> None:
+        """The message of one sender: arrays by component, or (rows, values) of a table of items.
+
+        Of a pair only these rows were sent. InputError if the sender has sent in this round.
+        """
+        name = hashlib.blake2b(str(sender).encode(), digest_size=8).hexdigest()
+        written: _Arrays = {}
+        for part, value in arrays.items():
+            if isinstance(value, tuple):
+                ids, values = (_array(part, each) for each in value)
+                order = np.arange(len(ids))
+                if self.manifest.part(part, "the settings").kind is not Kind.REPORTS:
+                    order = np.argsort(ids, kind="stable")
+                counts = np.array([len(ids)])
+                written |= _partial(part, Form.ROWS, values[order], ids[order], counts)
+            else:
+                written |= self._packed(part, _array(part, value)[None], None)
+        self._messages(f"{UPLOADS}-{name}", written, [sender])
+
+    def uploads(
+        self,
+        senders: NDArray[Any] | None,
+        components: Mapping[str, Component],
+        *,
+        clear: bool = False,
+    ) -> None:
+        """A round's messages in files of some 64 MiB; without ``senders`` nobody is named.
+
+        ``clear`` are those that even secure aggregation leaves linked.
+        """
+        size = sum(
+            part.index.shape[1] if isinstance(part, Reports) else int(np.prod(part.shape))
+            for part in components.values()
+        )
+        count = len(next(iter(components.values()))) if components else 0
+        step = max(1, _BLOCK // max(1, size))
+        for start in range(0, count, step):
+            block = np.arange(start, min(start + step, count))
+            written: _Arrays = {}
+            for name, part in components.items():
+                if isinstance(part, Reports):
+                    ids, signs = part.index[block], np.where(part.positive[block], 1, -1)
+                    counts = np.full(len(block), ids.shape[1])
+                    values = signs.astype(np.int8).ravel()
+                    written |= _partial(name, Form.ROWS, values, ids.ravel(), counts)
+                else:
+                    written |= self._packed(name, part.dense(block), part.sent(block))
+            self._files += 1
+            stem = f"{CLEAR if clear else UPLOADS}-{self._files:06}"
+            self._messages(stem, written, None if senders is None else senders[block])
+
+    def aggregate(
+        self, sums: Mapping[str, Any], senders: Sequence[Sender] | NDArray[Any] | None = None
+    ) -> None:
+        """The sums of a round's messages, and over whom, where it is known."""
+        written = {name: _array(name, value) for name, value in sums.items()}
+        self._messages(AGGREGATE, written, senders)
+
+    def close(self, release: Mapping[str, Any] | None = None) -> None:
+        """End the recording; ``release`` is the model published at last."""
+        if release is not None:
+            model = {name: _array(name, value) for name, value in release.items()}
+            self._write(self.path, RELEASE, model)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _packed(self, name: str, values: NDArray[Any], sent: NDArray[np.bool_] | None) -> _Arrays:
+        """Messages (n, *shape) as arrays of a file: a table's few moved rows, or all of it."""
+        part = self.manifest.part(name, "the settings of the recording")
+        if sent is not None and values.ndim > 1 and not sent.all():
+            return _partial(name, Form.ROWS, values[sent], np.nonzero(sent)[1], sent.sum(axis=1))
+        base = (self._broadcast or {}).get(name) if part.kind is Kind.MODEL else None
+        if base is not None and (base.ndim, base.shape) == (2, values.shape[1:]):
+            moved = (values != base).any(axis=2)
+            if moved.mean() < _FEW and base.dtype == values.dtype:
+                ids = np.nonzero(moved)[1]
+                return _partial(name, Form.MOVED, values[moved], ids, moved.sum(axis=1))
+        return {name: values}
+
+    def _messages(self, stem: str, written: _Arrays, senders: Any) -> None:
+        if self._round is None:
+            raise InputError("Expected a round to be begun, got none. Call round(number) first.")
+        self._write(self._round, stem, written, senders)
+
+    def _write(self, folder: Path, stem: str, written: _Arrays, senders: Any = None) -> None:
+        from safetensors.numpy import save_file
+
+        arrays = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in written.items()}
+        metadata = None
+        if senders is not None:
+            named = np.asarray(senders)
+            if named.dtype.kind in "iu":
+                arrays[SENDERS] = named.astype(np.int64)
+            else:
+                metadata = {SENDERS: json.dumps([str(each) for each in senders])}
+        draft = folder / f".{secrets.token_hex(8)}"
+        save_file(arrays, draft, metadata=metadata)
+        if not _placed(draft, folder / f"{stem}.safetensors"):
+            raise InputError(
+                f"Expected one {stem} in {folder}, got a second one. Begin the next round, and let "
+                "everybody send once in each."
+            )
+
+
+def _partial(name: str, form: Form, values: NDArray[Any], ids: Ints, counts: Ints) -> _Arrays:
+    return {
+        name: values,
+        f"{name}:{form}": ids.astype(np.int64),
+        f"{name}:{COUNTS}": counts.astype(np.int64),
+    }
+
+
+def _array(name: str, value: Any) -> NDArray[Any]:
+    """The numbers of a part; InputError unless they are finite, and called by a usable name."""
+    if not name or ":" in name or name == SENDERS:
+        raise InputError(
+            f"Expected a component's name without colons, other than {SENDERS!r}, got {name!r}. "
+            "Rename it."
+        )
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise InputError(
+            f"Expected numbers as {name!r}, got {value!r:.60} ({array.dtype}). Give an array."
+        )
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise InputError(f"Expected finite numbers as {name!r}, got nan or inf. Leave it out.")
+    return array
+
+
+def _placed(draft: Path, path: Path) -> bool:
+    """Move a draft to its place, unless something is there."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink()
+    return True

@@ -1,0 +1,240 @@
+"""Files of named arrays, of which slices are read: safetensors and npz. Nothing is unpickled."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.recorded.regular_file import check_regular
+
+SENDERS, COUNTS = "senders", "counts"
+"""The array, or the text in a header, that names who sent; what follows the colon in the name of an
+array of numbers of rows."""
+LARGEST = 2**40
+"""Most bytes of a file."""
+LARGEST_INDEX = 2**31
+"""Most bytes of the senders of a compressed file, or of its numbers of rows."""
+MOST_NAMES = 10_000
+"""Most arrays of a file."""
+_SAFE = {
+    "BOOL": "?",
+    "U8": "u1",
+    "I8": "i1",
+    "U16": "<u2",
+    "I16": "<i2",
+    "U32": "<u4",
+    "I32": "<i4",
+    "U64": "<u8",
+    "I64": "<i8",
+    "F16": "<f2",
+    "F32": "<f4",
+    "F64": "<f8",
+}
+Read = Callable[[str, slice], NDArray[Any]]
+"""Gives the rows of a slice of a named array; of one without axes it is read whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The shape and the type of an array that is not read yet."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class Tensors(ABC):
+    """Named arrays of one file; ``heads`` are known from the start, the numbers are read in slices.
+
+    ``index`` are the senders and the numbers of rows, with a number a message. InputError if the
+    file is no regular one, is cut off, or holds something else than numbers.
+    """
+
+    path: Path
+    heads: Mapping[str, Head] = field(init=False)
+    index: Mapping[str, NDArray[Any]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        check_regular(self.path, LARGEST, "a file of arrays")
+        try:
+            heads, index = self._scan()
+        except InputError:
+            raise
+        except Exception as error:
+            raise self._broken(error) from error
+        if len(heads) > MOST_NAMES:
+            raise InputError(
+                f"Expected at most {MOST_NAMES:,} arrays in {self.path}, got {len(heads):,}. "
+                "Put more messages into each."
+            )
+        object.__setattr__(self, "heads", heads)
+        object.__setattr__(self, "index", index)
+
+    @contextmanager
+    def opened(self) -> Iterator[Read]:
+        """A function that reads slices, while the file is open; InputError if it is damaged."""
+        try:
+            with self._opened() as read:
+                yield read
+        except InputError:
+            raise
+        except Exception as error:
+            raise self._broken(error) from error
+
+    def array(self, name: str) -> NDArray[Any]:
+        """The whole array of this name; InputError unless its numbers are finite."""
+        with self.opened() as read:
+            found = read(name, slice(None))
+        return finite(found, name, self.path)
+
+    @abstractmethod
+    def _scan(self) -> tuple[dict[str, Head], dict[str, NDArray[Any]]]: ...
+
+    @abstractmethod
+    def _opened(self) -> Any: ...
+
+    def _broken(self, error: Exception) -> InputError:
+        why = " ".join(str(error).split())[:160] or type(error).__name__
+        return InputError(
+            f"Expected a whole file of arrays at {self.path}, got: {why}. Write it anew."
+        )
+
+
+class SafeTensors(Tensors):
+    """A file .safetensors: slices are read from their place, the rest stays on disk."""
+
+    def _scan(self) -> tuple[dict[str, Head], dict[str, NDArray[Any]]]:
+        from safetensors import safe_open
+
+        heads, index = {}, {}
+        with safe_open(self.path, framework="numpy") as file:
+            for name in file.keys():  # noqa: SIM118
+                part = file.get_slice(name)
+                if (dtype := _SAFE.get(part.get_dtype())) is None:
+                    raise InputError(
+                        f"Expected numbers that numpy has in {self.path}, got {name!r} as "
+                        f"{part.get_dtype()}. Save it as float32."
+                    )
+                heads[name] = Head(tuple(part.get_shape()), np.dtype(dtype))
+                if _indexes(name):
+                    index[name] = np.asarray(file.get_tensor(name))
+            said = (file.metadata() or {}).get(SENDERS)
+        return heads, index if said is None else index | {SENDERS: self._listed(said)}
+
+    def _listed(self, said: str) -> NDArray[np.str_]:
+        found = json.loads(said)
+        if not (isinstance(found, list) and all(isinstance(each, str) for each in found)):
+            raise InputError(
+                f"Expected a JSON list of texts as senders in the header of {self.path}, got "
+                f"{said:.60}. Give one a message."
+            )
+        return np.array(found, dtype=np.str_)
+
+    @contextmanager
+    def _opened(self) -> Iterator[Read]:
+        from safetensors import safe_open
+
+        with safe_open(self.path, framework="numpy") as file:
+
+            def read(name: str, rows: slice) -> NDArray[Any]:
+                head = self.heads[name]
+                if not head.shape:
+                    return np.asarray(file.get_tensor(name))
+                if not len(range(*rows.indices(head.shape[0]))):  # which it refuses
+                    return np.zeros((0, *head.shape[1:]), head.dtype)
+                return np.asarray(file.get_slice(name)[rows])
+
+            yield read
+
+
+class NumpyArchive(Tensors):
+    """A file .npz: an array is read through up to the end of the slice, and the slice is kept."""
+
+    def _scan(self) -> tuple[dict[str, Head], dict[str, NDArray[Any]]]:
+        heads, index = {}, {}
+        with zipfile.ZipFile(self.path) as archive:
+            if len(archive.infolist()) > MOST_NAMES:
+                raise ValueError(f"more than {MOST_NAMES:,} arrays")
+            for info in archive.infolist():
+                name = info.filename.removesuffix(".npy")
+                if name == info.filename or name in heads:
+                    raise ValueError(f"{info.filename!r:.80}, which is no array of its own")
+                with archive.open(info) as file:
+                    head, start = _header(file)
+                    if head.dtype.kind not in ("biufU" if name == SENDERS else "biuf"):
+                        raise ValueError(f"{name!r} of {head.dtype}, which are no numbers")
+                    size = int(np.prod(head.shape, dtype=object)) * head.dtype.itemsize
+                    if info.file_size != start + size:
+                        raise ValueError(f"{size:,} bytes of {name!r} to be there")
+                    heads[name] = head
+                    if _indexes(name):
+                        if size > LARGEST_INDEX:
+                            raise ValueError(f"{size:,} bytes of {name!r}")
+                        index[name] = _slice(file, head, slice(None))
+        return heads, index
+
+    @contextmanager
+    def _opened(self) -> Iterator[Read]:
+        with zipfile.ZipFile(self.path) as archive:
+
+            def read(name: str, rows: slice) -> NDArray[Any]:
+                with archive.open(f"{name}.npy") as file:
+                    _header(file)
+                    return _slice(file, self.heads[name], rows)
+
+            yield read
+
+
+def _indexes(name: str) -> bool:
+    """Whether an array has a number a message."""
+    return name == SENDERS or name.endswith(f":{COUNTS}")
+
+
+def _header(file: IO[bytes]) -> tuple[Head, int]:
+    """An array's head, and the place of its first number; ValueError for objects or columns."""
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    elif version == (2, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
+    else:
+        raise ValueError(f"an array of version {version}")
+    if dtype.hasobject:
+        raise ValueError("an array of Python objects, which are never unpickled")
+    if fortran and len(shape) > 1:
+        raise ValueError("an array in Fortran order")
+    return Head(tuple(shape), dtype), file.tell()
+
+
+def _slice(file: IO[bytes], head: Head, rows: slice) -> NDArray[Any]:
+    """Rows of the array whose numbers begin here."""
+    width = head.dtype.itemsize * int(np.prod(head.shape[1:], dtype=np.int64))
+    start, stop, _ = rows.indices(head.shape[0]) if head.shape else (0, 1, 1)
+    file.seek(start * width, 1)
+    content = file.read((stop - start) * width)
+    shape = (stop - start, *head.shape[1:]) if head.shape else ()
+    return np.frombuffer(content, head.dtype).reshape(shape)
+
+
+TENSORS: Mapping[str, type[Tensors]] = {".safetensors": SafeTensors, ".npz": NumpyArchive}
+"""Formats of files of arrays, by the ends of their names."""
+
+
+def finite(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
+    """The same numbers; InputError if one is not finite."""
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        bad = values[~np.isfinite(values)].flat[0]
+        raise InputError(
+            f"Expected finite numbers as {name!r} in {path}, got {bad}. Leave that message out."
+        )
+    return values

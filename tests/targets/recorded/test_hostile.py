@@ -1,0 +1,239 @@
+"""Recordings that are damaged, or made to harm: one line says what is wrong, and nothing is run."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from safetensors.numpy import save_file
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.recorded.truth import Truth
+from tests.targets.recorded.test_messages import ITEMS, recorded, safetensors, trained
+
+ROWS = {"item": np.ones((3, 2)), "item:rows": np.array([0, 3, 1]), "item:counts": np.array([2, 1])}
+
+
+def sound(folder: Path) -> Path:
+    """A recording of two users; the folder of its round."""
+    place = folder / "rounds" / "1"
+    place.mkdir(parents=True)
+    safetensors(place / "uploads-a", np.arange(2), {"item": np.ones((2, ITEMS, 2))})
+    return place
+
+
+def read(folder: Path, part: dict[str, Any] | None = None, **manifest: Any) -> None:
+    """Everything in it."""
+    for one in trained(*recorded(folder, part or {"kind": "change"}, **manifest)).transcript.rounds:
+        for sent in (one.uploads, one.clear):
+            for each in sent.components.values() if sent is not None else ():
+                each.dense(np.arange(len(each)))
+                each.sent(np.arange(len(each)))
+
+
+def cut(path: Path, left: int = 40) -> None:
+    path.write_bytes(path.read_bytes()[:left])
+
+
+def saved(place: Path, **arrays: Any) -> None:
+    named = {name.replace("__", ":"): array for name, array in arrays.items()}
+    save_file({"senders": np.array([2, 3]), **named}, place / "uploads-b.safetensors")
+
+
+def zipped(place: Path, **arrays: Any) -> None:
+    np.savez(place / "uploads-b.npz", senders=np.array([2, 3]), **arrays)
+
+
+def tabled(place: Path, **columns: Any) -> None:
+    rows: dict[str, Any] = {
+        "sender": [2, 3],
+        "component": ["item"] * 2,
+        "shape": [[ITEMS, 2]] * 2,
+        "values": [[1.0] * 2 * ITEMS] * 2,
+    }
+    parquet.write_table(pa.table(rows | columns), place / "uploads-b.parquet")
+
+
+class Harm:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (os.mkdir, ("harmed",))
+
+
+def pickled(place: Path) -> None:
+    np.savez(place / "uploads-b.npz", item=np.array([Harm(), Harm()], dtype=object))
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "cut safetensors": (lambda p: cut(p / "uploads-a.safetensors"), "whole file of arrays"),
+    "cut after the head": (lambda p: cut(p / "uploads-a.safetensors", 250), "whole file of arrays"),
+    "no file": (lambda p: (p / "uploads-b.safetensors").mkdir(), "got something else"),
+    "fifo": (lambda p: os.mkfifo(p / "uploads-b.npz"), "got something else"),
+    "link": (lambda p: (p / "uploads-b.npz").symlink_to("/etc/passwd"), "got a link"),
+    "linked round": (lambda p: (p.parent / "2").symlink_to(p), "got a link"),
+    "stray file": (lambda p: (p / "notes.txt").touch(), "got 'notes.txt'"),
+    "stray file outside": (lambda p: (p.parents[1] / "run.sh").touch(), "got 'run.sh'"),
+    "round by name": (lambda p: (p.parent / "first").mkdir(), "round's number"),
+    "round twice": (lambda p: (p.parent / "01").mkdir(), "each round once"),
+    "two broadcasts": (
+        lambda p: [save_file({}, p / f"broadcast{e}.safetensors") for e in ("", "-2")],
+        "one file broadcast",
+    ),
+    "nan": (lambda p: saved(p, item=np.full((2, ITEMS, 2), np.nan)), "finite numbers as 'item'"),
+    "inf in npz": (lambda p: zipped(p, item=np.full((2, ITEMS, 2), np.inf)), "finite numbers"),
+    "another shape": (lambda p: saved(p, item=np.ones((2, ITEMS, 3))), "of shape (5, 2)"),
+    "another component": (lambda p: saved(p, mlp=np.ones((2, 3))), "the components item"),
+    "a single number": (lambda p: saved(p, item=np.array(1.0)), "an axis of messages"),
+    "fewer messages": (lambda p: saved(p, item=np.ones((1, ITEMS, 2))), "as many messages"),
+    "stray array": (lambda p: saved(p, item__more=np.ones(2)), "components, their rows"),
+    "rows without counts": (
+        lambda p: saved(p, item=np.ones((1, 2)), item__rows=np.array([0])),
+        "rows and counts",
+    ),
+    "same sender": (
+        lambda p: safetensors(p / "uploads-b", np.array([1]), {"item": np.ones((1, ITEMS, 2))}),
+        "got two of 1",
+    ),
+    "pickle": (pickled, "never unpickled"),
+    "half": (
+        lambda p: (
+            zipped(p, item=np.ones((2, ITEMS, 2))),
+            cut(p / "uploads-b.npz", 300),
+        ),
+        "whole file of arrays",
+    ),
+    "columns first": (
+        lambda p: zipped(p, item=np.asfortranarray(np.ones((2, ITEMS, 2)))),
+        "Fortran",
+    ),
+    "text": (lambda p: zipped(p, item=np.array(["a", "b"])), "which are no numbers"),
+    "no Parquet": (lambda p: (p / "uploads-b.parquet").write_text("a,b\n"), "whole Parquet"),
+    "Parquet columns": (lambda p: tabled(p, extra=[1, 2]), "columns extra"),
+    "Parquet null": (lambda p: tabled(p, sender=[2, None]), "that is null"),
+    "Parquet null values": (lambda p: tabled(p, values=[[1.0], None]), "whole Parquet"),
+    "Parquet sizes": (lambda p: tabled(p, values=[[1.0], [2.0]]), "whole Parquet"),
+    "Parquet texts": (lambda p: tabled(p, values=["a", "b"]), "values as string"),
+    "Parquet twice": (lambda p: tabled(p, sender=[2, 2]), "messages 'item' of 1 senders"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_told_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    harm, told = DAMAGES[damage]
+    run = tmp_path / "run"
+    place = sound(run)
+    read(run)
+    harm(place)
+    with pytest.raises(InputError) as caught:
+        read(run)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "harmed").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"item:rows": np.array([0, 9, 1])}, "below 5"),
+        ({"item:rows": np.array([3, 0, 1])}, "ascending order"),
+        ({"item:rows": np.array([3, 3, 1])}, "ascending order"),
+        ({"item:rows": np.array([-1, 3, 1])}, "ascending order"),
+        ({"item:counts": np.array([2, 2])}, "add up to its 3 rows"),
+        ({"item:counts": np.array([-1, 4])}, "add up to its 3 rows"),
+        ({"item": np.ones((3, 4))}, "of shape (5, 2)"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(
+    tmp_path: Path, change: dict[str, Any], told: str
+) -> None:
+    place = tmp_path / "rounds" / "1"
+    place.mkdir(parents=True)
+    part = {"kind": "change", "shape": [ITEMS, 2]}
+    safetensors(place / "uploads", np.arange(2), ROWS)
+    read(tmp_path, part)
+    safetensors(place / "uploads", np.arange(2), ROWS | change)
+    with pytest.raises(InputError, match="Expected") as caught:
+        read(tmp_path, part)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"version": 2}, "version=2 is refused"),
+        ({"code": 3}, "got 'code'"),
+        ({"algorithm": "../ours"}, "letters, digits"),
+        ({"n_items": 0}, "n_items=0"),
+        ({"items": [1, 2]}, "as many identifiers"),
+        ({"items": [1, 1, 2, 3, 4]}, "twice"),
+        ({"route": "post"}, "route='post'"),
+        ({"channel": {"name": "os.system", "p": 1}}, "bit-flip, report"),
+        ({"channel": {"name": "bit-flip", "p": 2.0, "q": 0.1}}, "p in [0, 1]"),
+        ({"channel": {"name": "bit-flip", "p": 0.5, "shape": 1}}, "the numbers p, q"),
+        ({"components": {"item": {"kind": "reports"}}}, "a magnitude"),
+        ({"components": {"item": {"kind": "secret"}}}, "kind='secret'"),
+        ({"components": {"other": {"kind": "model"}}}, "got 'item'"),
+    ],
+)
+def test_a_manifest_is_checked(tmp_path: Path, change: dict[str, Any], told: str) -> None:
+    sound(tmp_path)
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, **change)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, '{"algorithm": "a"}'])
+def test_a_manifest_is_json(tmp_path: Path, text: str) -> None:
+    from fedrec_auditor.targets.recorded.manifest import Manifest
+
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(InputError, match="Expected"):
+        Manifest.read(tmp_path)
+
+
+def test_a_route_stronger_than_the_log_is_refused(tmp_path: Path) -> None:
+    place = tmp_path / "rounds" / "1"
+    place.mkdir(parents=True)
+    save_file({"item": np.ones((2, ITEMS))}, place / "uploads.safetensors")
+    with pytest.raises(InputError, match="Give route shuffled"):
+        read(tmp_path, route="server")
+
+
+def test_a_type_that_numpy_lacks_is_named(tmp_path: Path) -> None:
+    place = sound(tmp_path)
+    head = json.dumps({"item": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}).encode()
+    (place / "uploads-b.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + b"1234")
+    with pytest.raises(InputError, match="'item' as BF16"):
+        read(tmp_path)
+
+
+def test_truth_comes_back_as_it_was_and_is_never_unpickled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data, vectors = Synthetic(n_users=9, n_items=8, profile=3).load(), np.eye(9, 2)
+    Truth(data, vectors).write(tmp_path / "truth.npz")
+    found = Truth.read(tmp_path / "truth.npz")
+    assert found.interactions.digest() == data.digest()
+    assert (found.interactions.name, found.interactions.titles) == (data.name, data.titles)
+    assert found.user_vectors is not None
+    assert np.array_equal(found.user_vectors, vectors)
+    np.savez(tmp_path / "bad.npz", users=np.array([Harm()], dtype=object))
+    with pytest.raises(InputError, match="Record it again"):
+        Truth.read(tmp_path / "bad.npz")
+    (tmp_path / "worse.npz").write_bytes(pickle.dumps(Harm()))
+    with pytest.raises(InputError, match="Record it again"):
+        Truth.read(tmp_path / "worse.npz")
+    assert not (tmp_path / "harmed").exists()

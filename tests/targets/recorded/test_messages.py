@@ -1,0 +1,221 @@
+"""Recorded messages read the same as arrays in memory, whatever the files they are in."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from pyarrow import parquet
+from safetensors.numpy import save_file
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.recorded.manifest import Manifest
+from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
+from fedrec_auditor.targets.recorded.recording import Recording
+from fedrec_auditor.targets.systems.base import Run
+
+USERS, ITEMS, WIDTH = 7, 5, 3
+Save = Callable[[Path, NDArray[Any], dict[str, NDArray[Any]]], None]
+
+
+def safetensors(path: Path, senders: NDArray[Any], arrays: dict[str, NDArray[Any]]) -> None:
+    save_file({"senders": senders, **arrays}, path.with_suffix(".safetensors"))
+
+
+def npz(path: Path, senders: NDArray[Any], arrays: dict[str, NDArray[Any]]) -> None:
+    named: dict[str, Any] = {"senders": senders.astype(str), **arrays}
+    np.savez_compressed(path.with_suffix(".npz"), **named)
+
+
+def table(path: Path, senders: NDArray[Any], arrays: dict[str, NDArray[Any]]) -> None:
+    names = [name for name in arrays if ":" not in name]
+    form = next(
+        (name.partition(":")[2] for name in arrays if ":rows" in name or ":moved" in name), ""
+    )
+    rows = []
+    for name in names:
+        counts = arrays.get(f"{name}:counts", np.ones(len(senders), np.int64))
+        ends = np.cumsum(counts)
+        for sender, start, stop in zip(senders, ends - counts, ends, strict=True):
+            values = arrays[name][start:stop]
+            row = {
+                "sender": str(sender),
+                "component": name,
+                "shape": list(values.shape if form else values.shape[1:]),
+                "values": values.ravel().tolist(),
+            }
+            if form:
+                row[form] = arrays[f"{name}:{form}"][start:stop].tolist()
+            rows.append(row)
+    made = pa.Table.from_pylist(rows)
+    types = {"values": pa.from_numpy_dtype(arrays[names[0]].dtype), form: pa.int64()}
+    for at, column in enumerate(made.column_names):
+        if column in types:
+            made = made.set_column(at, column, made[column].cast(pa.list_(types[column])))
+    parquet.write_table(made, path.with_suffix(".parquet"), row_group_size=3)
+
+
+FORMATS = {"safetensors": safetensors, "npz": npz, "parquet": table}
+
+
+def recorded(
+    folder: Path, part: dict[str, Any], users: int = USERS, **manifest: Any
+) -> tuple[RecordedSystem, Interactions]:
+    text = Manifest.of(
+        "test", **{"algorithm": "ours", "n_items": ITEMS, "components": {"item": part}} | manifest
+    ).text()
+    (folder / "manifest.json").write_text(text)
+    recording = Recording.open(folder)
+    data = Interactions.of(np.ones((users, ITEMS)))
+    system = RecordedSystem(
+        recording=recording,
+        positions=recording.senders.astype(np.int64),
+        users=data.users,
+        rounds=len(recording.rounds),
+    )
+    return system, data
+
+
+def trained(system: RecordedSystem, data: Interactions) -> Run:
+    return system.run(data, np.random.default_rng(0))
+
+
+def forms(rng: np.random.Generator) -> dict[str, tuple[Component, dict[str, Any], Any]]:
+    """A component in memory, what the manifest says, and how a file spells messages of some."""
+    whole = rng.normal(size=(USERS, ITEMS, WIDTH)).astype(np.float32)
+    base = rng.normal(size=(ITEMS, WIDTH)).astype(np.float32)
+    counts = np.array([2, 0, 5, 1, 3, 1, 2])
+    ids = np.concatenate([np.sort(rng.permutation(ITEMS)[:n]) for n in counts])
+    starts = np.append(0, np.cumsum(counts))
+    values = rng.normal(size=(len(ids), WIDTH)).astype(np.float32)
+
+    def some(form: str, mine: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+        entries = np.concatenate([np.arange(starts[u], starts[u + 1]) for u in mine])
+        return {
+            "item": values[entries],
+            f"item:{form}": ids[entries],
+            "item:counts": counts[mine],
+        }
+
+    def rows(rest: NDArray[np.float32] | None) -> Rows:
+        kind = Kind.CHANGE if rest is None else Kind.MODEL
+        return Rows(starts, ids, values, ITEMS, kind, rest=rest)
+
+    return {
+        "whole": (Dense(whole, Kind.MODEL), {"kind": "model"}, lambda u: {"item": whole[u]}),
+        "rows": (
+            rows(None),
+            {"kind": "change", "shape": [ITEMS, WIDTH]},
+            lambda u: some("rows", u),
+        ),
+        "moved": (rows(base), {"kind": "model"}, lambda u: some("moved", u)),
+    }
+
+
+@pytest.mark.parametrize("form", ["whole", "rows", "moved"])
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("batches", [1, 3, USERS])
+def test_messages_in_files_are_those_in_memory(
+    tmp_path: Path, form: str, name: str, batches: int
+) -> None:
+    expected, part, written = forms(np.random.default_rng(0))[form]
+    folder = tmp_path / "rounds" / "1"
+    folder.mkdir(parents=True)
+    for number, users in enumerate(
+        np.array_split(np.random.default_rng(1).permutation(USERS), batches)
+    ):
+        FORMATS[name](folder / f"uploads-{number}", users, written(users))
+    if isinstance(expected, Rows) and expected.rest is not None:
+        save_file({"item": expected.rest}, folder / "broadcast.safetensors")
+    (one,) = trained(*recorded(tmp_path, part)).transcript.rounds
+    found = one.uploads.components["item"]
+    assert one.uploads.users.tolist() == list(range(USERS))
+    assert (found.shape, found.kind, len(found)) == (expected.shape, expected.kind, USERS)
+    for clients in (np.arange(USERS), np.array([5, 1, 1]), np.array([], dtype=np.int64)):
+        assert np.array_equal(found.dense(clients), expected.dense(clients))
+        assert np.array_equal(found.sent(clients), expected.sent(clients))
+        assert np.array_equal(found.take(clients).total(), expected.take(clients).total())
+    picked = np.array([[4, 0], [2, 2]])
+    assert np.array_equal(
+        found.picked(np.array([3, 0]), picked), expected.picked(np.array([3, 0]), picked)
+    )
+    assert np.array_equal(found.tail(2).dense(np.arange(3)), expected.tail(2).dense(np.arange(3)))
+
+
+def test_only_places_are_held_in_memory(tmp_path: Path) -> None:
+    folder = tmp_path / "rounds" / "1"
+    folder.mkdir(parents=True)
+    values = np.random.default_rng(0).random((USERS, ITEMS, 10_000))
+    safetensors(folder / "uploads", np.arange(USERS), {"item": values})
+    (one,) = trained(*recorded(tmp_path, {"kind": "change"})).transcript.rounds
+    component = one.uploads.components["item"]
+    assert len(pickle.dumps(component)) < 4_000
+    assert np.array_equal(component.dense(np.array([3])), values[[3]])
+
+
+def test_reports_are_signs_of_coordinates(tmp_path: Path) -> None:
+    folder = tmp_path / "rounds" / "1"
+    folder.mkdir(parents=True)
+    signs = np.array([1, -1, 1, 1, -1, -1], np.int8)
+    index = np.array([14, 0, 2, 2, 3, 1])
+    arrays = {"item": signs, "item:rows": index, "item:counts": np.array([3, 3])}
+    safetensors(folder / "uploads", np.array([1, 0]), arrays)
+    part = {"kind": "reports", "shape": [ITEMS, WIDTH], "magnitude": 6.0}
+    (one,) = trained(*recorded(tmp_path, part, 2)).transcript.rounds
+    sent = one.uploads.components["item"].dense(np.arange(2)).reshape(2, -1)
+    expected = np.zeros((2, ITEMS * WIDTH))
+    expected[0, [2, 3, 1]] = [2.0, -2.0, -2.0]
+    expected[1, [14, 0, 2]] = [2.0, -2.0, 2.0]
+    assert np.array_equal(sent, expected)
+
+
+def test_logs_without_senders_are_seen_from_the_shuffler_on(tmp_path: Path) -> None:
+    folder = tmp_path / "rounds" / "1"
+    folder.mkdir(parents=True)
+    save_file({"item": np.eye(4, ITEMS)}, folder / "uploads.safetensors")
+    system, data = recorded(tmp_path, {"kind": "bits"})
+    run = trained(system, data)
+    assert run.transcript.shown is run.transcript.public.route is Vantage.SHUFFLED
+    (seen,) = run.transcript.view(Vantage.SHUFFLED, np.random.default_rng(0)).rounds
+    assert seen.uploads is None
+    assert seen.shuffled is not None
+    assert seen.shuffled["item"].total().tolist() == [1, 1, 1, 1, 0]
+
+
+def test_sums_alone_are_seen_from_the_aggregator_on(tmp_path: Path) -> None:
+    folder = tmp_path / "rounds" / "1"
+    folder.mkdir(parents=True)
+    sums = np.arange(ITEMS * WIDTH, dtype=np.float64).reshape(ITEMS, WIDTH)
+    senders = np.array([2, 0])
+    save_file({"item": sums, "senders": senders}, folder / "aggregate.safetensors")
+    run = trained(*recorded(tmp_path, {"kind": "gradient"}))
+    (seen,) = run.transcript.view(Vantage.AGGREGATE).rounds
+    assert run.transcript.shown is Vantage.AGGREGATE
+    assert seen.aggregate is not None
+    assert np.array_equal(seen.aggregate["item"], sums)
+    assert seen.senders is not None
+    assert seen.senders.tolist() == [0, 2]
+
+
+def test_a_quick_attack_reads_the_first_rounds_and_the_model_after_them(tmp_path: Path) -> None:
+    for number in (1, 2, 10):
+        folder = tmp_path / "rounds" / str(number)
+        folder.mkdir(parents=True)
+        save_file({"item": np.full((ITEMS,), number)}, folder / "broadcast.safetensors")
+        safetensors(folder / "uploads", np.arange(2), {"item": np.full((2, ITEMS), 7 * number)})
+    save_file({"item": np.zeros(ITEMS)}, tmp_path / "release.safetensors")
+    system, data = recorded(tmp_path, {"kind": "change"})
+    short, whole = trained(system.shortened(2), data).transcript, trained(system, data).transcript
+    told = [[int((t.broadcast or {})["item"][0]) for t in x.rounds] for x in (short, whole)]
+    assert told == [[1, 2], [1, 2, 10]]
+    assert short.release is not None
+    assert whole.release is not None
+    assert (short.release["item"][0], whole.release["item"][0]) == (10, 0)

@@ -1,0 +1,134 @@
+"""What the writer writes is what is read, from however many processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedrec_auditor import RecordingWriter
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.recorded.manifest import Manifest
+from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
+from fedrec_auditor.targets.recorded.recording import Recording
+from fedrec_auditor.targets.transcript import Round
+
+CLIENT = """
+import sys
+import numpy as np
+from fedrec_auditor import RecordingWriter
+with RecordingWriter(sys.argv[1], n_items=4, kinds="model") as writer:
+    writer.round(1)
+    writer.upload(sys.argv[2], {"item": np.full((4, 2), float(sys.argv[2]))})
+"""
+
+
+def read(path: Path, users: int) -> tuple[Round, ...]:
+    recording = Recording.open(path)
+    data = Interactions.of(np.ones((users, recording.manifest.n_items)))
+    system = RecordedSystem(
+        recording=recording,
+        positions=np.arange(len(recording.senders)),
+        users=data.users,
+        rounds=len(recording.rounds),
+    )
+    return system.run(data, np.random.default_rng(0)).transcript.rounds
+
+
+def test_clients_in_processes_of_their_own_write_to_one_recording(tmp_path: Path) -> None:
+    with RecordingWriter(tmp_path, n_items=4, kinds="model") as server:
+        server.round(1, {"item": np.zeros((4, 2))})
+        clients = [
+            subprocess.Popen([sys.executable, "-c", CLIENT, str(tmp_path), str(n)])
+            for n in range(3)
+        ]
+        assert [client.wait() for client in clients] == [0, 0, 0]
+    (one,) = read(tmp_path, 3)
+    assert Recording.open(tmp_path).senders.tolist() == ["0", "1", "2"]
+    assert one.uploads.components["item"].dense(np.arange(3))[:, 0, 0].tolist() == [0, 1, 2]
+
+
+def test_a_table_that_hardly_moves_is_written_as_its_moved_rows(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    model = rng.normal(size=(1000, 4)).astype(np.float32)
+    with RecordingWriter(tmp_path, n_items=1000, kinds="model") as writer:
+        writer.round(1, {"item": model})
+        for user in range(4):
+            sent = model.copy()
+            sent[user : 2 * user] += 1
+            writer.upload(user, {"item": sent, "bias": np.float32(user)})
+    sizes = [p.stat().st_size for p in (tmp_path / "rounds" / "1").glob("uploads-*")]
+    assert max(sizes) < 1000
+    (one,) = read(tmp_path, 4)
+    found = one.uploads.components["item"].dense(np.array([3]))[0]
+    assert np.array_equal(found, sent)
+    assert one.uploads.components["bias"].dense(np.arange(4)).tolist() == [0, 1, 2, 3]
+
+
+def test_rows_that_alone_are_sent_are_told_from_zeros(tmp_path: Path) -> None:
+    with RecordingWriter(tmp_path, n_items=6, shapes={"item": (6, 2)}) as writer:
+        writer.round(3)
+        writer.upload("b", {"item": (np.array([4, 1]), np.array([[4.0, 4.0], [0.0, 0.0]]))})
+        writer.upload("a", {"item": (np.array([], dtype=int), np.zeros((0, 2)))})
+    (one,) = read(tmp_path, 2)
+    item = one.uploads.components["item"]
+    assert item.sent(np.arange(2)).nonzero()[1].tolist() == [1, 4]
+    assert item.dense(np.array([1]))[0, 4].tolist() == [4, 4]
+
+
+def test_batches_are_split_into_files_and_keep_their_senders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedrec_auditor.targets.recorded.recording_writer._BLOCK", 3 * 5)
+    bits = np.random.default_rng(0).random((10, 5)) < 0.5
+    with RecordingWriter(tmp_path, n_items=5, kinds="bits") as writer:
+        writer.round(1)
+        writer.uploads(np.arange(10)[::-1], {"bits": Dense(bits, Kind.BITS)})
+    assert len(list((tmp_path / "rounds" / "1").iterdir())) == 4
+    (one,) = read(tmp_path, 10)
+    assert np.array_equal(one.uploads.components["bits"].dense(np.arange(10)), bits[::-1])
+
+
+def test_a_manifest_says_what_it_was_given(tmp_path: Path) -> None:
+    settings = {"epsilon": float("inf"), "rounds": 3.0}
+    items = ["x", "ý", "z"]
+    channel = {"name": "bit-flip", "p": 0.75, "q": 0.25}
+    with RecordingWriter(
+        tmp_path, n_items=3, items=items, settings=settings, channel=channel, route="shuffled"
+    ) as writer:
+        assert Manifest.read(tmp_path) == writer.manifest
+    assert writer.manifest.items == ("x", "ý", "z")
+    assert writer.manifest.settings == settings
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (lambda w: w.upload("a", {"item": np.ones(3)}), "Begin the next round"),
+        (lambda w: w.upload("b", {"item": [1.0, np.nan]}), "finite"),
+        (lambda w: w.upload("b", {"item": ["x"]}), "Expected numbers"),
+        (lambda w: w.upload("b", {"item:rows": [1.0]}), "without colons"),
+        (lambda w: w.upload("b", {"senders": [1.0]}), "without colons"),
+        (lambda w: w.round(-1), "round's number"),
+        (lambda w: w.round(1, {"item": np.ones(3)}), "a second one"),
+        (lambda w: RecordingWriter(w.path, n_items=4), "other settings"),
+        (lambda w: RecordingWriter(w.path, n_items=3, kinds="gossip"), "kind='gossip'"),
+        (lambda w: RecordingWriter(w.path, n_items=3, places=1), "got 'places'"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused(tmp_path: Path, wrong: object, told: str) -> None:
+    assert callable(wrong)
+    with RecordingWriter(tmp_path, n_items=3) as writer:
+        with pytest.raises(InputError, match="Call round"):
+            writer.upload("a", {"item": np.ones(3)})
+        writer.round(1, {"item": np.ones(3)})
+        writer.upload("a", {"item": np.ones(3)})
+        with pytest.raises(InputError, match=r"Expected|refused") as caught:
+            wrong(writer)
+    assert told in str(caught.value)
+    assert not list(tmp_path.rglob(".*"))
