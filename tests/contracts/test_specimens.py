@@ -19,10 +19,12 @@ from fedrec_auditor.auditor.testing import (
     attacks,
     datasets,
     estimators,
+    learners,
     mechanisms,
     targets,
 )
 from fedrec_auditor.targets.datasets.base import Dataset
+from fedrec_auditor.targets.learners.base import Learner
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.systems.base import Run, Target
 from tests.specimens.accountants import (
@@ -51,6 +53,7 @@ from tests.specimens.estimators import (
     ForgetsDelta,
     PointEstimate,
 )
+from tests.specimens.learners import BROKEN_VECTORS
 from tests.specimens.mechanisms import BROKEN_MECHANISMS
 from tests.specimens.targets import BROKEN_TARGETS, Short
 
@@ -121,6 +124,12 @@ def test_simulated_runs_catch_a_bound_that_is_no_bound(broken: Estimator) -> Non
 def test_the_data_set_contract_catches(broken: Dataset, tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         datasets.check_dataset(datasets.DatasetCase(broken), tmp_path)
+
+
+@pytest.mark.parametrize("broken", BROKEN_VECTORS, ids=lambda e: type(e).__name__)
+def test_the_learner_contract_catches_wrong_user_vectors(broken: Learner) -> None:
+    with pytest.raises(AssertionError):
+        learners.check_user_vectors(broken)
 
 
 @functools.cache
