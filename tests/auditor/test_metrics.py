@@ -80,7 +80,7 @@ def test_interval_over_trainings_covers_what_they_share() -> None:
     rng = np.random.default_rng(8)
     users, trainings = np.tile(np.arange(60), 8), np.repeat(np.arange(8), 60)
     alone = both = 0
-    for _ in range(150):
+    for _ in range(80):
         members = rng.random(480) < 0.5
         scores = rng.normal(size=480) + np.repeat(rng.normal(0, 0.4, 8), 60) * members
         seeds = {"fprs": [], "confidence": 0.95, "rng": rng}
@@ -88,8 +88,8 @@ def test_interval_over_trainings_covers_what_they_share() -> None:
         two = metrics.roc(scores, members, users, **seeds, trainings=trainings)  # type: ignore[arg-type]
         alone += one.auc.low <= 0.5 <= one.auc.high
         both += two.auc.low <= 0.5 <= two.auc.high
-    assert not covered(alone, 150)
-    assert covered(both, 150)
+    assert not covered(alone, 80)
+    assert covered(both, 80)
 
 
 def test_roc_replicates_against_a_loop() -> None:

@@ -44,6 +44,8 @@ from tests.specimens.attacks import (
     BROKEN_ATTACKS,
     BROKEN_LEARNERS,
     PEEKING_ATTACKS,
+    KnowsTheOrder,
+    LinksByChance,
     Sizes,
 )
 from tests.specimens.datasets import BROKEN_DATASETS
@@ -145,6 +147,13 @@ def test_the_attack_contract_catches(broken: Attack) -> None:
         attacks.check_attack(broken, copy.deepcopy(runs()))
 
 
+def test_plays_on_uploads_that_carry_nothing_catch_who_knows_the_order() -> None:
+    """By themselves: above chance in every play."""
+    case = attacks.AttackCase(KnowsTheOrder(), attacks.training("fcf"), attacks.data())
+    with pytest.raises(AssertionError, match="plays beat a baseline"):
+        attacks.check_uploads_that_carry_nothing(case)
+
+
 @pytest.mark.parametrize("broken", PEEKING_ATTACKS, ids=lambda a: type(a).__name__)
 def test_the_wire_check_catches_an_attack_that_peeks(broken: Attack) -> None:
     caught = 0
@@ -166,6 +175,7 @@ def test_the_contract_of_learning_attacks_catches(broken: Attack, check: str) ->
 
 def test_the_attack_contract_passes_the_sound_one() -> None:
     assert not attacks.check_attack(Sizes(), runs())
+    attacks.check_attack(LinksByChance(), runs())
 
 
 @pytest.mark.parametrize("broken", BROKEN_TARGETS, ids=lambda t: type(t).__name__)
