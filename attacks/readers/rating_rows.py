@@ -119,11 +119,11 @@ class _Local:
         rough[:, ::_EVERY] = -1.0
         near = np.argsort(rough, axis=1)[:, :_TRIED]
         tried = lengths[near].T  # (tried, n)
-        errors = [
+        fits = [
             np.median(self.errors(some, moved, one[:, None] * direction, step).min(axis=2), axis=1)
             for one in tried
         ]
-        best = np.take_along_axis(tried, np.argmin(errors, axis=0)[None], axis=0)[0]
+        best = np.take_along_axis(tried, np.argmin(fits, axis=0)[None], axis=0)[0]
         vectors = best[:, None] * direction
         errors = self.errors(rows, change, vectors, step)
         return self.scale[errors.argmin(axis=2)], vectors.astype(np.float64)
