@@ -14,13 +14,14 @@ from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.unlinked import pseudonymous
 from fedrec_auditor.attacks.parts.uploads import subjects
+from fedrec_auditor.attacks.readers.feature_network import FeatureNetwork
 from fedrec_auditor.attacks.readers.popularity import Popularity
 from fedrec_auditor.attacks.readers.user_rows import UserRows
 from fedrec_auditor.targets.transcript import View
 
 # Numbers of one block of posteriors: 8 MiB in float64.
 _BLOCK = 2**20
-_RANKING = (Popularity, UserRows)
+_RANKING = (FeatureNetwork, Popularity, UserRows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
@@ -27,8 +28,16 @@ class UserMembership:
     What the reference models tell of the same profile is where it lies without the user, and how
     far it moves with it: the online attack of Carlini et al. 2022. With few references the shift
     and the covariance are those of profiles of about as many ratings together; the paper pools the
-    latter only. The ranking of RMIA (Zarifzadeh et al. 2024), by how many others' ratios a ratio
-    exceeds, is that of the ratio itself.
+    latter only.
+
+    A score is the share of the other profiles whose ratio is lower: the comparison with a
+    population of RMIA (Zarifzadeh et al. 2024, equation 2 at gamma = 1). Within one training it
+    ranks as the ratio does; it puts scores of several trainings on one scale. RMIA's own ratio, of
+    one statistic to its mean over references, is no better than LiRA's of the same statistic, and
+    offline (references without the user only) both are worse. FCF, MovieLens 100K, 20 rounds, the
+    models of all rounds, means of 4 times 8 trainings, AUC and TPR at 1% FPR: all statistics, LiRA
+    online .796, .124, and ranked so .803, .154; the first statistic alone, LiRA online .786, .078,
+    RMIA online .787, .107, RMIA offline .578, .124; LiRA offline, all statistics, .694, .056.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.USER_MEMBERSHIP
@@ -36,7 +45,8 @@ class UserMembership:
     reference: ClassVar[str] = (
         "likelihood ratio against reference models: Carlini et al., Membership Inference Attacks "
         "From First Principles, 2022, Algorithm 1, with pooled shift and covariance, of how models "
-        "fit a profile (attacks/parts/profile_fit.py)"
+        "fit a profile (attacks/parts/profile_fit.py); ranked among profiles as by Zarifzadeh et "
+        "al., Low-Cost High-Power Membership Inference Attacks, 2024"
     )
 
     def refusal(self, view: View) -> str:
@@ -64,7 +74,7 @@ class UserMembership:
         order = np.argsort(np.diff(profiles.indptr), kind="stable")
         for alike in np.array_split(order, max(1, min(_GROUPS, len(order) // _LEAST))):
             scores[alike] = log_ratios(seen[alike], known[:, alike], included[:, alike])
-        return Scores(values=scores)
+        return Scores(values=rankdata(scores) / len(scores))
 
 
 def log_ratios(seen: Floats, known: Floats, included: NDArray[np.bool_]) -> Floats:

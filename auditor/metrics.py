@@ -133,11 +133,15 @@ def roc(
     fprs: Sequence[float],
     confidence: float,
     rng: np.random.Generator,
+    trainings: NDArray[np.integer[Any]] | None = None,
 ) -> Roc:
     """``auc``, ``tpr_at_fpr`` at each of ``fprs`` and the curve, with intervals over users.
 
     ``users`` (m,) says whose each candidate is: candidates of one user are drawn in or out
-    together, and the thresholds are found anew in each replicate.
+    together, and the thresholds are found anew in each replicate. So are those of one of several
+    ``trainings`` (m,), where chance is shared: a candidate then counts as often as its user is
+    drawn times as often as its training is, which covers at least as often as is said (Owen 2007,
+    The pigeonhole bootstrap).
     """
     names, cluster = np.unique(users, return_inverse=True)
     negatives = int(np.count_nonzero(~members))
@@ -145,10 +149,15 @@ def roc(
     grid = np.geomspace(1 / max(negatives, 1), 1.0, POINTS)
     rates = np.concatenate([asked, grid])
     weights = resampled(len(names), rng)
+    groups, group = np.unique(
+        np.zeros_like(cluster) if trainings is None else trainings, return_inverse=True
+    )
+    again = resampled(len(groups), rng) if len(groups) > 1 else np.ones((REPLICATES, 1))
     step = max(1, _BLOCK // len(scores))
     areas, heights = [], []
     for start in range(0, REPLICATES, step):
-        curves = _curves(scores, members, weights[start : start + step, :], cluster)
+        some = slice(start, start + step)
+        curves = _curves(scores, members, weights[some][:, cluster] * again[some][:, group])
         areas.append(_area(*curves))
         heights.append(_heights(*curves, rates))
     area, height = np.concatenate(areas), np.concatenate(heights)
@@ -191,11 +200,10 @@ def _curves(
     scores: NDArray[Any],
     members: NDArray[np.bool_],
     weights: NDArray[np.float64] | None = None,
-    cluster: NDArray[np.integer[Any]] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Unnormalised ROC curves: weight of members, of non-members, at or above each distinct score.
 
-    Each (b, g + 1), from 0 to the total, for b rows of cluster weights; b = 1 without weights.
+    Each (b, g + 1), from 0 to the total, for b rows of ``weights`` (b, m); b = 1 without weights.
     """
     if np.isnan(scores).any():
         raise InputError("Expected scores that are numbers, got NaN. Repair the attack.")
@@ -207,11 +215,11 @@ def _curves(
     found = []
     for kind in (members, ~members):
         chosen = order[kind[order]]
-        if weights is None or cluster is None:
+        if weights is None:
             total = np.arange(len(chosen) + 1, dtype=np.float64)[None, :]
         else:
             total = np.zeros((len(weights), len(chosen) + 1))
-            np.cumsum(weights[:, cluster[chosen]], axis=1, out=total[:, 1:])
+            np.cumsum(weights[:, chosen], axis=1, out=total[:, 1:])
         above = np.cumsum(kind[order])[ends]
         found.append(total[:, np.append(0, above)])
     return found[0], found[1]

@@ -77,7 +77,7 @@ class Public:
     ``route`` is the strongest vantage that the protocol gives to anyone who keeps to it; stronger
     ones need a colluding proxy or a broken aggregation. ``parties`` is their number where messages
     come from parties that hold several users' (or some items') ratings, None where every user
-    sends for itself.
+    sends for itself. ``features`` (n_items, G) says which public features (genres) each item has.
     """
 
     algorithm: str
@@ -87,6 +87,7 @@ class Public:
     channel: Channel | None = None
     route: Vantage = Vantage.SERVER
     parties: int | None = None
+    features: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
 
 
 class Wire(Component):

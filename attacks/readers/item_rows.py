@@ -176,16 +176,21 @@ def _typical(sizes: NDArray[np.float32], touched: NDArray[np.bool_]) -> NDArray[
 
 
 def _line(change: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Place on, and distance from, each user's line: (n, M) each, for changes (n, M, d).
+    """Place on, and distance from, each user's line: (n, M) each, for changes (n, M, d)."""
+    sizes, unit = _split(change)
+    cosine = (unit @ line(change)[:, :, None])[:, :, 0]
+    sine = np.sqrt(np.maximum(1 - cosine**2, 0))
+    return sizes * cosine, sizes * sine
+
+
+def line(change: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Direction of each user's line, without sign: (n, M, d) -> (n, d).
 
     Iteratively reweighted least squares on the rows' directions: one counts by the inverse of its
     sine, so that the line is that of most rows, not of the longest. A step of the power method a
     reweighting.
     """
-    sizes = np.linalg.norm(change, axis=2)
-    unit = np.divide(
-        change, sizes[:, :, None], out=np.zeros_like(change), where=sizes[:, :, None] > 0
-    )
+    _, unit = _split(change)
     gram = unit.transpose(0, 2, 1) @ unit
     column = np.argmax(np.einsum("ndd->nd", gram), axis=1)
     direction = np.take_along_axis(gram, column[:, None, None], axis=2)
@@ -195,9 +200,14 @@ def _line(change: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.
         cosine = unit @ _unit(direction)
         sine = np.sqrt(np.maximum(1 - cosine**2, 0))
         direction = unit.transpose(0, 2, 1) @ (cosine / (sine + _NARROW))
-    cosine = (unit @ _unit(direction))[:, :, 0]
-    sine = np.sqrt(np.maximum(1 - cosine**2, 0))
-    return sizes * cosine, sizes * sine
+    return _unit(direction)[:, :, 0]
+
+
+def _split(change: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Lengths of rows, (n, M), and directions, (n, M, d), zeros as they are."""
+    sizes = np.linalg.norm(change, axis=2)
+    out, some = np.zeros_like(change), sizes[:, :, None] > 0
+    return sizes, np.divide(change, sizes[:, :, None], out=out, where=some)
 
 
 def _unit(direction: NDArray[np.float32]) -> NDArray[np.float32]:

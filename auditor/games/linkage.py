@@ -12,24 +12,27 @@ from fedrec_auditor.attacks.base import Background, Links
 from fedrec_auditor.attacks.linkage import ROUNDS
 from fedrec_auditor.auditor import metrics
 from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.reports.record import AttackRow
+from fedrec_auditor.reports.record import AttackRow, SkippedRow
 from fedrec_auditor.targets.transcript import Kind, RoundView, Uploads, View
 
 USERS, QUICK_USERS = 600, 100
 """Most users who are told apart."""
 
 
-def play(game: Game) -> tuple[AttackRow, ...]:
+def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """Top-1 accuracy, mean reciprocal rank, and the share of candidates that are ruled out.
 
     ``game.view`` has the server's rounds, from which the senders are taken away: of the last one,
     and of all where its vantage is behind a proxy. Candidates are the users who sent in the last
     round and before, as far as the attack reads; one is ruled out if it scores lower than the true
     one, and those left are the anonymity set. Ties count as if broken at random. Baseline: chance.
+    Where so few users are told apart that nothing could show (``too_few``), a row says so.
     """
     hidden = hide(game.view, game.view.vantage, QUICK_USERS if game.quick else USERS, game.rng)
     if hidden is None or game.attack.refusal(hidden.view):
         return ()
+    if told := too_few(len(hidden.users), game.confidence):
+        return (game.skipped(told),)
     guess = game.guess(Links, Background(), hidden.view)
     place = np.searchsorted(hidden.users, hidden.before)  # of each candidate, its user's
     columns = np.argsort(place, kind="stable")[hidden.truth]
@@ -57,6 +60,21 @@ def play(game: Game) -> tuple[AttackRow, ...]:
             note,
         )
         for metric, (values, random) in measured.items()
+    )
+
+
+def too_few(users: int, confidence: float) -> str:
+    """Why linking so many users could show nothing, a sentence; empty where it could.
+
+    Even if every message is linked rightly, the interval of top-1 begins at a^(1/n), a half of what
+    the confidence leaves (Clopper-Pearson of n in n); chance is 1/n. At 95% 4 users are needed.
+    """
+    low = metrics.share(np.ones(users, dtype=np.bool_), confidence=confidence).low
+    if low > 1 / users:
+        return ""
+    return (
+        f"Too few users: {users} sent in the last round and before it. Were all of them linked, "
+        f"top-1 would lie in [{low:.2f}, 1] at {confidence:.0%}, and chance is {1 / users:.2f}."
     )
 
 

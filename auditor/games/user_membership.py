@@ -43,9 +43,17 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     known = (
         f"Knows the algorithm, whole profiles, and {len(views) - 1} trainings of its own on halves "
         f"of the users, of which each user is in with probability 1/2; {len(views)} trainings are "
-        "attacked in turn; interval over users."
+        "attacked in turn; interval over users and trainings."
     )
-    found = metrics.roc(values, members, whose, fprs=FPRS, confidence=game.confidence, rng=game.rng)
+    found = metrics.roc(
+        values,
+        members,
+        whose,
+        fprs=FPRS,
+        confidence=game.confidence,
+        rng=game.rng,
+        trainings=np.repeat(np.arange(len(views)), len(users)),
+    )
     known += "".join(
         f" TPR at FPR {fpr:g} is not resolvable with {negatives:,} non-members."
         for fpr in FPRS

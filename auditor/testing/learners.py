@@ -145,6 +145,34 @@ def check_scores(learner: Learner) -> None:
     _close(learner.score(model, clients.take(np.array([6, 1]))), scores[[6, 1]])
 
 
+def check_user_vectors(learner: Learner) -> None:
+    """What changes a device's scores changes its vector, and nothing else does.
+
+    A vector a device, of one width, finite, and the same in other company.
+    """
+    clients, model = _clients(), _model(learner)
+    model["user.E"][:, 0] = 0.0  # so that a device's first feature tells nothing
+    vectors = learner.user_vectors(model, clients)
+    assert vectors.ndim == 2, f"vectors of shape {vectors.shape}"
+    assert len(vectors) == USERS, f"{len(vectors)} vectors of {USERS} devices"
+    assert np.isfinite(vectors).all(), "vectors are not finite"
+    _close(learner.user_vectors(model, clients.take(np.array([6, 1]))), vectors[[6, 1]])
+    scores, fewer = learner.score(model, clients), clients.interactions.ratings.toarray()
+    fewer[:, 0] = 0.0
+    for what, other in (
+        (
+            "a feature of weight zero",
+            replace(clients, features=clients.features + np.eye(FEATURES)[0]),
+        ),
+        ("a feature", replace(clients, features=clients.features + np.eye(FEATURES)[1])),
+        ("an item less", replace(clients, interactions=Interactions.of(fewer))),
+        ("other streams", replace(clients, streams=Streams.spawn(np.random.default_rng(9), USERS))),
+    ):
+        one = np.abs(learner.score(model, other) - scores).max(axis=1) > 1e-5
+        two = np.abs(learner.user_vectors(model, other) - vectors).max(axis=1) > 1e-5
+        np.testing.assert_array_equal(two, one, err_msg=f"{what}: vectors move, scores move")
+
+
 def check_own(learner: Learner) -> None:
     """Devices with a "user.E" of their own train and score as if theirs had been broadcast."""
     clients = replace(_clients(), features=np.ones((USERS, 1), dtype=np.float32))

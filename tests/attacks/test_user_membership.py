@@ -180,3 +180,4 @@ def test_profiles_without_ratings_are_scored() -> None:
     )
     assert isinstance(guess, Scores)
     assert np.isfinite(guess.values).all()
+    assert ((guess.values > 0) & (guess.values <= 1)).all()  # shares of the profiles

@@ -75,6 +75,23 @@ def test_roc_intervals_cover_clustered_pairs() -> None:
     assert covered(height, 150)
 
 
+def test_interval_over_trainings_covers_what_they_share() -> None:
+    """Members of one training share a shift that is nobody's: intervals over users miss it."""
+    rng = np.random.default_rng(8)
+    users, trainings = np.tile(np.arange(60), 8), np.repeat(np.arange(8), 60)
+    alone = both = 0
+    for _ in range(80):
+        members = rng.random(480) < 0.5
+        scores = rng.normal(size=480) + np.repeat(rng.normal(0, 0.4, 8), 60) * members
+        seeds = {"fprs": [], "confidence": 0.95, "rng": rng}
+        one = metrics.roc(scores, members, users, **seeds)  # type: ignore[arg-type]
+        two = metrics.roc(scores, members, users, **seeds, trainings=trainings)  # type: ignore[arg-type]
+        alone += one.auc.low <= 0.5 <= one.auc.high
+        both += two.auc.low <= 0.5 <= two.auc.high
+    assert not covered(alone, 80)
+    assert covered(both, 80)
+
+
 def test_roc_replicates_against_a_loop() -> None:
     """The bootstrap, drawn by hand with repeated users, gives the same intervals."""
     rng = np.random.default_rng(3)

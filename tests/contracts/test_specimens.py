@@ -19,10 +19,12 @@ from fedrec_auditor.auditor.testing import (
     attacks,
     datasets,
     estimators,
+    learners,
     mechanisms,
     targets,
 )
 from fedrec_auditor.targets.datasets.base import Dataset
+from fedrec_auditor.targets.learners.base import Learner
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.systems.base import Run, Target
 from tests.specimens.accountants import (
@@ -42,6 +44,8 @@ from tests.specimens.attacks import (
     BROKEN_ATTACKS,
     BROKEN_LEARNERS,
     PEEKING_ATTACKS,
+    KnowsTheOrder,
+    LinksByChance,
     Sizes,
 )
 from tests.specimens.datasets import BROKEN_DATASETS
@@ -51,6 +55,7 @@ from tests.specimens.estimators import (
     ForgetsDelta,
     PointEstimate,
 )
+from tests.specimens.learners import BROKEN_VECTORS
 from tests.specimens.mechanisms import BROKEN_MECHANISMS
 from tests.specimens.targets import BROKEN_TARGETS, Short
 
@@ -123,6 +128,12 @@ def test_the_data_set_contract_catches(broken: Dataset, tmp_path: Path) -> None:
         datasets.check_dataset(datasets.DatasetCase(broken), tmp_path)
 
 
+@pytest.mark.parametrize("broken", BROKEN_VECTORS, ids=lambda e: type(e).__name__)
+def test_the_learner_contract_catches_wrong_user_vectors(broken: Learner) -> None:
+    with pytest.raises(AssertionError):
+        learners.check_user_vectors(broken)
+
+
 @functools.cache
 def runs() -> dict[str, Run]:
     """A rank-one gradient, and rows with noise that is drawn when it is asked for."""
@@ -134,6 +145,13 @@ def runs() -> dict[str, Run]:
 def test_the_attack_contract_catches(broken: Attack) -> None:
     with pytest.raises(AssertionError):
         attacks.check_attack(broken, copy.deepcopy(runs()))
+
+
+def test_plays_on_uploads_that_carry_nothing_catch_who_knows_the_order() -> None:
+    """By themselves: above chance in every play."""
+    case = attacks.AttackCase(KnowsTheOrder(), attacks.training("fcf"), attacks.data())
+    with pytest.raises(AssertionError, match="plays beat a baseline"):
+        attacks.check_uploads_that_carry_nothing(case)
 
 
 @pytest.mark.parametrize("broken", PEEKING_ATTACKS, ids=lambda a: type(a).__name__)
@@ -157,6 +175,7 @@ def test_the_contract_of_learning_attacks_catches(broken: Attack, check: str) ->
 
 def test_the_attack_contract_passes_the_sound_one() -> None:
     assert not attacks.check_attack(Sizes(), runs())
+    attacks.check_attack(LinksByChance(), runs())
 
 
 @pytest.mark.parametrize("broken", BROKEN_TARGETS, ids=lambda t: type(t).__name__)

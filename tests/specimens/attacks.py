@@ -7,8 +7,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedrec_auditor.attacks.base import AttackFamily, Background, Labels, Reconstruction, Scores
-from fedrec_auditor.auditor.testing.attacks import data
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.base import (
+    AttackFamily,
+    Background,
+    Labels,
+    Links,
+    Reconstruction,
+    Scores,
+)
+from fedrec_auditor.auditor.games.linkage import QUICK_USERS, hide
+from fedrec_auditor.auditor.testing.attacks import PLAYS, data, emptied, training
 from fedrec_auditor.targets.transcript import View
 
 
@@ -160,6 +169,57 @@ class HasTheAnswers(FlipsCoins):
         return super().codes(users, view, background, rng)
 
 
+@dataclass(frozen=True)
+class LinksByChance:
+    """The sound one of those that link: every message is as like to each user's."""
+
+    family: ClassVar[AttackFamily] = AttackFamily.LINKAGE
+    reference: ClassVar[str] = "a specimen of the contract"
+    needs_known: ClassVar[bool] = False
+
+    def refusal(self, view: View) -> str:
+        sent = [one for one in view.rounds if one.uploads is not None]
+        return "" if len(sent) > 1 else "Nothing is sent in two rounds."
+
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Links:
+        before, last = view.rounds[-2].uploads, view.rounds[-1].uploads
+        assert before is not None
+        assert last is not None
+        candidates = np.unique(before.users).astype(np.int64)
+        return Links(scores=self.scores(view, len(last.users), candidates), candidates=candidates)
+
+    def scores(self, view: View, messages: int, candidates: np.ndarray) -> np.ndarray:
+        return np.zeros((messages, len(candidates)))
+
+
+class LinksWithTheClock(LinksByChance):
+    """Draws from the operating system."""
+
+    def scores(self, view: View, messages: int, candidates: np.ndarray) -> np.ndarray:
+        return np.random.default_rng().random((messages, len(candidates)))
+
+
+class KnowsTheOrder(LinksByChance):
+    """Shuffles the last round again, from the seeds of the plays."""
+
+    def scores(self, view: View, messages: int, candidates: np.ndarray) -> np.ndarray:
+        found = super().scores(view, messages, candidates)
+        server = training("fcf").transcript.view(Vantage.SERVER)
+        for seed in range(PLAYS):
+            rng = np.random.default_rng([7, seed])
+            hidden = hide(emptied(server, rng, always=False), Vantage.SERVER, QUICK_USERS, rng)
+            if hidden is not None and np.array_equal(_last(hidden.view), _last(view)):
+                found[np.arange(messages), hidden.truth] = 1.0
+        return found
+
+
+def _last(view: View) -> np.ndarray:
+    """What the last round's messages are, in their order."""
+    uploads = view.rounds[-1].uploads
+    assert uploads is not None
+    return next(iter(uploads.components.values())).dense(np.arange(len(uploads.users)))
+
+
 BROKEN_LEARNERS = {FlipsCoins(): "planted", HasTheAnswers(): "removed"}
 PEEKING_ATTACKS = (PeeksIfItCan(), TakesSeeds(), LooksAtTheType(), RequiresTheStoredForm())
 BROKEN_ATTACKS = (
@@ -170,4 +230,6 @@ BROKEN_ATTACKS = (
     NeedsNothing(),
     ReadsNothing(),
     AsksForTheTruth(),
+    LinksWithTheClock(),
+    KnowsTheOrder(),
 )

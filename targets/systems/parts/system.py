@@ -183,6 +183,7 @@ class System(ABC):
             n_users=interactions.n_users,
             n_items=interactions.n_items,
             settings=numbers(self),
+            features=interactions.genres,
         )
 
     @abstractmethod

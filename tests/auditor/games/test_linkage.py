@@ -16,6 +16,7 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import linkage
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.testing.attacks import as_arrays
+from fedrec_auditor.reports.record import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
@@ -45,7 +46,7 @@ def play(
         confidence=0.95,
         rng=np.random.default_rng(seed),
     )
-    return {row.metric: row for row in linkage.play(game)}
+    return {row.metric: row for row in linkage.play(game) if isinstance(row, AttackRow)}
 
 
 class Fixed:
@@ -74,6 +75,34 @@ def test_memoised_bits_are_linked_and_fresh_coins_are_not(vantage: Vantage) -> N
     assert {row.value for row in linked.values()} == {1.0, 1 - 1 / 40}
     fresh = play(bits((users, memoised), (users, rng.integers(2, size=(40, 50)))), vantage)
     assert all(row.ci_low <= row.baseline for row in fresh.values())
+
+
+@pytest.mark.parametrize(("users", "confidence"), [(2, 0.95), (3, 0.95), (3, 0.99), (4, 0.999)])
+def test_too_few_users_are_said_to_be_too_few(users: int, confidence: float) -> None:
+    """Perfect guesses of so many would not be above chance, and of one more they are."""
+    for n in (users, users + 1):
+        whose, sent = np.arange(n), np.random.default_rng(0).integers(2, size=(n, 50))
+        game = Game(
+            target="bits",
+            name="linkage",
+            attack=ATTACK,
+            view=bits((whose, sent), (whose, sent)),
+            interactions=DATA,
+            quick=False,
+            confidence=confidence,
+            rng=np.random.default_rng(0),
+        )
+        rows = linkage.play(game)
+        if linkage.too_few(n, confidence):
+            (row,) = rows
+            assert isinstance(row, SkippedRow)
+            assert f"{n} sent in the last round" in row.reason
+        else:
+            top = rows[0]
+            assert isinstance(top, AttackRow)
+            assert top.baseline is not None
+            assert top.ci_low > top.baseline
+    assert linkage.too_few(users, confidence)
 
 
 def test_ties_count_as_broken_at_random() -> None:

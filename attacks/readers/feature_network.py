@@ -1,0 +1,186 @@
+"""Interactions read from a locally trained network that knows items by public features only.
+
+No message names an item: all items of the same features are one to the network. What moves with a
+user's items are rows of a table of features (G, d), and weights of the layers behind it: of the
+first layer, for a feature g of embedding E_g, it is E_g times the sum over the examples with g of
+their errors. So the wire carries sums by feature, over items met and negatives together, and
+through them a preference for each combination of features, never for an item.
+
+A device minimises the cross entropy of own items (1) against negatives (0), so that its network's
+logit of features z estimates
+
+    log P(z | own) - log P(z | negative) + constant,
+
+where the constant follows from sum_z P(z | negative) exp(logit) = exp(constant): negatives are
+drawn evenly. The network that it returns and the one that it was sent are both evaluated at every
+item's features. The difference of the logits, less their constants, is the evidence on the user;
+the logits of the one sent, averaged over users, are the items' prior, as far as their features tell
+it. The user's own row of a table of user features is the one that moved.
+
+The network is known by its form: parts in the order in which they are broadcast, tables of one
+width, the last of them with a row a public feature, then weights (in, out) and biases down to one
+number. Source: derived here; cross entropy as a ratio of densities, e.g. Sugiyama et al. 2012.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from fedrec_auditor.attacks.parts.model_messages import ModelMessages, model_messages
+from fedrec_auditor.attacks.parts.uploads import unread
+from fedrec_auditor.attacks.readers.base import SURE, Evidence
+from fedrec_auditor.attacks.readers.item_rows import moves_some_rows
+from fedrec_auditor.targets.transcript import View
+
+_TOGETHER = 32  # senders
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Names of the tables, that of items' features last, and of weights and biases by turns.
+
+    ``mean`` says that the features of an item enter as their mean, and not one beside the other.
+    """
+
+    tables: tuple[str, ...]
+    layers: tuple[str, ...]
+    mean: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureNetwork:
+    """Networks on public features of items, before and after a device has trained them.
+
+    Of the last rounds, see ``uploads.kept``. Cost: some products of layers a sender and
+    combination of features.
+    """
+
+    reference: ClassVar[str] = (
+        "logits of the returned network less those of the broadcast one, at the items' public "
+        "features: derived in attacks/readers/feature_network.py"
+    )
+
+    def refusal(self, view: View) -> str:
+        """What is there instead of a network on public features of items."""
+        seen = _form(view) is not None and not moves_some_rows(view)
+        return "" if seen else unread(view, "a network on public features of items")
+
+    def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
+        """Differences of logits, added up over rounds: items of the same features have the same."""
+        form, features = _form(view), view.public.features
+        assert form is not None, "refused"
+        assert features is not None, "refused"
+        kinds, whose, sizes = np.unique(features, axis=0, return_inverse=True, return_counts=True)
+        weight = sizes / len(features)
+        flags = kinds.astype(np.float64)
+        if form.mean:
+            flags /= np.maximum(flags.sum(axis=1, keepdims=True), 1)
+        ratio, sent = np.zeros((len(users), len(flags))), np.zeros((len(users), len(flags)))
+        count = np.zeros(len(users))
+        found = model_messages(view)
+        names = (*form.tables, *form.layers)
+        for parts in zip(*(found[name] for name in names), strict=True):
+            whole = dict(zip(names, parts, strict=True))
+            mine = np.flatnonzero(np.isin(parts[0].users, users))
+            for start in range(0, len(mine), _TOGETHER):
+                some = mine[start : start + _TOGETHER]
+                places = np.searchsorted(users, parts[0].users[some])
+                before, after = _networks(form, whole, some)
+                first = _log_ratios(form, before, flags, weight)
+                ratio[places] += _log_ratios(form, after, flags, weight) - first
+                sent[places] += first
+                count[places] += 1
+        prior = sent.sum(axis=0) / max(1.0, count.sum())
+        return Evidence(users=users, log_ratio=ratio[:, whose], items=prior[whose])
+
+
+def _networks(
+    form: _Form, whole: Mapping[str, ModelMessages], some: NDArray[np.intp]
+) -> tuple[Arrays, Arrays]:
+    """The network that each of ``some`` senders was sent, and what it returned.
+
+    Of a table of user features only the row that moved; its mean where none did.
+    """
+    before, after = {}, {}
+    for name, part in whole.items():
+        own = ModelMessages(part.users[some], part.component.take(some), part.base)
+        blocks = [(change, moved) for _, change, moved in own.changes()]
+        change = np.concatenate([one for one, _ in blocks]).astype(np.float64)
+        base = np.broadcast_to(np.asarray(part.base, dtype=np.float64), change.shape)
+        if name in form.tables[:-1]:
+            rows = np.concatenate([moved.any(axis=2) for _, moved in blocks])
+            share = np.where(rows.any(axis=1, keepdims=True), rows, True).astype(np.float64)
+            share /= share.sum(axis=1, keepdims=True)
+            base, change = (np.einsum("nc,ncd->nd", share, one) for one in (base, change))
+        before[name], after[name] = base, base + change
+    return before, after
+
+
+def _log_ratios(
+    form: _Form, network: Arrays, flags: NDArray[np.float64], weight: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Of own items against negatives, by each sender's network: (n, k), of shares ``weight``.
+
+    0 where a network's logits are no numbers.
+    """
+    logits = _logits(form, network, flags)
+    logits[~np.isfinite(logits).all(axis=1)] = 0.0
+    constant = logsumexp(logits, b=weight, axis=1, keepdims=True)
+    return np.clip(logits - constant, -SURE, SURE)
+
+
+def _logits(form: _Form, network: Arrays, flags: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of each sender's network at each combination of features (k, G): (n, k)."""
+    *user, last = form.tables
+    table, weight = network[last], network[form.layers[0]]
+    du = sum(network[name].shape[1] for name in user)
+    behind = weight[:, du:]
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not form.mean:  # an input a feature
+            behind = behind.reshape(*table.shape, -1)
+            hidden = flags @ np.einsum("ngd,ngdh->ngh", table, behind)
+        else:
+            hidden = flags @ (table @ behind)
+        own = np.concatenate([np.zeros((len(table), 0)), *(network[name] for name in user)], axis=1)
+        hidden = hidden + np.einsum("nd,ndh->nh", own, weight[:, :du])[:, None]
+        hidden += network[form.layers[1]][:, None]
+        for name, bias in zip(form.layers[2::2], form.layers[3::2], strict=True):
+            by = network[name].reshape(len(hidden), hidden.shape[2], -1)
+            hidden = np.maximum(hidden, 0) @ by
+            hidden += network[bias].reshape(len(hidden), 1, -1)
+    return np.asarray(hidden[:, :, 0])
+
+
+def _form(view: View) -> _Form | None:
+    """The form of the network that messages are of; None if it is none on items' features."""
+    features, found = view.public.features, model_messages(view)
+    broadcast = next((one.broadcast for one in reversed(view.rounds) if one.broadcast), None)
+    if (
+        features is None
+        or broadcast is None
+        or any(each[0].base is None for each in found.values())
+    ):
+        return None
+    names = [name for name in broadcast if name in found]
+    shapes = [found[name][0].component.shape for name in names]
+    at = len(names) - 2
+    if at < 3 or len(shapes[at]) != 1 or shapes[at + 1] != ():
+        return None
+    (width,) = shapes[at]
+    while at >= 2 and shapes[at - 1] == (width,) and shapes[at - 2][1:] == (width,):
+        width, at = shapes[at - 2][0], at - 2
+    tables = shapes[:at]
+    if not tables or at == len(names) - 2 or any(len(shape) != 2 for shape in tables):
+        return None
+    rows, d = tables[-1]
+    inputs = {d * (at - 1 + rows): False, d * at: True}
+    if rows != features.shape[1] or {shape[1] for shape in tables} != {d} or width not in inputs:
+        return None
+    return _Form(tuple(names[:at]), tuple(names[at:]), inputs[width])

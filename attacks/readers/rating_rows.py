@@ -1,0 +1,157 @@
+"""Ratings, and user vectors, from the rows of an item table that a device's local descent moved.
+
+For a squared error the device of vector u moves the row v of an item rated r, in each of T steps,
+
+    v <- P(v - 2 h (u.v - r) u),    h = the learning rate / the number of its ratings,
+
+where P clips entries at 0 and the square of the norm at the largest rating R. All of it is public
+but u and r. As far as P changes nothing, every row moves along u, by (1 - k^T) / |u|^2 times
+r - u.v, k = 1 - 2 h |u|^2: r is known up to the length of u, and
+
+1. the line that most rows move along (``item_rows.line``) is the direction of u, of entries >= 0;
+2. ratings are whole numbers from 1 to R. For a length of u each of them predicts, step by step and
+   with P, where the row ends; the length is that for which the nearest predictions are nearest, by
+   the median over some of the rows. It is sought among some, and those nearest without P;
+3. at that length the nearest prediction is the rating.
+
+u itself moves by a share 1 / users of such steps, which is left out. A device with few ratings
+takes steps so long that P moves its rows more than the loss does; its ratings are told less well.
+Of ratings on another scale the nearest is guessed. Source: derived here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.attacks.parts.model_messages import item_messages
+from fedrec_auditor.attacks.parts.uploads import unread
+from fedrec_auditor.attacks.readers.base import Evidence
+from fedrec_auditor.attacks.readers.item_rows import line, moves_some_rows
+from fedrec_auditor.targets.transcript import Kind, View
+
+_TOGETHER = 8  # senders with about as many moved rows
+_LENGTHS = 96
+_EVERY, _TRIED = 6, 28  # every sixth is tried, and the nearest without P: so many together
+_SHORTEST = 0.1  # of the longest, whose square is the largest rating
+_ROWS = 24  # by which a length is tried
+_SETTINGS = {"bound", "learning_rate", "local_steps"}
+_MOST = 20  # whole numbers that a rating may be
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatingRows:
+    """Models of an item table after known steps on a squared error: of each user's last message.
+
+    Cost: a local training of some rows for every rating and length that is tried, 10 ms a user.
+    """
+
+    reference: ClassVar[str] = (
+        "which rating moves a row to where it is: derived in attacks/readers/rating_rows.py from "
+        "Li et al., PVLDB 15(4), 2022, equations 5 and 6"
+    )
+
+    def refusal(self, view: View) -> str:
+        """What is there instead of an item table after known steps on ratings of a known scale."""
+        settings = view.public.settings
+        known = settings.keys() >= _SETTINGS and not settings.get("negatives")
+        on_scale = known and 1 <= settings["bound"] <= _MOST
+        seen = on_scale and bool(item_messages(view, (Kind.MODEL,))) and moves_some_rows(view)
+        return "" if seen else unread(view, "item tables after local steps on ratings")
+
+    def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
+        """Vectors (n, d) and ratings, 0 where no row moved."""
+        rounds = item_messages(view, (Kind.MODEL,))
+        ratings = np.zeros((len(users), view.public.n_items), dtype=np.float32)
+        vectors = np.zeros((len(users), rounds[-1].component.shape[1]))
+        local = _Local.of(view)
+        for whole in rounds:
+            table, places = whole.of(users)
+            base = np.asarray(whole.base, dtype=np.float32)
+            for rows, change, moved in table.changes():
+                touched = np.asarray(moved.any(axis=2))
+                sizes = np.count_nonzero(touched, axis=1)
+                for some in np.array_split(np.argsort(sizes), -(-len(sizes) // _TOGETHER)):
+                    width = max(1, int(sizes[some].max(initial=0)))
+                    first = np.argsort(~touched[some], axis=1, kind="stable")[:, :width]
+                    kept = np.arange(width) < sizes[some][:, None]
+                    own = np.where(kept[:, :, None], change[some[:, None], first], 0)
+                    told, found = local.read(base[first], own.astype(np.float32), kept)
+                    each = np.zeros((len(some), ratings.shape[1]), dtype=np.float32)
+                    np.put_along_axis(each, first, np.where(kept, told, 0), axis=1)
+                    ratings[places[rows][some]], vectors[places[rows][some]] = each, found
+        return Evidence(users=users, vectors=vectors, ratings=ratings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Local:
+    """What is public of local training: largest rating, learning rate, number of steps."""
+
+    bound: float
+    rate: float
+    steps: int
+
+    @classmethod
+    def of(cls, view: View) -> _Local:
+        settings = view.public.settings
+        return cls(settings["bound"], settings["learning_rate"], int(settings["local_steps"]))
+
+    @property
+    def scale(self) -> Floats:
+        """The ratings that there may be."""
+        return np.arange(1, int(self.bound) + 1, dtype=np.float32)
+
+    def read(
+        self, rows: Floats, change: Floats, kept: NDArray[np.bool_]
+    ) -> tuple[Floats, NDArray[np.float64]]:
+        """Ratings (n, m) behind ``change`` of ``rows`` (n, m, d), and the vectors (n, d)."""
+        direction = np.abs(line(change))
+        step = (self.rate / np.maximum(kept.sum(axis=1), 1)).astype(np.float32)
+        few = np.linspace(0, np.maximum(kept.sum(axis=1) - 1, 0), _ROWS).astype(np.int64).T
+        some, moved = (np.take_along_axis(a, few[:, :, None], axis=1) for a in (rows, change))
+        lengths = np.sqrt(self.bound) * np.linspace(_SHORTEST, 1, _LENGTHS, dtype=np.float32)
+        rough = self.roughly(some, moved, direction, step, lengths)
+        rough[:, ::_EVERY] = -1.0
+        near = np.argsort(rough, axis=1)[:, :_TRIED]
+        tried = lengths[near].T  # (tried, n)
+        fits = [
+            np.median(self.errors(some, moved, one[:, None] * direction, step).min(axis=2), axis=1)
+            for one in tried
+        ]
+        best = np.take_along_axis(tried, np.argmin(fits, axis=0)[None], axis=0)[0]
+        vectors = best[:, None] * direction
+        errors = self.errors(rows, change, vectors, step)
+        return self.scale[errors.argmin(axis=2)], vectors.astype(np.float64)
+
+    def roughly(
+        self, rows: Floats, change: Floats, direction: Floats, step: Floats, lengths: Floats
+    ) -> Floats:
+        """How far the nearest ratings are from each row's place on the line, by the median: (n, L).
+
+        As if P changed nothing.
+        """
+        size = lengths[:, None, None]  # (L, 1, 1), then rows (m, 1), then ratings
+        share = 1 - (1 - 2 * step[:, None, None, None] * size**2) ** self.steps
+        place = np.einsum("nmd,nd->nm", change, direction)[:, None, :, None]
+        start = np.einsum("nmd,nd->nm", rows, direction)[:, None, :, None]
+        there = share * (self.scale / size - start)
+        return np.asarray(np.median(np.abs(place - there).min(axis=3), axis=2))
+
+    def errors(self, rows: Floats, change: Floats, vectors: Floats, step: Floats) -> Floats:
+        """Squared distance of where each rating moves each row from where it is: (n, m, R)."""
+        now = np.repeat(rows[:, :, None], len(self.scale), axis=2)
+        by = (2 * step)[:, None, None] * self.scale
+        pull = (2 * step)[:, None] * vectors
+        for _ in range(self.steps):
+            along = by - np.einsum("nmrd,nd->nmr", now, pull)
+            now += along[..., None] * vectors[:, None, None]
+            np.maximum(now, 0, out=now)
+            size = np.sqrt(np.einsum("nmrd,nmrd->nmr", now, now) / np.float32(self.bound))
+            now /= np.maximum(size, 1)[..., None]
+        now -= (rows + change)[:, :, None]
+        return np.asarray(np.einsum("nmrd,nmrd->nmr", now, now))
