@@ -33,7 +33,7 @@ def protect(changes, rng):
 
 
 def sgd(parameters):
-    return torch.optim.SGD(parameters, lr=0.5)
+    return torch.optim.SGD(parameters, lr=0.05)
 
 
 system = fedrec_auditor.wrap_system(

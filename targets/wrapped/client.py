@@ -97,7 +97,7 @@ def takes(function: Function, count: int) -> bool:
     Those with a default are the caller's own.
     """
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
     except (TypeError, ValueError):
         return False
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -107,6 +107,7 @@ def takes(function: Function, count: int) -> bool:
 
 def place(function: Function) -> str:
     """Where a function stands: ``file.py:12``; its name where that is not known."""
+    function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
     if code is None and not isinstance(function, type):  # an object that is called
         code = getattr(getattr(type(function), "__call__"), "__code__", None)  # noqa: B004, B009
@@ -118,6 +119,7 @@ def place(function: Function) -> str:
 def told(error: Exception, function: Function) -> str:
     """An exception in a line, with the innermost line of the file that ``function`` stands in."""
     frames = traceback.extract_tb(error.__traceback__)
+    function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
     own = [each for each in frames if code is not None and each.filename == code.co_filename]
     last = own[-1] if own else frames[-1]

@@ -41,6 +41,7 @@ class TorchClient:
             raise InputError(f"Expected local_steps >= 1, got {local_steps}. Give a number.")
         self._model, self._loss, self._optimizer = model, loss, optimizer
         self._steps, self._private, self._protect = local_steps, tuple(private), protect
+        self.__wrapped__ = loss  # whose place errors name
         self._made: dict[int, torch.nn.Module] = {}
 
     @property
