@@ -91,8 +91,8 @@ def wrap(
         around = tuple(mods)
         if data is not None:
             raise InputError(
-                "Expected data with a ClientApp only, got it with a function of a history. Leave it "
-                "out: the function is given the history."
+                "Expected data with a ClientApp only, got it with a function of a history. "
+                "Leave it out: the function is given the history."
             )
     else:
         raise InputError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from fedrec_auditor.targets.wrapped.history import History
 METADATA = "metadata."
 """What the names of numbers beside the arrays begin with."""
 _STATUS = "fitres.status"
+_CLIPPING = ("clip_inputs_inplace", "adaptive_clip_inputs_inplace")
 _TTL = 1e6  # seconds: no message expires
 
 Arrays = dict[str, NDArray[Any]]
@@ -61,7 +63,16 @@ class FlowerClient:
         held = nullcontext() if self.partition is None else self.partition.holding(history)
         state["asked"] = state.get("asked", 0) + 1
         with held, _quiet():
-            reply = self._reply(app, model, state)
+            try:
+                reply = self._reply(app, model, state)
+            except ZeroDivisionError as error:
+                if traceback.extract_tb(error.__traceback__)[-1].name not in _CLIPPING:
+                    raise
+                raise InputError(
+                    "Expected an update to clip, got none: Flower divides by its norm, which is 0 "
+                    f"as the app leaves the model as it was for a history of {len(history)} items. "
+                    "Let every device train, or leave it out before it is asked."
+                ) from error
         if reply.has_error():
             raise InputError(f"Flower replies with an error: {reply.error.reason}")
         return self._taken(reply.content, model)
@@ -104,7 +115,9 @@ class FlowerClient:
     def _taken(self, content: Any, model: Mapping[str, Any]) -> Arrays:
         records = content.array_records
         if len(records) == 1:
-            arrays = [(str(name), each.numpy()) for name, each in next(iter(records.values())).items()]
+            arrays = [
+                (str(name), each.numpy()) for name, each in next(iter(records.values())).items()
+            ]
             if [name for name, _ in arrays] == [str(at) for at in range(len(model))]:
                 arrays = [(name, each) for name, (_, each) in zip(model, arrays, strict=True)]
         else:

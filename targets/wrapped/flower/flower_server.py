@@ -25,7 +25,10 @@ class FlowerServer:
     strategy: Any
 
     def __call__(
-        self, model: Mapping[str, Any], uploads: Sequence[Mapping[str, Any]], rng: np.random.Generator
+        self,
+        model: Mapping[str, Any],
+        uploads: Sequence[Mapping[str, Any]],
+        rng: np.random.Generator,
     ) -> Arrays:
         """The next model; InputError if the strategy makes none."""
         strategy = copy.deepcopy(self.strategy)

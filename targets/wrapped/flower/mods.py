@@ -66,9 +66,7 @@ def harmless(mod: Any) -> bool:
 def need_flower() -> None:
     """InputError unless the package is installed."""
     if importlib.util.find_spec("flwr") is None:
-        raise InputError(
-            "Expected the package flwr, found none. Install it: pip install 'fedrec-auditor[flower]'."
-        )
+        raise InputError("Expected the package flwr, found none. Install fedrec-auditor[flower].")
 
 
 def surrounded(call: Callable[..., Any], mods: tuple[Any, ...]) -> Callable[..., Any]:

@@ -135,8 +135,8 @@ def _local(mod: Any) -> Promise:
     if epsilon > _PROVED:
         usual = gaussian_epsilon(delta, 1.0 / factor)
         text.append(
-            f"The formula is a theorem for epsilon up to 1 only (Dwork and Roth 2014, Theorem A.1):"
-            f" with sensitivity {2.0 * clip:g} it would be worth {usual:.4g} instead of {epsilon:g}."
+            "That formula is a theorem for epsilon up to 1 only (Dwork and Roth 2014, Theorem "
+            f"A.1): with sensitivity {2.0 * clip:g} it is worth {usual:.4g}, not {epsilon:g}."
         )
     text.append(
         f"What makes the promise true is a deviation of {needed:.4g}, that is "
@@ -194,9 +194,11 @@ def _central(strategy: Any, rounds: int, delta: float, equal: bool) -> Promise:
         statement = f"The strategy's accountant tells {most}epsilon {epsilon:.4g} of a training."
         equal = True  # it refuses other weights
     # A user who is replaced moves the sum by 2C, one who comes by C; a count by 1 in any case.
-    apart = ((2.0 if swapped else 1.0) / z, *(() if counted is None else (1.0 / counted,))) if (
-        z > 0 and (counted is None or counted > 0)
-    ) else ()
+    apart = (
+        ((2.0 if swapped else 1.0) / z, *(() if counted is None else (1.0 / counted,)))
+        if (z > 0 and (counted is None or counted > 0))
+        else ()
+    )
     text = [
         f"The mean of {clients} updates, each clipped at {clip:g}, has Gaussian noise of deviation "
         f"{z * clip / clients:.4g}. The server, which adds it, is trusted with every update."
@@ -208,8 +210,8 @@ def _central(strategy: Any, rounds: int, delta: float, equal: bool) -> Promise:
         )
     if counted is not None:
         text.append(
-            f"The count of clipped updates, with noise of deviation {counted:g}, moves by 1 where a "
-            "user comes or goes; the clipping norm adapts to it."
+            f"The count of clipped updates, with noise of deviation {counted:g}, moves by 1 where "
+            "a user comes or goes; the clipping norm adapts to it."
         )
     if not equal and apart:
         apart = ()
