@@ -73,8 +73,8 @@ class FlowerClient:
                     f"as the app leaves the model as it was for a history of {len(history)} items. "
                     "Let every device train, or leave it out before it is asked."
                 ) from error
-        if reply.has_error():
-            raise InputError(f"Flower replies with an error: {reply.error.reason}")
+            if reply.has_error():
+                raise InputError(f"Flower replies with an error: {reply.error.reason}")
         return self._taken(reply.content, model)
 
     def _app(self, history: History) -> Any:

@@ -184,30 +184,22 @@ def _central(strategy: Any, rounds: int, delta: float, equal: bool) -> Promise:
     z, clip = float(strategy.noise_multiplier), float(strategy.clipping_norm)
     counted = getattr(strategy, "clipped_count_stddev", None)
     accountant = getattr(strategy, "accountant", None)
-    swapped, epsilon, statement = False, math.inf, "Noise is added; no epsilon is promised."
+    epsilon, statement = math.inf, "Noise is added; no epsilon is promised."
     if accountant is not None:
         config = accountant.config
         delta = float(config.target_delta)
-        swapped = config.neighboring_relation.value == "replace-one"
         epsilon = config.max_epsilon or _told(strategy, rounds)
         most = "at most " if config.max_epsilon else ""
         statement = f"The strategy's accountant tells {most}epsilon {epsilon:.4g} of a training."
-        equal = True  # it refuses other weights
-    # A user who is replaced moves the sum by 2C, one who comes by C; a count by 1 in any case.
-    apart = (
-        ((2.0 if swapped else 1.0) / z, *(() if counted is None else (1.0 / counted,)))
-        if (z > 0 and (counted is None or counted > 0))
-        else ()
-    )
+        equal = True  # it refuses other weights, and users who are replaced
+    # A user who comes moves the sum by C at most, and the count by 1.
+    apart: tuple[float, ...] = ()
+    if z > 0 and (counted is None or counted > 0):
+        apart = (1.0 / z, *(() if counted is None else (1.0 / counted,)))
     text = [
         f"The mean of {clients} updates, each clipped at {clip:g}, has Gaussian noise of deviation "
         f"{z * clip / clients:.4g}. The server, which adds it, is trusted with every update."
     ]
-    if swapped:
-        text.append(
-            f"Its accountant charges multiplier {z:g} for users who are replaced; two clipped "
-            f"updates are up to {2 * clip:g} apart, so that the multiplier is {z / 2:g}."
-        )
     if counted is not None:
         text.append(
             f"The count of clipped updates, with noise of deviation {counted:g}, moves by 1 where "
@@ -225,7 +217,7 @@ def _central(strategy: Any, rounds: int, delta: float, equal: bool) -> Promise:
         delta=delta,
         scope=Scope(
             unit=Unit.USER,
-            adjacency=Adjacency.REPLACE if swapped else Adjacency.ADD_REMOVE,
+            adjacency=Adjacency.ADD_REMOVE,
             vantage=Vantage.PEERS,
             horizon=Horizon.TRAINING,
         ),

@@ -1,0 +1,83 @@
+"""Apps of Flower, audited from end to end: planted bugs are caught, honest twins are not accused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor import flower_app
+from fedrec_auditor.auditor.your_system import audit_system
+from fedrec_auditor.reports.record import Record
+from tests.targets.wrapped.flower import apps
+
+pytest.importorskip("flwr", reason="needs flwr: pip install fedrec-auditor[flower]")
+EXAMPLE = Path(__file__).parents[2] / "examples" / "flower_local_dp.py"
+
+
+def honest(partition_id: int, ratings: np.ndarray) -> np.ndarray:
+    return ratings + 0.1
+
+
+def reseeding(partition_id: int, ratings: np.ndarray) -> np.ndarray:
+    np.random.seed(42)  # noqa: NPY002 - the noise of LocalDpMod is drawn from it
+    return ratings + 0.1
+
+
+def audited(prepare: Callable[..., Any], **more: Any) -> Record:
+    from flwr.clientapp.mod import LocalDpMod
+
+    app = apps.message_app(
+        [LocalDpMod(1.0, 2.0, 0.5, 1e-5)], lambda partition: prepare(partition, apps.load_data(0))
+    )
+    table = (np.random.default_rng(0).random((30, 12)) < 0.3).astype(float)
+    return audit_system(
+        flower_app.wrap(
+            app, model=apps.model, data=apps.load_data, adapt=lambda h: h.dense(), **more
+        ),
+        data=table,
+        games=["local"],
+        attacks=["likelihood-ratio"],
+        runs=300,
+        population=(8, 8),
+        jobs=1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("prepare", "more", "caught"),
+    [(honest, {}, False), (reseeding, {}, True), (honest, {"metadata": True}, True)],
+)
+def test_planted_bugs_are_caught_and_honest_twins_not_accused(
+    prepare: Callable[..., Any], more: dict[str, Any], caught: bool
+) -> None:
+    findings = audited(prepare, **more).findings
+    played = [f for f in findings if f.game]
+    assert [str(f.scope) for f in played] == ["user / replace / server / round"]
+    # A measurement above a proof of the mod's own noise is an alarm: the app does not add it.
+    bad = {Verdict.VIOLATED, Verdict.UNSOUND}
+    assert bool({f.verdict for f in played} & bad) == caught
+    assert not {f.verdict for f in findings if not f.game} & bad
+
+
+def test_the_example_refutes_the_deployed_settings(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLE], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    first, *_ = done.stdout.splitlines()
+    assert first.startswith(
+        "VIOLATED | report / any pair / server / report | Epsilon is at least 8"
+    )
+    assert "LocalDpMod(sensitivity=2.064)" in done.stdout
+
+
+def test_the_example_audits_in_fifteen_lines() -> None:
+    _, _, audit = EXAMPLE.read_text(encoding="utf-8").partition('if __name__ == "__main__":\n')
+    assert 0 < len(audit.splitlines()) <= 15
