@@ -99,6 +99,10 @@ def wrap(
             f"Expected a ClientApp, or a function of a history that makes a NumPyClient, got "
             f"{app!r:.60}. Give for example lambda history: MyClient(history)."
         )
+    parts = (*around, *(() if strategy is None else (strategy,)))
+    promised = promises(parts, rounds=rounds, delta=DELTA, equal=equal_weights)
+    if metadata:
+        promised = [each.unproved("it does not protect the metadata.") for each in promised]
     clip = getattr(strategy, "clipping_norm", None)
     client = FlowerClient(
         app=app,
@@ -109,7 +113,6 @@ def wrap(
         node_config=node_config or {},
         metadata=metadata,
     )
-    parts = (*around, *(() if strategy is None else (strategy,)))
     made = isinstance(model, type) or (callable(model) and not hasattr(model, "state_dict"))
     first = partial(_made, model) if made else named(model)
     claims = (claim,) if isinstance(claim, StatedClaim) else tuple(claim)
@@ -122,7 +125,7 @@ def wrap(
         fraction=share,
         title=title,
         stated=tuple(each.scoped() for each in claims),
-        promises=tuple(promises(parts, rounds=rounds, delta=DELTA, equal=equal_weights)),
+        promises=tuple(promised),
         kinds=kinds,
         route=Vantage.AGGREGATE if any(map(masks, around)) else Vantage.SERVER,
         settings=dict(public or {}),

@@ -37,11 +37,15 @@ sys.stdout.write("\\n@" + job())
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What was found: the kinds of a message's parts, seconds a message, and notes in sentences."""
+    """What was found: the kinds of a message's parts, seconds a message, and notes in sentences.
+
+    ``sent`` are messages of one history from different seeds.
+    """
 
     kinds: Mapping[str, Kind]
     seconds: float
     notes: tuple[str, ...]
+    sent: tuple[Mapping[str, NDArray[Any]], ...]
 
 
 def probe(system: WrappedSystem, interactions: Interactions) -> Probe:
@@ -70,12 +74,13 @@ def probe(system: WrappedSystem, interactions: Interactions) -> Probe:
             raise InputError(_shared(system))
         if not notes:
             notes += _global(trial, histories[0], first)
+        sent = tuple(trial(histories[0], seed=_SEED + at) for at in range(_TIMED))
     said = system.kinds
     kinds = {
         name: said.get(name) or said.get("") or trial.kind(name, histories[0], first)
         for name in first
     }
-    return Probe(kinds, seconds, tuple(notes))
+    return Probe(kinds, seconds, tuple(notes), sent)
 
 
 @dataclass(slots=True)
@@ -203,4 +208,5 @@ def probed(system: WrappedSystem, interactions: Interactions) -> tuple[WrappedSy
     if system.model is not None and not callable(system.model) and n_items is None:
         n_items = interactions.n_items
     kept = replace(system, kinds=found.kinds, upload_seconds=found.seconds, n_items=n_items)
-    return kept, found
+    believed, doubt = kept.doubted(found.sent)
+    return believed, replace(found, notes=(*found.notes, doubt) if doubt else found.notes)

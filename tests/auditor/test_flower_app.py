@@ -1,4 +1,4 @@
-"""Apps of Flower, audited from end to end: planted bugs are caught, honest twins are not accused."""
+"""Apps of Flower, audited: planted bugs are caught, honest twins are not accused."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "flower_local_dp.py"
 
 
 def honest(partition_id: int, ratings: np.ndarray) -> np.ndarray:
-    return ratings + 0.1
+    return np.where(ratings > 0, 1.0, -0.1)
 
 
 def reseeding(partition_id: int, ratings: np.ndarray) -> np.ndarray:
     np.random.seed(42)  # noqa: NPY002 - the noise of LocalDpMod is drawn from it
-    return ratings + 0.1
+    return np.where(ratings > 0, 1.0, -0.1)
 
 
 def audited(prepare: Callable[..., Any], **more: Any) -> Record:
@@ -60,10 +60,10 @@ def test_planted_bugs_are_caught_and_honest_twins_not_accused(
     findings = audited(prepare, **more).findings
     played = [f for f in findings if f.game]
     assert [str(f.scope) for f in played] == ["user / replace / server / round"]
-    # A measurement above a proof of the mod's own noise is an alarm: the app does not add it.
-    bad = {Verdict.VIOLATED, Verdict.UNSOUND}
-    assert bool({f.verdict for f in played} & bad) == caught
-    assert not {f.verdict for f in findings if not f.game} & bad
+    assert [f.verdict is Verdict.VIOLATED for f in played] == [caught]
+    assert (played[0].verdict is Verdict.CONSISTENT) == (not caught)
+    assert not {f.verdict for f in findings} & {Verdict.UNSOUND}
+    assert Verdict.VIOLATED not in {f.verdict for f in findings if not f.game}
 
 
 def test_the_example_refutes_the_deployed_settings(tmp_path: Path) -> None:

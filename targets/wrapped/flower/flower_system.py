@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Scope, Unit
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
+from fedrec_auditor.targets.wrapped.flower.flower_client import METADATA
 from fedrec_auditor.targets.wrapped.flower.promise import Promise
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
+
+_LUCK = 1e-9  # that noise as promised is taken for less
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -44,6 +50,18 @@ class FlowerSystem(WrappedSystem):
             return self.stated
         return tuple(each for promise in self.promises for each in promise.scoped(self.rounds))
 
+    def doubted(self, sent: Sequence[Mapping[str, NDArray[Any]]]) -> tuple[FlowerSystem, str]:
+        """Without the proof of a client's own noise if messages of one history deviate by less.
+
+        ``sent`` are messages from different seeds. By chance alone one app in 10^9 loses its proof.
+        """
+        doubts = [_doubt(promise, sent) for promise in self.promises]
+        kept = tuple(
+            replace(each.unproved(why), randomizer=None) if why else each
+            for each, why in zip(self.promises, doubts, strict=True)
+        )
+        return replace(self, promises=kept), " ".join(filter(None, doubts))
+
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """The client's own noise, of any two messages: which of them histories give is not said."""
         if scope.unit is not Unit.REPORT:
@@ -56,6 +74,26 @@ class FlowerSystem(WrappedSystem):
         events = (promise.event(scope, self.rounds) for promise in self.promises)
         charged = next((event for event in events if event is not None), None)
         return super().event(scope, population) if charged is None else charged
+
+
+def _doubt(promise: Promise, sent: Sequence[Mapping[str, NDArray[Any]]]) -> str:
+    """What of messages has less noise than promised: by the chi-squared test of its variance."""
+    if promise.randomizer is None:
+        return ""
+    from scipy import stats
+
+    sigma = promise.randomizer.sigma
+    for name in sent[0]:
+        values = np.stack([np.asarray(each[name], np.float64).ravel() for each in sent])
+        freedom = values.size - values.shape[1]
+        spread = float(np.square(values - values.mean(axis=0)).sum())
+        least = stats.chi2.ppf(_LUCK, freedom)
+        if spread < least * sigma**2 and not name.startswith(METADATA):
+            return (
+                f"{name!r} deviates by {np.sqrt(spread / freedom):.3g} from message to message of "
+                f"one history, not by {sigma:.3g} as the noise of {promise.source} would."
+            )
+    return ""
 
 
 def _files(written: tuple[Any, ...]) -> Iterator[Path]:

@@ -63,7 +63,7 @@ class Promise:
             yield self._in(pair, self.note)
             own = self._in(self.scope, "")
         yield own
-        if rounds > 1 and self.scope.horizon is Horizon.ROUND and self.apart:
+        if rounds > 1 and self.scope.horizon is Horizon.ROUND:
             total = replace(self.scope, horizon=Horizon.TRAINING)
             note = f"{_UNSTATED} This is what its {rounds} rounds add up to."
             yield replace(own, scope=total, note=note)
@@ -82,15 +82,22 @@ class Promise:
         """What the noise costs in a scope; None where it is no protection, or not proved to be."""
         from dp_accounting import ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
 
-        if not self.apart or scope.vantage is not self.scope.vantage:
+        apart = self.apart
+        if scope.unit is Unit.REPORT and self.randomizer is not None:
+            apart = (self.randomizer.mu,)
+        if not apart or scope.vantage is not self.scope.vantage:
             return None
         if scope.is_presence != self.scope.is_presence:
             return None
-        parts = [GaussianDpEvent(1.0 / apart) for apart in self.apart]
+        parts = [GaussianDpEvent(1.0 / far) for far in apart]
         event = parts[0] if len(parts) == 1 else ComposedDpEvent(parts)
         if scope.horizon is Horizon.TRAINING and rounds > 1:
             return SelfComposedDpEvent(event, rounds)
         return event
+
+    def unproved(self, why: str) -> Promise:
+        """The promise without a proof of what users are promised, and why there is none."""
+        return replace(self, note=f"{self.note} No proof is credited: {why}", apart=())
 
 
 def promises(parts: Sequence[Any], *, rounds: int, delta: float, equal: bool) -> list[Promise]:
@@ -249,8 +256,7 @@ def _unproved(promise: Promise, outer: Sequence[Any]) -> Promise:
     if not strange or promise.scope.vantage is not Vantage.SERVER:
         return promise
     names = ", ".join(getattr(each, "__name__", type(each).__name__) for each in strange)
-    note = f"{promise.note} No proof is credited: {names} may change what is sent after it."
-    return replace(promise, note=note, apart=(), randomizer=None)
+    return promise.unproved(f"{names} may change what is sent after it.")
 
 
 def _up(value: float) -> str:

@@ -124,6 +124,21 @@ def test_settings_with_which_flower_fails_are_refused(wrong: dict[str, float]) -
         flower_app.claims(mod)
 
 
+def test_noise_that_does_not_arrive_is_not_credited() -> None:
+    rng = np.random.default_rng(3)
+    sigma = math.sqrt(2 * math.log(1.25e5))
+    honest, other = system(local(1.0, 1.0)), ({"item": sigma, "bias": 0.5 * sigma})
+    sent = [{"item": rng.normal(scale=sigma, size=50), "bias": np.zeros(2)} for _ in range(5)]
+    assert honest.doubted([{"item": each["item"]} for each in sent])[1] == ""
+    doubted, why = honest.doubted(sent)
+    assert why.startswith(
+        "'bias' deviates by 0 from message to message of one history, not by 4.84"
+    )
+    assert {f.verdict for f in judged(doubted)} == {Verdict.UNSUBSTANTIATED}
+    sent = [{n: rng.normal(scale=s, size=200) for n, s in other.items()} for _ in range(5)]
+    assert "'bias' deviates by" in honest.doubted(sent)[1]
+
+
 def test_secure_aggregation_promises_no_epsilon() -> None:
     from flwr.client.mod import secaggplus_mod
 
