@@ -113,10 +113,14 @@ def wrap(
         node_config=node_config or {},
         metadata=metadata,
     )
-    made = isinstance(model, type) or (callable(model) and not hasattr(model, "state_dict"))
-    first = partial(_made, model) if made else named(model)
+    first: Any
+    kinds: dict[str, Kind] = {}
+    if isinstance(model, type) or (callable(model) and not hasattr(model, "state_dict")):
+        first = partial(_made, model)
+    else:
+        first = named(model)
+        kinds = dict.fromkeys(first, Kind.MODEL)
     claims = (claim,) if isinstance(claim, StatedClaim) else tuple(claim)
-    kinds = {} if made else dict.fromkeys(first, Kind.MODEL)
     return FlowerSystem(
         client=client,
         model=first,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,13 +13,18 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor import flower_app
+from fedrec_auditor.auditor import accounting, flower_app
 from fedrec_auditor.auditor.your_system import audit_system
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.targets.systems.base import Population
 from tests.targets.wrapped.flower import apps
 
 pytest.importorskip("flwr", reason="needs flwr: pip install fedrec-auditor[flower]")
-EXAMPLE = Path(__file__).parents[2] / "examples" / "flower_local_dp.py"
+from flwr.clientapp.mod import LocalDpMod
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "flower_local_dp.py"
+PAGE = ROOT / "docs" / "flower.md"
 
 
 def honest(partition_id: int, ratings: np.ndarray) -> np.ndarray:
@@ -31,8 +37,6 @@ def reseeding(partition_id: int, ratings: np.ndarray) -> np.ndarray:
 
 
 def audited(prepare: Callable[..., Any], **more: Any) -> Record:
-    from flwr.clientapp.mod import LocalDpMod
-
     app = apps.message_app(
         [LocalDpMod(1.0, 2.0, 0.5, 1e-5)], lambda partition: prepare(partition, apps.load_data(0))
     )
@@ -81,3 +85,22 @@ def test_the_example_refutes_the_deployed_settings(tmp_path: Path) -> None:
 def test_the_example_audits_in_fifteen_lines() -> None:
     _, _, audit = EXAMPLE.read_text(encoding="utf-8").partition('if __name__ == "__main__":\n')
     assert 0 < len(audit.splitlines()) <= 15
+
+
+def test_the_page_is_true(capsys: pytest.CaptureFixture[str]) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    exec(block, {})
+    assert "worth epsilon 8.523e+08 at delta 1e-05" in capsys.readouterr().out
+    rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) \| ([\d.,]+) \| ([A-Z]+)", page, re.MULTILINE)
+    assert len(rows) == 4
+    for sensitivity, deviation, epsilon, verdict in rows:
+        mod = LocalDpMod(1.0, float(sensitivity), 10.0, 1e-5)
+        made = flower_app.wrap(lambda history: None, model=apps.model, mods=[mod])
+        crowd = Population(n_users=10, n_items=6)
+        (exact, *_) = accounting.exact_bounds(made, crowd)
+        assert exact.epsilon == pytest.approx(float(epsilon.replace(",", "")), rel=1e-3)
+        (randomizer,) = [each.randomizer for each in made.promises]
+        assert randomizer is not None
+        assert randomizer.sigma == pytest.approx(float(deviation), rel=2e-3)
+        assert (exact.epsilon > 10) == (verdict == "VIOLATED")
