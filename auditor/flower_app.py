@@ -13,11 +13,11 @@ from fedrec_auditor.auditor.your_system import Claims
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.systems.base import ScopedClaim
 from fedrec_auditor.targets.wrapped.flower.flower_client import FlowerClient, named
+from fedrec_auditor.targets.wrapped.flower.flower_promise import promises
 from fedrec_auditor.targets.wrapped.flower.flower_server import FlowerServer
 from fedrec_auditor.targets.wrapped.flower.flower_system import FlowerSystem
 from fedrec_auditor.targets.wrapped.flower.mods import Chain, is_app, masks, need_flower
 from fedrec_auditor.targets.wrapped.flower.partition import Partition
-from fedrec_auditor.targets.wrapped.flower.promise import promises
 
 DELTA = 1e-5
 """At which an epsilon is proved where the app states no delta."""

@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.statements.scope import Scope, Unit
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.flower.flower_client import METADATA
-from fedrec_auditor.targets.wrapped.flower.promise import Promise
+from fedrec_auditor.targets.wrapped.flower.flower_promise import FlowerPromise
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class FlowerSystem(WrappedSystem):
     They are its claims unless others are ``stated``. ``written`` is what the app's owner wrote.
     """
 
-    promises: tuple[Promise, ...] = ()
+    promises: tuple[FlowerPromise, ...] = ()
     written: tuple[Any, ...] = ()
     paper: str = "an app of Flower"  # type: ignore[misc]
 
@@ -76,7 +76,7 @@ class FlowerSystem(WrappedSystem):
         return super().event(scope, population) if charged is None else charged
 
 
-def _doubt(promise: Promise, sent: Sequence[Mapping[str, NDArray[Any]]]) -> str:
+def _doubt(promise: FlowerPromise, sent: Sequence[Mapping[str, NDArray[Any]]]) -> str:
     """What of messages has less noise than promised: by the chi-squared test of its variance."""
     if promise.randomizer is None:
         return ""

@@ -36,7 +36,7 @@ _SAMPLING = "Sampling of clients is not credited: nothing states it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
+class FlowerPromise:
     """A promise of one mod or strategy: an ``epsilon`` at ``delta`` in ``scope``, or none at all.
 
     ``apart`` are the distances of two users' contributions in standard deviations of Gaussian
@@ -95,18 +95,20 @@ class Promise:
             return SelfComposedDpEvent(event, rounds)
         return event
 
-    def unproved(self, why: str) -> Promise:
+    def unproved(self, why: str) -> FlowerPromise:
         """The promise without a proof of what users are promised, and why there is none."""
         return replace(self, note=f"{self.note} No proof is credited: {why}", apart=())
 
 
-def promises(parts: Sequence[Any], *, rounds: int, delta: float, equal: bool) -> list[Promise]:
+def promises(
+    parts: Sequence[Any], *, rounds: int, delta: float, equal: bool
+) -> list[FlowerPromise]:
     """Those of mods, the outermost first, and of strategies; ``delta`` where none is stated.
 
     ``equal`` says that the server gives all clients of a round the same weight. InputError for
     settings with which Flower would fail.
     """
-    found: list[Promise] = []
+    found: list[FlowerPromise] = []
     for at, part in enumerate(parts):
         name = type(part).__name__
         if name == "LocalDpMod":
@@ -121,7 +123,7 @@ def promises(parts: Sequence[Any], *, rounds: int, delta: float, equal: bool) ->
     return found
 
 
-def _local(mod: Any) -> Promise:
+def _local(mod: Any) -> FlowerPromise:
     clip, stated = float(mod.clipping_norm), float(mod.sensitivity)
     epsilon, delta = float(mod.epsilon), float(mod.delta)
     if not (epsilon > 0 and 0 < delta < 1):
@@ -150,7 +152,7 @@ def _local(mod: Any) -> Promise:
         f"LocalDpMod(sensitivity={_up(needed / factor)})."
     )
     text.append(_METADATA)
-    return Promise(
+    return FlowerPromise(
         epsilon=epsilon,
         delta=delta,
         scope=Scope(
@@ -167,8 +169,8 @@ def _local(mod: Any) -> Promise:
     )
 
 
-def _masked(mod: Any, delta: float) -> Promise:
-    return Promise(
+def _masked(mod: Any, delta: float) -> FlowerPromise:
+    return FlowerPromise(
         epsilon=math.inf,
         delta=delta,
         scope=Scope(
@@ -186,7 +188,7 @@ def _masked(mod: Any, delta: float) -> Promise:
     )
 
 
-def _central(strategy: Any, rounds: int, delta: float, equal: bool) -> Promise:
+def _central(strategy: Any, rounds: int, delta: float, equal: bool) -> FlowerPromise:
     name, clients = type(strategy).__name__, int(strategy.num_sampled_clients)
     z, clip = float(strategy.noise_multiplier), float(strategy.clipping_norm)
     counted = getattr(strategy, "clipped_count_stddev", None)
@@ -219,7 +221,7 @@ def _central(strategy: Any, rounds: int, delta: float, equal: bool) -> Promise:
             f"move the mean by more than {clip:g}/{clients}. Give all the same weight, and say "
             "equal_weights=True."
         )
-    return Promise(
+    return FlowerPromise(
         epsilon=epsilon,
         delta=delta,
         scope=Scope(
@@ -250,7 +252,7 @@ def _told(strategy: Any, rounds: int) -> float:
     return float(fresh.get_epsilon(config.target_delta))
 
 
-def _unproved(promise: Promise, outer: Sequence[Any]) -> Promise:
+def _unproved(promise: FlowerPromise, outer: Sequence[Any]) -> FlowerPromise:
     """The promise without a proof where a mod of others may send what it has not seen."""
     strange = [each for each in outer if not harmless(each)]
     if not strange or promise.scope.vantage is not Vantage.SERVER:
