@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.base import Population, Target
+from fedrec_auditor.targets.transcript import Broadcast
 
 NEW_ITEMS = 4
 """Items at the end of the catalogue that nobody but a canary rates."""
@@ -152,6 +154,27 @@ def candidates(scope: Scope, population: Interactions) -> Iterator[Canary]:
     yield pair("a new item", "nothing", history(one), history())
     yield pair(f"{NEW_ITEMS} new items", "nothing", history(new), history())
     yield pair(f"all {total} items", "nothing", history(known, new), history())
+
+
+def playable(
+    target: Target, scope: Scope, population: Interactions, broadcast: Broadcast | None
+) -> list[Canary]:
+    """The ``candidates`` whose messages the client sends: it may refuse a history without items.
+
+    InputError, that of the client, if it refuses all of them.
+    """
+    found, refused = [], None
+    for canary in candidates(scope, population):
+        try:
+            if not canary.histories.any(axis=1).all():
+                nobody = canary.profiles(population), broadcast, np.random.default_rng(0)
+                target.upload(*nobody)
+            found.append(canary)
+        except InputError as error:
+            refused = error
+    if refused is not None and not found:
+        raise refused
+    return found
 
 
 def sizes(population: Interactions, n_features: int) -> Population:

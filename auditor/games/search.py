@@ -53,7 +53,8 @@ def search(
     by ``STEPS`` steps of simultaneous perturbation (Spall 1992): up and down along random signs,
     and a step to the better side. Worlds ``CERTAIN`` deviations apart are not searched further.
     """
-    designed = list(canaries.candidates(scope, population))
+    heard = projection.addressed(broadcast, projection.CANARY)
+    designed = canaries.playable(target, scope, population, heard)
     if not designed:
         return None
     trial = _Trial(target, population, rng)

@@ -124,7 +124,8 @@ def loudest(
     nothing that a canary does makes a difference to its messages, or there are none.
     """
     best, farthest = None, 0.0
-    for canary in canaries.candidates(scope, population):
+    heard = projection.addressed(broadcasts[0], projection.CANARY)
+    for canary in canaries.playable(target, scope, population, heard):
         profiles = canary.profiles(population)
         for number, broadcast in enumerate(broadcasts):
             one, other = (

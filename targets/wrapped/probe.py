@@ -43,12 +43,14 @@ class Probe:
     """What was found: the kinds of a message's parts, seconds a message, and notes in sentences.
 
     ``any_items`` says that the client takes a catalogue of another size, too.
+    ``sent`` are messages of one history from different seeds.
     """
 
     kinds: Mapping[str, Kind]
     any_items: bool
     seconds: float
     notes: tuple[str, ...]
+    sent: tuple[Mapping[str, NDArray[Any]], ...]
 
 
 def probe(system: WrappedSystem, interactions: Interactions) -> Probe:
@@ -77,6 +79,7 @@ def probe(system: WrappedSystem, interactions: Interactions) -> Probe:
             raise InputError(_shared(system))
         if not notes:
             notes += _global(trial, histories[0], first)
+        sent = tuple(trial(histories[0], seed=_SEED + at) for at in range(_TIMED))
     said = system.kinds
     kinds = {
         name: said.get(name) or said.get("") or trial.kind(name, histories[0], first)
@@ -88,7 +91,7 @@ def probe(system: WrappedSystem, interactions: Interactions) -> Probe:
             f"Your model or client ({place(system.client)}) is made for {interactions.n_items} "
             "items: games are played over all of them, and are slower for it."
         )
-    return Probe(kinds, any_items, seconds, tuple(notes))
+    return Probe(kinds, any_items, seconds, tuple(notes), sent)
 
 
 def _takes_more(system: WrappedSystem, interactions: Interactions, user: int) -> bool:
@@ -233,4 +236,5 @@ def probed(system: WrappedSystem, interactions: Interactions) -> tuple[WrappedSy
     n_items = system.n_items if found.any_items else interactions.n_items
     coarse = 2.0 ** round(math.log2(max(found.seconds, 1e-6)))  # the same one day and the next
     kept = replace(system, kinds=found.kinds, upload_seconds=coarse, n_items=n_items)
-    return kept, found
+    believed, doubt = kept.doubted(found.sent)
+    return believed, replace(found, notes=(*found.notes, doubt) if doubt else found.notes)

@@ -151,6 +151,10 @@ class WrappedSystem(System):
             return self.proof
         return super().event(scope, population)
 
+    def doubted(self, sent: Sequence[Mapping[str, NDArray[Any]]]) -> tuple[WrappedSystem, str]:
+        """The system as it is believed after these messages of one history, and what is doubted."""
+        return self, ""
+
     def public(self, interactions: Interactions) -> Public:
         """What everybody knows of a run: the settings that are said to be public."""
         return Public(

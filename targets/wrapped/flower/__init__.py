@@ -1,0 +1,1 @@
+"""Apps of Flower: their clients, mods and strategies as parts of a wrapped system."""

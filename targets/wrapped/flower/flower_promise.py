@@ -1,0 +1,267 @@
+"""What mods and strategies of Flower promise, and what the noise that they add proves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon, gaussian_mu
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import (
+    Adjacency,
+    Horizon,
+    Scope,
+    Unit,
+    Vantage,
+    any_pair,
+)
+from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
+from fedrec_auditor.targets.systems.base import ScopedClaim
+from fedrec_auditor.targets.wrapped.flower.mods import harmless, masks
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+_PROVED = 1.0
+"""The largest epsilon of the classical Gaussian mechanism's theorem."""
+_UNSTATED = "Flower does not say for how long: it is read as a promise of one round."
+_METADATA = (
+    "num_examples and metrics of a reply are sent as they are: they are outside of this claim, and "
+    "wrap(..., metadata=True) audits them."
+)
+_SAMPLING = "Sampling of clients is not credited: nothing states it."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowerPromise:
+    """A promise of one mod or strategy: an ``epsilon`` at ``delta`` in ``scope``, or none at all.
+
+    ``apart`` are the distances of two users' contributions in standard deviations of Gaussian
+    noise, one for each quantity that is released in a round, as the ``scope`` compares them: an
+    accountant charges them. It is empty where nothing is proved. ``randomizer`` is what a single
+    message goes through, where its noise is the client's. ``horizon`` training says that epsilon
+    is a total.
+    """
+
+    epsilon: float
+    delta: float
+    scope: Scope
+    statement: str
+    source: str
+    note: str = ""
+    apart: tuple[float, ...] = ()
+    randomizer: VectorGaussian | None = None
+
+    def scoped(self, rounds: int) -> Iterator[ScopedClaim]:
+        """The claim in its own scope, for any two messages, and for what rounds add up to."""
+        own = self._in(self.scope, self.note)
+        if self.randomizer is not None:
+            pair = any_pair(Unit.REPORT, self.scope.vantage, Horizon.REPORT)
+            yield self._in(pair, self.note)
+            own = self._in(self.scope, "")
+        yield own
+        if rounds > 1 and self.scope.horizon is Horizon.ROUND:
+            total = replace(self.scope, horizon=Horizon.TRAINING)
+            note = f"{_UNSTATED} This is what its {rounds} rounds add up to."
+            yield replace(own, scope=total, note=note)
+
+    def _in(self, scope: Scope, note: str) -> ScopedClaim:
+        claim = Claim(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            scope=scope,
+            statement=self.statement,
+            source=self.source,
+        )
+        return ScopedClaim(claim=claim, scope=scope, delta=self.delta, note=note)
+
+    def event(self, scope: Scope, rounds: int) -> DpEvent | None:
+        """What the noise costs in a scope; None where it is no protection, or not proved to be."""
+        from dp_accounting import ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
+
+        apart = self.apart
+        if scope.unit is Unit.REPORT and self.randomizer is not None:
+            apart = (self.randomizer.mu,)
+        if not apart or scope.vantage is not self.scope.vantage:
+            return None
+        if scope.is_presence != self.scope.is_presence:
+            return None
+        parts = [GaussianDpEvent(1.0 / far) for far in apart]
+        event = parts[0] if len(parts) == 1 else ComposedDpEvent(parts)
+        if scope.horizon is Horizon.TRAINING and rounds > 1:
+            return SelfComposedDpEvent(event, rounds)
+        return event
+
+    def unproved(self, why: str) -> FlowerPromise:
+        """The promise without a proof of what users are promised, and why there is none."""
+        return replace(self, note=f"{self.note} No proof is credited: {why}", apart=())
+
+
+def promises(
+    parts: Sequence[Any], *, rounds: int, delta: float, equal: bool
+) -> list[FlowerPromise]:
+    """Those of mods, the outermost first, and of strategies; ``delta`` where none is stated.
+
+    ``equal`` says that the server gives all clients of a round the same weight. InputError for
+    settings with which Flower would fail.
+    """
+    found: list[FlowerPromise] = []
+    for at, part in enumerate(parts):
+        name = type(part).__name__
+        if name == "LocalDpMod":
+            found.append(_local(part))
+        elif masks(part):
+            found.append(_masked(part, delta))
+        elif name.startswith("DifferentialPrivacy"):
+            found.append(_central(part, rounds, delta, equal))
+        else:
+            continue
+        found[-1] = _unproved(found[-1], parts[:at])
+    return found
+
+
+def _local(mod: Any) -> FlowerPromise:
+    clip, stated = float(mod.clipping_norm), float(mod.sensitivity)
+    epsilon, delta = float(mod.epsilon), float(mod.delta)
+    if not (epsilon > 0 and 0 < delta < 1):
+        raise InputError(
+            f"Expected LocalDpMod with epsilon > 0 and delta in (0, 1), got epsilon={epsilon:g} "
+            f"and delta={delta:g}: its noise is not defined. Give both."
+        )
+    factor = math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
+    sigma, needed = stated * factor, 2.0 * clip / gaussian_mu(epsilon, delta)
+    text = [
+        f"LocalDpMod clips updates at {clip:g} and adds Gaussian noise of deviation {sigma:.4g}, "
+        f"which its formula, sqrt(2 ln(1.25 / delta)) / epsilon, gives for sensitivity "
+        f"{stated:g}; two clipped updates may be {2.0 * clip:g} apart, twice the clipping norm."
+    ]
+    if sigma > 0:
+        worth = gaussian_epsilon(delta, 2.0 * clip / sigma)
+        text.append(f"Such noise is worth epsilon {worth:,.4g} at delta {delta:g}.")
+    if epsilon > _PROVED:
+        usual = gaussian_epsilon(delta, 1.0 / factor)
+        text.append(
+            "That formula is a theorem for epsilon up to 1 only (Dwork and Roth 2014, Theorem "
+            f"A.1): with sensitivity {2.0 * clip:g} it is worth {usual:.4g}, not {epsilon:g}."
+        )
+    text.append(
+        f"What makes the promise true is a deviation of {needed:.4g}, that is "
+        f"LocalDpMod(sensitivity={_up(needed / factor)})."
+    )
+    text.append(_METADATA)
+    return FlowerPromise(
+        epsilon=epsilon,
+        delta=delta,
+        scope=Scope(
+            unit=Unit.USER,
+            adjacency=Adjacency.REPLACE,
+            vantage=Vantage.SERVER,
+            horizon=Horizon.ROUND,
+        ),
+        statement=f"Local differential privacy with epsilon {epsilon:g} at delta {delta:g}.",
+        source=f"LocalDpMod({clip:g}, {stated:g}, {epsilon:g}, {delta:g})",
+        note=" ".join(text),
+        apart=(2.0 * clip / sigma,) if sigma > 0 else (),
+        randomizer=VectorGaussian(sigma=sigma, clip=clip, dimension=1) if sigma > 0 else None,
+    )
+
+
+def _masked(mod: Any, delta: float) -> FlowerPromise:
+    return FlowerPromise(
+        epsilon=math.inf,
+        delta=delta,
+        scope=Scope(
+            unit=Unit.USER,
+            adjacency=Adjacency.ADD_REMOVE,
+            vantage=Vantage.AGGREGATE,
+            horizon=Horizon.TRAINING,
+        ),
+        statement="The server sees the sum of updates only; no epsilon is promised.",
+        source=str(mod.__name__),
+        note=(
+            "Secure aggregation masks single updates and adds no noise. Its handshake is not "
+            f"played: the sum is taken as it is, without its rounding and clipping. {_METADATA}"
+        ),
+    )
+
+
+def _central(strategy: Any, rounds: int, delta: float, equal: bool) -> FlowerPromise:
+    name, clients = type(strategy).__name__, int(strategy.num_sampled_clients)
+    z, clip = float(strategy.noise_multiplier), float(strategy.clipping_norm)
+    counted = getattr(strategy, "clipped_count_stddev", None)
+    accountant = getattr(strategy, "accountant", None)
+    epsilon, statement = math.inf, "Noise is added; no epsilon is promised."
+    if accountant is not None:
+        config = accountant.config
+        delta = float(config.target_delta)
+        epsilon = config.max_epsilon or _told(strategy, rounds)
+        most = "at most " if config.max_epsilon else ""
+        statement = f"The strategy's accountant tells {most}epsilon {epsilon:.4g} of a training."
+        equal = True  # it refuses other weights, and users who are replaced
+    # A user who comes moves the sum by C at most, and the count by 1.
+    apart: tuple[float, ...] = ()
+    if z > 0 and (counted is None or counted > 0):
+        apart = (1.0 / z, *(() if counted is None else (1.0 / counted,)))
+    text = [
+        f"The mean of {clients} updates, each clipped at {clip:g}, has Gaussian noise of deviation "
+        f"{z * clip / clients:.4g}. The server, which adds it, is trusted with every update."
+    ]
+    if counted is not None:
+        text.append(
+            f"The count of clipped updates, with noise of deviation {counted:g}, moves by 1 where "
+            "a user comes or goes; the clipping norm adapts to it."
+        )
+    if not equal and apart:
+        apart = ()
+        text.append(
+            "No epsilon is proved: the server weighs updates by num_examples, so that one user may "
+            f"move the mean by more than {clip:g}/{clients}. Give all the same weight, and say "
+            "equal_weights=True."
+        )
+    return FlowerPromise(
+        epsilon=epsilon,
+        delta=delta,
+        scope=Scope(
+            unit=Unit.USER,
+            adjacency=Adjacency.ADD_REMOVE,
+            vantage=Vantage.PEERS,
+            horizon=Horizon.TRAINING,
+        ),
+        statement=statement,
+        source=f"{name}(noise_multiplier={z:g})",
+        note=" ".join([*text, _SAMPLING, _METADATA]),
+        apart=apart,
+    )
+
+
+def _told(strategy: Any, rounds: int) -> float:
+    """What the strategy's accountant would tell after so many rounds."""
+    from flwr.supercore.privacy_accounting import GaussianPrivacyEvent
+
+    config = strategy.accountant.config
+    event = GaussianPrivacyEvent(
+        noise_multiplier=strategy.noise_multiplier,
+        sample_size=strategy.num_sampled_clients,
+        population_size=config.population_size,
+    )
+    fresh = type(strategy.accountant)(config)
+    fresh.compose(event, rounds)
+    return float(fresh.get_epsilon(config.target_delta))
+
+
+def _unproved(promise: FlowerPromise, outer: Sequence[Any]) -> FlowerPromise:
+    """The promise without a proof where a mod of others may send what it has not seen."""
+    strange = [each for each in outer if not harmless(each)]
+    if not strange or promise.scope.vantage is not Vantage.SERVER:
+        return promise
+    names = ", ".join(getattr(each, "__name__", type(each).__name__) for each in strange)
+    return promise.unproved(f"{names} may change what is sent after it.")
+
+
+def _up(value: float) -> str:
+    """Four digits, rounded up."""
+    digits = 3 - math.floor(math.log10(value))
+    return f"{math.ceil(value * 10**digits) / 10**digits:.{max(digits, 0)}f}"

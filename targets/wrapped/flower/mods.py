@@ -1,0 +1,87 @@
+"""The mods of an app of Flower, and the function that they surround."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fedrec_auditor.accountants.errors import InputError
+
+TRAIN = "train"
+"""The messages of which an app is audited."""
+_DEFAULT = "train.default"
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """``mods``, the outermost first, around ``call``.
+
+    ``own`` is the function that the app's owner wrote: ``call`` itself, or a ``client_fn``, of the
+    older, ``legacy`` interface, that it calls.
+    """
+
+    mods: tuple[Any, ...]
+    call: Callable[..., Any]
+    own: Callable[..., Any]
+    legacy: bool
+
+    @classmethod
+    def of(cls, app: Any) -> Chain:
+        """That of the app's training; InputError if it has none.
+
+        ``ClientApp`` keeps it as nested closures (flwr.client.mod.utils.make_ffn).
+        """
+        legacy = app._call is not None
+        call = app._call if legacy else app._registered_funcs.get(_DEFAULT)
+        if call is None:
+            raise InputError(
+                "Expected a ClientApp that trains, got one without. Register a function with "
+                "@app.train(), or give a client_fn."
+            )
+        mods = []
+        while {"_mod", "_ffn"} <= (cells := _cells(call)).keys():
+            mods.append(cells["_mod"])
+            call = cells["_ffn"]
+        return cls(tuple(mods), call, _cells(call)["client_fn"] if legacy else call, legacy)
+
+
+def is_app(value: Any) -> bool:
+    """Whether it is a ``ClientApp``."""
+    return type(value).__name__ == "ClientApp" and hasattr(value, "_registered_funcs")
+
+
+def masks(mod: Any) -> bool:
+    """Whether it is one of secure aggregation."""
+    return getattr(mod, "__name__", "") in ("secaggplus_mod", "secagg_mod")
+
+
+def harmless(mod: Any) -> bool:
+    """Whether it is of Flower or of ours, and so sends nothing that it has not been handed."""
+    kind = mod if hasattr(mod, "__name__") else type(mod)
+    return str(kind.__module__).partition(".")[0] in ("flwr", "fedrec_auditor")
+
+
+def need_flower() -> None:
+    """InputError unless the package is installed."""
+    if importlib.util.find_spec("flwr") is None:
+        raise InputError("Expected the package flwr, found none. Install fedrec-auditor[flower].")
+
+
+def surrounded(call: Callable[..., Any], mods: tuple[Any, ...]) -> Callable[..., Any]:
+    """The function with these mods around it, the first the outermost, as Flower runs them."""
+    from flwr.client.mod import make_ffn
+
+    found: Callable[..., Any] = make_ffn(call, list(mods))
+    return found
+
+
+def _cells(function: Any) -> dict[str, Any]:
+    code = getattr(function, "__code__", None)
+    if code is None or function.__closure__ is None:
+        return {}
+    return {
+        name: cell.cell_contents
+        for name, cell in zip(code.co_freevars, function.__closure__, strict=True)
+    }

@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor import flower_app
+from fedrec_auditor.targets.wrapped.client import Client
+from fedrec_auditor.targets.wrapped.flower.flower_client import FlowerClient, message, named
+from fedrec_auditor.targets.wrapped.flower.partition import Partition
+from fedrec_auditor.targets.wrapped.structure import take_apart
+from tests.targets.wrapped.flower import apps
+
+
+def sent(client: FlowerClient, *items: int, seed: int = 0, **state: Any) -> dict[str, np.ndarray]:
+    np.random.seed(seed)  # noqa: NPY002
+    return client(apps.history(*items), apps.model(), None, state)
+
+
+def dense(history: Any) -> np.ndarray:
+    return history.dense()
+
+
+def of(app: Any, **more: Any) -> FlowerClient:
+    return FlowerClient(app=app, partition=Partition.of(apps.load_data, dense), **more)
+
+
+def made(history: Any) -> Any:
+    return apps.numpy_client(history.dense())
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        lambda: of(apps.message_app()),
+        lambda: of(apps.legacy_app()),
+        lambda: FlowerClient(app=made),
+        lambda: FlowerClient(app=lambda h: made(h).to_client()),
+        lambda: FlowerClient(app=lambda h: apps.message_app((), lambda partition: h.dense())),
+    ],
+)
+def test_both_interfaces_send_what_the_app_trains(client: Callable[[], FlowerClient]) -> None:
+    found = sent(client(), 1, 4)
+    expected = apps.model()
+    expected["item"][[1, 4]] += 1.0
+    assert {name: array.tolist() for name, array in found.items()} == {
+        name: array.tolist() for name, array in expected.items()
+    }
+
+
+@pytest.mark.parametrize("app", [apps.message_app, apps.legacy_app])
+def test_numbers_beside_the_arrays_are_sent_on_demand(app: Callable[[], Any]) -> None:
+    found = sent(of(app(), metadata=True), 1, 4)
+    numbers = {n.partition("_")[0]: v.tolist() for n, v in found.items() if "." in n}
+    assert {n.replace("num-examples", "num"): v for n, v in numbers.items()} in (
+        {"metadata.num": [2.0], "metadata.loss": [0.25]},
+    )
+
+
+def test_mods_run_in_the_order_of_flower() -> None:
+    calls = []
+
+    def noting(name: str) -> Any:
+        def mod(message: Any, context: Any, call_next: Any) -> Any:
+            calls.append(f"{name} asks")
+            reply = call_next(message, context)
+            calls.append(f"{name} answers")
+            return reply
+
+        return mod
+
+    mods = (noting("first"), noting("second"))
+    expected = ["first asks", "second asks", "second answers", "first answers"]
+    for client in (
+        of(apps.message_app(mods)),
+        of(apps.legacy_app(mods)),
+        FlowerClient(app=made, mods=mods),
+    ):
+        calls.clear()
+        sent(client, 1)
+        assert calls == expected
+
+
+@pytest.mark.parametrize("app", [apps.message_app, apps.legacy_app])
+def test_local_noise_is_that_of_the_mod(app: Callable[..., Any]) -> None:
+    from flwr.clientapp.mod import LocalDpMod
+
+    sigma = 0.3 * np.sqrt(2 * np.log(1.25 / 1e-5)) / 2.0
+    client = of(app([LocalDpMod(0.7, 0.3, 2.0, 1e-5)]))
+    draws = np.stack([sent(client, 1, 4, seed=seed)["item"] for seed in range(400)])
+    moved = draws - apps.model()["item"]
+    error = sigma / np.sqrt(400)
+    # The update is 1 in two entries, of norm sqrt(2): clipped at 0.7, 0.7 / sqrt(2) in each.
+    expected = np.array([0, 0.7, 0, 0, 0.7, 0]) / np.sqrt(2)
+    np.testing.assert_allclose(moved.mean(axis=0), expected, atol=5 * error)
+    assert moved.std() == pytest.approx(np.hypot(sigma, expected.std()), rel=0.1)
+
+
+def test_the_servers_config_reaches_the_mods() -> None:
+    from flwr.clientapp.mod import fixedclipping_mod
+
+    for app in (apps.message_app, apps.legacy_app):
+        client = of(app([fixedclipping_mod]), config={"clipping_norm": 0.5})
+        moved = sent(client, 1, 4)["item"] - apps.model()["item"]
+        assert np.linalg.norm(moved) == pytest.approx(0.5, rel=1e-5)
+
+
+def test_a_mod_that_misses_its_config_is_told() -> None:
+    from flwr.clientapp.mod import fixedclipping_mod
+
+    with pytest.raises(InputError, match="error: fixedclipping_mod requires the key"):
+        sent(of(apps.message_app([fixedclipping_mod])), 1)
+
+
+def test_an_update_that_flower_cannot_clip_is_told() -> None:
+    from flwr.clientapp.mod import LocalDpMod
+
+    client = of(apps.message_app([LocalDpMod(1.0, 2.0, 1.0, 1e-5)]))
+    with pytest.raises(InputError, match="leaves the model as it was for a history of 0"):
+        sent(client)
+
+
+def test_secure_aggregation_is_left_out() -> None:
+    from flwr.client.mod import secaggplus_mod
+    from flwr.clientapp.mod import fixedclipping_mod
+
+    for app in (apps.message_app, apps.legacy_app):
+        client = of(app([secaggplus_mod, fixedclipping_mod]), config={"clipping_norm": 0.5})
+        moved = sent(client, 1, 4)["item"] - apps.model()["item"]
+        assert np.linalg.norm(moved) == pytest.approx(0.5, rel=1e-5)
+
+
+def test_a_device_keeps_its_context() -> None:
+    def counting(message: Any, context: Any, call_next: Any) -> Any:
+        from flwr.app import ConfigRecord
+
+        seen = context.state.config_records.get("seen", ConfigRecord({"times": 0}))["times"]
+        context.state["seen"] = ConfigRecord({"times": seen + 1})
+        config = next(iter(message.content.config_records.values()))
+        times.append((seen, config["server-round"], context.node_config["zone"]))
+        return call_next(message, context)
+
+    times: list[Any] = []
+    client = of(apps.message_app([counting]), node_config={"zone": 3})
+    state: dict[str, Any] = {}
+    for _ in range(2):
+        client(apps.history(1), apps.model(), None, state)
+    client(apps.history(1), apps.model(), None, {})
+    assert times == [(0, 1, 3), (1, 2, 3), (0, 1, 3)]
+
+
+def test_errors_name_the_line_of_the_app() -> None:
+    def broken(context: Any) -> Any:
+        raise KeyError("learning-rate")
+
+    for app in (apps.message_app((), broken), apps.legacy_app((), broken)):
+        client = Client(FlowerClient(app=app))
+        with pytest.raises(InputError, match=r"KeyError: 'learning-rate' \((apps|test_).*py:\d+\)"):
+            client(apps.history(1), *take_apart(apps.model(), "a model"), 0, {}, "")
+
+
+@pytest.mark.parametrize("loader", ["load_data", "load_once", "load_there"])
+def test_the_loader_answers_with_the_history(loader: str) -> None:
+    function = getattr(apps, loader)
+    for name in (function, *([f"{apps.__name__}:{loader}"] if loader != "load_there" else [])):
+        partition = Partition.of(name, dense)
+        for items in ([1], [2, 3]):
+            with partition.holding(apps.history(*items)):
+                assert np.flatnonzero(function(7)).tolist() == items
+    with pytest.raises(FileNotFoundError):
+        function(7)
+
+
+def test_the_loader_is_the_same_function_wherever_it_is_imported() -> None:
+    with Partition.of(f"{apps.__name__}.load_data", None).holding(apps.history(1)):
+        assert apps.imported_elsewhere(1).items.tolist() == [1]
+
+
+def test_what_is_adapted_may_depend_on_the_call() -> None:
+    partition = Partition.of(apps.load_data, lambda h, partition_id, scale: scale * h.dense())
+    client = FlowerClient(app=apps.message_app((), apps.load_data, 3.0), partition=partition)
+    moved = sent(client, 1)["item"] - apps.model()["item"]
+    np.testing.assert_allclose(moved, [0, 3, 0, 0, 0, 0], atol=1e-6)
+
+
+def test_the_loader_is_restored_when_the_app_fails() -> None:
+    code = apps.load_data.__code__
+    with (
+        pytest.raises(ZeroDivisionError),
+        Partition.of(apps.load_data, dense).holding(apps.history(1)),
+    ):
+        raise ZeroDivisionError
+    assert apps.load_data.__code__ is code
+
+
+def test_an_app_that_does_not_load_what_is_audited_is_refused() -> None:
+    client = of(apps.message_app((), lambda partition_id: np.ones(6)))
+    with pytest.raises(InputError, match="Expected the app to call load_data for its data"):
+        sent(client, 1)
+
+
+@pytest.mark.parametrize("data", ["no_such:module", "math:nothing", "math:sqrt", len])
+def test_what_is_no_loader_is_refused(data: Any) -> None:
+    with pytest.raises(InputError, match="Expected data to"):
+        Partition.of(data, None)
+
+
+def test_models_are_named() -> None:
+    torch = pytest.importorskip("torch")
+    from flwr.app import ArrayRecord
+
+    net = torch.nn.Linear(2, 1)
+    expected = {name: each.tolist() for name, each in net.state_dict().items()}
+    for given in (net, net.state_dict(), ArrayRecord(net.state_dict())):
+        assert {name: each.tolist() for name, each in named(given).items()} == expected
+    assert list(named([np.zeros(1), np.ones(2)])) == ["0", "1"]
+    assert list(named(np.zeros(3))) == ["0"]
+
+
+def test_the_message_is_that_of_a_strategy() -> None:
+    """The server of Flower itself makes the message, and ours is equal to it."""
+    from flwr.app import ArrayRecord, ConfigRecord
+    from flwr.serverapp.strategy import FedAvg
+    from flwr.supercore.task_identity import TaskIdentity
+
+    class OneNode:
+        def get_node_ids(self) -> list[int]:
+            return [1]
+
+    arrays = ArrayRecord(dict(message({}, apps.model(), False).content["arrays"]))
+    strategy = FedAvg(min_train_nodes=1, min_available_nodes=1, fraction_evaluate=0.5)
+    before = TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id
+    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
+    try:
+        (theirs,) = strategy.configure_train(1, arrays, ConfigRecord({"lr": 0.1}), OneNode())
+    finally:
+        TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id = before
+    ours = message({"lr": 0.1, "server-round": 1}, apps.model(), legacy=False)
+    assert ours.metadata.message_type == theirs.metadata.message_type
+    assert list(ours.content) == list(theirs.content)
+    assert dict(ours.content["config"]) == dict(theirs.content["config"])
+    assert [a.numpy().tolist() for a in ours.content["arrays"].values()] == [
+        a.numpy().tolist() for a in theirs.content["arrays"].values()
+    ]
+
+
+def test_apps_without_what_is_needed_are_refused() -> None:
+    from flwr.clientapp import ClientApp
+
+    app = apps.message_app()
+    for wrong, expected in (
+        ({"app": ClientApp(), "data": apps.load_data}, "Expected a ClientApp that trains"),
+        ({"app": app}, "Expected data, the function by which the app loads"),
+        ({"app": app, "data": apps.load_data, "mods": [len]}, "Expected the mods of a ClientApp"),
+        ({"app": made, "data": apps.load_data}, "Expected data with a ClientApp only"),
+        ({"app": 3}, "Expected a ClientApp, or a function"),
+    ):
+        with pytest.raises(InputError, match=expected):
+            flower_app.wrap(**wrong, model=apps.model)
+    with pytest.raises(InputError, match="Expected a NumPyClient, a Client or a ClientApp"):
+        sent(FlowerClient(app=lambda history: 3), 1)
