@@ -59,7 +59,7 @@ class RecordingWriter:
     ...         writer.round(1, {"item": np.zeros((3, 2))})
     ...         writer.upload("anna", {"item": np.ones((3, 2))})
     ...     sorted(path.name for path in (Path(folder) / "rounds" / "1").iterdir())
-    ['broadcast.safetensors', 'uploads-ac10c56b8d4c4cf6.safetensors']
+    ['broadcast.safetensors', 'uploads-d04474cc4b844a8c.safetensors']
     """
 
     def __init__(

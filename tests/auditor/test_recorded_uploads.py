@@ -16,6 +16,7 @@ from fedrec_auditor.auditor.plan import make_plan, make_resources
 from fedrec_auditor.auditor.recorded_uploads import record_plan
 from fedrec_auditor.auditor.runner import run_plan
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
@@ -201,7 +202,42 @@ def test_another_file_is_another_recording(tmp_path: Path) -> None:
         writer.round(3)
         writer.upload(1, {"bits": np.ones(9, dtype=bool)})
     assert identity(opened()) != identity(before)
+    after = opened()
+    (path,) = (tmp_path / "rounds" / "3").iterdir()
+    path.unlink()
+    with RecordingWriter(tmp_path, n_items=9, kinds="bits") as writer:
+        writer.round(3)
+        writer.upload(1, {"bits": np.zeros(9, dtype=bool)})
+    assert identity(opened()) != identity(after)
     assert not is_ours(before)
+
+
+def test_logs_without_senders_are_attacked_from_weaker_vantages_only(tmp_path: Path) -> None:
+    bits = np.random.default_rng(0).random((12, 9)) < 0.4
+    shuffled, summed = tmp_path / "shuffled", tmp_path / "summed"
+    with RecordingWriter(shuffled, n_items=9, kinds="bits") as writer:
+        for number in (1, 2):
+            writer.round(number, {"item": np.zeros(9)})
+            writer.uploads(None, {"bits": Dense(bits, Kind.BITS)})
+    with RecordingWriter(summed, n_items=9, kinds="change") as writer:
+        for number in range(1, 9):
+            some = np.flatnonzero(np.random.default_rng(number).random(12) < 0.5)
+            writer.round(number, {"item": np.zeros((9, 2))})
+            writer.aggregate({"item": np.repeat(bits[some].sum(axis=0)[:, None], 2, axis=1)}, some)
+    for path, vantage in ((shuffled, "shuffled"), (summed, "aggregate")):
+        record = attack_recording(path, truth=bits, quick=True, jobs=1)
+        assert not record.errors
+        seen = {row.vantage for row in record.attacks}
+        assert vantage in seen
+        assert "server" not in seen
+        assert "linkage" not in {row.attack for row in record.attacks}
+        (told,) = [r.reason for r in record.skipped if r.attack == "linkage"]
+        assert told
+    found = attack(shuffled, truth=bits)
+    (row,) = [r for r in found.attacks if r.metric.endswith("without names")]
+    assert row.value == 1.0
+    (told,) = [r.reason for r in found.skipped if r.attack == "linkage"]
+    assert "does not say who sent what" in told
 
 
 def test_a_recording_is_not_trained_again(tmp_path: Path, data: Interactions) -> None:

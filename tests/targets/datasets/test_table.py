@@ -237,3 +237,11 @@ def test_a_table_needs_a_path_to_a_file(tmp_path: Path) -> None:
     for path in (None, tmp_path, tmp_path / "t.csv", tmp_path / "t.txt"):
         with pytest.raises(InputError):
             Table().load(path)
+
+
+def test_users_of_texts_keep_their_names_in_whatever_order_they_are_taken(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("user,item\nzoe,1\nadam,2\nmia,3\n")
+    found = Table().load(path)
+    assert found.names == ("adam", "mia", "zoe")
+    assert found.take(np.array([2, 0, 2])).names == ("zoe", "adam", "zoe")

@@ -219,3 +219,15 @@ def test_a_quick_attack_reads_the_first_rounds_and_the_model_after_them(tmp_path
     assert short.release is not None
     assert whole.release is not None
     assert (short.release["item"][0], whole.release["item"][0]) == (10, 0)
+
+
+def test_recorded_sums_are_those_of_all_and_of_no_part(tmp_path: Path) -> None:
+    folder = tmp_path / "rounds" / "1"
+    folder.mkdir(parents=True)
+    values = np.eye(USERS, ITEMS)
+    safetensors(folder / "uploads", np.arange(USERS), {"item": values})
+    save_file({"item": np.full(ITEMS, 9.0)}, folder / "aggregate.safetensors")
+    (one,) = trained(*recorded(tmp_path, {"kind": "change"})).transcript.rounds
+    item = one.uploads.components["item"]
+    assert item.total().tolist() == [9.0] * ITEMS
+    assert item.take(np.array([2, 3])).total().tolist() == [0, 0, 1, 1, 0]
