@@ -53,7 +53,7 @@ class Checkpoints:
 
         InputError if what is there in place of their folder is a link or no folder.
         """
-        folder = out / FOLDER
+        folder = (out / FOLDER).absolute()  # workers may have begun in another directory
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
             kind = "a link" if folder.is_symlink() else "something else"
             raise InputError(
