@@ -44,6 +44,12 @@ class FlowerSystem(WrappedSystem):
             found.update(path.read_bytes())
         return found.hexdigest()
 
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """That the app does what its proofs are of."""
+        proved = any(promise.apart or promise.randomizer for promise in self.promises)
+        return ("the app sends what its mods and its strategy make, and no more",) if proved else ()
+
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """What is stated, else what is promised, and what that becomes in all rounds."""
         if self.stated:
