@@ -245,7 +245,7 @@ def _left_out(plan: Plan) -> tuple[str, ...]:
         "demonstrations": plan.only is not None,
     }
     lines = [line for kind, all_of in asked.items() if all_of for line in FAMILIES[kind].left_out()]
-    if plan.attacks == () and plan.only is None:
+    if plan.attacks == () and plan.only is None and set(plan.games) <= {LOCAL}:
         lines.append(NO_ATTACK)
     return tuple(lines)
 

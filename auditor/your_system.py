@@ -123,6 +123,8 @@ def audit_system(
     data : a DataFrame, a sparse or dense table of ratings (users x items), Interactions, the name
         of a data set or a path.
     claim : what is promised (``fedrec_auditor.Claim``), one or several.
+    games : "local" (one message), "round", "training", "one-run"; played whatever ``attacks`` are.
+    attacks : names of those to play on a training, by default all whose readers fit.
     columns : which column of a table is the user, item, rating and timestamp, where names are
         unusual.
     system : all that ``wrap_system`` takes: model, server, rounds, ...
@@ -158,7 +160,7 @@ def audit_system(
         "data": name,
         "columns": columns if interactions is None else None,
         "games": tuple(games),
-        "attacks": None if attacks is None else tuple(attacks),
+        "attacks": _played(attacks, games),
         "quick": quick,
         "seed": seed,
         "confidence": confidence,
@@ -174,6 +176,14 @@ def audit_system(
         interactions=interactions,
         systems=(target,),
     )
+
+
+def _played(attacks: Sequence[str] | None, games: Sequence[str]) -> tuple[str, ...] | None:
+    """The attacks, and what tells the worlds of a local game apart if that is played."""
+    if attacks is None:
+        return None
+    needed = ("likelihood-ratio",) if "local" in games else ()
+    return tuple(dict.fromkeys((*attacks, *needed)))
 
 
 def _chosen(kind: Any, name: str, value: str) -> Any:

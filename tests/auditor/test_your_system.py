@@ -18,13 +18,13 @@ HONEST = {planted.honest: planted for planted in PLANTED.values()}
 
 
 def audited(planted: Planted, client: Callable[..., Any]) -> Record:
-    attack = "linkage" if planted.shown_by == "linkage" else "likelihood-ratio"
+    attacks = ["linkage"] if planted.shown_by == "linkage" else []
     return audit_system(
         client,
         data=TABLE,
         claim=planted.claim,
         games=planted.games,
-        attacks=(attack,),
+        attacks=attacks,
         quick=True,
         jobs=1,
         **planted.settings,
