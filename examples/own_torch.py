@@ -45,6 +45,12 @@ system = fedrec_auditor.wrap_system(
 )
 
 if __name__ == "__main__":
-    record = fedrec_auditor.audit_system(system, data="synthetic", games=["local"], quick=True)
+    record = fedrec_auditor.audit_system(
+        system,
+        data="synthetic",
+        games=["local"],
+        attacks=["interaction-reconstruction"],
+        runs=500,
+    )
     for finding in record.findings:
         print(finding.verdict, finding.reason)

@@ -13,7 +13,8 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import store
 
 Cli = Callable[..., tuple[int, str, str]]
-FAST = ("--data", "synthetic", "--quick", "--jobs", "1", "--games", "local", "--runs", "500")
+PLAN = 'attacks = ["likelihood-ratio", "linkage"]\ngames = ["local"]\nruns = 500\n'
+FAST = ("--data", "synthetic", "--quick", "--jobs", "1", "--plan", "plan.toml")
 
 
 @pytest.fixture
@@ -21,6 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     importlib.invalidate_caches()
+    (tmp_path / "plan.toml").write_text(PLAN)
     yield tmp_path
     for name in ("my_own", "test_my_own"):
         sys.modules.pop(name, None)
