@@ -25,14 +25,14 @@ _MARKUP = str.maketrans({"<": "‹", ">": "›", "|": "¦", "`": "'", "[": "(", 
 
 def render(record: Record) -> str:
     """At most 40 lines; each system's names its claim, its worst attack, and the report."""
-    head = ["# Privacy audit", "", f"**{summary(record)}** Details: [report.md](report.md).", ""]
+    head = ["# Privacy audit", "", f"**{summary(record)}** Details: report.md.", ""]
     tail = [f"- NOT COMPLETED: {_plain(error)}" for error in record.errors]
     tail = [*tail[:5], *([f"- {len(tail) - 5:,} more errors."] if len(tail) > 5 else [])]
     if tail:
         tail = ["", *tail]
-    cut = sorted(sections(record), key=_order)
+    cut = sorted(enumerate(sections(record), 1), key=lambda numbered: _order(numbered[1]))
     room = MOST_LINES - len(head) - len(tail)
-    lines = [_line(section) for section in cut]
+    lines = [f"{_line(section)} [report](report.html#target-{n})" for n, section in cut]
     if len(lines) > room:
         lines = [*lines[: room - 1], f"- {len(lines) - room + 1:,} more systems in report.md."]
     return "\n".join([*head, *(lines or ["- No system was audited."]), *tail]) + "\n"
@@ -60,8 +60,9 @@ def _claim(section: Section) -> str:
         return said
     text = f"{said} ({finding.verdict}): epsilon {number(finding.claim.epsilon)} claimed"
     if finding.measured is not None:
-        sure = percent(finding.measured.confidence)
-        text += f", at least {number(finding.measured.epsilon)} shown at {sure} confidence"
+        sure = finding.measured.confidence
+        how = "exactly" if sure == 1.0 else f"at {percent(sure)} confidence"
+        text += f", at least {number(finding.measured.epsilon)} shown {how}"
     return text
 
 
