@@ -106,17 +106,17 @@ def read_regular(path: Path, most: int, *, follow: bool = False) -> bytes:
     return content
 
 
-def read(place: Path) -> Record:
+def read(location: Path) -> Record:
     """The record of a run directory, or of a report.json.
 
     InputError if it is missing, broken, edited or too new.
     """
-    path = place if place.is_file() else place / RECORD
+    path = location if location.is_file() else location / RECORD
     try:
         content = read_regular(path, LARGEST, follow=True)
     except OSError as error:
         raise InputError(
-            f"Expected a run directory with {RECORD}, got {place} "
+            f"Expected a run directory with {RECORD}, got {location} "
             f"({error.strerror or error}). Make one with `auditor run --out DIR`."
         ) from error
     try:
