@@ -91,9 +91,13 @@ class Arithmetic(Word):
 
 
 class FailOn(StrEnum):
-    """From which verdict on a command fails; each level includes the ones before it."""
+    """What a command fails on; each level includes ``violated``, and ``no-claim`` the one before.
+
+    ``leak`` adds attacks that get more than is guessed without the uploads, whatever is claimed.
+    """
 
     VIOLATED = "violated"
+    LEAK = "leak"
     UNSUBSTANTIATED = "unsubstantiated"
     NO_CLAIM = "no-claim"
     NEVER = "never"
@@ -102,19 +106,24 @@ class FailOn(StrEnum):
 _VIOLATED = frozenset({Verdict.VIOLATED})
 _LEVELS = {
     FailOn.VIOLATED: _VIOLATED,
+    FailOn.LEAK: _VIOLATED,
     FailOn.UNSUBSTANTIATED: _VIOLATED | {Verdict.UNSUBSTANTIATED},
     FailOn.NO_CLAIM: _VIOLATED | {Verdict.UNSUBSTANTIATED, Verdict.NO_CLAIM},
     FailOn.NEVER: frozenset[Verdict](),
 }
 FOUND, INCOMPLETE = 1, 3
 """Exit codes: a finding at the level asked for; an audit from which nothing follows."""
+LEAK_MARGIN = 0.05
+"""By how much an attack's figure must be above its baseline, both in [0, 1], to be a leak."""
 INCONCLUSIVE = str(Verdict.INCONCLUSIVE).lower()
 """What a caller allows so that an INCONCLUSIVE verdict is no failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Which verdicts make a command or a test fail; ``allow`` may name "inconclusive".
+    """What makes a command or a test fail; ``allow`` may name "inconclusive".
+
+    ``leak_margin`` is by how much an attack must beat guessing to be a leak.
 
     >>> Gate().code([Verdict.CONSISTENT]), Gate().code([Verdict.VIOLATED])
     (0, 1)
@@ -124,6 +133,15 @@ class Gate:
 
     fail_on: FailOn = FailOn.VIOLATED
     allow: Collection[str] = ()
+    leak_margin: float = LEAK_MARGIN
+
+    def __post_init__(self) -> None:
+        """InputError for a margin that is no number of [0, 1)."""
+        if not 0.0 <= self.leak_margin < 1.0:
+            raise InputError(
+                f"Expected a leak margin in [0, 1), got {self.leak_margin}. Give for example "
+                f"{LEAK_MARGIN}."
+            )
 
     def code(self, verdicts: Iterable[Verdict]) -> int:
         """Exit code: 3 if one is UNSOUND, or INCONCLUSIVE and not allowed; else 1 or 0."""
@@ -137,6 +155,24 @@ class Gate:
 
 DEFAULT_GATE = Gate()
 """Fails what is refuted, and what shows nothing."""
+_BADNESS = {
+    Verdict.CONSISTENT: 0,
+    Verdict.INCOMPARABLE: 0,
+    Verdict.NO_CLAIM: 0,
+    Verdict.UNSUBSTANTIATED: 1,
+    Verdict.INCONCLUSIVE: 1,
+    Verdict.VIOLATED: 2,
+    Verdict.UNSOUND: 3,
+}
+
+
+def is_worse(now: Verdict, before: Verdict) -> bool:
+    """Whether a claim stands worse now: no longer proved, refuted, or the audit contradicts itself.
+
+    >>> is_worse(Verdict.UNSUBSTANTIATED, Verdict.CONSISTENT)
+    True
+    """
+    return _BADNESS[now] > _BADNESS[before]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""junit.xml, as CI servers read it: one test case a finding, and one for each thing that failed.
+"""junit.xml, as CI servers read it: a test case a finding, one a leak, one a thing that failed.
 
 Element order follows the schema that Jenkins publishes: properties first; in a test case error or
 failure comes before system-out.
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from xml.etree import ElementTree as ET
 
-from fedrec_auditor.accountants.verdict import DEFAULT_GATE, INCOMPLETE, Gate, Verdict
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, INCOMPLETE, FailOn, Gate, Verdict
+from fedrec_auditor.reports.leaks import leaks
 from fedrec_auditor.reports.record import Finding, Record
 from fedrec_auditor.reports.words import (
     claimed_guess_words,
@@ -26,7 +27,8 @@ def render(record: Record, gate: Gate = DEFAULT_GATE) -> bytes:
 
     A finding that ``gate`` fails is a failure, and so is VIOLATED at any level. One from which
     nothing follows, UNSOUND or INCONCLUSIVE, is an error, and so is whatever kept the audit from
-    being completed. NO CLAIM, and INCONCLUSIVE where it is allowed, are skipped.
+    being completed. With ``--fail-on leak`` each leak is a failure, too. NO CLAIM, and INCONCLUSIVE
+    where it is allowed, are skipped.
     """
     suite = ET.Element("testsuite", name="privacy audit")
     properties = ET.SubElement(suite, "properties")
@@ -35,6 +37,11 @@ def render(record: Record, gate: Gate = DEFAULT_GATE) -> bytes:
     seen: Counter[tuple[str, str]] = Counter()
     for finding in record.findings:
         _case(suite, finding, gate, seen)
+    if gate.fail_on is FailOn.LEAK:
+        for leak in leaks(record, gate.leak_margin):
+            name = f"{leak.row.attack} ({leak.row.vantage}): {leak.row.metric}"
+            case = _testcase(suite, leak.row.target, _unused(seen, leak.row.target, name))
+            ET.SubElement(case, "failure", type="LEAK", message=legal(leak.words))
     for position, message in enumerate(record.errors):
         case = _testcase(suite, "audit", f"completed {position + 1}")
         error = ET.SubElement(case, "error", type="INCOMPLETE", message=legal(message))
@@ -53,10 +60,7 @@ def render(record: Record, gate: Gate = DEFAULT_GATE) -> bytes:
 
 def _case(suite: ET.Element, finding: Finding, gate: Gate, seen: Counter[tuple[str, str]]) -> None:
     name = f"epsilon {number(finding.claim.epsilon)} [{finding.scope}]"
-    seen[finding.target, name] += 1
-    if seen[finding.target, name] > 1:
-        name += f" #{seen[finding.target, name]}"
-    case = _testcase(suite, finding.target, name)
+    case = _testcase(suite, finding.target, _unused(seen, finding.target, name))
     message = f"{finding.verdict}: {finding.reason}"
     code = gate.code([finding.verdict])
     if code or finding.verdict is Verdict.VIOLATED:
@@ -65,6 +69,12 @@ def _case(suite: ET.Element, finding: Finding, gate: Gate, seen: Counter[tuple[s
     elif finding.verdict in (Verdict.NO_CLAIM, Verdict.INCONCLUSIVE):
         ET.SubElement(case, "skipped", message=legal(message))
     ET.SubElement(case, "system-out").text = legal("\n".join(_lines(finding)))
+
+
+def _unused(seen: Counter[tuple[str, str]], target: str, name: str) -> str:
+    """``name``, numbered where the target has a case of this name."""
+    seen[target, name] += 1
+    return name if seen[target, name] == 1 else f"{name} #{seen[target, name]}"
 
 
 def _testcase(suite: ET.Element, classname: str, name: str) -> ET.Element:

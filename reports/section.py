@@ -56,7 +56,7 @@ class Section:
     @property
     def headline_finding(self) -> Finding | None:
         """The finding to name first: the most severe verdict, then the largest lower bound."""
-        return min(self.findings, key=_severity, default=None)
+        return min(self.findings, key=severity, default=None)
 
     @property
     def worst(self) -> AttackRow | None:
@@ -188,7 +188,8 @@ def attack_words(attack: AttackRow) -> str:
     return text + base
 
 
-def _severity(finding: Finding) -> tuple[int, float]:
+def severity(finding: Finding) -> tuple[int, float]:
+    """What findings are sorted by: the most severe verdict, then the largest lower bound."""
     measured = -1.0 if finding.measured is None else finding.measured.epsilon
     return _BY_SEVERITY.index(finding.verdict), -measured
 

@@ -21,12 +21,12 @@ from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
-from fedrec_auditor.reports import html, junit, markdown
+from fedrec_auditor.reports import html, job_summary, junit, markdown, sarif
 from fedrec_auditor.reports.record import SCHEMA_VERSION, Record
 
 RECORD = "report.json"
 LOCK = ".lock"
-FILES = ("report.html", "report.md", "junit.xml", RECORD)
+FILES = ("report.html", "report.md", "summary.md", "junit.xml", "report.sarif", RECORD)
 LARGEST = 2**28
 """Most bytes of a record that are read: a hundred times one of all targets."""
 _KINDS = {
@@ -47,12 +47,14 @@ def encode(record: Record) -> bytes:
 def write(record: Record, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
     """Render ``record`` and write all files of a run directory, report.json last.
 
-    ``gate`` decides what junit.xml calls a failure.
+    ``gate`` decides what junit.xml calls a failure, and its margin what a leak is.
     """
     contents = {
         "report.html": html.render(record).encode(),
         "report.md": markdown.render(record).encode(),
+        "summary.md": job_summary.render(record).encode(),
         "junit.xml": junit.render(record, gate),
+        "report.sarif": sarif.render(record, gate),
         RECORD: encode(record),
     }
     check_writable(directory)
@@ -104,14 +106,17 @@ def read_regular(path: Path, most: int, *, follow: bool = False) -> bytes:
     return content
 
 
-def read(directory: Path) -> Record:
-    """The record of a run directory; InputError if it is missing, broken, edited or too new."""
-    path = directory / RECORD
+def read(location: Path) -> Record:
+    """The record of a run directory, or of a report.json.
+
+    InputError if it is missing, broken, edited or too new.
+    """
+    path = location if location.is_file() else location / RECORD
     try:
         content = read_regular(path, LARGEST, follow=True)
     except OSError as error:
         raise InputError(
-            f"Expected a run directory with {RECORD}, got {directory} "
+            f"Expected a run directory with {RECORD}, got {location} "
             f"({error.strerror or error}). Make one with `auditor run --out DIR`."
         ) from error
     try:

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.verdict import FailOn, Gate
 from fedrec_auditor.reports import demonstrations
+from fedrec_auditor.reports.comparison import Comparison
+from fedrec_auditor.reports.leaks import leak_line, leaks
 from fedrec_auditor.reports.record import AttackRow, DemonstrationRow, Finding, Record
 from fedrec_auditor.reports.section import Section, sections
 from fedrec_auditor.reports.words import (
@@ -39,6 +42,21 @@ def render(record: Record, console: Console) -> None:
         print_line(console, f"note: {note}", style="yellow")
     for error in record.errors:
         print_line(console, f"error: {error}", style="bold red")
+
+
+def render_gate(record: Record, gate: Gate, baseline: Record | None, console: Console) -> None:
+    """Print what the exit code rests on beside findings: the worst leak, and what got worse."""
+    if gate.fail_on is FailOn.LEAK:
+        found = leaks(record, gate.leak_margin)
+        print_line(console, leak_line(record, found, gate.leak_margin))
+    if baseline is not None:
+        compared = Comparison.of(record, baseline, gate)
+        for line in compared.worse:
+            print_line(console, f"worse: {line}", style="bold red")
+        for line in compared.uncertain:
+            print_line(console, f"note: {line}", style="yellow")
+        if not compared.worse:
+            print_line(console, "Nothing got worse than in the baseline.")
 
 
 def render_findings(findings: Sequence[Finding], console: Console) -> None:

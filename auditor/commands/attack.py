@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fedrec_auditor.accountants.errors import IncompleteError
-from fedrec_auditor.accountants.verdict import FailOn, Gate
+from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn, Gate
 from fedrec_auditor.auditor.commands.run import Allowed, columns_of, show
 
 
@@ -46,8 +46,12 @@ def command(
         typer.Option(help="GiB that all workers together may take; the machine's if left out."),
     ] = None,
     fail_on: Annotated[
-        FailOn, typer.Option(help="Exit with 1 if a finding is at this level or above.")
+        FailOn, typer.Option(help="Exit with 1 on such a finding; leak: on an attack, too.")
     ] = FailOn.VIOLATED,
+    leak_margin: Annotated[
+        float,
+        typer.Option(help="leak: by how much an attack must beat guessing without the uploads."),
+    ] = LEAK_MARGIN,
     allow: Annotated[
         list[Allowed] | None,
         typer.Option(help="inconclusive: exit with 3 for no sample that is too small."),
@@ -61,7 +65,7 @@ def command(
     from fedrec_auditor.auditor.stated_claim import read_claims
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    gate = Gate(fail_on, tuple(allow or ()))
+    gate = Gate(fail_on, tuple(allow or ()), leak_margin)
     try:
         with progress(Console(stderr=True)) as observe:
             record = attack_recording(

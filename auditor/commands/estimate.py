@@ -61,7 +61,11 @@ def command(
     confidence: Annotated[float, typer.Option(help="Of the bound.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Splits the scores: some choose, others count.")] = 0,
     fail_on: Annotated[
-        FailOn, typer.Option(help="Exit with 1 if the verdict is at this level or above.")
+        FailOn,
+        typer.Option(
+            help="Exit with 1 if the verdict is at this level or above; leak, as violated: no "
+            "attack is played."
+        ),
     ] = FailOn.VIOLATED,
     allow: Annotated[
         list[str] | None,

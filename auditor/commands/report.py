@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fedrec_auditor.accountants.verdict import FailOn, Gate
-from fedrec_auditor.auditor.commands.run import Allowed
+from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn, Gate
+from fedrec_auditor.auditor.commands.run import Allowed, exit_code
 from fedrec_auditor.auditor.output import spare_output
 
 
@@ -21,11 +21,29 @@ def command(
         list[Allowed] | None,
         typer.Option(help="inconclusive: a sample that is too small is no error in junit.xml."),
     ] = None,
+    leak_margin: Annotated[
+        float,
+        typer.Option(help="By how much an attack must beat guessing to be a leak."),
+    ] = LEAK_MARGIN,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(help="An earlier report.json: exit with 1 on what got worse only."),
+    ] = None,
 ) -> None:
-    """Render report.html, report.md and junit.xml again, without running a target."""
-    from fedrec_auditor.reports import store
+    """Render all reports again from report.json, without running a target."""
+    from rich.console import Console
 
+    from fedrec_auditor.reports import store, terminal
+
+    gate = Gate(fail_on, tuple(allow or ()), leak_margin)
     record = store.read(directory)
-    store.write(record, directory, Gate(fail_on, tuple(allow or ())))
+    before = None if baseline is None else store.read(baseline)
+    store.write(record, directory, gate)
     with spare_output("The reports are written."):
-        print(f"Rendered {directory}/report.html, report.md and junit.xml from report.json.")
+        console = Console()
+        terminal.render_gate(record, gate, before, console)
+        first, *others, source = store.FILES
+        text = f"Rendered {directory / first}, {', '.join(others)} from {source}."
+        console.out(text, highlight=False)
+    if before is not None:
+        raise typer.Exit(exit_code(record, gate, before))

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
-from fedrec_auditor.accountants.verdict import INCOMPLETE, INCONCLUSIVE, FailOn, Gate
+from fedrec_auditor.accountants.verdict import (
+    FOUND,
+    INCOMPLETE,
+    INCONCLUSIVE,
+    LEAK_MARGIN,
+    FailOn,
+    Gate,
+)
 from fedrec_auditor.auditor.output import spare_output, tell
 
 if TYPE_CHECKING:
@@ -101,11 +108,19 @@ def command(
         typer.Option(help="GiB that all workers together may take; the machine's if left out."),
     ] = None,
     fail_on: Annotated[
-        FailOn, typer.Option(help="Exit with 1 if a finding is at this level or above.")
+        FailOn, typer.Option(help="Exit with 1 on such a finding; leak: on an attack, too.")
     ] = FailOn.VIOLATED,
+    leak_margin: Annotated[
+        float,
+        typer.Option(help="leak: by how much an attack must beat guessing without the uploads."),
+    ] = LEAK_MARGIN,
     allow: Annotated[
         list[Allowed] | None,
         typer.Option(help="inconclusive: exit with 3 for no sample that is too small."),
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(help="An earlier report.json: exit with 1 on what got worse only."),
     ] = None,
 ) -> None:
     """Audit targets: claims against proofs, exact bounds, measurements and attacks."""
@@ -115,6 +130,7 @@ def command(
     from fedrec_auditor.auditor.progress import progress
     from fedrec_auditor.auditor.runner import run_plan
     from fedrec_auditor.auditor.stated_claim import read_claims
+    from fedrec_auditor.reports import store
 
     errors = Console(stderr=True)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
@@ -142,7 +158,8 @@ def command(
         {key: value for key, value in said.items() if value is not None},
     )
     resources = make_resources(jobs, device, memory)
-    gate = Gate(fail_on, tuple(allow or ()))
+    gate = Gate(fail_on, tuple(allow or ()), leak_margin)
+    before = None if baseline is None else store.read(baseline)
     try:
         with progress(errors) as observe:
             record = run_plan(chosen, resources, out=out, gate=gate, observe=observe)
@@ -150,15 +167,15 @@ def command(
         raise IncompleteError(
             f"Interrupted. Finished tasks are kept in {out}; the same command resumes."
         ) from error
-    show(record, out, gate)
+    show(record, out, gate, before)
 
 
-def show(record: Record, out: Path, gate: Gate) -> NoReturn:
+def show(record: Record, out: Path, gate: Gate, baseline: Record | None = None) -> NoReturn:
     """Show a record, say where its reports are, and exit with its code."""
     from rich.console import Console
 
     from fedrec_auditor.auditor.checkpoints import FOLDER
-    from fedrec_auditor.reports import terminal
+    from fedrec_auditor.reports import store, terminal
 
     if record.errors:
         tell(
@@ -168,16 +185,27 @@ def show(record: Record, out: Path, gate: Gate) -> NoReturn:
     with spare_output(f"Read {out / 'report.md'}."):
         console = Console()
         terminal.render(record, console)
-        console.out(
-            f"Report: {out / 'report.html'} (also report.md, report.json, junit.xml)",
-            highlight=False,
-        )
-    raise typer.Exit(exit_code(record, gate))
+        terminal.render_gate(record, gate, baseline, console)
+        first, *others = store.FILES
+        console.out(f"Report: {out / first} (also {', '.join(others)})", highlight=False)
+    raise typer.Exit(exit_code(record, gate, baseline))
 
 
-def exit_code(record: Record, gate: Gate) -> int:
-    """3 for a failed piece, else what ``gate`` says of the findings."""
-    return INCOMPLETE if record.errors else gate.code(f.verdict for f in record.findings)
+def exit_code(record: Record, gate: Gate, baseline: Record | None = None) -> int:
+    """3 for a failed piece, else what ``gate`` says of the findings and, at its level, of leaks.
+
+    With a ``baseline`` 1 is for what got worse since then only.
+    """
+    from fedrec_auditor.reports.comparison import Comparison
+    from fedrec_auditor.reports.leaks import leaks
+
+    code = INCOMPLETE if record.errors else gate.code(f.verdict for f in record.findings)
+    if code == INCOMPLETE:
+        return code
+    if baseline is not None:
+        return FOUND if Comparison.of(record, baseline, gate).worse else 0
+    leaking = gate.fail_on is FailOn.LEAK and leaks(record, gate.leak_margin)
+    return FOUND if leaking else code
 
 
 def _refuse_data(only: Only | None, said: dict[str, Any]) -> None:

@@ -65,7 +65,11 @@ def command(
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
     timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 600.0,
     fail_on: Annotated[
-        FailOn, typer.Option(help="Exit with 1 if the verdict is at this level or above.")
+        FailOn,
+        typer.Option(
+            help="Exit with 1 if the verdict is at this level or above; leak, as violated: no "
+            "attack is played."
+        ),
     ] = FailOn.VIOLATED,
     allow: Annotated[
         list[str] | None,

@@ -1,0 +1,110 @@
+"""report.sarif, as code scanning reads it: SARIF 2.1.0 (OASIS), one result a finding or a leak.
+
+https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html. A result is about a system, not a
+line of a file: its place is a logical location. The physical one beside it, the record, is there
+because GitHub refuses results without one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate, Verdict
+from fedrec_auditor.reports.leaks import leaks
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.words import legal, number
+
+SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+LEVELS = {
+    Verdict.UNSOUND: "error",
+    Verdict.VIOLATED: "error",
+    Verdict.UNSUBSTANTIATED: "note",
+    Verdict.INCONCLUSIVE: "note",
+}
+"""The level of a result; other verdicts are no result."""
+_LEAK = "LEAK"
+_LEAK_MEANING = "An attack gets more from the uploads than is guessed without them."
+
+
+def render(record: Record, gate: Gate = DEFAULT_GATE) -> bytes:
+    """The record as SARIF 2.1.0: refuted claims are errors, leaks warnings, unproved ones notes."""
+    results = [
+        _result(
+            str(finding.verdict),
+            LEVELS[finding.verdict],
+            f"{finding.verdict}: epsilon {number(finding.claim.epsilon)} for {finding.scope}: "
+            f"{finding.reason}",
+            finding.target,
+            f"{finding.claim.epsilon} {finding.claim.delta} {finding.claim.scope} "
+            f"{finding.scope} {finding.delta} {finding.game}",
+        )
+        for finding in record.findings
+        if finding.verdict in LEVELS
+    ]
+    results += [
+        _result(
+            _LEAK,
+            "warning",
+            f"{leak.words}.",
+            leak.row.target,
+            f"{leak.row.attack} {leak.row.vantage} {leak.row.metric}",
+        )
+        for leak in leaks(record, gate.leak_margin)
+    ]
+    meanings = {str(verdict): (verdict.meaning, level) for verdict, level in LEVELS.items()}
+    meanings[_LEAK] = (_LEAK_MEANING, "warning")
+    index = {name: position for position, name in enumerate(meanings)}
+    driver = {
+        "name": "fedrec-auditor",
+        "version": legal(record.provenance.versions.get("fedrec-auditor", "unknown")),
+        "rules": [
+            {
+                "id": name,
+                "shortDescription": {"text": meaning},
+                "defaultConfiguration": {"level": level},
+            }
+            for name, (meaning, level) in meanings.items()
+        ],
+    }
+    invocation: dict[str, Any] = {"executionSuccessful": not record.errors}
+    if record.errors:
+        invocation["toolExecutionNotifications"] = [
+            {"level": "error", "message": {"text": _said(error)}} for error in record.errors
+        ]
+    for result in results:
+        result["ruleIndex"] = index[result["ruleId"]]
+    log = {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "invocations": [invocation], "results": results}],
+    }
+    return (json.dumps(log, sort_keys=True, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _result(rule: str, level: str, message: str, target: str, identity: str) -> dict[str, Any]:
+    """One result; ``identity`` says which of a target's it is from one audit to the next."""
+    mark = hashlib.sha256(f"{rule}\n{target}\n{identity}".encode("utf-8", "replace")).hexdigest()
+    return {
+        "ruleId": rule,
+        "level": level,
+        "message": {"text": _said(message)},
+        "locations": [
+            {
+                "logicalLocations": [{"fullyQualifiedName": legal(target), "kind": "module"}],
+                "physicalLocation": {
+                    "artifactLocation": {"uri": "report.json"},
+                    "region": {"startLine": 1},
+                },
+            }
+        ],
+        "partialFingerprints": {"audit/v1": mark},
+    }
+
+
+def _said(text: str) -> str:
+    """Text as SARIF's messages take it: braces are placeholders there, ``[a](b)`` is a link."""
+    return legal(text).replace("](", "] (").replace("{", "{{").replace("}", "}}")

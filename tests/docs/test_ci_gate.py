@@ -1,0 +1,47 @@
+"""docs/ci-gate.md: its levels, options and figures are the code's."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from scipy import stats
+from typer.testing import CliRunner
+
+from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn
+from fedrec_auditor.auditor.command_line import app
+from fedrec_auditor.reports import store
+from fedrec_auditor.reports.leaks import widening
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "ci-gate.md").read_text(encoding="utf-8")
+HOOKS = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
+
+
+def test_every_level_and_every_file_is_explained() -> None:
+    assert set(re.findall(r"^\| `([a-z][a-z-]+)`", PAGE, re.MULTILINE)) == set(FailOn)
+    listed = re.findall(r"^\| ([a-z]+\.[a-z]+) \|", PAGE, re.MULTILINE)
+    assert set(listed) <= set(store.FILES)
+    assert len(listed) == 4
+
+
+def test_the_figures_of_the_page() -> None:
+    assert f"`--leak-margin` ({LEAK_MARGIN})" in PAGE
+    assert f"that is {widening(0.95, 54):.2f} for 54 rows at 95%" in PAGE
+    normal = stats.norm.isf(0.025 / 54) / stats.norm.isf(0.025)
+    assert f"normal approximation gives ({normal:.2f})" in PAGE
+
+
+def test_commands_and_hooks_have_the_options_that_they_name() -> None:
+    entries = re.findall(r"^  entry: (.*)$", HOOKS, re.MULTILINE)
+    lines = re.findall(r"(?:run: |^    )(auditor .*?)(?:  +#.*)?$", PAGE, re.MULTILINE)
+    assert len(entries) == 2
+    assert len(lines) == 3
+    for line in (*entries, *lines):
+        _, command, *words = shlex.split(line)
+        wide = {"COLUMNS": "200", "TERM": "dumb"}
+        told = CliRunner().invoke(app, [command, "--help"], env=wide).stdout
+        for word in words:
+            assert not word.startswith("--") or word in told
+    assert set(re.findall(r"- id: (\S+)", PAGE)) == set(re.findall(r"- id: (\S+)", HOOKS))

@@ -1,0 +1,52 @@
+"""summary.md: short, worst first, greppable, and inert."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given, settings
+
+from fedrec_auditor.reports import job_summary
+from fedrec_auditor.reports.record import Record
+from tests.reports.conftest import records
+
+
+def lines(record: Record) -> list[str]:
+    return [line for line in job_summary.render(record).splitlines() if line.startswith("- ")]
+
+
+def test_a_line_a_system_worst_first(record: Record) -> None:
+    found = lines(record)
+    assert [line.split(":")[0] for line in found] == [
+        "- dplcf-ap",
+        "- fcf",
+        "- dplcf-sp",
+        "- fmf-ldp",
+    ]
+    assert "claim false (VIOLATED): epsilon 1 claimed, at least ∞ shown" in found[0]
+    assert "claim none; membership gets AUC 1 against 0.5 guessed" in found[1]
+    assert "claim proved, not refuted (CONSISTENT)" in found[2]
+
+
+def test_forty_lines_at_most(record: Record) -> None:
+    many = tuple(
+        f.model_copy(update={"target": f"{f.target} {i}"})
+        for i in range(30)
+        for f in record.findings
+    )
+    wide = record.model_copy(update={"findings": many, "errors": ("no memory",) * 9})
+    text = job_summary.render(wide)
+    assert len(text.splitlines()) == job_summary.MOST_LINES
+    assert re.search(r"- \d+ more systems in report\.md\.", text)
+    assert text.count("NOT COMPLETED: no memory") == 5
+    assert "4 more errors" in text
+
+
+@settings(max_examples=40, deadline=None)
+@given(records())
+def test_nothing_is_obeyed_and_no_entity_is_written(record: Record) -> None:
+    text = job_summary.render(record)
+    assert len(text.splitlines()) <= job_summary.MOST_LINES
+    assert not re.search(r"[<>`|\x00\x1b]", text)
+    assert "&lt;" not in text
+    assert "&#" not in text
