@@ -5,20 +5,18 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
-import platform
 import shutil
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
-from fedrec_auditor.auditor import plugins
 from fedrec_auditor.auditor.games.draws import Features, Memory
 from fedrec_auditor.auditor.objects import identity, is_ours
 from fedrec_auditor.auditor.tasks import Audit, Task, TaskResult
+from fedrec_auditor.auditor.versions import source_digest, versions
 from fedrec_auditor.reports import store
 
 logger = logging.getLogger(__name__)
@@ -26,15 +24,6 @@ logger = logging.getLogger(__name__)
 FOLDER = ".tasks"
 LARGEST = 2**26
 """Most bytes of a finished task that are read; the largest we wrote have some 100,000."""
-_PACKAGES = (
-    "fedrec-auditor",
-    "dp-accounting",
-    "numba",
-    "numpy",
-    "scikit-learn",
-    "scipy",
-    "torch",
-)
 
 
 @dataclass(frozen=True)
@@ -143,20 +132,5 @@ class Runs:
         return self.folder / f"{self.key}-{name}.npz"
 
 
-def versions() -> dict[str, str]:
-    """Versions of Python and of what the numbers depend on, distributions of plug-ins included."""
-    own = {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
-    return {**plugins.versions(), **own}
-
-
 def _digest(text: bytes) -> bytes:
     return hashlib.sha256(text).hexdigest().encode()
-
-
-def source_digest() -> str:
-    """SHA-256 over our own source, so that results of other code are never taken for ours."""
-    digest = hashlib.sha256()
-    for folder in sorted(Path(__file__).parents[1].iterdir()):
-        for path in sorted(folder.rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()

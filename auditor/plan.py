@@ -26,6 +26,7 @@ from fedrec_auditor.reports.store import read_regular
 from fedrec_auditor.targets.compute import DEFAULT, Compute, reach
 
 if TYPE_CHECKING:
+    from fedrec_auditor.auditor.clusters import Cluster
     from fedrec_auditor.targets.systems.base import Target
 
 Number = bool | int | float | str
@@ -207,10 +208,11 @@ class Plan(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What only affects the speed: worker processes, and where and how each simulates clients.
+    """What only affects the speed: workers, and where and how each simulates clients.
 
     A training that by its settings takes more than ``memory`` bytes is refused. The last bits of
-    floating-point results may depend on the device, which the record names.
+    floating-point results may depend on the device, which the record names. Workers are processes
+    of this machine unless there is a ``cluster``.
 
     >>> make_resources(2).jobs
     2
@@ -219,6 +221,7 @@ class Resources:
     jobs: int
     compute: Compute = DEFAULT
     memory: float = math.inf
+    cluster: Cluster | None = None
 
 
 def make_target(name: str, plan: Plan) -> Target:
@@ -352,15 +355,30 @@ def amend(plan: Plan | None, values: dict[str, Any]) -> Plan:
 
 
 def make_resources(
-    jobs: int | None = None, device: str = "cpu", memory: float | None = None
+    jobs: int | None = None,
+    device: str = "cpu",
+    memory: float | None = None,
+    backend: str = "loky",
+    address: str | None = None,
 ) -> Resources:
     """Resources with ``jobs`` workers, by default one a core, that simulate on ``device``.
 
     ``memory`` is that of all together in GiB, by default this machine's; messages that exceed a
-    quarter of a worker's share, and 2 GiB, are kept on disk. InputError if jobs or memory are not
-    positive, or torch cannot reach the device.
+    quarter of a worker's share, and 2 GiB, are kept on disk. With ``backend`` "dask" or "ray" the
+    workers are those of the cluster at ``address``, and by default all of them and their memory.
+    InputError if jobs or memory are not positive, torch cannot reach the device, or no cluster
+    answers.
     """
-    count = (os.cpu_count() or 1) if jobs is None else jobs
+    from fedrec_auditor.auditor.clusters import connect
+
+    cluster = connect(backend, address)
+    if cluster is not None and device != "cpu":
+        raise InputError(
+            f"Expected the device cpu on a cluster, got {device!r}. Leave it out, or audit on this "
+            "machine without --backend."
+        )
+    cores = (os.cpu_count() or 1) if cluster is None else cluster.workers()
+    count = cores if jobs is None else jobs
     if count < 1:
         raise InputError(f"Expected jobs of at least 1, got jobs={count}. Leave it out for all.")
     if device != "cpu":
@@ -369,9 +387,11 @@ def make_resources(
         raise InputError(
             f"Expected a positive memory in GiB, got memory={memory!r}. Leave it out for all."
         )
-    size = physical_memory() if memory is None else memory * 2**30
+    there = physical_memory() if cluster is None else cluster.memory()
+    size = there if memory is None else memory * 2**30
     kept = int(min(DEFAULT.memory, size / 4 / count))
-    return Resources(jobs=count, compute=Compute(device=device, memory=kept), memory=size)
+    compute = Compute(device=device, memory=kept)
+    return Resources(jobs=count, compute=compute, memory=size, cluster=cluster)
 
 
 def physical_memory() -> float:

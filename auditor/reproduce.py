@@ -19,6 +19,7 @@ from fedrec_auditor.auditor.progress import Observer, Pace
 from fedrec_auditor.auditor.reproductions.base import Measurable, Reproduction
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.tasks import Task, TaskResult
+from fedrec_auditor.auditor.versions import source_digest, versions
 from fedrec_auditor.auditor.workers import results
 from fedrec_auditor.reports import reproductions
 from fedrec_auditor.reports.record import ReproducedRow
@@ -139,5 +140,5 @@ def _measured(task: Task, part: Measurable, source: str, quick: bool) -> tuple[T
 
 
 def _key(data: Mapping[str, str], quick: bool) -> str:
-    text = f"{sorted(data.items())} {quick} {checkpoints.versions()} {checkpoints.source_digest()}"
+    text = f"{sorted(data.items())} {quick} {versions()} {source_digest()}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]

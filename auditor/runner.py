@@ -23,11 +23,13 @@ from fedrec_auditor.accountants.errors import AuditError, IncompleteError, Input
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor import workers
 from fedrec_auditor.auditor.audited_target import AuditedTarget, played
-from fedrec_auditor.auditor.checkpoints import Checkpoints, versions
+from fedrec_auditor.auditor.checkpoints import Checkpoints
+from fedrec_auditor.auditor.clusters import Cluster
 from fedrec_auditor.auditor.games.draws import Memory
 from fedrec_auditor.auditor.plan import Plan, Resources, Setting, make_plan, make_resources
 from fedrec_auditor.auditor.progress import Observer, Pace, diary, note
 from fedrec_auditor.auditor.tasks import Audit, Task, TaskResult
+from fedrec_auditor.auditor.versions import versions
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import DataRow, Provenance, Record
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -58,6 +60,8 @@ def audit(
     jobs: int | None = None,
     device: str = "cpu",
     memory: float | None = None,
+    backend: str = "loky",
+    address: str | None = None,
 ) -> Record:
     """Audit ``targets`` (a name, several, or all) on ``data`` and return the record.
 
@@ -76,6 +80,8 @@ def audit(
     jobs : worker processes, default all cores; does not change the answer.
     device : where clients are simulated, as torch names it ("cuda"); default the CPU.
     memory : GiB that all workers together may take, default the machine's.
+    backend : what runs the workers: "loky" on this machine, or the cluster of "dask" or "ray" at
+        ``address``; does not change the answer.
 
     Raises InputError for anything wrong with the arguments or the data.
 
@@ -101,7 +107,8 @@ def audit(
         "settings": settings or {},
         "only": only,
     }
-    return run_plan(make_plan(values), make_resources(jobs, device, memory), out=out)
+    resources = make_resources(jobs, device, memory, backend, address)
+    return run_plan(make_plan(values), resources, out=out)
 
 
 def run_plan(
@@ -135,10 +142,11 @@ def run_plan(
     )
     jobs = audit.workers(resources.jobs, resources.memory)
     if out is None:
-        return _record(audit, resources, _run(audit, jobs, None, observe), started)
+        results = _run(audit, jobs, None, observe, resources.cluster)
+        return _record(audit, resources, results, started)
     with store.lock(out):
         checkpoints = Checkpoints.of(out, audit)
-        results = _run(audit, jobs, checkpoints, observe)
+        results = _run(audit, jobs, checkpoints, observe, resources.cluster)
         record = _record(audit, resources, results, started)
         store.write(record, out, gate)
         if not record.errors:
@@ -147,7 +155,11 @@ def run_plan(
 
 
 def _run(
-    audit: Audit, jobs: int, checkpoints: Checkpoints | None, observe: Observer | None
+    audit: Audit,
+    jobs: int,
+    checkpoints: Checkpoints | None,
+    observe: Observer | None,
+    cluster: Cluster | None,
 ) -> Results:
     """The results of all tasks: those kept in ``checkpoints``, and the others run now."""
     tasks = audit.tasks()
@@ -169,49 +181,63 @@ def _run(
         if observe is not None:
             observe(done, len(tasks), name, pace.left())
 
+    call = workers.results if cluster is None else cluster.results
     with diary(read) as path:
-        finished = workers.results(
-            _job, ((audit, job, checkpoints, path) for job in todo), jobs=min(jobs, len(todo))
-        )
+        keep = functools.partial(_keep, checkpoints, path)
+        # Workers of a cluster see no file of ours: what they finish is kept when it is here.
+        there = keep if cluster is None else None
+        finished = call(_job, [(audit, job, there) for job in todo], jobs=min(jobs, len(todo)))
         for more in finished:
             results |= more
+            if cluster is not None:
+                for task, result in more.items():
+                    keep(task, result)
         for task in left:
             if task.wide:
-                results[task] = _wide(audit, task, jobs, checkpoints)
-                note(path, f"{results[task].seconds} {task}")
+                results[task] = _wide(audit, task, jobs, checkpoints, call)
+                keep(task, results[task])
     return {task: results[task] for task in tasks}
 
 
+def _keep(checkpoints: Checkpoints | None, path: Path, task: Task, result: TaskResult) -> None:
+    """Keep a finished task, and note it in a diary."""
+    if checkpoints is not None and not result.errors:
+        checkpoints.put(task, result)
+    note(path, f"{result.seconds} {task}")
+
+
 def _job(
-    audit: Audit, tasks: Sequence[Task], checkpoints: Checkpoints | None, path: Path
+    audit: Audit, tasks: Sequence[Task], keep: Callable[[Task, TaskResult], None] | None
 ) -> Results:
-    """Run tasks of one target in one thread; keep each as soon as it is finished, and note it."""
+    """Run tasks of one target in one thread; keep each as soon as it is finished."""
     audited, results = AuditedTarget(audit, tasks[0].target), {}
     alone = len(audit.targets) == 1
     for task in tasks:
         with threadpoolctl.threadpool_limits(1):
             run = functools.partial(audited.run, task.step)
             results[task] = result = _timed(run, task, alone=alone)
-        if checkpoints is not None and not result.errors:
-            checkpoints.put(task, result)
-        note(path, f"{result.seconds} {task}")
+        if keep is not None:
+            keep(task, result)
     return results
 
 
-def _wide(audit: Audit, task: Task, jobs: int, checkpoints: Checkpoints | None) -> TaskResult:
-    """Run a task whose runs are dealt to all workers; keep them, and it when it is finished."""
+def _wide(
+    audit: Audit,
+    task: Task,
+    jobs: int,
+    checkpoints: Checkpoints | None,
+    call: Callable[..., Any],
+) -> TaskResult:
+    """Run a task whose runs are dealt to all workers by ``call``; keep these."""
 
     def parallel(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
         every = ((function, *each) for each in arguments)
-        return workers.results(_in_one_thread, every, jobs=min(jobs, len(arguments)))
+        return call(_in_one_thread, every, jobs=min(jobs, len(arguments)))
 
     store = Memory() if checkpoints is None else checkpoints.runs()
     run = functools.partial(played, task, audit, parallel, store)
     with threadpoolctl.threadpool_limits(1):
-        result = _timed(run, task, alone=len(audit.targets) == 1)
-    if checkpoints is not None and not result.errors:
-        checkpoints.put(task, result)
-    return result
+        return _timed(run, task, alone=len(audit.targets) == 1)
 
 
 def _in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -267,6 +293,7 @@ def _record(audit: Audit, resources: Resources, results: Results, started: float
                 "architecture": platform.machine(),
                 "cores": os.cpu_count() or 1,
                 "jobs": resources.jobs,
+                "backend": "loky" if resources.cluster is None else resources.cluster.name,
                 "device": resources.compute.device,
             },
         ),

@@ -111,6 +111,8 @@ def audit_system(
     out: str | Path | None = None,
     jobs: int | None = None,
     memory: float | None = None,
+    backend: str = "loky",
+    address: str | None = None,
     observe: Observer | None = None,
     **system: Any,
 ) -> Record:
@@ -170,7 +172,7 @@ def audit_system(
     }
     return run_plan(
         make_plan(values),
-        make_resources(jobs, "cpu", memory),
+        make_resources(jobs, "cpu", memory, backend, address),
         out=None if out is None else Path(out),
         observe=observe,
         interactions=interactions,

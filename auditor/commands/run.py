@@ -36,6 +36,14 @@ class Only(StrEnum):
     CLAIMS = "claims"
 
 
+class Backend(StrEnum):
+    """What runs the workers."""
+
+    LOKY = "loky"
+    DASK = "dask"
+    RAY = "ray"
+
+
 def command(
     targets: Annotated[
         list[str] | None,
@@ -107,6 +115,13 @@ def command(
         float | None,
         typer.Option(help="GiB that all workers together may take; the machine's if left out."),
     ] = None,
+    backend: Annotated[
+        Backend, typer.Option(help="What runs the workers: this machine, or a cluster.")
+    ] = Backend.LOKY,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Of the cluster: tcp://HOST:8786 for dask; for ray not needed on it."),
+    ] = None,
     fail_on: Annotated[
         FailOn, typer.Option(help="Exit with 1 on such a finding; leak: on an attack, too.")
     ] = FailOn.VIOLATED,
@@ -157,7 +172,7 @@ def command(
         None if plan is None else read_plan(plan),
         {key: value for key, value in said.items() if value is not None},
     )
-    resources = make_resources(jobs, device, memory)
+    resources = make_resources(jobs, device, memory, backend, address)
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
     before = None if baseline is None else store.read(baseline)
     try:
