@@ -6,6 +6,7 @@ import functools
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -14,6 +15,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import joblib
+from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.backend.process import LokyProcess
 
 from fedrec_auditor.accountants.errors import IncompleteError
@@ -31,6 +33,7 @@ def results(
     if jobs <= 1:
         yield from (function(*each) for each in arguments)
         return
+    _begin_anew_elsewhere()
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
     try:
         yield from parallel(
@@ -44,6 +47,18 @@ def results(
             f"Expected {jobs} workers to finish, got one killed, perhaps for want of memory. "
             "Use fewer with --jobs; finished tasks are kept."
         ) from error
+
+
+_BEGUN: list[tuple[str, ...]] = []
+"""Where the workers that wait for more began: their directory, and where they import from."""
+
+
+def _begin_anew_elsewhere() -> None:
+    """End workers that wait for more if they began in another directory, or import from others."""
+    here = (os.getcwd(), *sys.path)
+    if _BEGUN and _BEGUN[0] != here:
+        get_reusable_executor().shutdown(wait=True, kill_workers=True)
+    _BEGUN[:] = [here]
 
 
 def _end_workers() -> None:

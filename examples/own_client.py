@@ -19,6 +19,7 @@ if __name__ == "__main__":
         data=(np.random.default_rng(0).random((200, 30)) < 0.2).astype(float),
         claim=fedrec_auditor.Claim(epsilon=1, unit="interaction", horizon="round"),
         games=["local"],
+        runs=4000,
     )
     for finding in record.findings:
         print(finding.verdict, finding.reason)

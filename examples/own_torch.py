@@ -50,7 +50,8 @@ if __name__ == "__main__":
         data="synthetic",
         games=["local"],
         attacks=["interaction-reconstruction"],
-        runs=500,
+        runs=300,
+        jobs=1,
     )
     for finding in record.findings:
         print(finding.verdict, finding.reason)

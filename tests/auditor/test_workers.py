@@ -126,3 +126,13 @@ def test_a_second_interrupt_leaves_nobody_waiting(tmp_path: Path) -> None:
     finally:
         running.kill()
     running.stdout.close()
+
+
+def test_workers_begin_anew_in_another_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else they would not find a module of the user's that this process finds."""
+    here = os.getcwd()
+    assert set(workers.results(os.getcwd, [()] * 4, jobs=2)) == {here}
+    monkeypatch.chdir(tmp_path)
+    assert set(workers.results(os.getcwd, [()] * 4, jobs=2)) == {str(tmp_path)}
