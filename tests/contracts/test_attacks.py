@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +48,21 @@ LEARNERS = [
 ]
 
 
+def played() -> Iterator[Any]:
+    """Every attack on every target; of classifiers half of the targets wait for `make calibrate`.
+
+    They share all but the classifier: each target meets two or three of them here.
+    """
+    for name in ATTACKS:
+        for place, target in enumerate(TARGETS):
+            later = name in LEARNERS and (place + LEARNERS.index(name)) % 2
+            marks = pytest.mark.calibration if later else ()
+            yield pytest.param(name, target, marks=marks)
+
+
+PLAYED = list(played())
+
+
 def quick(name: str) -> Attack:
     """The attack, a perceptron with a tenth of its epochs: `make calibrate` plays the whole."""
     attack: Attack = make(name)
@@ -57,8 +72,7 @@ def quick(name: str) -> Attack:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize(("name", "target"), PLAYED)
 def test_attack_keeps_the_contract(
     name: str, target: str, check: Callable[[AttackCase], None]
 ) -> None:
@@ -72,8 +86,7 @@ def test_learning_attack_keeps_the_contract(name: str, check: Callable[[Attack],
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize(("name", "target"), PLAYED)
 def test_attack_keeps_the_contract_where_no_message_is_linked(
     name: str, target: str, check: Callable[[AttackCase], None]
 ) -> None:
