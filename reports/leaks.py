@@ -4,7 +4,7 @@ Many rows are tried, so that some beat guessing by luck. Each row's lower limit 
 down as Bonferroni's correction over all of them asks. The record holds one interval a row, not its
 sample; a limit at a higher confidence follows from it if the probability of an error larger than w
 falls at least exponentially in w (its logarithm is concave, as for normal and binomial estimates):
-then P(error > t w) <= P(error > w)^t.
+then P(error > t w) <= P(error > w)^t / P(error > 0)^(t - 1), and half of all errors are above 0.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def comparable(record: Record) -> tuple[AttackRow, ...]:
 def widening(confidence: float, rows: int) -> float:
     """By what factor a half-width grows that is to hold for all of so many rows at once.
 
-    The limit of a two-sided interval fails with probability a = (1 - confidence) / 2; one that
-    fails with a / rows is ln(a / rows) / ln(a) times as far from the estimate.
+    The limit of a two-sided interval fails with probability a / 2, a = 1 - confidence; one that
+    fails with a / (2 rows) is at most ln(a / rows) / ln(a) times as far from the estimate.
 
     >>> round(widening(0.95, 52), 3)
-    2.071
+    2.319
     """
-    failing = (1.0 - confidence) / 2.0
+    failing = 1.0 - confidence
     return 1.0 + math.log(rows) / -math.log(failing) if failing > 0.0 and rows > 1 else 1.0
 
 

@@ -51,7 +51,7 @@ class TorchClient:
 
         if isinstance(self._model, nn.Module):
             return _arrays(self._shared(self._model))
-        return self._first
+        return self.first
 
     def __call__(
         self, history: History, model: Arrays, rng: np.random.Generator, state: dict[str, Any]
@@ -84,7 +84,8 @@ class TorchClient:
         sent = self._protect(changes, rng)
         return {name: model[name] + np.asarray(sent[name]) for name in after}
 
-    def _first(self, n_items: int) -> Arrays:
+    def first(self, n_items: int) -> Arrays:
+        """The shared parameters of a module for so many items, before any step."""
         return _arrays(self._shared(self._module(n_items)))
 
     def _module(self, n_items: int) -> torch.nn.Module:

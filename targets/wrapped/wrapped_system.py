@@ -80,8 +80,8 @@ class WrappedSystem(System):
     settings: Mapping[str, float] = field(default_factory=dict)
     proof: DpEvent | None = None
     scores: Function | None = None
-    upload_seconds: float = 0.0  # type: ignore[misc]
-    steerable: bool = False  # type: ignore[misc]
+    upload_seconds: float = 0.0
+    steerable: bool = False
     paper: str = "your own system"  # type: ignore[misc]
     evaluation: ClassVar[Evaluation] = Evaluation()
     reported: ClassVar[tuple[Reported, ...]] = ()
@@ -112,7 +112,7 @@ class WrappedSystem(System):
         return f"{type(self).__name__}({self.title!r}, rounds={self.rounds}, {self.digest[:16]})"
 
     @property
-    def assumes(self) -> tuple[str, ...]:  # type: ignore[override]
+    def assumes(self) -> tuple[str, ...]:
         """That the client does what the caller's proof is of."""
         return () if self.proof is None else ("the client adds the noise that its proof is of",)
 

@@ -75,9 +75,6 @@ class System(ABC):
     reported: ClassVar[tuple[Reported, ...]] = ()
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
     central: ClassVar[bool] = False
-    steerable: ClassVar[bool] = False
-    upload_seconds: ClassVar[float] = 0.0
-    assumes: ClassVar[tuple[str, ...]] = ()
 
     @property
     def name(self) -> str:
@@ -88,6 +85,21 @@ class System(ABC):
     def rounds(self) -> int | None:
         """How many rounds a training has, None where it is a single upload."""
         return None
+
+    @property
+    def steerable(self) -> bool:
+        """Not: clients may keep a state, or be drawn by lot."""
+        return False
+
+    @property
+    def upload_seconds(self) -> float:
+        """Little."""
+        return 0.0
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Nothing beside the code."""
+        return ()
 
     @property
     def catalogue(self) -> int | None:

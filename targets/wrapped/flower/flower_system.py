@@ -45,7 +45,7 @@ class FlowerSystem(WrappedSystem):
         return found.hexdigest()
 
     @property
-    def assumes(self) -> tuple[str, ...]:  # type: ignore[override]
+    def assumes(self) -> tuple[str, ...]:
         """That the app does what its proofs are of."""
         proved = any(promise.apart or promise.randomizer for promise in self.promises)
         return ("the app sends what its mods and its strategy make, and no more",) if proved else ()

@@ -90,11 +90,12 @@ def test_a_fault_is_said_in_a_line(client: Callable[..., Any], said: str) -> Non
     ],
 )
 def test_randomness_of_others_is_a_note(client: Callable[..., Any], said: str) -> None:
-    state = np.random.get_state()[1].tolist()  # type: ignore[index] # noqa: NPY002
+    state = np.random.get_state(legacy=False)["state"]["key"].tolist()  # noqa: NPY002
     _, found = probed(WrappedSystem(client=client), DATA)
     (note,) = found.notes
     assert said in note
-    assert np.random.get_state()[1].tolist() == state  # type: ignore[index] # noqa: NPY002
+    after = np.random.get_state(legacy=False)["state"]["key"].tolist()  # noqa: NPY002
+    assert after == state
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,8 @@ def sgd(parameters: Any) -> torch.optim.Optimizer:
 @pytest.mark.parametrize("model", [Factors(6), Factors])
 def test_local_steps_move_own_rows_and_the_user_stays_on_the_device(model: Any) -> None:
     client = wrap_torch(model, loss, sgd, 2, private=["user"])
-    first = client.initial(6) if callable(client.initial) else client.initial
+    first = client.first(6)
+    assert callable(client.initial) == isinstance(model, type)
     assert list(first) == ["item.weight"]
     state: dict[str, Any] = {}
     sent = client(HISTORY, first, np.random.default_rng(0), state)
@@ -50,7 +51,7 @@ def test_local_steps_move_own_rows_and_the_user_stays_on_the_device(model: Any) 
 
 def test_it_is_the_step_that_torch_makes() -> None:
     client = wrap_torch(Factors, loss, sgd)
-    first = client.initial(6)  # type: ignore[operator]
+    first = client.first(6)
     module = Factors(6)
     with torch.no_grad():
         module.item.weight.copy_(torch.from_numpy(first["item.weight"]))
@@ -66,14 +67,14 @@ def test_what_protects_is_given_the_changes() -> None:
         return {name: 0 * change for name, change in changes.items()}
 
     client = wrap_torch(Factors, loss, sgd, protect=none)
-    first = client.initial(6)  # type: ignore[operator]
+    first = client.first(6)
     for name, array in client(HISTORY, first, np.random.default_rng(0), {}).items():
         np.testing.assert_array_equal(array, first[name])
 
 
 def test_a_device_without_data_sends_what_it_got() -> None:
     client = wrap_torch(Factors, loss, sgd)
-    first = client.initial(6)  # type: ignore[operator]
+    first = client.first(6)
     for name, array in client(NOTHING, first, np.random.default_rng(0), {}).items():
         np.testing.assert_array_equal(array, first[name])
 
