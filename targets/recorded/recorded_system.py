@@ -55,7 +55,7 @@ class RecordedSystem(System):
     stated: tuple[ScopedClaim, ...] = ()
     user_vectors: Floats | None = None
     notes: tuple[str, ...] = ()
-    paper: str = "a recording"  # type: ignore[misc]
+    paper: str = "a recording"
     evaluation: ClassVar[Evaluation] = Evaluation(split=Split.NOTHING)
     reported: ClassVar[tuple[Reported, ...]] = ()
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})

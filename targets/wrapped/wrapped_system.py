@@ -82,7 +82,7 @@ class WrappedSystem(System):
     scores: Function | None = None
     upload_seconds: float = 0.0
     steerable: bool = False
-    paper: str = "your own system"  # type: ignore[misc]
+    paper: str = "your own system"
     evaluation: ClassVar[Evaluation] = Evaluation()
     reported: ClassVar[tuple[Reported, ...]] = ()
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})

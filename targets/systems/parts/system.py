@@ -70,7 +70,6 @@ class System(ABC):
     data, so that none is kept.
     """
 
-    paper: ClassVar[str]
     evaluation: ClassVar[Evaluation]
     reported: ClassVar[tuple[Reported, ...]] = ()
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
@@ -80,6 +79,11 @@ class System(ABC):
     def name(self) -> str:
         """Name on the command line: that of the file."""
         return type(self).__module__.rpartition(".")[2].replace("_", "-")
+
+    @property
+    @abstractmethod
+    def paper(self) -> str:
+        """Which paper describes it."""
 
     @property
     def rounds(self) -> int | None:

@@ -34,7 +34,7 @@ class FlowerSystem(WrappedSystem):
 
     promises: tuple[FlowerPromise, ...] = ()
     written: tuple[Any, ...] = ()
-    paper: str = "an app of Flower"  # type: ignore[misc]
+    paper: str = "an app of Flower"
 
     @property
     def digest(self) -> str:
