@@ -41,11 +41,18 @@ def answer_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[
     if not hasattr(os, "fork"):
         return _watched(seconds, work)
     ours, theirs = Pipe(duplex=False)
-    child = get_context("fork").Process(target=_work, args=(theirs, seconds, work))
-    child.start()
-    assert child.pid is not None  # it has been started
-    theirs.close()
+    # An interrupt while the child begins waits until we can end it.
+    unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    child = get_context("fork").Process(target=_work, args=(theirs, seconds, work, unblocked))
     try:
+        child.start()
+    except BaseException:
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+        raise
+    assert child.pid is not None  # it has been started
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+        theirs.close()
         answer = ours.recv_bytes() if ours.poll(seconds) else None
     except EOFError:
         answer = b""
@@ -68,13 +75,19 @@ def answer_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[
     return code, text
 
 
-def _work(back: Connection, seconds: float, work: Callable[[], tuple[int, str]]) -> None:
+def _work(
+    back: Connection,
+    seconds: float,
+    work: Callable[[], tuple[int, str]],
+    unblocked: set[signal.Signals],
+) -> None:
     """In the child: send what came, or the error."""
     os.setpgid(0, 0)
     signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE)
     for ending in (signal.SIGALRM, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(ending) != signal.SIG_IGN or ending == signal.SIGALRM:
             signal.signal(ending, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     with suppress(OSError):
         os.dup2(2, 1)

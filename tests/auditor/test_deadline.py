@@ -69,6 +69,23 @@ def test_its_processes_end_with_it(tmp_path: Path) -> None:
     assert not _alive(int(note.read_text()))
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc here")
+def test_an_interrupt_while_it_begins_ends_it_too() -> None:
+    code = (
+        "import os, signal, sys, time\n"
+        "from fedrec_auditor.auditor.deadline import answer_within\n"
+        "interrupt = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "os.register_at_fork(after_in_parent=interrupt)\n"
+        "try:\n"
+        "    answer_within(600, lambda: time.sleep(600))\n"
+        "except KeyboardInterrupt:\n"
+        "    sys.exit(len(open(f'/proc/self/task/{os.getpid()}/children').read().split()))\n"
+        "sys.exit(9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=120, check=False).returncode == 0
+
+
 @pytest.mark.parametrize("kind", [InputError, AuditError])
 def test_refusals_are_raised_again(kind: type[AuditError]) -> None:
     def refuse() -> tuple[int, str]:
