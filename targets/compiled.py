@@ -16,18 +16,23 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def compiled(
-    *, fastmath: frozenset[str] = frozenset(), **options: Any
+    *, kept: bool = True, fastmath: frozenset[str] = frozenset(), **options: Any
 ) -> Callable[[_Function], _Function]:
     """A decorator: machine code that runs without the interpreter's lock.
 
     It is kept beside the source, or in the user's cache directory where that cannot be written, or
     nowhere: then every process compiles anew. ``options`` are those of ``numba.njit``.
+
+    A function that compiled ones call is not ``kept``: it is a part of its callers, whose last bits
+    would differ between a process that reads it and one that compiled it.
     """
     chosen: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath) or False, **options}
+    if not kept:
+        chosen["forceinline"] = True
 
     def compile_(function: _Function) -> _Function:
         try:
-            made: _Function = numba.njit(cache=True, **chosen)(function)
+            made: _Function = numba.njit(cache=kept, **chosen)(function)
         except RuntimeError:  # there is nowhere to keep it
             made = numba.njit(**chosen)(function)
         return made

@@ -144,14 +144,9 @@ class _Local:
 
     def errors(self, rows: Floats, change: Floats, vectors: Floats, step: Floats) -> Floats:
         """Squared distance of where each rating moves each row from where it is: (n, m, R)."""
-        now = np.repeat(rows[:, :, None], len(self.scale), axis=2)
-        by = (2 * step)[:, None, None] * self.scale
-        pull = (2 * step)[:, None] * vectors
-        for _ in range(self.steps):
-            along = by - np.einsum("nmrd,nd->nmr", now, pull)
-            now += along[..., None] * vectors[:, None, None]
-            np.maximum(now, 0, out=now)
-            size = np.sqrt(np.einsum("nmrd,nmrd->nmr", now, now) / np.float32(self.bound))
-            now /= np.maximum(size, 1)[..., None]
-        now -= (rows + change)[:, :, None]
-        return np.asarray(np.einsum("nmrd,nmrd->nmr", now, now))
+        from fedrec_auditor.attacks.parts.local_steps import distances
+
+        out = np.empty((*rows.shape[:2], len(self.scale)), dtype=np.float32)
+        bound, after = np.float32(self.bound), rows + change
+        distances(rows, after, vectors, step, self.scale, self.steps, bound, out)
+        return out

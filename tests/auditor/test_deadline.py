@@ -43,7 +43,7 @@ def test_whatever_hangs_is_stopped(hang: Callable[[], tuple[int, str]]) -> None:
     start = time.monotonic()
     with pytest.raises(InputError, match=r"within 0\.2 s"):
         answer_within(0.2, hang)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 60
 
 
 def _alive(pid: int) -> bool:

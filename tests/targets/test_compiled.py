@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
+import pkgutil
 from pathlib import Path
 
 import pytest
+from numba.core.caching import NullCache
+from numba.core.registry import CPUDispatcher
 
-from fedrec_auditor import targets
+from fedrec_auditor import attacks, targets
 from fedrec_auditor.targets.compiled import FUSED, REORDERED, compiled
 
 SOURCE = """
@@ -33,3 +37,37 @@ def test_every_kernel_is_compiled_here() -> None:
     root = Path(targets.__file__).parent
     found = [p for p in root.rglob("*.py") if "njit" in p.read_text("utf-8")]
     assert found == [root / "compiled.py"]
+
+
+def functions() -> dict[str, CPUDispatcher]:
+    """Of all modules that compile something."""
+    found = {}
+    for package in (attacks, targets):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            name = module.name
+            origin = importlib.util.find_spec(name).origin  # type: ignore[union-attr]
+            if "compiled import" not in Path(str(origin)).read_text():
+                continue
+            for key, value in vars(importlib.import_module(name)).items():
+                if isinstance(value, CPUDispatcher) and value.py_func.__module__ == name:
+                    found[f"{name}.{key}"] = value
+    return found
+
+
+def test_what_compiled_functions_call_is_part_of_them() -> None:
+    """A process that compiles links to a callee of its own, one that reads to that in the file.
+
+    The two are not optimized alike, and sums are then reordered in two ways.
+    """
+    called = 0
+    for name, function in functions().items():
+        scope = function.py_func.__globals__
+        for other in function.py_func.__code__.co_names:
+            callee = scope.get(other)
+            if not isinstance(callee, CPUDispatcher):
+                continue
+            called += 1
+            inlined = callee.targetoptions.get("forceinline") or callee.targetoptions.get("inline")
+            assert inlined, f"{name} calls {other}: compiled(kept=False)"
+            assert isinstance(callee._cache, NullCache), f"{other} is kept by itself, too"
+    assert called > 20

@@ -25,9 +25,10 @@ from fedrec_auditor.targets.learners.parts.fused import (
 from fedrec_auditor.targets.learners.parts.work import BETA_1, BETA_2, TINY
 
 _compiled = compiled(fastmath=REORDERED, error_model="numpy")
+_part = compiled(kept=False, fastmath=REORDERED, error_model="numpy")
 
 
-@_compiled
+@_part
 def _move(
     p: F32, g: F32, m: F32, v: F32, rate: np.float32, scale: np.float32, tiny: np.float32
 ) -> None:
@@ -40,7 +41,7 @@ def _move(
         p[k] -= rate * m[k] / (scale * np.sqrt(v[k]) + tiny)
 
 
-@_compiled
+@_part
 def _outer(gradient: F32, back: F32, matrix: F32, out: F32, vector: F32) -> None:
     """Gradient = out (x) vector; back = matrix^T out."""
     back[:] = 0
@@ -50,7 +51,7 @@ def _outer(gradient: F32, back: F32, matrix: F32, out: F32, vector: F32) -> None
             back[j] += out[i] * matrix[i, j]
 
 
-@_compiled
+@_part
 def _gradient_mlp(
     g_tail: F32,
     g_item: F32,

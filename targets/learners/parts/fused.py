@@ -21,9 +21,10 @@ F32 = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 Places = NDArray[np.int32]
 _compiled = compiled(fastmath=REORDERED)
+_part = compiled(kept=False, fastmath=REORDERED)
 
 
-@_compiled
+@_part
 def apply(out: F32, matrix: F32, vector: F32) -> None:
     """out = matrix vector."""
     n = matrix.shape[0]
@@ -42,7 +43,7 @@ def apply(out: F32, matrix: F32, vector: F32) -> None:
         out[i] = total
 
 
-@_compiled
+@_part
 def _descend(matrix: F32, out: F32, vector: F32, back: F32, rate: np.float32) -> None:
     """Back = matrix^T out with the old matrix; matrix -= rate out (x) vector.
 
@@ -66,7 +67,7 @@ def _descend(matrix: F32, out: F32, vector: F32, back: F32, rate: np.float32) ->
             matrix[i, j] -= rate * out[i] * vector[j]
 
 
-@_compiled
+@_part
 def _gather(
     z: F32, own: F32, drawn: F32, positive: Flags, visit: Places, shift: F32, spent: np.float32
 ) -> None:
@@ -83,7 +84,7 @@ def _gather(
                 z[e, k] -= spent * drawn[at, k]
 
 
-@_compiled
+@_part
 def embed(
     user: F32,
     inner: F32,
@@ -109,7 +110,7 @@ def embed(
             user[k] = max(user[k] + bias[k], np.float32(0))
 
 
-@_compiled
+@_part
 def score(
     logit: F32,
     hidden: F32,
@@ -143,7 +144,7 @@ def score(
             logit[e] += tail[d + h] * hidden[h, e]
 
 
-@_compiled
+@_part
 def slopes(logit: F32, positive: Flags, visit: Places, squared: bool) -> None:
     """Derivative of the cross-entropy, or of the squared error, by the logits, in their place."""
     for e in range(len(visit)):
@@ -154,7 +155,7 @@ def slopes(logit: F32, positive: Flags, visit: Places, squared: bool) -> None:
             logit[e] = np.float32(1) / (np.float32(1) + np.exp(-logit[e])) - label
 
 
-@_compiled
+@_part
 def _descend_mlp(
     d_user: F32,
     dz: F32,
@@ -193,7 +194,7 @@ def _descend_mlp(
     _descend(from_user, scratch, user, d_user, rate)
 
 
-@_compiled
+@_part
 def gradient_dot(d_user: F32, dz: F32, slope: F32, z: F32, user: F32) -> None:
     """Gradients of the rows and of the user's embedding where the logit is their product."""
     d_user[:] = 0
@@ -203,7 +204,7 @@ def gradient_dot(d_user: F32, dz: F32, slope: F32, z: F32, user: F32) -> None:
             d_user[k] += slope[e] * z[e, k]
 
 
-@_compiled
+@_part
 def _move_rows(
     own: F32,
     mean: F32,
@@ -231,7 +232,7 @@ def _move_rows(
             shift[k] -= moved
 
 
-@_compiled
+@_part
 def _move_linear(
     flat: F32, from_user: F32, from_item: F32, drawn: F32, start: int, deep: bool, step: np.float32
 ) -> None:
@@ -250,7 +251,7 @@ def _move_linear(
         flat[k] -= step * drawn[k]
 
 
-@_compiled
+@_part
 def _own_means(mean: F32, mean_drawn: F32, own: F32, drawn: F32, positive: Flags) -> np.float32:
     """Means over the device's own rows, and of their draws; one over their number."""
     mean[:] = 0

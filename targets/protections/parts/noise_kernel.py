@@ -19,14 +19,14 @@ _S27, _S30, _S31 = np.uint64(27), np.uint64(30), np.uint64(31)
 _UNIT, _HALF = 2.0**-53, 2.0**-54
 
 
-@compiled(inline="always")
+@compiled(kept=False, inline="always")
 def _mix(word: np.uint64) -> np.uint64:
     word = (word ^ (word >> _S30)) * _FIRST
     word = (word ^ (word >> _S27)) * _SECOND
     return word ^ (word >> _S31)
 
 
-@compiled(inline="always")
+@compiled(kept=False, inline="always")
 def _sent(entry: float, word: np.uint64, clip: float, scale: float) -> float:
     size = scale * math.log(np.float64(word >> _ELEVEN) * _UNIT + _HALF)
     value: float = np.float64(entry)

@@ -145,12 +145,12 @@ def test_a_training_of_2000_reports_is_accounted_in_seconds() -> None:
     """From nothing remembered; the second time for nothing."""
     for users in (1_000, 50_000):
         forget()
-        start = time.perf_counter()
+        start = time.process_time()
         first = epsilon_of(2.5, users, 2000, 1e-6)
-        assert time.perf_counter() - start < 5.0
-        start = time.perf_counter()
+        assert time.process_time() - start < 5.0
+        start = time.process_time()
         assert epsilon_of(2.5, users, 2000, 1e-6) == first
-        assert time.perf_counter() - start < 1.0
+        assert time.process_time() - start < 1.0
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.targets.compiled import compiled
 
 _compiled: Any = compiled()
+_part: Any = compiled(kept=False)
 Array = NDArray[np.float64]
 
 
@@ -37,7 +38,7 @@ class Adam(NamedTuple):
         return cls(values, *(np.zeros_like(values) for _ in range(3)))
 
 
-@_compiled
+@_part
 def _step(adam, rate, step):  # type: ignore[no-untyped-def]
     size = rate / (1.0 - 0.9**step)
     scale = 1.0 / np.sqrt(1.0 - 0.999**step)

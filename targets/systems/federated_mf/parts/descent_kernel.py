@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.compiled import FUSED, compiled
-from fedrec_auditor.targets.systems.federated_mf.parts.table_noise import fill
+from fedrec_auditor.targets.systems.federated_mf.parts.table_noise import normals
 
 _compiled = compiled(fastmath=FUSED, error_model="numpy")
+_part = compiled(kept=False, fastmath=FUSED, error_model="numpy")
 
 
 _Drawn = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
@@ -31,6 +32,18 @@ def accumulate(
     clipping: _Clipping,
 ) -> None:
     """Add the clipped gradients of ratings: their rows, which ascend, columns and values."""
+    _accumulate(users, items, entries, of_users, of_items, clipping)
+
+
+@_part
+def _accumulate(
+    users: NDArray[Any],
+    items: NDArray[Any],
+    entries: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]],
+    of_users: NDArray[Any],
+    of_items: NDArray[Any],
+    clipping: _Clipping,
+) -> None:
     rows, columns, values = entries
     error, rating, user = clipping[0], clipping[1], clipping[2]
     p, stop = users.shape[1], len(rows)
@@ -70,18 +83,18 @@ def accumulate(
         begin = end
 
 
-@_compiled
+@_part
 def _noise(out: NDArray[np.float32], seed: NDArray[np.uint64], sigma: np.float32) -> None:
     """Fill a table (1, k) with noise; with zeros where ``sigma`` is 0."""
     if sigma > 0:
-        fill(seed, out)
+        normals(seed, out)
         for k in range(out.shape[1]):
             out[0, k] *= sigma
     else:
         out[:] = 0
 
 
-@_compiled
+@_part
 def _move(
     table: NDArray[np.float32],
     slope: NDArray[np.float32],
@@ -120,6 +133,17 @@ def advance(
 
     Users stay in steps of size 0, and without noise so do those who are not drawn.
     """
+    _advance(users, items, drawn, steps, clipping)
+
+
+@_part
+def _advance(
+    users: NDArray[np.float32],
+    items: NDArray[np.float32],
+    drawn: _Drawn,
+    steps: _Steps,
+    clipping: _Clipping,
+) -> None:
     (starts, rows, columns, values), (seeds, sizes, sigmas) = drawn, steps
     ball, floor = np.float32(clipping[3]), np.float32(clipping[4])
     noise_of_users = np.zeros((1, users.size), np.float32)
@@ -133,7 +157,7 @@ def advance(
         if noisy:
             _noise(noise_of_users, seeds[0, here], sigmas[0, step])
         entries = rows[start:stop], columns[start:stop], values[start:stop]
-        accumulate(users, items, entries, of_users, of_items, clipping)
+        _accumulate(users, items, entries, of_users, of_items, clipping)
         _move(items, of_items, sizes[1, step], ball, floor)
         if noisy:
             _move(users, of_users, sizes[0, step], ball, floor)
@@ -160,7 +184,7 @@ def advance_all(
     count, one = sizes.shape[2], np.zeros(len(rows), np.int64)
     for i in range(len(users)):
         begin = starts[i * count : (i + 1) * count + 1]
-        advance(
+        _advance(
             users[i : i + 1],
             items[owned[i] : owned[i + 1]],
             (begin, one, columns, values),

@@ -35,6 +35,7 @@ _WIDTH = 64  # a multiple of what is computed at once
 _F = tuple(1.0 / math.factorial(n) for n in range(17))
 
 _compiled = compiled(fastmath=FUSED, error_model="numpy")
+_part = compiled(kept=False, fastmath=FUSED, error_model="numpy")
 
 
 def table_normals(
@@ -53,7 +54,7 @@ def summed_normals(streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float
     return out.reshape(shape)
 
 
-@_compiled
+@_part
 def _hash(out: NDArray[np.uint64], count: int) -> None:
     """Words of streams, from their places in them, as the bits of numbers in [1, 2)."""
     for k in range(count):
@@ -67,6 +68,12 @@ def _hash(out: NDArray[np.uint64], count: int) -> None:
 
 @_compiled
 def fill(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
+    """``normals``, for callers that are not compiled."""
+    normals(seeds, out)
+
+
+@_part
+def normals(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
     """Standard normals for every stream: ``seeds`` (n,), ``out`` (n, count)."""
     clients, count = out.shape
     pairs = (count + 1) // 2
@@ -148,6 +155,6 @@ def fill(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
 def _accumulate(seeds: NDArray[np.uint64], out: NDArray[np.float64]) -> None:
     table = np.empty((1, len(out)), np.float32)
     for i in range(len(seeds)):
-        fill(seeds[i : i + 1], table)
+        normals(seeds[i : i + 1], table)
         for k in range(len(out)):
             out[k] += table[0, k]

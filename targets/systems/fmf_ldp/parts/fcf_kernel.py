@@ -34,6 +34,7 @@ PATIENCE = 16  # steps a factor, where in exact arithmetic one is enough
 _LINE = 64  # bytes of a cache line, and of the widest register
 
 _compiled = compiled(fastmath=REORDERED, error_model="numpy")
+_part = compiled(kept=False, fastmath=REORDERED, error_model="numpy")
 
 
 def solve(
@@ -160,7 +161,7 @@ def _conjugate(
     return late
 
 
-@_compiled
+@_part
 def _image(
     rows: Any, indices: Any, start: Any, stop: Any, alpha: Any, direction: Any, image: Any
 ) -> None:
@@ -262,7 +263,7 @@ def _direct(
     return 0
 
 
-@_compiled
+@_part
 def _unwhiten(root: Any, y: Any, x: Any) -> None:
     """x = L^-T y, in float64 whatever the precision of y."""
     factors = len(x)

@@ -1,0 +1,55 @@
+"""Where local steps on a squared error move a row for every rating, compiled by numba."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.targets.compiled import REORDERED, compiled
+
+Floats = NDArray[np.float32]
+
+
+@compiled(fastmath=REORDERED)
+def distances(
+    rows: Floats,
+    after: Floats,
+    vectors: Floats,
+    rates: Floats,
+    ratings: Floats,
+    steps: int,
+    bound: np.float32,
+    out: Floats,
+) -> None:
+    """``out`` (n, m, R): squared distance from ``after`` to where each rating moves each row.
+
+    ``rows`` and ``after`` (n, m, d), ``vectors`` (n, d), ``rates`` (n,) of a step on one row,
+    ``ratings`` (R,). After each step entries are 0 at least and the squared norm ``bound`` at most.
+    """
+    n, m, d = rows.shape
+    now = np.empty(d, np.float32)
+    for i in range(n):
+        rate = np.float32(2) * rates[i]
+        for j in range(m):
+            for r in range(len(ratings)):
+                for k in range(d):
+                    now[k] = rows[i, j, k]
+                for _ in range(steps):
+                    along = np.float32(0)
+                    for k in range(d):
+                        along += now[k] * vectors[i, k]
+                    along = rate * (ratings[r] - along)
+                    size = np.float32(0)
+                    for k in range(d):
+                        x = now[k] + along * vectors[i, k]
+                        x = x if x > 0 else np.float32(0)
+                        now[k] = x
+                        size += x * x
+                    if size > bound:
+                        scale = np.sqrt(bound / size)
+                        for k in range(d):
+                            now[k] *= scale
+                far = np.float32(0)
+                for k in range(d):
+                    far += (now[k] - after[i, j, k]) ** 2
+                out[i, j, r] = far
