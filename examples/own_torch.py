@@ -50,7 +50,7 @@ if __name__ == "__main__":
         data="synthetic",
         games=["local"],
         attacks=["interaction-reconstruction"],
-        runs=300,
+        runs=200,
         jobs=1,
     )
     for finding in record.findings:
