@@ -29,6 +29,7 @@ attacks = [
 ]
 data = "synthetic"
 quick = true
+runs = 500
 [settings.fedncf]
 rounds = 2
 route = "shuffler"

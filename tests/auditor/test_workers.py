@@ -52,10 +52,10 @@ def heed_interrupts() -> None:
 def test_an_audit_that_is_ended_leaves_no_report_and_no_process(
     tmp_path: Path, ending: signal.Signals
 ) -> None:
-    words = ["run", "--data", "synthetic", "--jobs", "2", "--out", str(tmp_path / "out")]
+    words = ["run", "dplcf-sp", "fcf", "--data", "synthetic", "--jobs", "2", "--out"]
     with (tmp_path / "err").open("w") as err:
         running = subprocess.Popen(
-            [sys.executable, "-m", "fedrec_auditor", *words],
+            [sys.executable, "-m", "fedrec_auditor", *words, str(tmp_path / "out")],
             stdout=subprocess.DEVNULL,
             stderr=err,
             start_new_session=True,
