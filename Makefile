@@ -29,7 +29,7 @@ bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.found_in_the_wild
 
 calibrate: $(VENV)/.ready
-	$(BIN)/pytest -n auto --dist worksteal -q -rP -m calibration tests/calibration tests/contracts
+	$(BIN)/pytest -n auto --dist worksteal -q -rP -m calibration
 
 # The CPU build of torch where the index has it as 2.13.0; otherwise whatever torch pip resolves.
 $(VENV)/.ready: pyproject.toml

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from fedrec_auditor.auditor.exact.candidate_outputs import (
 from fedrec_auditor.auditor.exact.output_distribution import (
     DEEPEST,
     OutputDistribution,
+    identity,
     in_singles,
     without_underflow,
 )
@@ -64,6 +66,7 @@ class RatioSearch:
     outputs: CandidateOutputs
     epsilon: float
     seed: int
+    _seen: dict[Hashable, tuple[FoundRatio, float | None]] = field(default_factory=dict, repr=False)
 
     def bound(self) -> Bound:
         """The largest ratio found; its witness is the simplest pair that breaks the claim."""
@@ -122,25 +125,40 @@ class RatioSearch:
         return self.outputs.strategy()
 
     def best(self, a: Any, b: Any, output: Any = None) -> FoundRatio:
-        """The largest ratio of the pair, either way, over outputs drawn, beyond, and ``output``."""
+        """The largest ratio of the pair, either way, over outputs drawn, beyond, and ``output``.
+
+        A pair is looked at once: the search returns to it with other outputs, and to shrink.
+        """
+        key = identity(a), identity(b)
+        if key not in self._seen:
+            self._seen[key] = self._of_pair(a, b)
+        found, typical = self._seen[key]
+        if output is None or typical is None:
+            return found
+        other = self._undrawn(a, b, np.asarray(output)[None], typical)
+        return max(found, other, key=lambda each: each.value)
+
+    def _of_pair(self, a: Any, b: Any) -> tuple[FoundRatio, float | None]:
+        """The largest ratio of the pair, and the typical log-probability of outputs drawn.
+
+        None for the latter where no other output can show more, for all were looked at.
+        """
         every = self.outputs.every
         if every is not None:
             log_probs = self.dist.try_log_probs(every, (a, b))
             if sums_to_one(log_probs):
-                return self._largest(a, b, every, log_probs)
+                return self._largest(a, b, every, log_probs), None
         draws = max(4, min(_DRAWS, _ENTRIES // max(1, math.prod(self.outputs.shape))))
         one, other = self._drawn(a, b, draws)
         drawn = np.concatenate([one, other])
         log_probs = np.stack([self.dist.log_prob(drawn, value) for value in (a, b)])
         typical = float(np.median(log_probs.max(axis=0)))
         more = [self.outputs.around(one, other, a, b)]
-        if output is not None:
-            more.append(np.asarray(output)[None])
         if self.dist.named is not None:
             more.append(self.dist.named.outputs)
         found = [self._largest(a, b, drawn, log_probs)]
         found += [self._undrawn(a, b, outputs, typical) for outputs in more]
-        return max(found, key=lambda each: each.value)
+        return max(found, key=lambda each: each.value), typical
 
     def climb(self, found: FoundRatio) -> FoundRatio:
         """Move entries of the output to where other outputs have them, while the ratio rises."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor import verify_ldp
@@ -117,6 +117,7 @@ PARTS = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(PARTS)
 def test_equal_answers_and_no_others_have_equal_words(part: Any) -> None:
     spelling = Spelling()

@@ -19,7 +19,7 @@ from fedrec_auditor.reports import html, junit, markdown, store, terminal
 from fedrec_auditor.reports.record import Record
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_record_round_trips_and_renders(
     data: st.DataObject, any_record: st.SearchStrategy[Record], tmp_path: Path

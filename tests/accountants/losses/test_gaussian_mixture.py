@@ -24,9 +24,8 @@ def group(rate: float, size: int, noise: float) -> GaussianMixture:
 
 
 @pytest.mark.parametrize(("rate", "size", "noise", "uses"), [(0.01, 10, 1.1, 1000), (0.1, 3, 2, 1)])
-@pytest.mark.parametrize("delta", [1e-6, 1e-3])
 def test_it_costs_what_another_library_says(
-    rate: float, size: int, noise: float, uses: int, delta: float
+    rate: float, size: int, noise: float, uses: int
 ) -> None:
     """dp-accounting's mixture of Gaussians (Choquette-Choo et al. 2023), rounded up."""
     other = library.from_mixture_gaussian_mechanism(
@@ -34,15 +33,16 @@ def test_it_costs_what_another_library_says(
         np.arange(size + 1.0),
         stats.binom.pmf(np.arange(size + 1), size, rate),
         value_discretization_interval=1e-3,
-    )
-    theirs = other.self_compose(uses).get_epsilon_for_delta(delta)
+    ).self_compose(uses)
     pair = group(rate, size, noise)
-    shown = epsilon_below(((pair, uses),), delta)
-    proved = max(epsilon_above(((way, uses),), delta) for way in (pair, Reversed(pair)))
-    assert shown <= theirs * (1 + 1e-9)
-    assert shown <= proved
-    assert proved == pytest.approx(shown, rel=1e-3, abs=1e-4)
-    assert theirs == pytest.approx(proved, rel=2e-3)
+    for delta in (1e-6, 1e-3):
+        theirs = other.get_epsilon_for_delta(delta)
+        shown = epsilon_below(((pair, uses),), delta)
+        proved = max(epsilon_above(((way, uses),), delta) for way in (pair, Reversed(pair)))
+        assert shown <= theirs * (1 + 1e-9)
+        assert shown <= proved
+        assert proved == pytest.approx(shown, rel=1e-3, abs=1e-4)
+        assert theirs == pytest.approx(proved, rel=2e-3)
 
 
 @settings(max_examples=50, deadline=None)

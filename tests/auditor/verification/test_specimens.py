@@ -1,4 +1,7 @@
-"""At default settings every broken randomizer is found, and no honest one is accused."""
+"""Every broken randomizer is found, and no honest one is accused: also by fewer draws than usual.
+
+At a twentieth of the default draws here; at default settings, all of them, in `make calibrate`.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,14 @@ import pytest
 
 from fedrec_auditor import Verification, verify_ldp
 from fedrec_auditor.accountants.verdict import Verdict
+from tests.specimens.noise import NOISE
 from tests.specimens.randomizer import Innocent, Randomizer, Specimen
 from tests.specimens.randomizers import INNOCENTS, RANDOMIZERS
+from tests.specimens.responses import RESPONSES
+
+FEW = 50_000
+SETTINGS = [{"samples": FEW}, pytest.param({}, marks=pytest.mark.calibration)]
+draws = pytest.mark.parametrize("draws", SETTINGS, ids=["few draws", "default settings"])
 
 
 def accused(found: Verification) -> bool:
@@ -21,16 +30,25 @@ def check_honest(randomizer: Randomizer, claim: dict[str, Any]) -> None:
     assert not accused(found), found
 
 
+@draws
 @pytest.mark.parametrize("specimen", RANDOMIZERS, ids=lambda s: s.name)
-def test_broken_ones_are_found(specimen: Specimen) -> None:
-    assert accused(verify_ldp(specimen.broken, **specimen.claim)), specimen.mistake
+def test_broken_ones_are_found(specimen: Specimen, draws: dict[str, int]) -> None:
+    assert accused(verify_ldp(specimen.broken, **specimen.claim, **draws)), specimen.mistake
 
 
+@draws
 @pytest.mark.parametrize("specimen", RANDOMIZERS, ids=lambda s: s.name)
-def test_twins_are_not_accused(specimen: Specimen) -> None:
-    check_honest(specimen.twin, specimen.claim)
+def test_twins_are_not_accused(specimen: Specimen, draws: dict[str, int]) -> None:
+    check_honest(specimen.twin, {**specimen.claim, **draws})
 
 
+@draws
 @pytest.mark.parametrize("innocent", INNOCENTS, ids=lambda i: i.name)
-def test_innocents_are_not_accused(innocent: Innocent) -> None:
-    check_honest(innocent.randomizer, innocent.claim)
+def test_innocents_are_not_accused(innocent: Innocent, draws: dict[str, int]) -> None:
+    check_honest(innocent.randomizer, {**innocent.claim, **draws})
+
+
+@pytest.mark.parametrize("specimen", [NOISE[1], RESPONSES[0]], ids=lambda s: s.name)
+def test_default_settings_tell_the_broken_one_from_its_twin(specimen: Specimen) -> None:
+    assert accused(verify_ldp(specimen.broken, **specimen.claim)), specimen.mistake
+    check_honest(specimen.twin, specimen.claim)
