@@ -350,8 +350,9 @@ def make_plan(values: dict[str, Any]) -> Plan:
 
 
 def amend(plan: Plan | None, values: dict[str, Any]) -> Plan:
-    """The plan with ``values`` over it, checked again."""
-    return make_plan({**({} if plan is None else plan.model_dump()), **values})
+    """The plan with ``values`` over it, but for those that are None, checked again."""
+    given = {key: value for key, value in values.items() if value is not None}
+    return make_plan({**({} if plan is None else plan.model_dump()), **given})
 
 
 def make_resources(
