@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter
 from fedrec_auditor.targets.wrapped.flower.flower_client import named
 from fedrec_auditor.targets.wrapped.flower.mods import TRAIN
 
-_WRITER = "fedrec_auditor.targets.recorded.recording_writer"
 _ROUND = "server-round"
 
 
@@ -90,10 +89,7 @@ class RecordUploads:
     @property
     def _writer(self) -> Any:
         if self._made is None:
-            made = self._given
-            if made is None:
-                made = import_module(_WRITER).RecordingWriter(self.path, **self._settings)
-            self._made = made
+            self._made = self._given or RecordingWriter(self.path, **self._settings)
         return self._made
 
     def _begin(self, number: int, model: Mapping[str, Any]) -> None:
