@@ -25,7 +25,8 @@ def command(
     memory: Memory = None,
 ) -> None:
     """Record a training: every message, who sent it, and the models, for `auditor attack`."""
-    from fedrec_auditor.auditor.plan import amend, make_resources, read_plan
+    from fedrec_auditor.auditor.plan import amend, make_resources
+    from fedrec_auditor.auditor.plan_file import read_plan
     from fedrec_auditor.auditor.recorded_uploads import record_plan
 
     said = {

@@ -125,7 +125,8 @@ def command(
     baseline: Baseline = None,
 ) -> None:
     """Audit targets: claims against proofs, exact bounds, measurements and attacks."""
-    from fedrec_auditor.auditor.plan import amend, make_resources, read_plan
+    from fedrec_auditor.auditor.plan import amend, make_resources
+    from fedrec_auditor.auditor.plan_file import read_plan
     from fedrec_auditor.auditor.runner import run_plan
     from fedrec_auditor.auditor.stated_claim import read_claims
     from fedrec_auditor.reports import store
