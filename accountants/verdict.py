@@ -250,8 +250,8 @@ def judge(
     accounted : an accountant's upper bound whose scope covers ``scope``, or None.
     measured : the largest lower bound found, in a scope that ``scope`` covers, or None.
     sizes : how much the wider scopes hold, to say what the claim becomes there; it decides nothing.
-    beyond : what is asked that no claim in this paper speaks of, whatever the scope (that users
-        collude, say); "" if nothing is. The claim is then not refuted, however large the leak.
+    outside_model : what is asked that no claim in this paper speaks of, whatever the scope (that
+        users collude, say); "" if nothing is. The claim is then not refuted, however much leaks.
 
     >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)

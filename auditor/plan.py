@@ -6,13 +6,9 @@ import hashlib
 import json
 import math
 import os
-import re
-import tomllib
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -22,7 +18,6 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.families import FAMILIES, brief
 from fedrec_auditor.auditor.objects import load_object, settled, stating
 from fedrec_auditor.auditor.stated_claim import StatedClaim
-from fedrec_auditor.reports.store import read_regular
 from fedrec_auditor.targets.compute import DEFAULT, Compute, reach
 
 if TYPE_CHECKING:
@@ -51,18 +46,8 @@ CORE = (
 """What is audited where no target is named: the systems the five papers are about."""
 
 
-LARGEST = 2**18
-"""Most bytes of a plan: fifty times one that sets every setting of every target."""
 LARGEST_NUMBER = 10**15
 """Largest number that a setting may be."""
-MOST_DOTS = 256
-"""Most dots of a statement in a plan: the time to parse a key grows with the square of them."""
-_TOKEN = re.compile(
-    r'''"""(?:\\.|[^\\])*?"""(?:"{0,2})|\'{3}.*?\'{3}(?:\'{0,2})|"(?:\\.|[^"\\\n])*"'''
-    r"""|'[^'\n]*'|\#[^\n]*|[][{}.\n]""",
-    re.DOTALL,
-)
-"""What decides where a statement of TOML ends: strings, comments, brackets and ends of line."""
 FEWEST_CANARIES, MOST_CANARIES = 20, 10_000
 """Canaries of a training: what a bound needs; and their inner products are kept in memory."""
 SUREST = 1 - 1e-9
@@ -73,7 +58,7 @@ from 0 in doubles, to a millionth of itself."""
 class PlanError(InputError):
     """Something in a plan is wrong; ``location`` are the keys that lead to it."""
 
-    def __init__(self, message: str, *location: str) -> None:
+    def __init__(self, message: str, *location: int | str) -> None:
         super().__init__(message)
         self.location = location
 
@@ -311,47 +296,18 @@ def _value(name: str, key: str, value: Setting, default: object, *location: str)
     return value
 
 
-def read_plan(path: Path) -> Plan:
-    """Read a plan from a TOML file; InputError names the file, the line and the remedy."""
-    try:
-        text = read_regular(path, LARGEST, follow=True).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise InputError(
-            f"Expected a readable plan file, got {str(path)!r} ({why}). Check the path."
-        ) from error
-    for end, dots in _statements(text):
-        if dots > MOST_DOTS:
-            raise InputError(
-                f"Expected at most {MOST_DOTS} dots in a statement of a plan, got {dots} in that "
-                f"which ends in line {end} of {path}. Shorten its keys."
-            )
-    try:
-        values = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: expected TOML, got: {error}. Mend that line.") from error
-    try:
-        plan = Plan.model_validate(values)
-        for name in plan.resolved().targets:
-            make_target(name, plan)
-    except ValidationError as error:
-        raise InputError(f"{path}, {_describe(error, text)}") from error
-    except PlanError as error:
-        raise InputError(f"{path}, line {_line(error.location, text)}: {error}") from error
-    return plan
-
-
 def make_plan(values: dict[str, Any]) -> Plan:
     """A plan from Python values; InputError in one line if one of them is wrong."""
     try:
         return Plan.model_validate(values)
     except ValidationError as error:
-        raise InputError(_describe(error, "")) from error
+        raise _refused(error) from error
 
 
 def amend(plan: Plan | None, values: dict[str, Any]) -> Plan:
-    """The plan with ``values`` over it, checked again."""
-    return make_plan({**({} if plan is None else plan.model_dump()), **values})
+    """The plan with ``values`` over it, but for those that are None, checked again."""
+    given = {key: value for key, value in values.items() if value is not None}
+    return make_plan({**({} if plan is None else plan.model_dump()), **given})
 
 
 def make_resources(
@@ -412,18 +368,16 @@ def _check(kind: str, names: tuple[str, ...], *location: str) -> None:
         raise PlanError(str(error), *location) from error
 
 
-def _describe(error: ValidationError, text: str) -> str:
+def _refused(error: ValidationError) -> PlanError:
+    """The first thing that is wrong, in a line."""
     first = error.errors()[0]
     setting = first["loc"][0] == "settings" and len(first["loc"]) > 3
     location = first["loc"][:3] if setting else first["loc"]  # beyond: the union's members
-    key = ".".join(map(str, location))
-    where = f"line {_line(location, text)}: " if text else ""
     if first["type"] == "extra_forbidden":
-        known = ", ".join(Plan.model_fields)
-        return f"{where}expected one of the keys {known}, got {brief(key)}. Remove or rename it."
-    value = first["input"]
-    shown = brief(value)
-    why = first["msg"]
+        known, key = ", ".join(Plan.model_fields), brief(".".join(map(str, location)))
+        said = f"expected one of the keys {known}, got {key}. Remove or rename it."
+        return PlanError(said, *location)
+    shown, why = brief(first["input"]), first["msg"]
     if setting:
         part = location[2] in PARTS
         why = (
@@ -431,37 +385,5 @@ def _describe(error: ValidationError, text: str) -> str:
         )
     elif first["type"] == "tuple_type":
         why = f"It is a list, for example [{shown}]"
-    return f"{where}{key[:80]}={shown} is refused: {why}. Give another value."
-
-
-def _line(location: tuple[int | str, ...], text: str) -> int:
-    """Line where the statement begins with which the keys of ``location`` come into a TOML text.
-
-    The beginnings of the text are parsed, up to the end of one statement and another, by bisection:
-    exact for dotted and quoted keys, inline tables and values of several lines.
-    """
-    text = text.replace("\r\n", "\n")
-    lines, ends = text.split("\n"), [end for end, _ in _statements(text)]
-
-    def there(statement: int) -> bool:
-        value: Any = tomllib.loads("\n".join(lines[: ends[statement]]))
-        for part in location:
-            if isinstance(value, dict):
-                value = value.get(part)
-        return value is not None
-
-    first = bisect_left(range(len(ends) - 1), True, key=there)
-    return ends[first - 1] + 1 if first and there(first) else 1
-
-
-def _statements(text: str) -> Iterator[tuple[int, int]]:
-    """The last line of each statement of a TOML text, counted from 1, and how many dots it has."""
-    line, depth, dots = 1, 0, 0
-    for token in _TOKEN.findall(text):
-        depth += (token in ("[", "{")) - (token in ("]", "}"))
-        dots += token == "."
-        if token == "\n" and depth <= 0:
-            yield line, dots
-            dots = 0
-        line += token.count("\n")
-    yield line, dots
+    key = ".".join(map(str, location))[:80]
+    return PlanError(f"{key}={shown} is refused: {why}. Give another value.", *location)

@@ -75,27 +75,20 @@ def _uncertain(record: Record, baseline: Record) -> list[str]:
     lines = []
     if record.provenance.data != baseline.provenance.data:
         lines.append("The baseline is of other data: what rose may have risen for that.")
-    gone = [
-        f"{len(names):,} {what}"
-        for what, names in (
-            (
-                "findings",
-                _numbered(baseline.findings, _finding_key).keys()
-                - _numbered(record.findings, _finding_key).keys(),
-            ),
-            (
-                "attack rows",
-                _numbered(comparable(baseline), _row_key).keys()
-                - _numbered(comparable(record), _row_key).keys(),
-            ),
-        )
-        if names
-    ]
+    findings = _gone(baseline.findings, record.findings, _finding_key)
+    rows = _gone(comparable(baseline), comparable(record), _row_key)
+    lost = ((findings, "findings"), (rows, "attack rows"))
+    gone = [f"{count:,} {what}" for count, what in lost if count]
     if gone:
         lines.append(
             f"Of the baseline {' and '.join(gone)} are not in this audit and were not compared."
         )
     return lines
+
+
+def _gone(before: Iterable[_Row], now: Iterable[_Row], key: Callable[[_Row], Hashable]) -> int:
+    """How many rows there are no longer."""
+    return len(_numbered(before, key).keys() - _numbered(now, key).keys())
 
 
 def _numbered(

@@ -395,9 +395,9 @@ def _log_total(grids: Sequence[_Grid], step: float, tilts: Array) -> Array:
     return np.asarray(np.sum(parts, axis=0))
 
 
-def _coarse(grid: _Grid, blocks: int = 2048) -> tuple[_Grid, float]:
+def _coarse(grid: _Grid) -> tuple[_Grid, float]:
     """The same mass on fewer points, rounded up; and how many old points make one."""
-    factor = max(1, -(-len(grid.mass) // blocks))
+    factor = max(1, -(-len(grid.mass) // 2048))
     low = grid.low // factor
     at = -((-(grid.low + np.arange(len(grid.mass)))) // factor)
     mass: Array = np.bincount(at - low, weights=grid.mass).astype(np.float64)

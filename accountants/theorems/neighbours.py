@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from dp_accounting import (
     ComposedDpEvent,
@@ -44,12 +46,8 @@ def under(event: DpEvent, adjacency: Adjacency) -> DpEvent | None:
     GaussianDpEvent(noise_multiplier=0.5)
     """
     replaced = adjacency is not Adjacency.ADD_REMOVE
-    if isinstance(event, SelfComposedDpEvent):
-        one = under(event.event, adjacency)
-        return None if one is None else SelfComposedDpEvent(one, event.count)
-    if isinstance(event, ComposedDpEvent):
-        parts = [under(part, adjacency) for part in event.events]
-        return None if None in parts else ComposedDpEvent(parts)
+    if isinstance(event, (SelfComposedDpEvent, ComposedDpEvent)):
+        return _of_parts(event, lambda part: under(part, adjacency))
     if isinstance(event, RevealedSamplingDpEvent):
         one = under(event.event, adjacency)
         return None if one is None else RevealedSamplingDpEvent(event.sampling_probability, one)
@@ -79,12 +77,8 @@ def of_group(event: DpEvent, size: int) -> DpEvent | None:
     >>> event.sensitivities, [round(chance, 2) for chance in event.sampling_probs]
     ((0.0, 1.0, 2.0), [0.81, 0.18, 0.01])
     """
-    if isinstance(event, SelfComposedDpEvent):
-        one = of_group(event.event, size)
-        return None if one is None else SelfComposedDpEvent(one, event.count)
-    if isinstance(event, ComposedDpEvent):
-        parts = [of_group(part, size) for part in event.events]
-        return None if None in parts else ComposedDpEvent(parts)
+    if isinstance(event, (SelfComposedDpEvent, ComposedDpEvent)):
+        return _of_parts(event, lambda part: of_group(part, size))
     if isinstance(event, _NOISE):
         return _wider(event, size)
     if isinstance(event, PoissonSampledDpEvent) and isinstance(event.event, GaussianDpEvent):
@@ -96,6 +90,17 @@ def of_group(event: DpEvent, size: int) -> DpEvent | None:
             tuple(np.asarray(chances).tolist()),
         )
     return None
+
+
+def _of_parts(
+    event: SelfComposedDpEvent | ComposedDpEvent, change: Callable[[DpEvent], DpEvent | None]
+) -> DpEvent | None:
+    """The composition of its parts' events after a change; None if one of them is not known."""
+    if isinstance(event, SelfComposedDpEvent):
+        one = change(event.event)
+        return None if one is None else SelfComposedDpEvent(one, event.count)
+    parts = [change(part) for part in event.events]
+    return None if None in parts else ComposedDpEvent(parts)
 
 
 def _wider(event: DpEvent, times: int) -> DpEvent:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.commands.options import AsJson
 from fedrec_auditor.auditor.output import tell
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def command(
     tables: Annotated[
         bool, typer.Option("--tables", help="PrivRec's Tables 3 and 4, entry by entry.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the catalogue as the page docs/claims.md.")
     ] = False,

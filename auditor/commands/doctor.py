@@ -7,9 +7,8 @@ import math
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated
 
-import typer
+from fedrec_auditor.auditor.commands.options import AsJson
 
 _PACKAGES = (
     "fedrec-auditor",
@@ -24,7 +23,7 @@ _PACKAGES = (
 _NEVER_CACHED = ("synthetic", "table")
 
 
-def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def command(as_json: AsJson = False) -> None:
     """Show versions, cores, memory, the torch device, the data caches and broken plug-ins."""
     from fedrec_auditor.auditor.families import FAMILIES
     from fedrec_auditor.targets.cache import cache, cached

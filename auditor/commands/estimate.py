@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Judgement
+from fedrec_auditor.auditor.commands.options import AsJson, FailAtVerdict
 from fedrec_auditor.auditor.output import spare_output
 
 if TYPE_CHECKING:
@@ -60,18 +61,12 @@ def command(
     ] = None,
     confidence: Annotated[float, typer.Option(help="Of the bound.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Splits the scores: some choose, others count.")] = 0,
-    fail_on: Annotated[
-        FailOn,
-        typer.Option(
-            help="Exit with 1 if the verdict is at this level or above; leak, as violated: no "
-            "attack is played."
-        ),
-    ] = FailOn.VIOLATED,
+    fail_on: FailAtVerdict = FailOn.VIOLATED,
     allow: Annotated[
         list[str] | None,
         typer.Option(metavar="CHECK", help="`inconclusive`: too few scores to refute."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Bound epsilon from below by scores with and without a canary, wherever they come from.
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.commands.options import AsJson
 from fedrec_auditor.auditor.families import FAMILIES
 
 
@@ -15,7 +16,7 @@ def command(
     kind: Annotated[
         str | None, typer.Argument(help=f"One of: {', '.join(FAMILIES)}. All if left out.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List what can be audited, and with what."""
     if kind is not None and kind not in FAMILIES:

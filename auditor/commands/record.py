@@ -7,33 +7,26 @@ from typing import Annotated
 
 import typer
 
-from fedrec_auditor.auditor.commands.run import columns_of
+from fedrec_auditor.auditor.commands.options import Column, Data, Memory, PlanFile, Seed, columns_of
 from fedrec_auditor.auditor.output import spare_output
 
 
 def command(
     target: Annotated[str, typer.Argument(help="A target (`auditor list`), or module:object.")],
     out: Annotated[Path, typer.Option(help="A new directory for the recording.")],
-    plan: Annotated[Path | None, typer.Option(help="A plan file (TOML) with settings.")] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(help="A data set (`auditor list datasets`) or a path. Default ml-100k."),
-    ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(help="For a table: user=COLUMN, item=, rating= or timestamp=; repeatable."),
-    ] = None,
+    plan: PlanFile = None,
+    data: Data = None,
+    column: Column = None,
     with_truth: Annotated[
         bool, typer.Option("--with-truth", help="Write the ratings that were trained on, too.")
     ] = False,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything random. Default 0.")] = None,
+    seed: Seed = None,
     quick: Annotated[bool, typer.Option("--quick", help="Train for 20 rounds at most.")] = False,
-    memory: Annotated[
-        float | None, typer.Option(help="GiB that it may take; the machine's if left out.")
-    ] = None,
+    memory: Memory = None,
 ) -> None:
     """Record a training: every message, who sent it, and the models, for `auditor attack`."""
-    from fedrec_auditor.auditor.plan import amend, make_resources, read_plan
+    from fedrec_auditor.auditor.plan import amend, make_resources
+    from fedrec_auditor.auditor.plan_file import read_plan
     from fedrec_auditor.auditor.recorded_uploads import record_plan
 
     said = {
@@ -44,10 +37,7 @@ def command(
         "quick": quick or None,
         "games": ("local",),
     }
-    chosen = amend(
-        None if plan is None else read_plan(plan),
-        {key: value for key, value in said.items() if value is not None},
-    )
+    chosen = amend(None if plan is None else read_plan(plan), said)
     record_plan(chosen, make_resources(1, "cpu", memory), out, with_truth=with_truth)
     truth = "with the truth" if with_truth else "without the truth"
     with spare_output(f"The recording is in {out}."):

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn, Gate
-from fedrec_auditor.auditor.commands.run import Allowed, exit_code
+from fedrec_auditor.auditor.commands.options import Allowed, Baseline
+from fedrec_auditor.auditor.commands.run import exit_code
 from fedrec_auditor.auditor.output import spare_output
 
 
@@ -25,10 +26,7 @@ def command(
         float,
         typer.Option(help="By how much an attack must beat guessing to be a leak."),
     ] = LEAK_MARGIN,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(help="An earlier report.json: exit with 1 on what got worse only."),
-    ] = None,
+    baseline: Baseline = None,
 ) -> None:
     """Render all reports again from report.json, without running a target."""
     from rich.console import Console

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedrec_auditor.accountants.errors import IncompleteError, InputError
+from fedrec_auditor.auditor.commands.options import Jobs, pairs, resumable
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.output import spare_output
 
@@ -30,42 +30,27 @@ def command(
     quick: Annotated[
         bool, typer.Option("--quick", help="Short trainings and few repetitions: no comparison.")
     ] = False,
-    jobs: Annotated[int | None, typer.Option(help="Worker processes. Default: all cores.")] = None,
+    jobs: Jobs = None,
 ) -> None:
     """Measure what the papers print: every figure beside ours, with why they differ."""
-    from rich.console import Console
-
     from fedrec_auditor.auditor.plan import make_resources
-    from fedrec_auditor.auditor.progress import progress
     from fedrec_auditor.auditor.reproduce import reproduce
 
     family = FAMILIES["reproductions"]
     chosen = family.names() if names == ["all"] else tuple(dict.fromkeys(names))
     for name in chosen:
         family.check(name)
-    places = {}
-    for text in data or ():
-        name, equals, path = text.partition("=")
-        if not (name and equals and path):
-            raise InputError(
-                f"Expected --data NAME=PATH, got {text!r}. Give for example ml-1m=../ml-1m."
-            )
-        places[name] = path
+    places = pairs("--data NAME=PATH", "ml-1m=../ml-1m", data)
     workers = make_resources(jobs, "cpu", None).jobs
-    try:
-        with progress(Console(stderr=True)) as observe:
-            page = reproduce(
-                chosen,
-                out,
-                data=places,
-                only=only or (),
-                quick=quick,
-                jobs=workers,
-                observe=observe,
-            )
-    except KeyboardInterrupt as error:
-        raise IncompleteError(
-            f"Interrupted. Finished parts are kept in {out}; the same command resumes."
-        ) from error
+    with resumable(out, "parts") as observe:
+        page = reproduce(
+            chosen,
+            out,
+            data=places,
+            only=only or (),
+            quick=quick,
+            jobs=workers,
+            observe=observe,
+        )
     with spare_output(f"Read {page}."):
         print(f"Written: {page} (also reproductions.json)")

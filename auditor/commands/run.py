@@ -9,25 +9,33 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from fedrec_auditor.accountants.errors import IncompleteError, InputError
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import (
     FOUND,
     INCOMPLETE,
-    INCONCLUSIVE,
     LEAK_MARGIN,
     FailOn,
     Gate,
+)
+from fedrec_auditor.auditor.commands.options import (
+    Allow,
+    Baseline,
+    Column,
+    Data,
+    FailAt,
+    Jobs,
+    LeakMargin,
+    Memory,
+    Out,
+    PlanFile,
+    Seed,
+    columns_of,
+    resumable,
 )
 from fedrec_auditor.auditor.output import spare_output, tell
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.record import Record
-
-
-class Allowed(StrEnum):
-    """What may be allowed to be no failure."""
-
-    INCONCLUSIVE = INCONCLUSIVE
 
 
 class Only(StrEnum):
@@ -56,19 +64,11 @@ def command(
         Path | None,
         typer.Option(help="Of a system of your own, MODULE:OBJECT: a file of its claims (TOML)."),
     ] = None,
-    plan: Annotated[Path | None, typer.Option(help="A plan file (TOML).")] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(help="A data set (`auditor list datasets`) or a path. Default ml-100k."),
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Run directory for the reports.")] = Path("audit"),
-    jobs: Annotated[
-        int | None, typer.Option(help="Worker processes; all cores if left out.")
-    ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(help="For a table: user=COLUMN, item=, rating= or timestamp=; repeatable."),
-    ] = None,
+    plan: PlanFile = None,
+    data: Data = None,
+    out: Out = Path("audit"),
+    jobs: Jobs = None,
+    column: Column = None,
     min_user: Annotated[
         int | None, typer.Option(help="Only users with so many interactions or more.")
     ] = None,
@@ -78,7 +78,7 @@ def command(
     min_rating: Annotated[
         float | None, typer.Option(help="Only ratings of so much or more count as interactions.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything random. Default 0.")] = None,
+    seed: Seed = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer samples and repetitions.")] = False,
     games: Annotated[
         str | None,
@@ -111,10 +111,7 @@ def command(
     device: Annotated[
         str, typer.Option(help="Where clients are simulated, as torch names it: cpu, cuda.")
     ] = "cpu",
-    memory: Annotated[
-        float | None,
-        typer.Option(help="GiB that all workers together may take; the machine's if left out."),
-    ] = None,
+    memory: Memory = None,
     backend: Annotated[
         Backend, typer.Option(help="What runs the workers: this machine, or a cluster.")
     ] = Backend.LOKY,
@@ -122,32 +119,18 @@ def command(
         str | None,
         typer.Option(help="Of the cluster: tcp://HOST:8786 for dask; for ray not needed on it."),
     ] = None,
-    fail_on: Annotated[
-        FailOn, typer.Option(help="Exit with 1 on such a finding; leak: on an attack, too.")
-    ] = FailOn.VIOLATED,
-    leak_margin: Annotated[
-        float,
-        typer.Option(help="leak: by how much an attack must beat guessing without the uploads."),
-    ] = LEAK_MARGIN,
-    allow: Annotated[
-        list[Allowed] | None,
-        typer.Option(help="inconclusive: exit with 3 for no sample that is too small."),
-    ] = None,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(help="An earlier report.json: exit with 1 on what got worse only."),
-    ] = None,
+    fail_on: FailAt = FailOn.VIOLATED,
+    leak_margin: LeakMargin = LEAK_MARGIN,
+    allow: Allow = None,
+    baseline: Baseline = None,
 ) -> None:
     """Audit targets: claims against proofs, exact bounds, measurements and attacks."""
-    from rich.console import Console
-
-    from fedrec_auditor.auditor.plan import amend, make_resources, read_plan
-    from fedrec_auditor.auditor.progress import progress
+    from fedrec_auditor.auditor.plan import amend, make_resources
+    from fedrec_auditor.auditor.plan_file import read_plan
     from fedrec_auditor.auditor.runner import run_plan
     from fedrec_auditor.auditor.stated_claim import read_claims
     from fedrec_auditor.reports import store
 
-    errors = Console(stderr=True)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     said = {
         "targets": tuple(targets) if targets else None,
@@ -168,20 +151,12 @@ def command(
         "claims": None if claim is None else read_claims(claim),
     }
     _refuse_data(only, said)
-    chosen = amend(
-        None if plan is None else read_plan(plan),
-        {key: value for key, value in said.items() if value is not None},
-    )
+    chosen = amend(None if plan is None else read_plan(plan), said)
     resources = make_resources(jobs, device, memory, backend, address)
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
     before = None if baseline is None else store.read(baseline)
-    try:
-        with progress(errors) as observe:
-            record = run_plan(chosen, resources, out=out, gate=gate, observe=observe)
-    except KeyboardInterrupt as error:
-        raise IncompleteError(
-            f"Interrupted. Finished tasks are kept in {out}; the same command resumes."
-        ) from error
+    with resumable(out) as observe:
+        record = run_plan(chosen, resources, out=out, gate=gate, observe=observe)
     show(record, out, gate, before)
 
 
@@ -247,15 +222,3 @@ def population_size(text: str) -> tuple[int, int]:
             f"Expected --population USERSxITEMS, got {text!r}. Give for example 24x32."
         )
     return int(users), int(items)
-
-
-def columns_of(columns: list[str] | None) -> dict[str, str] | None:
-    """``name=column`` pairs as a mapping; InputError if one of them is no pair."""
-    pairs = [text.partition("=") for text in columns or ()]
-    for name, equals, column in pairs:
-        if not (name and equals and column):
-            raise InputError(
-                f"Expected --column name=column, got {name + equals + column!r}. "
-                "Give for example --column user=user_id."
-            )
-    return {name: column for name, _, column in pairs} or None

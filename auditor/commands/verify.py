@@ -17,6 +17,7 @@ import typer
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import FOUND, FailOn, Gate
+from fedrec_auditor.auditor.commands.options import AsJson, FailAtVerdict
 from fedrec_auditor.auditor.output import spare_output
 
 if TYPE_CHECKING:
@@ -64,13 +65,7 @@ def command(
     confidence: Annotated[float, typer.Option(help="Of a measured bound.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
     timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 600.0,
-    fail_on: Annotated[
-        FailOn,
-        typer.Option(
-            help="Exit with 1 if the verdict is at this level or above; leak, as violated: no "
-            "attack is played."
-        ),
-    ] = FailOn.VIOLATED,
+    fail_on: FailAtVerdict = FailOn.VIOLATED,
     allow: Annotated[
         list[str] | None,
         typer.Option(
@@ -79,7 +74,7 @@ def command(
             "Repeatable.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Confirm a local randomizer's privacy ratio, or show the pair of inputs that breaks it.
 

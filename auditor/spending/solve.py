@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,6 +38,7 @@ def solve(deployment: Deployment, target: float, total: Total) -> Deployment:
         raise InputError(f"Expected a finite target_epsilon above 0, got {target!r}. Give one.")
     (name,) = deployment.unknowns
 
+    @functools.cache
     def keeps(value: float) -> float:
         """How far below the target, as a factor's logarithm; negative above it."""
         return math.log(target) - math.log(max(total(_with(deployment, value)), 1e-300))
@@ -65,29 +67,11 @@ def solve(deployment: Deployment, target: float, total: Total) -> Deployment:
         if not low < good < high and good != start:
             raise _beyond(name, good, target)
         bad, good = good, min(max(good * step, low), high)
-    return _with(deployment, _between(keeps, good, bad, better))
+    return _with(deployment, _to_digits(keeps, _narrowed(keeps, good, bad), better))
 
 
-def _between(keeps: Callable[[float], float], good: float, bad: float, better: float) -> float:
-    """The last number from ``good`` towards ``bad`` that keeps the target, to its digits.
-
-    By halves and false position in turn, on logarithms.
-    """
-    at_good, at_bad = keeps(good), keeps(bad)
-    step = 0
-    while abs(math.log(good / bad)) > _CLOSE:
-        span = math.log(bad / good)
-        share = at_good / (at_good - at_bad) if math.isfinite(at_bad) else 0.5
-        # A little beyond where the line crosses, so that either end comes nearer.
-        share += (0.02, -0.02, 0.0)[step % 3] * abs(share)
-        if step % 4 == 3 or not math.isfinite(share):
-            share = 0.5
-        tried = good * math.exp(min(max(share, 1e-4), 1.0 - 1e-4) * span)
-        found = keeps(tried)
-        good, at_good, bad, at_bad = (
-            (tried, found, bad, at_bad) if found >= 0.0 else (good, at_good, tried, found)
-        )
-        step += 1
+def _to_digits(keeps: Callable[[float], float], good: float, better: float) -> float:
+    """``good``, rounded to its digits on the side that keeps the target, if it then keeps it."""
     short = float(f"{good:.3g}")
     unit = 10.0 ** (math.floor(math.log10(good)) + 1 - _DIGITS)
     count = math.ceil(good / unit) if better > 0 else math.floor(good / unit)
@@ -100,32 +84,36 @@ def _between(keeps: Callable[[float], float], good: float, bad: float, better: f
 def _whole(keeps: Callable[[float], float], most: int, name: str, target: float) -> int:
     """The largest whole number up to ``most`` that keeps the target."""
     low, high = 1, 2
-    at_low = keeps(low)
-    if at_low < 0.0:
+    if keeps(low) < 0.0:
         raise _beyond(name, 1, target)
-    while high < most and (at_high := keeps(high)) >= 0.0:
+    while high < most and keeps(high) >= 0.0:
         # Epsilon grows between the square root and the number itself.
-        low, at_low = high, at_high
-        high = min(most, max(2 * high, math.floor(low * math.exp(1.5 * at_low))))
+        low, high = high, min(most, max(2 * high, math.floor(high * math.exp(1.5 * keeps(high)))))
     high = min(high, most)
-    at_high = keeps(high)
-    if at_high >= 0.0:
-        return high
+    return high if keeps(high) >= 0.0 else int(_narrowed(keeps, low, high, whole=True))
+
+
+def _narrowed(
+    keeps: Callable[[float], float], good: float, bad: float, *, whole: bool = False
+) -> float:
+    """The last number from ``good`` towards ``bad`` that keeps the target, nearly unless ``whole``.
+
+    By halves and false position in turn, on logarithms.
+    """
     step = 0
-    while high - low > 1:
-        share = at_low / (at_low - at_high) if math.isfinite(at_high) else 0.5
-        share += (0.05, -0.05, 0.0)[step % 3] * abs(share)
-        if step % 4 == 3:
+    while abs(bad - good) > 1 if whole else abs(math.log(good / bad)) > _CLOSE:
+        at_good, at_bad = keeps(good), keeps(bad)
+        share = at_good / (at_good - at_bad) if math.isfinite(at_bad) else 0.5
+        # A little beyond where the line crosses, so that either end comes nearer.
+        share += (0.02, -0.02, 0.0)[step % 3] * abs(share)
+        if step % 4 == 3 or not math.isfinite(share):
             share = 0.5
-        tried = math.floor(low * math.exp(share * math.log(high / low)))
-        tried = min(max(tried, low + 1), high - 1)
-        found = keeps(tried)
-        if found >= 0.0:
-            low, at_low = tried, found
-        else:
-            high, at_high = tried, found
+        tried = good * math.exp(min(max(share, 1e-4), 1.0 - 1e-4) * math.log(bad / good))
+        if whole:
+            tried = min(max(math.floor(tried), good + 1), bad - 1)
+        good, bad = (tried, bad) if keeps(tried) >= 0.0 else (good, tried)
         step += 1
-    return low
+    return good
 
 
 def _with(deployment: Deployment, value: float) -> Deployment:

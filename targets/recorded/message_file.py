@@ -52,12 +52,12 @@ class Layout:
 class Pieces:
     """Parts of some messages: ``values`` (k, *shape), or the ``ids`` (r,) of rows (r, *shape).
 
-    ``counts`` (k,) are the rows of each message.
+    ``counts`` (k,) are the rows of each message; of whole ones both are empty.
     """
 
     values: NDArray[Any]
-    ids: Ints | None = None
-    counts: Ints | None = None
+    ids: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    counts: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class MessageFile(ABC):
         """
         found = self._read(name, places)
         finite(found.values, name, self.path)
-        if ordered and found.ids is not None and found.counts is not None:
+        if ordered:
             same = np.repeat(np.arange(len(found.counts)), found.counts)
             steps = np.diff(found.ids)[same[1:] == same[:-1]]
             if (found.ids < 0).any() or (steps <= 0).any():

@@ -48,7 +48,7 @@ class RecordedMessages(Component):
         """What the clients at these positions sent, (len(clients), *shape)."""
         out = np.zeros((len(clients), *self.shape), self.dtype)
         for mine, file, found in self.pieces(clients):
-            if found.ids is None or found.counts is None:
+            if file.layouts[self.name].form is Form.WHOLE:
                 out[mine] = found.values
                 continue
             if file.layouts[self.name].form is Form.MOVED:
@@ -63,8 +63,6 @@ class RecordedMessages(Component):
             return out
         for mine, file, found in self.pieces(clients):
             if file.layouts[self.name].form is Form.ROWS:
-                assert found.ids is not None
-                assert found.counts is not None
                 out[mine] = False
                 out[np.repeat(mine, found.counts), self._within(found.ids, file)] = True
         return out

@@ -255,15 +255,12 @@ def _reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
     assert part.magnitude is not None
     assert part.shape is not None
     matrix = (part.shape[0], part.shape[1])
-    index: NDArray[np.int64] | None = None
-    positive: NDArray[np.bool_] | None = None
+    index = np.zeros((0, 1), np.int64)
+    positive = np.zeros((0, 1), np.bool_)
     for mine, file, found in stored.pieces(np.arange(len(stored))):
-        assert found.ids is not None
-        assert found.counts is not None
-        each = int(found.counts[0])
-        if index is None or positive is None:
-            index = np.zeros((len(stored), each), np.int64)
-            positive = np.zeros((len(stored), each), np.bool_)
+        if not len(index):
+            index = np.zeros((len(stored), int(found.counts[0])), np.int64)
+            positive = np.zeros(index.shape, np.bool_)
         inside = (found.ids >= 0) & (found.ids < matrix[0] * matrix[1])
         if not ((found.counts == index.shape[1]).all() and (abs(found.values) == 1).all()):
             raise file.wrong(f"{index.shape[1]} signs 1 or -1 of everybody", "others")
@@ -271,6 +268,4 @@ def _reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
             raise file.wrong(f"coordinates of a matrix {matrix}", "others")
         index[mine] = found.ids.reshape(len(mine), -1)
         positive[mine] = found.values.reshape(len(mine), -1) > 0
-    if index is None or positive is None:
-        index, positive = np.zeros((0, 1), np.int64), np.zeros((0, 1), np.bool_)
     return Reports(index, positive, part.magnitude, matrix)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -29,13 +27,7 @@ _SEED = 20_240_521
 _TIMED = 5
 _MORE_ITEMS = 4
 _MODEL = 0.5  # of a broadcast's move that a message follows: a model does by 1, a change by little
-_FRESH = """
-import sys
-sys.path[:] = {path!r}
-import cloudpickle
-job = cloudpickle.loads(sys.stdin.buffer.read())
-sys.stdout.write("\\n@" + job())
-"""
+_ALONE = 300  # seconds that a call in a fresh process may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +141,8 @@ class _Trial:
 
 
 def _equal(first: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) -> bool:
-    return all(np.array_equal(first[name], other[name]) for name in first)
+    same = first.keys() == other.keys()
+    return same and all(np.array_equal(first[name], other[name]) for name in first)
 
 
 def _unrepeatable(trial: _Trial, history: History) -> str:
@@ -158,35 +151,35 @@ def _unrepeatable(trial: _Trial, history: History) -> str:
     In fresh processes the first message of either is the same, unless it draws from the system.
     """
     system = trial.system
-    alone = _Trial(system, trial.model, trial.structure)
-
-    def first() -> str:
-        import hashlib
-
-        sent = alone(history)
-        return hashlib.sha256(b"".join(sent[name].tobytes() for name in sorted(sent))).hexdigest()
-
-    alone.client = None
-    try:
-        job = cloudpickle.dumps(first)
-    except Exception as error:
-        raise InputError(
-            f"Expected a client that can be sent to another process, got {type(error).__name__}: "
-            f"{error!s:.120} ({place(system.client)}). Make what it needs inside of it."
-        ) from error
-    code = _FRESH.format(path=sys.path)
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", code], input=job, capture_output=True, check=False, timeout=300
-        ).stdout.rpartition(b"@")[2]
-        for _ in range(2)
-    ]
-    if found[0] == found[1]:
+    first, again = (_in_fresh_process(replace(trial, client=None), history) for _ in range(2))
+    if _equal(first, again):
         raise InputError(_shared(system))
     return (
         f"Your client ({place(system.client)}) draws from the operating system, not from the "
         "generator that it is given: this audit cannot be repeated to the same numbers."
     )
+
+
+def _in_fresh_process(trial: _Trial, history: History) -> Mapping[str, NDArray[Any]]:
+    """What the client sends from a process of its own; InputError if it cannot be sent there."""
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    executor = ProcessPoolExecutor(max_workers=1)
+    try:
+        sent: Mapping[str, NDArray[Any]] = executor.submit(trial, history).result(_ALONE)
+    except InputError:
+        raise
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        if error.__cause__ is not None:  # the other process's trace, which ends with its error
+            said = str(error.__cause__).strip('"\n').splitlines()[-1]
+        raise InputError(
+            f"Expected a client that can be sent to another process, got {said:.140} "
+            f"({place(trial.system.client)}). Make what it needs inside of it."
+        ) from error
+    finally:
+        executor.shutdown(kill_workers=True)
+    return sent
 
 
 def _shared(system: WrappedSystem) -> str:

@@ -151,7 +151,8 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
 ) -> None:
     """One job, interrupted after five tasks, resumed: equal but for timing and machine."""
     from fedrec_auditor.auditor import runner
-    from fedrec_auditor.auditor.plan import make_resources, read_plan
+    from fedrec_auditor.auditor.plan import make_resources
+    from fedrec_auditor.auditor.plan_file import read_plan
 
     plan = read_plan(done / "plan.toml")
     ran: list[str] = []

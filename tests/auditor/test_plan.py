@@ -10,15 +10,14 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan import (
-    LARGEST,
     SUREST,
     Plan,
     amend,
     make_plan,
     make_resources,
     make_target,
-    read_plan,
 )
+from fedrec_auditor.auditor.plan_file import LARGEST, read_plan
 
 
 def written(folder: Path, text: str) -> Path:

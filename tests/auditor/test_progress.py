@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fedrec_auditor.auditor.plan import make_resources, read_plan
+from fedrec_auditor.auditor.plan import make_resources
+from fedrec_auditor.auditor.plan_file import read_plan
 from fedrec_auditor.auditor.progress import Pace, diary, note, progress
 from fedrec_auditor.auditor.runner import run_plan
 

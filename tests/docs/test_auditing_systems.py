@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.plan import CORE, make_target, read_plan
+from fedrec_auditor.auditor.plan import CORE, make_target
+from fedrec_auditor.auditor.plan_file import read_plan
 from fedrec_auditor.targets.learners.ncf import Ncf
 from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 from fedrec_auditor.targets.routes.shuffler import Shuffler

@@ -25,7 +25,6 @@ from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 _SHUFFLED_DELTA = 1e-6
 _USERS = 1 << 12  # devices whose projected gradients are computed at once
-_UNITS = (Unit.USER, Unit.REPORT)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -113,20 +113,10 @@ class FlowerClient:
             return surrounded(chain.call, kept)(asked, context)
 
     def _taken(self, content: Any, model: Mapping[str, Any]) -> Arrays:
-        records = content.array_records
-        if len(records) == 1:
-            arrays = [
-                (str(name), each.numpy()) for name, each in next(iter(records.values())).items()
-            ]
-            if [name for name, _ in arrays] == [str(at) for at in range(len(model))]:
-                arrays = [(name, each) for name, (_, each) in zip(model, arrays, strict=True)]
-        else:
-            arrays = [
-                (f"{record}.{name}", each.numpy())
-                for record, found in records.items()
-                for name, each in found.items()
-            ]
-        return {**dict(arrays), **(dict(_numbers(content)) if self.metadata else {})}
+        arrays = arrays_of(content)
+        if list(arrays) == [str(at) for at in range(len(model))]:
+            arrays = dict(zip(model, arrays.values(), strict=True))
+        return {**arrays, **(dict(_numbers(content)) if self.metadata else {})}
 
 
 def message(config: Mapping[str, Any], model: Mapping[str, Any], legacy: bool) -> Any:
@@ -171,6 +161,14 @@ def named(model: Any) -> Arrays:
     if not isinstance(model, list | tuple):
         model = [model]
     return {str(at): _array(each) for at, each in enumerate(model)}
+
+
+def arrays_of(content: Any) -> Arrays:
+    """The arrays of a message, named after their records too if there are several of these."""
+    records = content.array_records
+    if len(records) == 1:
+        return named(next(iter(records.values())))
+    return {f"{at}.{name}": a for at, each in records.items() for name, a in named(each).items()}
 
 
 def _array(value: Any) -> NDArray[Any]:

@@ -155,12 +155,7 @@ def _local(mod: Any) -> FlowerPromise:
     return FlowerPromise(
         epsilon=epsilon,
         delta=delta,
-        scope=Scope(
-            unit=Unit.USER,
-            adjacency=Adjacency.REPLACE,
-            vantage=Vantage.SERVER,
-            horizon=Horizon.ROUND,
-        ),
+        scope=_users(Adjacency.REPLACE, Vantage.SERVER, Horizon.ROUND),
         statement=f"Local differential privacy with epsilon {epsilon:g} at delta {delta:g}.",
         source=f"LocalDpMod({clip:g}, {stated:g}, {epsilon:g}, {delta:g})",
         note=" ".join(text),
@@ -169,16 +164,15 @@ def _local(mod: Any) -> FlowerPromise:
     )
 
 
+def _users(adjacency: Adjacency, vantage: Vantage, horizon: Horizon) -> Scope:
+    return Scope(unit=Unit.USER, adjacency=adjacency, vantage=vantage, horizon=horizon)
+
+
 def _masked(mod: Any, delta: float) -> FlowerPromise:
     return FlowerPromise(
         epsilon=math.inf,
         delta=delta,
-        scope=Scope(
-            unit=Unit.USER,
-            adjacency=Adjacency.ADD_REMOVE,
-            vantage=Vantage.AGGREGATE,
-            horizon=Horizon.TRAINING,
-        ),
+        scope=_users(Adjacency.ADD_REMOVE, Vantage.AGGREGATE, Horizon.TRAINING),
         statement="The server sees the sum of updates only; no epsilon is promised.",
         source=str(mod.__name__),
         note=(
@@ -224,12 +218,7 @@ def _central(strategy: Any, rounds: int, delta: float, equal: bool) -> FlowerPro
     return FlowerPromise(
         epsilon=epsilon,
         delta=delta,
-        scope=Scope(
-            unit=Unit.USER,
-            adjacency=Adjacency.ADD_REMOVE,
-            vantage=Vantage.PEERS,
-            horizon=Horizon.TRAINING,
-        ),
+        scope=_users(Adjacency.ADD_REMOVE, Vantage.PEERS, Horizon.TRAINING),
         statement=statement,
         source=f"{name}(noise_multiplier={z:g})",
         note=" ".join([*text, _SAMPLING, _METADATA]),

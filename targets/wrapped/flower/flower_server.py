@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.wrapped.flower.flower_client import METADATA, Arrays, _quiet, envelope
+from fedrec_auditor.targets.wrapped.flower.flower_client import (
+    METADATA,
+    Arrays,
+    _quiet,
+    envelope,
+    named,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ def _newer(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> A
         for node, each in enumerate(uploads, 1)
     ]
     made, _ = strategy.aggregate_train(1, replies)
-    return None if made is None else {name: each.numpy() for name, each in made.items()}
+    return None if made is None else named(made)
 
 
 def _legacy(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> Arrays | None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.wrapped.flower.flower_client import named
+from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter
+from fedrec_auditor.targets.wrapped.flower.flower_client import arrays_of, named
 from fedrec_auditor.targets.wrapped.flower.mods import TRAIN
 
-_WRITER = "fedrec_auditor.targets.recorded.recording_writer"
 _ROUND = "server-round"
 
 
@@ -57,12 +56,12 @@ class RecordUploads:
         """Record one TRAIN message and its reply, as a mod."""
         if message.metadata.message_type.partition(".")[0] != TRAIN:
             return call_next(message, context)
-        number, model = _round(message), _arrays(message.content)
+        number, model = _round(message), arrays_of(message.content)
         reply = call_next(message, context)
         if not reply.has_error():
             self._begin(number, model)
             node = context.node_id if self.sender is None else context.node_config[self.sender]
-            self._writer.upload(node, _arrays(reply.content))
+            self._writer.upload(node, arrays_of(reply.content))
         return reply
 
     def watch(self, strategy: Any) -> Any:
@@ -90,10 +89,7 @@ class RecordUploads:
     @property
     def _writer(self) -> Any:
         if self._made is None:
-            made = self._given
-            if made is None:
-                made = import_module(_WRITER).RecordingWriter(self.path, **self._settings)
-            self._made = made
+            self._made = self._given or RecordingWriter(self.path, **self._settings)
         return self._made
 
     def _begin(self, number: int, model: Mapping[str, Any]) -> None:
@@ -125,7 +121,7 @@ class RecordUploads:
     def _replies(self, replies: list[Any]) -> Iterable[tuple[int, dict[str, Any]]]:
         for reply in replies:
             if not reply.has_error():
-                yield reply.metadata.src_node_id, _arrays(reply.content)
+                yield reply.metadata.src_node_id, arrays_of(reply.content)
 
     def _results(self, results: list[Any]) -> Iterable[tuple[Any, dict[str, Any]]]:
         for client, result in results:
@@ -139,13 +135,6 @@ def _model(model: Any) -> dict[str, Any]:
     from flwr.common import parameters_to_ndarrays
 
     return named(parameters_to_ndarrays(model))
-
-
-def _arrays(content: Any) -> dict[str, Any]:
-    records = content.array_records
-    if len(records) == 1:
-        return named(next(iter(records.values())))
-    return {f"{at}.{name}": a for at, each in records.items() for name, a in named(each).items()}
 
 
 def _round(message: Any) -> int:

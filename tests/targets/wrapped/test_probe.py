@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -124,3 +125,15 @@ def test_it_is_found_out_what_is_sent(client: Any, server: Any, kind: Kind) -> N
         WrappedSystem(client=client, server=server, model=model, kinds={"": Kind.GRADIENT}), DATA
     )
     assert said.kinds == {"item": Kind.GRADIENT}
+
+
+def test_a_client_that_cannot_be_sent_elsewhere_is_told() -> None:
+    lock = threading.Lock()
+
+    def client(history: Any, model: Any, rng: Any) -> Any:
+        with lock:
+            return np.frombuffer(os.urandom(8), np.uint8)
+
+    said = r"sent to another process, got TypeError: cannot pickle .*lock.* \(test_probe\.py:\d+\)"
+    with pytest.raises(InputError, match=said):
+        probed(WrappedSystem(client=client), DATA)
