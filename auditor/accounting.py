@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.statements.scope import Scope, Vantage
 from fedrec_auditor.accountants.verdict import Verdict, exceeds, refutes
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.reports.record import Finding
+from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
 

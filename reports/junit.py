@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, INCOMPLETE, FailOn, Gate, Verdict
 from fedrec_auditor.reports.leaks import leaks
-from fedrec_auditor.reports.record import Finding, Record
+from fedrec_auditor.reports.rows import Contents, Finding
 from fedrec_auditor.reports.words import (
     claimed_guess_words,
     flag_words,
@@ -22,7 +22,7 @@ from fedrec_auditor.reports.words import (
 )
 
 
-def render(record: Record, gate: Gate = DEFAULT_GATE) -> bytes:
+def render(record: Contents, gate: Gate = DEFAULT_GATE) -> bytes:
     """The record as JUnit XML.
 
     A finding that ``gate`` fails is a failure, and so is VIOLATED at any level. One from which
@@ -95,7 +95,7 @@ def _lines(finding: Finding) -> list[str]:
     return lines
 
 
-def _properties(record: Record) -> list[tuple[str, str]]:
+def _properties(record: Contents) -> list[tuple[str, str]]:
     provenance = record.provenance
     data = provenance.data
     return [

@@ -13,7 +13,7 @@ from typing import Any
 
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate, Verdict
 from fedrec_auditor.reports.leaks import leaks
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.words import legal, number
 
 SCHEMA = (
@@ -30,7 +30,7 @@ _LEAK = "LEAK"
 _LEAK_MEANING = "An attack gets more from the uploads than is guessed without them."
 
 
-def render(record: Record, gate: Gate = DEFAULT_GATE) -> bytes:
+def render(record: Contents, gate: Gate = DEFAULT_GATE) -> bytes:
     """The record as SARIF 2.1.0: refuted claims are errors, leaks warnings, unproved ones notes."""
     results = [
         _result(

@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.output import tell
 
 if TYPE_CHECKING:
-    from fedrec_auditor.reports.record import Finding, Row
+    from fedrec_auditor.reports.rows import Finding, Row
     from fedrec_auditor.targets.systems.base import Population, Target
 
 _OWN = "Noise of your own"

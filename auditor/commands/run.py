@@ -145,7 +145,6 @@ def command(
     from fedrec_auditor.auditor.progress import progress
     from fedrec_auditor.auditor.runner import run_plan
     from fedrec_auditor.auditor.stated_claim import read_claims
-    from fedrec_auditor.reports import store
 
     errors = Console(stderr=True)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
@@ -174,7 +173,7 @@ def command(
     )
     resources = make_resources(jobs, device, memory, backend, address)
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
-    before = None if baseline is None else store.read(baseline)
+    before = None if baseline is None else Record.read(baseline)
     try:
         with progress(errors) as observe:
             record = run_plan(chosen, resources, out=out, gate=gate, observe=observe)

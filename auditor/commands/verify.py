@@ -92,7 +92,6 @@ def command(
         if not sys.warnoptions:
             warnings.simplefilter("ignore")  # of the callable; a refusal is one line
         from fedrec_auditor.auditor.verification import verify_ldp
-        from fedrec_auditor.auditor.verification.words import describe
 
         with tempfile.TemporaryDirectory(prefix="auditor-") as folder:
             # Hypothesis keeps notes; the working folder is not ours to leave them in.
@@ -111,7 +110,7 @@ def command(
         found = findings.waiving(waived)
         faults = found.unwaived(waived) and fail_on is not FailOn.NEVER
         code = Gate(fail_on, waived).code([found.verdict])
-        text = as_text(found) if as_json else describe(found, allow=waived, command=_again())
+        text = as_text(found) if as_json else found.describe(allow=waived, command=_again())
         return code or (FOUND if faults else 0), text
 
     code, text = answer_within(timeout, work)
