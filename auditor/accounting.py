@@ -192,7 +192,11 @@ def evaluate(
     if finding.verdict is Verdict.VIOLATED and mechanism is not None:
         notes.append(_what_holds(mechanism, scoped.claim.epsilon))
     if accounted is not None and math.isinf(accounted.epsilon):
-        reason = why_infinite(target.event(scoped.scope, population), scoped.delta)
+        reason = target.unproved
+        if not reason:
+            reason = why_infinite(target.event(scoped.scope, population), scoped.delta)
+        elif finding.verdict is Verdict.VIOLATED:
+            reason = ""  # nobody is to look for a proof of it
         notes.append(f"No epsilon can be proved: {reason}" if reason else "")
     return finding.model_copy(update={"note": " ".join(filter(None, notes))})
 
