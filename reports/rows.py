@@ -254,6 +254,15 @@ class DemonstrationRow(Row):
         return self.violation.exceeds and not self.control.exceeds
 
 
+class CheckRow(Row):
+    """Something looked at beside claims, and how it ended; ``failed`` is None where it was not."""
+
+    target: str
+    check: str
+    failed: bool | None
+    reason: str
+
+
 class DataRow(Row):
     """Which data the audit ran on."""
 

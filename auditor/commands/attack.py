@@ -56,6 +56,10 @@ def command(
         list[Allowed] | None,
         typer.Option(help="inconclusive: exit with 3 for no sample that is too small."),
     ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(help="An earlier report.json: exit with 1 on what got worse only."),
+    ] = None,
 ) -> None:
     """Attack recorded uploads: every attack whose reader fits, held against the truth."""
     from rich.console import Console
@@ -63,9 +67,11 @@ def command(
     from fedrec_auditor.auditor.progress import progress
     from fedrec_auditor.auditor.recorded_uploads import attack_recording
     from fedrec_auditor.auditor.stated_claim import read_claims
+    from fedrec_auditor.reports.record import Record
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
+    before = None if baseline is None else Record.read(baseline)
     try:
         with progress(Console(stderr=True)) as observe:
             record = attack_recording(
@@ -87,4 +93,4 @@ def command(
         raise IncompleteError(
             f"Interrupted. Finished tasks are kept in {out}; the same command resumes."
         ) from error
-    show(record, out, gate)
+    show(record, out, gate, before)

@@ -15,6 +15,7 @@ from fedrec_auditor.auditor.sampler import ONE_REPORT
 from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.words import cut, entry, power, ratio
 from fedrec_auditor.reports import notebook
+from fedrec_auditor.reports.rows import Finding
 
 _TIGHT = 0.99
 
@@ -83,13 +84,7 @@ class Verification:
         A larger one that a failed check shows takes its place, unless ``allow`` names the check.
         What is proved of a distribution then says nothing of the code, which does not follow it.
         """
-        shown = [
-            check.bound
-            for check in checks
-            if check.status is Status.FAILED and check.bound and check.name not in allow
-        ]
-        bound = max([searched, *shown], key=lambda each: each.epsilon)
-        proof = replace(bound, side=Side.UPPER, tight=False) if bound.tight else None
+        bound, proof = _bounds(searched, checks, allow)
         judgement = judge(claim, scope=ONE_REPORT, accounted=proof, measured=bound)
         return cls(
             verdict=judgement.verdict,
@@ -154,6 +149,14 @@ class Verification:
             lines += entry(mark, f"{check.name}: {check.reason}")
         return "\n".join(lines)
 
+    def finding(self, target: str, allow: Collection[str] = ()) -> Finding:
+        """What is found of ``target`` as a row of a record, without checks that ``allow`` names."""
+        bound, proof = _bounds(self.searched, self.checks, allow)
+        claim = ldp_claim(self.epsilon, self.delta)
+        return Finding.of(
+            target, claim, ONE_REPORT, delta=self.delta, accounted=proof, measured=bound
+        )
+
     def raise_if_violated(self, allow: Collection[str] = ()) -> Verification:
         """AssertionError, with all that was found, if the claim is refuted or a check failed.
 
@@ -178,6 +181,19 @@ class Verification:
             "A verification is neither true nor false: not refuted is not proved. "
             "Compare .verdict instead."
         )
+
+
+def _bounds(
+    searched: Bound, checks: tuple[Check, ...], allow: Collection[str]
+) -> tuple[Bound, Bound | None]:
+    """The largest lower bound, also of a failed check that is not allowed; a proof if it is one."""
+    shown = [
+        check.bound
+        for check in checks
+        if check.status is Status.FAILED and check.bound and check.name not in allow
+    ]
+    bound = max([searched, *shown], key=lambda each: each.epsilon)
+    return bound, replace(bound, side=Side.UPPER, tight=False) if bound.tight else None
 
 
 _CONCLUSIONS = {
