@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.statements.scope import Scope, Vantage
 from fedrec_auditor.accountants.verdict import Verdict, exceeds, refutes
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.reports.record import Finding
+from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
 
@@ -192,7 +192,11 @@ def evaluate(
     if finding.verdict is Verdict.VIOLATED and mechanism is not None:
         notes.append(_what_holds(mechanism, scoped.claim.epsilon))
     if accounted is not None and math.isinf(accounted.epsilon):
-        reason = why_infinite(target.event(scoped.scope, population), scoped.delta)
+        reason = target.unproved
+        if not reason:
+            reason = why_infinite(target.event(scoped.scope, population), scoped.delta)
+        elif finding.verdict is Verdict.VIOLATED:
+            reason = ""  # nobody is to look for a proof of it
         notes.append(f"No epsilon can be proved: {reason}" if reason else "")
     return finding.model_copy(update={"note": " ".join(filter(None, notes))})
 

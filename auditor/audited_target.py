@@ -43,13 +43,7 @@ from fedrec_auditor.auditor.tasks import (
 )
 from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.auditor.workload import check_halves
-from fedrec_auditor.reports.record import (
-    AttackRow,
-    Finding,
-    Measurement,
-    Row,
-    SkippedRow,
-)
+from fedrec_auditor.reports.rows import AttackRow, Finding, Measurement, Row, SkippedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import Population, Run, Unscored

@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.plan import Plan, make_target
 from fedrec_auditor.auditor.workers import results
 from fedrec_auditor.reports.catalogue import CatalogueRow, Figure, PaperRow, TableRow
-from fedrec_auditor.reports.record import Finding
+from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets import catalogue
 from fedrec_auditor.targets.catalogue.entry import Entry
 from fedrec_auditor.targets.catalogue.paper import Paper

@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.tasks import Task, TaskResult
 from fedrec_auditor.auditor.versions import source_digest, versions
 from fedrec_auditor.auditor.workers import results
 from fedrec_auditor.reports import reproductions
-from fedrec_auditor.reports.record import ReproducedRow
+from fedrec_auditor.reports.rows import ReproducedRow
 
 
 def reproduce(

@@ -31,7 +31,8 @@ from fedrec_auditor.auditor.progress import Observer, Pace, diary, note
 from fedrec_auditor.auditor.tasks import Audit, Task, TaskResult
 from fedrec_auditor.auditor.versions import versions
 from fedrec_auditor.reports import store
-from fedrec_auditor.reports.record import DataRow, Provenance, Record
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.rows import DataRow, Provenance
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
 
@@ -148,7 +149,7 @@ def run_plan(
         checkpoints = Checkpoints.of(out, audit)
         results = _run(audit, jobs, checkpoints, observe, resources.cluster)
         record = _record(audit, resources, results, started)
-        store.write(record, out, gate)
+        record.save(out, gate)
         if not record.errors:
             shutil.rmtree(checkpoints.folder, ignore_errors=True)
     return record

@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.games import (
 from fedrec_auditor.auditor.plan import ALL, OBJECT, Plan, make_target
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.workload import Workload, check_workload
-from fedrec_auditor.reports.record import (
+from fedrec_auditor.reports.rows import (
     AttackRow,
     DemonstrationRow,
     Finding,

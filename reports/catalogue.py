@@ -10,7 +10,7 @@ import re
 from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
-from fedrec_auditor.reports.record import Finding, Row
+from fedrec_auditor.reports.rows import Finding, Row
 
 _MOST = 6  # numbers of one entry that a report lists
 Setting = bool | int | float | str

@@ -8,7 +8,7 @@ from fedrec_auditor.accountants.statements.bound import guess_probability
 from fedrec_auditor.accountants.statements.kind import StatementKind
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.reports.catalogue import CatalogueRow, Figure
-from fedrec_auditor.reports.record import Finding
+from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.words import (
     UNITS,
     delta_words,

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from fedrec_auditor.accountants.verdict import FOUND, FailOn, Gate, Verdict, is_worse
 from fedrec_auditor.reports.leaks import comparable, corrected_high, corrected_low, leaks
-from fedrec_auditor.reports.record import AttackRow, Finding, Record
+from fedrec_auditor.reports.rows import AttackRow, Contents, Finding
 from fedrec_auditor.reports.words import brief, number
 
 _Row = TypeVar("_Row", Finding, AttackRow)
@@ -27,7 +27,7 @@ class Comparison:
     uncertain: tuple[str, ...]
 
     @classmethod
-    def of(cls, record: Record, baseline: Record, gate: Gate) -> Comparison:
+    def of(cls, record: Contents, baseline: Contents, gate: Gate) -> Comparison:
         """What got worse; nothing with ``--fail-on never``.
 
         A finding got worse if its verdict did, or if it is new and ``gate`` fails it. An attack
@@ -41,7 +41,7 @@ class Comparison:
         return cls(tuple(worse), tuple(_uncertain(record, baseline)))
 
 
-def _findings(record: Record, baseline: Record, gate: Gate) -> list[str]:
+def _findings(record: Contents, baseline: Contents, gate: Gate) -> list[str]:
     before, lines = _numbered(baseline.findings, _finding_key), []
     for key, now in _numbered(record.findings, _finding_key).items():
         old = before.get(key)
@@ -53,7 +53,7 @@ def _findings(record: Record, baseline: Record, gate: Gate) -> list[str]:
     return lines
 
 
-def _rows(record: Record, baseline: Record, gate: Gate) -> list[str]:
+def _rows(record: Contents, baseline: Contents, gate: Gate) -> list[str]:
     before = _numbered(comparable(baseline), _row_key)
     now = _numbered(comparable(record), _row_key)
     compared, lines = len(before.keys() & now.keys()), []
@@ -71,7 +71,7 @@ def _rows(record: Record, baseline: Record, gate: Gate) -> list[str]:
     return lines
 
 
-def _uncertain(record: Record, baseline: Record) -> list[str]:
+def _uncertain(record: Contents, baseline: Contents) -> list[str]:
     lines = []
     if record.provenance.data != baseline.provenance.data:
         lines.append("The baseline is of other data: what rose may have risen for that.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.reports.record import DemonstrationRow, TrialRow
+from fedrec_auditor.reports.rows import DemonstrationRow, TrialRow
 from fedrec_auditor.reports.words import brief_support_words, delta_words, measured_words, number
 
 HEADS = ("demonstration", "claim", "measured", "control", "outcome")

@@ -6,11 +6,12 @@ import json
 from typing import Any
 
 from fedrec_auditor.reports import plots, templating, words
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.glance import figures, glances
+from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.section import Section, sections, summary
 
 
-def render(record: Record) -> str:
+def render(record: Contents) -> str:
     """The whole report. The same record gives the same bytes."""
     data = record.model_dump(mode="json")
     page = templating.render(
@@ -18,6 +19,8 @@ def render(record: Record) -> str:
         record=record,
         plan=json.dumps(data["plan"], indent=2, sort_keys=True, ensure_ascii=False),
         summary=summary(record),
+        figures=figures(record),
+        glances=glances(record),
         parts=[_part(section) for section in sections(record)],
         scopes=(
             ("Unit", words.UNITS),

@@ -7,11 +7,12 @@ failure comes before system-out.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, INCOMPLETE, FailOn, Gate, Verdict
 from fedrec_auditor.reports.leaks import leaks
-from fedrec_auditor.reports.record import Finding, Record
+from fedrec_auditor.reports.rows import CheckRow, Contents, Finding
 from fedrec_auditor.reports.words import (
     claimed_guess_words,
     flag_words,
@@ -22,8 +23,8 @@ from fedrec_auditor.reports.words import (
 )
 
 
-def render(record: Record, gate: Gate = DEFAULT_GATE) -> bytes:
-    """The record as JUnit XML.
+def render(record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRow] = ()) -> bytes:
+    """The record as JUnit XML, and a test case for each of ``checks``.
 
     A finding that ``gate`` fails is a failure, and so is VIOLATED at any level. One from which
     nothing follows, UNSOUND or INCONCLUSIVE, is an error, and so is whatever kept the audit from
@@ -37,6 +38,12 @@ def render(record: Record, gate: Gate = DEFAULT_GATE) -> bytes:
     seen: Counter[tuple[str, str]] = Counter()
     for finding in record.findings:
         _case(suite, finding, gate, seen)
+    for row in checks:
+        case = _testcase(suite, row.target, _unused(seen, row.target, row.check))
+        if row.failed:
+            ET.SubElement(case, "failure", type="CHECK", message=legal(row.reason))
+        elif row.failed is None:
+            ET.SubElement(case, "skipped", message=legal(row.reason))
     if gate.fail_on is FailOn.LEAK:
         for leak in leaks(record, gate.leak_margin):
             name = f"{leak.row.attack} ({leak.row.vantage}): {leak.row.metric}"
@@ -95,7 +102,7 @@ def _lines(finding: Finding) -> list[str]:
     return lines
 
 
-def _properties(record: Record) -> list[tuple[str, str]]:
+def _properties(record: Contents) -> list[tuple[str, str]]:
     provenance = record.provenance
     data = provenance.data
     return [

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN
-from fedrec_auditor.reports.record import AttackRow, Record
+from fedrec_auditor.reports.rows import AttackRow, Contents
 from fedrec_auditor.reports.words import brief, percent
 
 
@@ -46,7 +46,7 @@ class Leak:
         )
 
 
-def comparable(record: Record) -> tuple[AttackRow, ...]:
+def comparable(record: Contents) -> tuple[AttackRow, ...]:
     """The attack rows that have a baseline, which is an adversary without the upload."""
     return tuple(
         row
@@ -79,7 +79,7 @@ def corrected_high(row: AttackRow, rows: int) -> float:
     return row.value + widening(row.confidence, rows) * max(0.0, row.ci_high - row.value)
 
 
-def leaks(record: Record, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
+def leaks(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
     """The leaks of a record, the largest excess over guessing first."""
     tried = comparable(record)
     found = [
@@ -92,7 +92,7 @@ def leaks(record: Record, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
     )
 
 
-def leak_line(record: Record, found: Sequence[Leak], margin: float) -> str:
+def leak_line(record: Contents, found: Sequence[Leak], margin: float) -> str:
     """The worst leak of ``found`` and how many there are, or over how many rows there is none."""
     tried = len(comparable(record))
     if not found:

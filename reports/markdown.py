@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 from fedrec_auditor.reports import templating
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.section import sections, summary
 from fedrec_auditor.reports.words import legal
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~@:-])")
 
 
-def render(record: Record) -> str:
+def render(record: Contents) -> str:
     """The whole record, a section a target."""
     return templating.render(
         "report.md.j2",

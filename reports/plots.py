@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.statements.bound import guess_probability
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
-from fedrec_auditor.reports.record import AttackRow, Finding
+from fedrec_auditor.reports.rows import AttackRow, Finding
 from fedrec_auditor.reports.words import number
 
 if TYPE_CHECKING:

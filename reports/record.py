@@ -1,301 +1,115 @@
-"""The record of an audit: the one file from which every report is rendered.
-
-``report.json`` is this model, versioned by ``schema_version``. Rows carry what a reader needs to
-doubt them: claims and bounds with scope, delta, confidence, source and sample size. Infinite
-numbers are the strings "inf" and "-inf".
-"""
+"""The record of an audit, and what users do with it."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
+from fedrec_auditor.reports import job_summary, notebook, store
+from fedrec_auditor.reports.rows import Contents, Finding, Row
+from fedrec_auditor.reports.section import Section, sections, summary
 
-from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Scope, Vantage
-from fedrec_auditor.accountants.statements.sizes import Sizes
-from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge, refutes
+if TYPE_CHECKING:
+    import pandas
 
-SCHEMA_VERSION: Literal[3] = 3
-
-
-class Row(BaseModel):
-    """A frozen row of the record; unknown fields are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
+_TABLES = ("findings", "measurements", "attacks", "skipped", "utility", "demonstrations")
 
 
-class Finding(Row):
-    """One claim judged in one scope.
+class Record(Contents):
+    """A whole audit: ``findings``, ``attacks``, ``utility`` and more as rows; see ``Contents``.
 
-    ``scope`` is the scope in question (the claim's own, or one a reader would take it for), and
-    ``delta`` the delta in question. ``claimed_guess`` is the success rate at guessing one bit that
-    the claim would allow. ``shown_guess`` is the rate e^eps/(1+e^eps) at which the lower bound
-    shows the guess to be right on the outputs that tell the most (on average over all outputs it
-    may be far lower: a rare output is enough for a large epsilon). ``outside_model`` is what is
-    asked that no scope names and the paper does not speak of. ``game`` names a game that is not of
-    one upload, and whose users the claim is then judged for; empty where these are the data's.
-
-    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-    >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
-    >>> claim = Claim(epsilon=1.0, scope=scope, statement="A report is 1-LDP.", source="Theorem 1")
-    >>> finding = Finding.of("a target", claim, scope, delta=0.0)
-    >>> finding.verdict, round(finding.claimed_guess, 3)
-    (<Verdict.UNSUBSTANTIATED: 'UNSUBSTANTIATED'>, 0.731)
-    """
-
-    target: str
-    claim: Claim
-    scope: Scope
-    delta: float
-    accounted: Bound | None
-    measured: Bound | None
-    verdict: Verdict
-    vacuous: bool
-    reason: str
-    note: str
-    claimed_guess: float
-    shown_guess: float | None
-    outside_model: str = ""
-    game: str = ""
-
-    @classmethod
-    def of(
-        cls,
-        target: str,
-        claim: Claim,
-        scope: Scope,
-        *,
-        delta: float,
-        accounted: Bound | None = None,
-        measured: Bound | None = None,
-        sizes: Sizes | None = None,
-        note: str = "",
-        outside_model: str = "",
-    ) -> Finding:
-        """Judge a claim in a scope at a delta; see ``verdict.judge`` for the arguments."""
-        judgement = judge(
-            claim,
-            scope=scope,
-            delta=delta,
-            accounted=accounted,
-            measured=measured,
-            sizes=sizes,
-            outside_model=outside_model,
-        )
-        return cls(
-            claim=claim,
-            scope=scope,
-            delta=delta,
-            accounted=accounted,
-            measured=measured,
-            outside_model=outside_model,
-            target=target,
-            verdict=judgement.verdict,
-            vacuous=judgement.vacuous,
-            reason=judgement.reason,
-            note=note,
-            claimed_guess=guess_probability(claim.epsilon, claim.delta),
-            shown_guess=None if measured is None else guess_probability(measured.epsilon),
-        )
-
-    def judged(self) -> Judgement:
-        """The verdict made again from the row's claim, proof and measurement."""
-        return judge(
-            self.claim,
-            scope=self.scope,
-            delta=self.delta,
-            accounted=self.accounted,
-            measured=self.measured,
-            outside_model=self.outside_model,
-        )
-
-
-class Measurement(Row):
-    """A lower bound of the record, whether or not a finding quotes it."""
-
-    target: str
-    bound: Bound
-
-
-class FurtherFigure(Row):
-    """A further figure of a row, with its interval at the row's confidence."""
-
-    value: float
-    ci_low: float
-    ci_high: float
-
-
-class RocRow(Row):
-    """A ROC curve with its pointwise band: at most 200 points, from the resolution of FPR up to 1.
-
-    ``fpr``, ``tpr``, ``low`` and ``high`` have as many entries. ``users`` are quantiles of the area
-    under the curve of single users' candidates, by their level: who is most at risk.
-    """
-
-    fpr: tuple[float, ...]
-    tpr: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    users: dict[str, float] = {}
-
-
-class AttackRow(Row):
-    """One metric of one attack on one target, with its interval and its baselines.
-
-    ``baseline`` is the best of ``baselines``: what an adversary reaches without the upload.
-    ``from_interactions`` is what the same attack reaches from the true interaction set alone: an
-    upload may tell less, or more. ``further`` are other figures of the same guesses by name,
-    ``roc`` the curve of scores. ``n`` is the number of subjects, ``subject`` says what they are.
-    """
-
-    target: str
-    attack: str
-    family: str
-    vantage: Vantage
-    metric: str
-    value: float
-    ci_low: float
-    ci_high: float
-    confidence: float
-    baseline: float | None
-    baselines: dict[str, float]
-    from_interactions: float | None = None
-    further: dict[str, FurtherFigure] = {}
-    roc: RocRow | None = None
-    n: int
-    subject: str
-    reference: str
-    note: str = ""
-
-
-class SkippedRow(Row):
-    """An attack that did not run on a target, and why."""
-
-    target: str
-    attack: str
-    reason: str
-
-
-class UtilityRow(Row):
-    """How well the target recommends, as its paper measures it, with the paper's figure beside."""
-
-    target: str
-    metric: str
-    protocol: str
-    value: float
-    ci_low: float
-    ci_high: float
-    confidence: float
-    random: float
-    n: int
-    paper_value: float | None = None
-    paper_note: str = ""
-
-
-class ReproducedRow(Row):
-    """One figure that a paper prints, and ours.
-
-    ``place`` is the table or figure, ``what`` its row and column but for the system. ``printed`` is
-    None where the paper draws a curve, or says in words what is compared. ``beside`` are figures
-    that a reader should hold both against, such as guessing the majority class.
-    """
-
-    place: str
-    system: str
-    what: str
-    printed: float | None = None
-    value: float
-    ci_low: float | None = None
-    ci_high: float | None = None
-    beside: dict[str, float] = Field(default_factory=dict)
-    note: str = ""
-
-
-class TrialRow(Row):
-    """What one side of a demonstration gave: a claim, and the lower bound that was found.
-
-    ``settings`` are those of the system's that differ from its paper's. ``worlds`` are the two
-    neighbouring ones that were run.
-    """
-
-    target: str
-    settings: dict[str, bool | int | float | str]
-    claim: Claim
-    worlds: tuple[str, str]
-    statistic: str
-    bound: Bound
-
-    @property
-    def exceeds(self) -> bool:
-        """Whether the bound refutes the claim."""
-        return refutes(self.bound, self.claim)
-
-
-class DemonstrationRow(Row):
-    """A violated claim shown on the target itself, beside a control that must stay below its own.
-
-    ``entries`` are the numbers of the catalogue's entries that it shows. ``shown`` if the violation
-    exceeds its claim, on fresh draws too where it was sampled, and the control does not.
-    """
-
-    name: str
-    entries: tuple[str, ...]
-    target: str
-    violation: TrialRow
-    control: TrialRow
-    shown: bool
-    note: str = ""
-
-    @property
-    def holds(self) -> bool:
-        """``shown`` made again from the two trials."""
-        return self.violation.exceeds and not self.control.exceeds
-
-
-class DataRow(Row):
-    """Which data the audit ran on."""
-
-    name: str
-    digest: str
-    n_users: int
-    n_items: int
-    n_interactions: int
-
-
-class Provenance(Row):
-    """Where the numbers come from; only ``timing`` and ``machine`` differ between equal plans.
-
-    ``data`` is None where nothing was run on a data set.
-    """
-
-    versions: dict[str, str]
-    seed: int
-    data: DataRow | None
-    timing: dict[str, float]
-    machine: dict[str, str | int | float]
-
-
-class Record(Row):
-    """A whole audit; ``notes`` say what it left out, ``errors`` what kept it from completion.
+    ``print`` shows a line a system, the worst first, a notebook the first screen of the report.
 
     >>> from fedrec_auditor import audit
     >>> record = audit("fcf", data="synthetic", settings={"fcf": {"rounds": 1}}, attacks=(), jobs=1)
     >>> record.provenance.data.n_users, [row.metric for row in record.utility][:2]
     (600, ['HR@2', 'NDCG@2'])
+    >>> record
+    <Record of fcf: 1 no epsilon claimed.>
+    >>> record["fcf"].headline_finding.verdict, record.violated
+    (<Verdict.NO_CLAIM: 'NO CLAIM'>, ())
     >>> Record.model_validate_json(record.model_dump_json()) == record
     True
     """
 
-    schema_version: Literal[3] = SCHEMA_VERSION
-    plan: dict[str, Any]
-    provenance: Provenance
-    findings: tuple[Finding, ...]
-    measurements: tuple[Measurement, ...]
-    attacks: tuple[AttackRow, ...]
-    skipped: tuple[SkippedRow, ...] = ()
-    utility: tuple[UtilityRow, ...]
-    demonstrations: tuple[DemonstrationRow, ...] = ()
-    notes: tuple[str, ...] = ()
-    errors: tuple[str, ...] = ()
+    @classmethod
+    def read(cls, location: str | Path) -> Record:
+        """The record of a run directory, or of a report.json.
+
+        InputError if it is missing, broken, edited or too new.
+        """
+        return store.read(Path(location), cls)
+
+    def save(self, directory: str | Path, gate: Gate = DEFAULT_GATE) -> Path:
+        """Write all reports to a directory, which is given back; see ``store.FILES``.
+
+        ``gate`` decides what junit.xml calls a failure, and its margin what a leak is. InputError
+        if the directory cannot be written.
+        """
+        store.write(self, Path(directory), gate)
+        return Path(directory)
+
+    @property
+    def violated(self) -> tuple[Finding, ...]:
+        """The findings that refute a claim; none is no proof that the claims hold."""
+        return tuple(finding for section in sections(self) for finding in section.violated)
+
+    def __getitem__(self, target: str) -> Section:
+        """What concerns one target; InputError if the audit has none of this name."""
+        found = {section.target: section for section in sections(self)}
+        if target not in found:
+            raise InputError(
+                f"Expected a target of this audit, one of {', '.join(found) or 'none'}, got "
+                f"{target!r}. Mend the name."
+            )
+        return found[target]
+
+    def to_frame(self, what: str = "findings") -> pandas.DataFrame:
+        """Rows of one kind as a table: findings, measurements, attacks, skipped, utility, ...
+
+        A column a number or word, those of a part under its name: ``claim.epsilon``,
+        ``scope.unit``. InputError for another kind, and where pandas is not installed.
+        """
+        if what not in _TABLES:
+            raise InputError(
+                f"Expected one of {', '.join(_TABLES)}, got {what!r}. Name one of them."
+            )
+        try:
+            import pandas
+        except ImportError as error:
+            raise InputError(
+                f"Expected pandas for a table, got: {error}. Install it (`pip install pandas`), or "
+                f"read the rows of record.{what}."
+            ) from error
+        return pandas.DataFrame(flat(getattr(self, what)))
+
+    def __repr__(self) -> str:
+        names = ", ".join(section.target for section in sections(self)) or "no system"
+        return f"<Record of {names}: {summary(self).removeprefix('Targets: ')}>"
+
+    def __str__(self) -> str:
+        failed = [f"error: {error}" for error in self.errors]
+        return "\n".join([summary(self), *job_summary.system_lines(self), *failed])
+
+    def _repr_html_(self) -> str:
+        return notebook.first_screen(self)
+
+
+def flat(rows: tuple[Row, ...]) -> list[dict[str, Any]]:
+    """Rows as flat dictionaries of one set of keys, None where a row has no such part."""
+    told = [dict(_leaves(row.model_dump(mode="python"))) for row in rows]
+    names = dict.fromkeys(name for row in told for name in row)
+    parts = {name[:at] for name in names for at, sign in enumerate(name) if sign == "."}
+    return [{name: row.get(name) for name in names if name not in parts} for row in told]
+
+
+def _leaves(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in part.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", str(value) if isinstance(value, StrEnum) else value

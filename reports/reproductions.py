@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedrec_auditor.reports.record import ReproducedRow, Row
+from fedrec_auditor.reports.rows import ReproducedRow, Row
 from fedrec_auditor.reports.store import write_atomically
 
 _TITLE = "# What the papers print, and what we measure"

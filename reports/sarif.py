@@ -1,19 +1,21 @@
 """report.sarif, as code scanning reads it: SARIF 2.1.0 (OASIS), one result a finding or a leak.
 
 https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html. A result is about a system, not a
-line of a file: its place is a logical location. The physical one beside it, the record, is there
-because GitHub refuses results without one.
+line of a file: its place is a logical location. The physical one beside it, the record or the code
+that was tested, is there because GitHub refuses results without one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote
 
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate, Verdict
 from fedrec_auditor.reports.leaks import leaks
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.rows import CheckRow, Contents
 from fedrec_auditor.reports.words import legal, number
 
 SCHEMA = (
@@ -26,12 +28,21 @@ LEVELS = {
     Verdict.INCONCLUSIVE: "note",
 }
 """The level of a result; other verdicts are no result."""
-_LEAK = "LEAK"
+_LEAK, _CHECK = "LEAK", "CHECK"
+_CHECK_MEANING = "A check of what no epsilon tells failed."
 _LEAK_MEANING = "An attack gets more from the uploads than is guessed without them."
 
 
-def render(record: Record, gate: Gate = DEFAULT_GATE) -> bytes:
-    """The record as SARIF 2.1.0: refuted claims are errors, leaks warnings, unproved ones notes."""
+def render(
+    record: Contents,
+    gate: Gate = DEFAULT_GATE,
+    checks: Sequence[CheckRow] = (),
+    place: tuple[str, int] = ("report.json", 1),
+) -> bytes:
+    """The record as SARIF 2.1.0: refuted claims are errors, leaks warnings, unproved ones notes.
+
+    Failed ``checks`` are errors, too; ``place`` is the file of all results, and the line in it.
+    """
     results = [
         _result(
             str(finding.verdict),
@@ -55,8 +66,15 @@ def render(record: Record, gate: Gate = DEFAULT_GATE) -> bytes:
         )
         for leak in leaks(record, gate.leak_margin)
     ]
+    results += [
+        _result(_CHECK, "error", f"{row.check}: {row.reason}", row.target, row.check)
+        for row in checks
+        if row.failed
+    ]
     meanings = {str(verdict): (verdict.meaning, level) for verdict, level in LEVELS.items()}
     meanings[_LEAK] = (_LEAK_MEANING, "warning")
+    if checks:
+        meanings[_CHECK] = (_CHECK_MEANING, "error")
     index = {name: position for position, name in enumerate(meanings)}
     driver = {
         "name": "fedrec-auditor",
@@ -75,8 +93,11 @@ def render(record: Record, gate: Gate = DEFAULT_GATE) -> bytes:
         invocation["toolExecutionNotifications"] = [
             {"level": "error", "message": {"text": _said(error)}} for error in record.errors
         ]
+    file, line = place
+    physical = {"artifactLocation": {"uri": quote(file)}, "region": {"startLine": line}}
     for result in results:
         result["ruleIndex"] = index[result["ruleId"]]
+        result["locations"][0]["physicalLocation"] = physical
     log = {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -95,10 +116,6 @@ def _result(rule: str, level: str, message: str, target: str, identity: str) -> 
         "locations": [
             {
                 "logicalLocations": [{"fullyQualifiedName": legal(target), "kind": "module"}],
-                "physicalLocation": {
-                    "artifactLocation": {"uri": "report.json"},
-                    "region": {"startLine": 1},
-                },
             }
         ],
         "partialFingerprints": {"audit/v1": mark},

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from fedrec_auditor.accountants.statements.bound import guess_probability
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports.record import (
+from fedrec_auditor.reports.rows import (
     AttackRow,
+    Contents,
     Finding,
     Measurement,
-    Record,
     SkippedRow,
     UtilityRow,
 )
@@ -28,6 +28,7 @@ from fedrec_auditor.reports.words import (
     often,
     percent,
     proved_words,
+    verdict_words,
 )
 
 # An open scope is no fault of the claim: it is weighed last, after what the claim does say.
@@ -42,7 +43,7 @@ _BY_SEVERITY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Section:
     """All that a record says of one target; ``others`` are bounds that no finding quotes."""
 
@@ -52,6 +53,16 @@ class Section:
     skipped: tuple[SkippedRow, ...] = ()
     utility: tuple[UtilityRow, ...] = ()
     others: tuple[Measurement, ...] = ()
+
+    def __repr__(self) -> str:
+        """The target, its verdict in one sentence, and what to do."""
+        word = verdict_words(self.headline_finding)
+        return f"{self.target}: {word}. {self.headline} What to do: {self.advice}"
+
+    @property
+    def violated(self) -> tuple[Finding, ...]:
+        """The findings that refute a claim."""
+        return tuple(f for f in self.findings if f.verdict is Verdict.VIOLATED)
 
     @property
     def headline_finding(self) -> Finding | None:
@@ -124,7 +135,7 @@ class Section:
         return f"Not refuted, and proved: {'; '.join(map(_promise, upheld))}."
 
 
-def sections(record: Record) -> tuple[Section, ...]:
+def sections(record: Contents) -> tuple[Section, ...]:
     """One section a target, in the order in which the record first names them."""
     names = dict.fromkeys(
         row.target
@@ -153,7 +164,7 @@ def sections(record: Record) -> tuple[Section, ...]:
     )
 
 
-def summary(record: Record) -> str:
+def summary(record: Contents) -> str:
     """How many targets came to which verdict, in one sentence."""
     said = {
         Verdict.UNSOUND: "contradict our own proof",
@@ -240,8 +251,7 @@ _ADVICE = {
     ),
 }
 _NO_EPSILON = (
-    "Treat the uploads as if they were the data: whoever sees them has what the attacks below "
-    "recover."
+    "Treat the uploads as if they were the data: whoever sees them has what the attacks recover."
 )
 _UNBOUNDED = "Treat what is sent or published as if it were the data: nothing bounds what it tells."
 _NOTHING_SENT = "Nothing: what leaves the devices is proved not to depend on the data."

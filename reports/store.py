@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
@@ -22,8 +22,9 @@ from pydantic import ValidationError
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import html, job_summary, junit, markdown, sarif
-from fedrec_auditor.reports.record import SCHEMA_VERSION, Record
+from fedrec_auditor.reports.rows import SCHEMA_VERSION, Contents
 
+Kept = TypeVar("Kept", bound=Contents)
 RECORD = "report.json"
 LOCK = ".lock"
 FILES = ("report.html", "report.md", "summary.md", "junit.xml", "report.sarif", RECORD)
@@ -37,14 +38,14 @@ _KINDS = {
 }
 
 
-def encode(record: Record) -> bytes:
+def encode(record: Contents) -> bytes:
     """Canonical JSON: sorted keys, indent 2, floats as repr, infinity as "inf"; NaN is refused."""
     data = plain(record.model_dump(mode="python"))
     text = json.dumps(data, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
     return (text + "\n").encode()
 
 
-def write(record: Record, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
+def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
     """Render ``record`` and write all files of a run directory, report.json last.
 
     ``gate`` decides what junit.xml calls a failure, and its margin what a leak is.
@@ -106,8 +107,8 @@ def read_regular(path: Path, most: int, *, follow: bool = False) -> bytes:
     return content
 
 
-def read(location: Path) -> Record:
-    """The record of a run directory, or of a report.json.
+def read(location: Path, kind: type[Kept]) -> Kept:
+    """The record, as a ``kind`` of contents, of a run directory or of a report.json.
 
     InputError if it is missing, broken, edited or too new.
     """
@@ -132,7 +133,7 @@ def read(location: Path) -> Record:
             "Read it with the version of the auditor that wrote it, or run the audit again."
         )
     try:
-        record = Record.model_validate(raw)
+        record = kind.model_validate(raw)
         encode(record)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -195,7 +196,7 @@ def lock(directory: Path) -> Iterator[None]:
         lock.release()
 
 
-def _check_verdicts(record: Record, path: Path) -> None:
+def _check_verdicts(record: Contents, path: Path) -> None:
     for position, finding in enumerate(record.findings):
         try:
             again = finding.judged()

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
+from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Arithmetic, Verdict
 from fedrec_auditor.reports import catalogue_words, demonstrations, words
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def _environment(escape: Callable[[str], str] | None) -> Environment:
             if name.endswith("_words")
         },
         demonstrations=demonstrations,
+        margin=LEAK_MARGIN,
         signs=words.SIGNS,
         verdicts=tuple(Verdict),
         arithmetic=tuple(Arithmetic),

@@ -12,7 +12,7 @@ from fedrec_auditor.accountants.verdict import FailOn, Gate
 from fedrec_auditor.reports import demonstrations
 from fedrec_auditor.reports.comparison import Comparison
 from fedrec_auditor.reports.leaks import leak_line, leaks
-from fedrec_auditor.reports.record import AttackRow, DemonstrationRow, Finding, Record
+from fedrec_auditor.reports.rows import AttackRow, Contents, DemonstrationRow, Finding
 from fedrec_auditor.reports.section import Section, sections
 from fedrec_auditor.reports.words import (
     STYLES,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def render(record: Record, console: Console) -> None:
+def render(record: Contents, console: Console) -> None:
     """Print the findings, then notes and errors; without boxes and colours if not a terminal."""
     _print(sections(record), console)
     if record.skipped:
@@ -44,7 +44,7 @@ def render(record: Record, console: Console) -> None:
         print_line(console, f"error: {error}", style="bold red")
 
 
-def render_gate(record: Record, gate: Gate, baseline: Record | None, console: Console) -> None:
+def render_gate(record: Contents, gate: Gate, baseline: Contents | None, console: Console) -> None:
     """Print what the exit code rests on beside findings: the worst leak, and what got worse."""
     if gate.fail_on is FailOn.LEAK:
         found = leaks(record, gate.leak_margin)

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.statements.bound import Bound, Witness, guess_pr
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
-from fedrec_auditor.reports.record import AttackRow, Finding, UtilityRow
+from fedrec_auditor.reports.rows import AttackRow, Finding, UtilityRow
 
 UNITS = {
     Unit.BIT: "one bit of one upload",

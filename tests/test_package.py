@@ -17,6 +17,7 @@ SURFACE = {
         "Account",
         "Claim",
         "InputError",
+        "Record",
         "RecordingWriter",
         "Verification",
         "__version__",

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import Arithmetic
+from fedrec_auditor.auditor.commands.ci_files import check_files, rendered, write_files
 from fedrec_auditor.auditor.commands.options import AsJson
 from fedrec_auditor.auditor.output import tell
 
 if TYPE_CHECKING:
-    from fedrec_auditor.reports.record import Finding, Row
+    from fedrec_auditor.reports.rows import Finding, Row
     from fedrec_auditor.targets.systems.base import Population, Target
 
 _OWN = "Noise of your own"
@@ -60,6 +62,10 @@ def command(
     jobs: Annotated[
         int | None, typer.Option(help="Worker processes for --all; one is quick enough.")
     ] = None,
+    sarif: Annotated[
+        Path | None, typer.Option(help="Write what was found for code scanning, too.")
+    ] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write a test report, too.")] = None,
     gaussian: Annotated[
         str | None,
         typer.Option(
@@ -166,6 +172,13 @@ def command(
         "target_epsilon": target_epsilon,
     }
     stated = {name: value for name, value in own.items() if value is not None}
+    if (stated or tables) and (sarif or junit):
+        raise InputError(
+            "Expected --sarif and --junit with a target or the catalogue, got them with "
+            f"{'noise of your own' if stated else '--tables'}, which claims nothing. Leave them "
+            "out."
+        )
+    check_files(sarif, junit)
     if stated:
         others = (target, entry, everything, tables, given, markdown)
         if any(others) or items is not None or jobs is not None:
@@ -201,9 +214,9 @@ def command(
     if markdown and (not everything or as_json):
         raise InputError("Expected --markdown with --all and without --json. Drop the others.")
     if target is None:
-        _catalogue(number, as_json, markdown, jobs)
+        _catalogue(number, as_json, markdown, jobs, (sarif, junit))
     else:
-        _account(target, given or [], users, items, as_json)
+        _account(target, given or [], users, items, as_json, (sarif, junit))
 
 
 def _spend(stated: dict[str, Any], as_json: bool) -> None:
@@ -226,7 +239,12 @@ def _spend(stated: dict[str, Any], as_json: bool) -> None:
 
 
 def _account(
-    name: str, given: list[str], users: int | None, items: int | None, as_json: bool
+    name: str,
+    given: list[str],
+    users: int | None,
+    items: int | None,
+    as_json: bool,
+    files: tuple[Path | None, Path | None],
 ) -> None:
     """A target's scoped claims, then its entries in the catalogue if its settings are its own."""
     from rich.console import Console
@@ -249,6 +267,7 @@ def _account(
             f"got {' '.join(given) or 'its own'} with {n_users} users and {n_items} items "
             f"({type(error).__name__}: {error}). Give less extreme ones."
         ) from error
+    write_files(rendered(findings, *files))
     if as_json:
         print(_json(findings))
         return
@@ -275,17 +294,37 @@ def _findings(system: Target, population: Population) -> tuple[Finding, ...]:
     )
 
 
-def _catalogue(number: str | None, as_json: bool, markdown: bool, jobs: int | None) -> None:
+def _catalogue(
+    number: str | None,
+    as_json: bool,
+    markdown: bool,
+    jobs: int | None,
+    files: tuple[Path | None, Path | None],
+) -> None:
     """The catalogue, or some of its entries in full."""
     from rich.console import Console
 
     from fedrec_auditor.auditor import catalogue
     from fedrec_auditor.auditor.plan import make_resources
     from fedrec_auditor.reports import catalogue_markdown, catalogue_terminal
+    from fedrec_auditor.reports.rows import CheckRow
+    from fedrec_auditor.reports.words import number as number_words
 
     workers = make_resources(1 if jobs is None else jobs).jobs
     chosen = catalogue.entries() if number is None else catalogue.find(number)
     rows = catalogue.judge(chosen, jobs=workers)
+    findings = [row.finding for row in rows if row.finding is not None]
+    numbers = [
+        CheckRow(
+            target=row.target,
+            check=f"{row.number}: {figure.what}",
+            failed=figure.word is Arithmetic.WRONG,
+            reason=f"{number_words(figure.claimed)} is stated, {number_words(figure.right)} right.",
+        )
+        for row in rows
+        for figure in row.figures
+    ]
+    write_files(rendered(findings, *files, checks=numbers))
     if as_json:
         print(_json(rows))
     elif markdown:

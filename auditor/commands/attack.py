@@ -11,6 +11,7 @@ import typer
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn, Gate
 from fedrec_auditor.auditor.commands.options import (
     Allow,
+    Baseline,
     Column,
     FailAt,
     Jobs,
@@ -50,13 +51,16 @@ def command(
     fail_on: FailAt = FailOn.VIOLATED,
     leak_margin: LeakMargin = LEAK_MARGIN,
     allow: Allow = None,
+    baseline: Baseline = None,
 ) -> None:
     """Attack recorded uploads: every attack whose reader fits, held against the truth."""
     from fedrec_auditor.auditor.recorded_uploads import attack_recording
     from fedrec_auditor.auditor.stated_claim import read_claims
+    from fedrec_auditor.reports.record import Record
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
+    before = None if baseline is None else Record.read(baseline)
     with resumable(out) as observe:
         record = attack_recording(
             recording,
@@ -73,4 +77,4 @@ def command(
             gate=gate,
             observe=observe,
         )
-    show(record, out, gate)
+    show(record, out, gate, before)

@@ -32,11 +32,12 @@ def command(
     from rich.console import Console
 
     from fedrec_auditor.reports import store, terminal
+    from fedrec_auditor.reports.record import Record
 
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
-    record = store.read(directory)
-    before = None if baseline is None else store.read(baseline)
-    store.write(record, directory, gate)
+    record = Record.read(directory)
+    before = None if baseline is None else Record.read(baseline)
+    record.save(directory, gate)
     with spare_output("The reports are written."):
         console = Console()
         terminal.render_gate(record, gate, before, console)

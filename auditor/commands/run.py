@@ -129,7 +129,6 @@ def command(
     from fedrec_auditor.auditor.plan_file import read_plan
     from fedrec_auditor.auditor.runner import run_plan
     from fedrec_auditor.auditor.stated_claim import read_claims
-    from fedrec_auditor.reports import store
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     said = {
@@ -154,7 +153,7 @@ def command(
     chosen = amend(None if plan is None else read_plan(plan), said)
     resources = make_resources(jobs, device, memory, backend, address)
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
-    before = None if baseline is None else store.read(baseline)
+    before = None if baseline is None else Record.read(baseline)
     with resumable(out) as observe:
         record = run_plan(chosen, resources, out=out, gate=gate, observe=observe)
     show(record, out, gate, before)

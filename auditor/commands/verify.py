@@ -11,6 +11,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -22,6 +23,7 @@ from fedrec_auditor.auditor.output import spare_output
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.verification import Verification
+    from fedrec_auditor.reports.rows import CheckRow
 
 _STYLES = {
     r"(?m)^VIOLATED|^  FAILED": "bold red",
@@ -75,25 +77,37 @@ def command(
         ),
     ] = None,
     as_json: AsJson = False,
+    sarif: Annotated[
+        Path | None, typer.Option(help="Write what was found for code scanning, too.")
+    ] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write a test report, too.")] = None,
 ) -> None:
     """Confirm a local randomizer's privacy ratio, or show the pair of inputs that breaks it.
 
     Exits with 1 if the ratio is VIOLATED or a check failed that is not waived, with 3 if the
     sample is too small to tell.
     """
+    from fedrec_auditor.auditor.commands.ci_files import (
+        check_files,
+        place_of,
+        rendered,
+        write_files,
+    )
     from fedrec_auditor.auditor.deadline import answer_within
+
+    check_files(sarif, junit)
 
     def work() -> tuple[int, str]:
         if not sys.warnoptions:
             warnings.simplefilter("ignore")  # of the callable; a refusal is one line
         from fedrec_auditor.auditor.verification import verify_ldp
-        from fedrec_auditor.auditor.verification.words import describe
 
         with tempfile.TemporaryDirectory(prefix="auditor-") as folder:
             # Hypothesis keeps notes; the working folder is not ours to leave them in.
             os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", folder)
+            tested = load(target, settings or ())
             findings = verify_ldp(
-                load(target, settings or ()),
+                tested,
                 epsilon=epsilon,
                 delta=delta,
                 inputs=None if inputs is None else parse(inputs),
@@ -105,17 +119,46 @@ def command(
         waived = allow or []
         found = findings.waiving(waived)
         faults = found.unwaived(waived) and fail_on is not FailOn.NEVER
-        code = Gate(fail_on, waived).code([found.verdict])
-        text = as_text(found) if as_json else describe(found, allow=waived, command=_again())
-        return code or (FOUND if faults else 0), text
+        gate = Gate(fail_on, waived)
+        code = gate.code([found.verdict])
+        text = as_text(found) if as_json else found.describe(allow=waived, command=_again())
+        files = rendered(
+            [found.finding(target, waived)],
+            sarif,
+            junit,
+            gate=gate,
+            checks=_rows(target, found, waived),
+            place=place_of(tested),
+            seed=seed,
+        )
+        return code or (FOUND if faults else 0), json.dumps([text, files])
 
-    code, text = answer_within(timeout, work)
+    code, answer = answer_within(timeout, work)
+    text, files = json.loads(answer)
+    write_files(files)
     with spare_output("The exit code is that of the verdict."):
         if as_json or not sys.stdout.isatty():
             print(text)
         else:
             _show(text)
     raise typer.Exit(code)
+
+
+def _rows(target: str, found: Verification, waived: Sequence[str]) -> list[CheckRow]:
+    """The checks as rows; those that were waived, and those not run, are neither good nor bad."""
+    from fedrec_auditor.auditor.verification.check import Status
+    from fedrec_auditor.reports.rows import CheckRow
+
+    failed = {Status.PASSED: False, Status.FAILED: True, Status.NOT_RUN: None}
+    return [
+        CheckRow(
+            target=target,
+            check=check.name,
+            failed=None if check.name in waived else failed[check.status],
+            reason=check.reason,
+        )
+        for check in found.checks
+    ]
 
 
 def _again() -> str:

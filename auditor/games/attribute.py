@@ -30,7 +30,7 @@ from fedrec_auditor.auditor.games.class_metrics import (
     stratified_guess_f1,
 )
 from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.reports.record import AttackRow, SkippedRow
+from fedrec_auditor.reports.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.transcript import View
 

@@ -20,7 +20,7 @@ from fedrec_auditor.attacks.base import (
 from fedrec_auditor.attacks.parts.inputs import Condensed
 from fedrec_auditor.auditor.halves import Halves
 from fedrec_auditor.auditor.metrics import Estimate
-from fedrec_auditor.reports.record import AttackRow, FurtherFigure, SkippedRow
+from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, SkippedRow
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import View

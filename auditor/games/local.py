@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
 )
 from fedrec_auditor.auditor.measure import Measured, measure
 from fedrec_auditor.auditor.worlds import Worlds
-from fedrec_auditor.reports.record import AttackRow
+from fedrec_auditor.reports.rows import AttackRow
 from fedrec_auditor.targets.systems.base import UploadGame
 
 

@@ -14,7 +14,7 @@ from fedrec_auditor.attacks.parts.unlinked import pseudonymous
 from fedrec_auditor.attacks.parts.uploads import subjects
 from fedrec_auditor.auditor import metrics
 from fedrec_auditor.auditor.games.game import QUICK_USERS, USERS, Game
-from fedrec_auditor.reports.record import AttackRow, FurtherFigure, RocRow
+from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, RocRow
 from fedrec_auditor.targets.datasets.base import Interactions
 
 FPR, FURTHER = 0.01, (0.001, 0.1)

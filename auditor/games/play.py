@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.games import round as rounds
 from fedrec_auditor.auditor.games.canaries import Canaries, default_canaries
 from fedrec_auditor.auditor.games.draws import Draws, Parallel, Simulation, Store
 from fedrec_auditor.auditor.measure import Measured, measure
-from fedrec_auditor.reports.record import Finding
+from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features

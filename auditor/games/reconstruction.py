@@ -13,7 +13,7 @@ from fedrec_auditor.attacks.parts.unlinked import pseudonymous
 from fedrec_auditor.attacks.parts.uploads import subjects
 from fedrec_auditor.auditor import metrics
 from fedrec_auditor.auditor.games.game import QUICK_USERS, USERS, Game
-from fedrec_auditor.reports.record import AttackRow
+from fedrec_auditor.reports.rows import AttackRow
 from fedrec_auditor.targets.components import Floats
 
 _KNOWS = "Knows the algorithm and what the server receives."

@@ -8,7 +8,7 @@ from fedrec_auditor.attacks.base import Background, Scores
 from fedrec_auditor.auditor import metrics
 from fedrec_auditor.auditor.games.game import QUICK_USERS, USERS, Game
 from fedrec_auditor.auditor.games.membership import curve
-from fedrec_auditor.reports.record import AttackRow
+from fedrec_auditor.reports.rows import AttackRow
 
 FPRS = (0.1, 0.01, 0.001)
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fedrec_auditor.reports.record import ReproducedRow
+from fedrec_auditor.reports.rows import ReproducedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from fedrec_auditor.auditor.reproductions.base import Measurable
 from fedrec_auditor.auditor.reproductions.parts.utility import TrainedSystem
-from fedrec_auditor.reports.record import ReproducedRow
+from fedrec_auditor.reports.rows import ReproducedRow
 from fedrec_auditor.targets.systems.federated_mf.vfl_sgdmf import VflSgdmf
 
 _SYSTEMS = {

@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.reproductions.parts.attribute_tables import (
     AttackedSystem,
     Cell,
 )
-from fedrec_auditor.reports.record import ReproducedRow
+from fedrec_auditor.reports.rows import ReproducedRow
 from fedrec_auditor.targets.systems.fedrec.fedrec_apm import FedRecApm
 
 _DATA = ("ml-100k", "ml-1m")

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from fedrec_auditor.auditor.reproductions.base import Measurable
 from fedrec_auditor.auditor.reproductions.parts.utility import TrainedSystem
-from fedrec_auditor.reports.record import ReproducedRow
+from fedrec_auditor.reports.rows import ReproducedRow
 from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import FmfLdp
 
 _DATA = (

@@ -40,7 +40,7 @@ from fedrec_auditor.auditor.games import (
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.halves import Halves
 from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
-from fedrec_auditor.reports.record import AttackRow
+from fedrec_auditor.reports.rows import AttackRow
 from fedrec_auditor.targets.components import Component, Dense, Rows
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions

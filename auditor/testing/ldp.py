@@ -11,7 +11,6 @@ from fedrec_auditor.accountants.verdict import Gate
 from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.verification import Verification
 from fedrec_auditor.auditor.verification.verify import verify_ldp
-from fedrec_auditor.auditor.verification.words import describe
 
 
 def assert_ldp(
@@ -58,7 +57,7 @@ def assert_ldp(
         settings["samples"] = found.needed or samples
         again = _again(mechanism, settings)
         name = Sampler.of(mechanism).name
-        raise AssertionError("\n".join([name, describe(found, allow=allow), *again]))
+        raise AssertionError("\n".join([name, found.describe(allow=allow), *again]))
     return found
 
 

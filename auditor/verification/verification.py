@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import INCONCLUSIVE, Verdict, judge
 from fedrec_auditor.auditor.sampler import ONE_REPORT
+from fedrec_auditor.auditor.verification.check import Check, Status
+from fedrec_auditor.auditor.verification.words import cut, entry, power, ratio
+from fedrec_auditor.reports import notebook
+from fedrec_auditor.reports.rows import Finding
+
+_TIGHT = 0.99
 
 
 def ldp_claim(epsilon: float, delta: float) -> Claim:
@@ -24,52 +29,6 @@ def ldp_claim(epsilon: float, delta: float) -> Claim:
         statement="One output is private for every pair of inputs.",
         source="what was asked",
     )
-
-
-class Status(StrEnum):
-    """How a further check ended."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    NOT_RUN = "not run"
-
-
-class CheckResult(NamedTuple):
-    """How one check ended, and the evidence; see ``Check``."""
-
-    status: Status
-    reason: str
-    bound: Bound | None = None
-
-    @classmethod
-    def passed(cls, reason: str) -> CheckResult:
-        """Looked, and saw nothing wrong."""
-        return cls(Status.PASSED, reason)
-
-    @classmethod
-    def failed(cls, reason: str, bound: Bound | None = None) -> CheckResult:
-        """Looked, and saw a fault; ``reason`` says which, ``bound`` what epsilon it shows."""
-        return cls(Status.FAILED, reason, bound)
-
-    @classmethod
-    def not_run(cls, reason: str) -> CheckResult:
-        """Could not look, or could not tell."""
-        return cls(Status.NOT_RUN, reason)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """Something that a ratio cannot see: what was looked at, and what was seen.
-
-    ``reason`` is a sentence or two: the evidence and, if it failed, the remedy; if it was not run,
-    why not. ``bound`` is the lower bound on epsilon that a failed check shows, where it counted an
-    event of the output's values that tells inputs apart.
-    """
-
-    name: str
-    status: Status
-    reason: str
-    bound: Bound | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,13 +84,7 @@ class Verification:
         A larger one that a failed check shows takes its place, unless ``allow`` names the check.
         What is proved of a distribution then says nothing of the code, which does not follow it.
         """
-        shown = [
-            check.bound
-            for check in checks
-            if check.status is Status.FAILED and check.bound and check.name not in allow
-        ]
-        bound = max([searched, *shown], key=lambda each: each.epsilon)
-        proof = replace(bound, side=Side.UPPER, tight=False) if bound.tight else None
+        bound, proof = _bounds(searched, checks, allow)
         judgement = judge(claim, scope=ONE_REPORT, accounted=proof, measured=bound)
         return cls(
             verdict=judgement.verdict,
@@ -176,8 +129,133 @@ class Verification:
                 )
         return tuple(check for check in self.faults if check.name not in allow)
 
+    def describe(self, *, allow: Collection[str] = (), command: str = "") -> str:
+        """Verdict, bound, witness and checks, in lines of 100 columns where words permit.
+
+        A failed check named in ``allow`` is marked as waived; InputError for an unknown name.
+        ``command`` asks again with other draws: it ends where their number is to be written.
+        """
+        standing = self.unwaived(allow)
+        lines = [_headline(self, failures=len(standing))]
+        for label, text in _evidence(self):
+            lines += entry(label, text)
+        if self.verdict is Verdict.INCONCLUSIVE:
+            lines += entry("sample", _too_small(self, command or "samples="))
+        if self.checks:
+            lines.append("checks of what a ratio does not show")
+        for check in sorted(self.checks, key=lambda check: list(_MARKS).index(check.status)):
+            waived = check.status is Status.FAILED and check not in standing
+            mark = "waived" if waived else _MARKS[check.status]
+            lines += entry(mark, f"{check.name}: {check.reason}")
+        return "\n".join(lines)
+
+    def finding(self, target: str, allow: Collection[str] = ()) -> Finding:
+        """What is found of ``target`` as a row of a record, without checks that ``allow`` names."""
+        bound, proof = _bounds(self.searched, self.checks, allow)
+        claim = ldp_claim(self.epsilon, self.delta)
+        return Finding.of(
+            target, claim, ONE_REPORT, delta=self.delta, accounted=proof, measured=bound
+        )
+
+    def raise_if_violated(self, allow: Collection[str] = ()) -> Verification:
+        """AssertionError, with all that was found, if the claim is refuted or a check failed.
+
+        ``allow`` names checks that may fail, as for ``assert_ldp``. Else the verification is given
+        back as it is judged without them: not refuted, which is no proof, or INCONCLUSIVE.
+        """
+        __tracebackhide__ = True
+        found = self.waiving(allow)
+        if found.verdict is Verdict.VIOLATED or found.unwaived(allow):
+            raise AssertionError(found.describe(allow=allow))
+        return found
+
+    def __str__(self) -> str:
+        """What ``auditor verify`` prints."""
+        return self.describe()
+
+    def _repr_html_(self) -> str:
+        return notebook.card(self.verdict, str(self))
+
     def __bool__(self) -> NoReturn:
         raise TypeError(
             "A verification is neither true nor false: not refuted is not proved. "
             "Compare .verdict instead."
         )
+
+
+def _bounds(
+    searched: Bound, checks: tuple[Check, ...], allow: Collection[str]
+) -> tuple[Bound, Bound | None]:
+    """The largest lower bound, also of a failed check that is not allowed; a proof if it is one."""
+    shown = [
+        check.bound
+        for check in checks
+        if check.status is Status.FAILED and check.bound and check.name not in allow
+    ]
+    bound = max([searched, *shown], key=lambda each: each.epsilon)
+    return bound, replace(bound, side=Side.UPPER, tight=False) if bound.tight else None
+
+
+_CONCLUSIONS = {
+    Verdict.VIOLATED: "is refuted",
+    Verdict.CONSISTENT: "is not refuted, and proved: all inputs and outputs were tried",
+    Verdict.UNSUBSTANTIATED: "is not refuted (which does not prove it)",
+    Verdict.INCONCLUSIVE: "could not have been refuted by so small a sample",
+}
+_MARKS = {Status.FAILED: "FAILED", Status.PASSED: "passed", Status.NOT_RUN: "not run"}
+
+
+def _headline(found: Verification, *, failures: int) -> str:
+    claim = f"epsilon {found.epsilon:g} at delta {found.delta:g}"
+    text = f"{claim} {_CONCLUSIONS[found.verdict]}"
+    joint = "and" if found.verdict is Verdict.VIOLATED else "but"
+    failed = f", {joint} {failures} check{'s' * (failures > 1)} failed" if failures else ""
+    return f"{found.verdict}: {text}{failed}"
+
+
+def _evidence(found: Verification) -> Iterator[tuple[str, str]]:
+    least = found.epsilon_lower
+    size = "infinite" if math.isinf(least) else f"at least {least:.6g}"
+    yield "bound", f"epsilon is {size}{_share(found)}"
+    if found.exact:
+        yield "how", f"exactly: {found.method}"
+    else:
+        draws = f"{found.samples:,} draws" if found.samples else "draws"
+        yield "how", f"measured on {draws}, at confidence {found.confidence:.6g}: {found.method}"
+    witness = found.witness
+    if witness is None:
+        return
+    yield "inputs", f"{cut(witness.input_a)}  against  {cut(witness.input_b)}"
+    yield "event", cut(witness.output)
+    yield "chances", f"{witness.probability_a:.6g}  against  {witness.probability_b:.6g}"
+    sure = (
+        ""
+        if found.exact or math.isinf(found.epsilon_lower)
+        else f" as seen, at least {power(found.epsilon_lower)} at this confidence"
+    )
+    known = found.epsilon_lower if found.exact else math.inf
+    seen = ratio(witness, found.delta, known)
+    yield "ratio", f"{seen}{sure}; e^epsilon is {power(found.epsilon)}"
+    if witness.note:
+        yield "note", witness.note
+
+
+def _too_small(found: Verification, command: str) -> str:
+    """What the sample can show, and how many draws are needed to refute the claim."""
+    most = (
+        f"with every guess right, these draws show epsilon {found.largest:.6g} at most, not above "
+        f"the claim of {found.epsilon:g}"
+    )
+    if found.needed is None:
+        return f"{most}; no sample of up to 10^15 draws can: state its probabilities (log_prob)"
+    return f"{most}; draw at least {found.needed:,} per input: {command}{found.needed}"
+
+
+def _share(found: Verification) -> str:
+    """How much of the claim the bound is: 1 means that no smaller epsilon could be claimed."""
+    if found.epsilon == 0 or math.isinf(found.epsilon_lower):
+        return ""
+    share = found.epsilon_lower / found.epsilon
+    if found.verdict is Verdict.VIOLATED:
+        return f", {share:.4g} times the claim"
+    return f" ({'tight: ' if share >= _TIGHT else ''}{share:.4f} of epsilon)"

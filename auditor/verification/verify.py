@@ -28,15 +28,11 @@ from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.measure import measure
 from fedrec_auditor.auditor.sampler import ONE_REPORT, Sampler
+from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.fit import check_fit
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.pair import pair_from
-from fedrec_auditor.auditor.verification.verification import (
-    Check,
-    Status,
-    Verification,
-    ldp_claim,
-)
+from fedrec_auditor.auditor.verification.verification import Verification, ldp_claim
 from fedrec_auditor.auditor.worlds import UnevenOutputs
 
 if TYPE_CHECKING:

@@ -1,12 +1,12 @@
 """Is the epsilon true? Audits of federated recommenders and tests of local randomizers.
 
-``audit`` runs a whole audit and returns its record; ``audit_system`` audits a system of your own,
-of which ``Claim`` says what is promised; ``wrap_system`` makes one for the command line, of a torch
-module with ``wrap_torch``; ``RecordingWriter`` records uploads of any system, ``record_uploads``
-those of a target, and ``attack_recording`` attacks them; ``verify_ldp`` tests one mechanism;
-``account`` says what your noise spends in epsilon, per round and in total; ``from_scores`` bounds
-epsilon by scores of canaries that somebody else has trained with. Importing this package imports
-neither torch nor scikit-learn; they come with the first call.
+``audit`` runs a whole audit and returns its ``Record``; ``audit_system`` audits a system of your
+own, of which ``Claim`` says what is promised; ``wrap_system`` makes one for the command line, of a
+torch module with ``wrap_torch``; ``RecordingWriter`` records uploads of any system,
+``record_uploads`` those of a target, and ``attack_recording`` attacks them; ``verify_ldp`` tests
+one mechanism; ``account`` says what your noise spends in epsilon, per round and in total;
+``from_scores`` bounds epsilon by scores of canaries that somebody else has trained with. Importing
+this package imports neither torch nor scikit-learn; they come with the first call.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fedrec_auditor.auditor.stated_claim import StatedClaim as Claim
     from fedrec_auditor.auditor.verification import Verification, verify_ldp
     from fedrec_auditor.auditor.your_system import audit_system, wrap_system
+    from fedrec_auditor.reports.record import Record
     from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter
     from fedrec_auditor.targets.wrapped.torch_client import wrap_torch
 
@@ -33,6 +34,7 @@ __all__ = [
     "Account",
     "Claim",
     "InputError",
+    "Record",
     "RecordingWriter",
     "Verification",
     "__version__",
@@ -51,6 +53,7 @@ _PLACES = {
     "Account": "auditor.spending.account:Account",
     "Claim": "auditor.stated_claim:StatedClaim",
     "InputError": "accountants.errors:InputError",
+    "Record": "reports.record:Record",
     "RecordingWriter": "targets.recorded.recording_writer:RecordingWriter",
     "Verification": "auditor.verification:Verification",
     "account": "auditor.spending.spend:account",

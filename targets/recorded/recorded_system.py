@@ -74,6 +74,11 @@ class RecordedSystem(System):
         return self.recording.digest
 
     @property
+    def unproved(self) -> str:
+        """That a recording says nothing of the noise."""
+        return "a recording does not say what noise was added. Audit the client to prove more."
+
+    @property
     def catalogue(self) -> int:
         """The number of items of the manifest."""
         return self.recording.manifest.n_items

@@ -192,6 +192,11 @@ class Target(Protocol):
         ...
 
     @property
+    def unproved(self) -> str:
+        """What is missing where its events prove nothing and do not say why; "" if they do."""
+        ...
+
+    @property
     def upload_seconds(self) -> float:
         """What one client's message costs to simulate, where it is much; else 0."""
         ...

@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 _SEEDS = 2**63
+NO_PROOF = (
+    "no proof was given. Give one as proof=EVENT, the dp-accounting event of what the claim's "
+    "scope releases, such as GaussianDpEvent(deviation / distance of two clipped uploads)."
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -115,6 +119,11 @@ class WrappedSystem(System):
     def assumes(self) -> tuple[str, ...]:
         """That the client does what the caller's proof is of."""
         return () if self.proof is None else ("the client adds the noise that its proof is of",)
+
+    @property
+    def unproved(self) -> str:
+        """That the caller gave no proof, and how to give one."""
+        return "" if self.proof is not None else NO_PROOF
 
     @property
     def name(self) -> str:

@@ -16,7 +16,7 @@ from fedrec_auditor.auditor import metrics
 from fedrec_auditor.auditor.games import user_membership
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.halves import Halves
-from fedrec_auditor.reports.record import AttackRow
+from fedrec_auditor.reports.rows import AttackRow
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic

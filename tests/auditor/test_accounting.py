@@ -23,6 +23,7 @@ from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
+from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
 REPORT = Scope(
     unit=Unit.REPORT,
@@ -41,6 +42,7 @@ class Ten:
     name: str = "ten"
     sizes = Sizes()
     assumes = ()
+    unproved = ""
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         claim = Claim(epsilon=1.0, scope=REPORT, statement="ours", source="paper")
@@ -158,3 +160,19 @@ def test_repeated_laws_are_exact() -> None:
 
     bounds = exact_bounds(Known(), POPULATION)  # type: ignore[arg-type]
     assert sorted(bound.epsilon for bound in bounds) == pytest.approx([1.0, 10.0])
+
+
+def test_a_client_without_a_proof_is_not_said_to_send_in_the_clear() -> None:
+    def noted(target: Any, **bounds: Any) -> str:
+        (scoped,) = target.scoped_claims(POPULATION)
+        return evaluate(
+            target, scoped, POPULATION, exact=[], accountants=all_accountants(), **bounds
+        ).note
+
+    claim = Claim(epsilon=1.0, scope=TRAINING, statement="ours", source="ours")
+    stated = (ScopedClaim(claim=claim, scope=TRAINING),)
+    system = WrappedSystem(client=lambda history, model, rng: history.dense(), stated=stated)
+    assert noted(system).startswith("No epsilon can be proved: no proof was given. Give one as")
+    assert noted(system, sampled=[lower(6.0, TRAINING)]) == ""
+    clear = noted(replace(system, proof=NonPrivateDpEvent()))
+    assert clear.startswith("No epsilon can be proved: A part of it is sent in the clear")

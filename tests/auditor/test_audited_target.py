@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.halves import QUICK_COUNT
 from fedrec_auditor.auditor.plan import Plan
 from fedrec_auditor.auditor.tasks import BOUNDS, Audit
 from fedrec_auditor.auditor.workload import Workload
-from fedrec_auditor.reports.record import Finding
+from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.fedrec.fedrec_apm import FedRecApm
 from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf

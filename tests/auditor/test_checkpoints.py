@@ -229,5 +229,5 @@ def test_a_result_that_no_record_can_hold_is_an_error_of_its_task(
     record = runner.run_plan(PLAN, Resources(jobs=1), out=tmp_path)
     (error,) = record.errors
     assert error.startswith("dplcf-sp utility: Expected a number at findings[0].claimed_guess")
-    assert store.read(tmp_path) == record
+    assert Record.read(tmp_path) == record
     assert len(list((tmp_path / FOLDER).iterdir())) == 2

@@ -62,7 +62,7 @@ def test_a_run_leaves_its_reports_and_exits_with_the_finding(done: Path) -> None
     for name in ("report.json", "report.html", "report.md", "junit.xml"):
         assert (done / name).stat().st_size > 500
     assert not (done / ".tasks").exists()
-    record = store.read(done)
+    record = Record.read(done)
     verdicts = {
         (finding.target, finding.scope.unit.value, finding.scope.horizon.value): finding.verdict
         for finding in record.findings
@@ -94,7 +94,7 @@ def test_the_record_shows_the_counterexample_of_asymmetric_flipping(done: Path) 
 
 
 def test_the_record_says_what_a_training_and_a_user_cost(done: Path) -> None:
-    record = store.read(done)
+    record = Record.read(done)
     items = record.provenance.data.n_items
     training = next(
         f
@@ -112,7 +112,7 @@ def test_the_record_says_what_a_training_and_a_user_cost(done: Path) -> None:
 
 def test_a_plan_says_what_protects_an_upload_and_how_it_travels(done: Path) -> None:
     """FedNCF sends its model as it is; here with noise of epsilon 2 on every entry, shuffled."""
-    found = [f for f in store.read(done).findings if f.target == "fedncf"]
+    found = [f for f in Record.read(done).findings if f.target == "fedncf"]
     assert {"server", "shuffled"} == {finding.scope.vantage for finding in found}
     for row in (found[0].claim, found[0].accounted, found[0].measured):
         assert row is not None
@@ -120,7 +120,7 @@ def test_a_plan_says_what_protects_an_upload_and_how_it_travels(done: Path) -> N
 
 
 def test_every_attack_says_its_interval_and_baseline(done: Path) -> None:
-    record = store.read(done)
+    record = Record.read(done)
     families = {(row.target, row.family) for row in record.attacks}
     assert ("fcf", "reconstruction") in families
     assert ("dplcf-sp", "distinguisher") in families
@@ -179,7 +179,7 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
         provenance = one.provenance.model_copy(update={"timing": {}, "machine": {}})
         return store.encode(one.model_copy(update={"provenance": provenance}))
 
-    assert stripped(record).splitlines() == stripped(store.read(done)).splitlines()
+    assert stripped(record).splitlines() == stripped(Record.read(done)).splitlines()
 
 
 def test_an_interrupt_is_one_line_and_exit_code_3(
@@ -214,7 +214,7 @@ def test_a_fault_in_one_task_loses_no_other(
     )
     code, _, _ = cli("run", "--plan", plan, "--quick", "--jobs", "1", "--out", tmp_path / "out")
     assert code == 3
-    record = store.read(tmp_path / "out")
+    record = Record.read(tmp_path / "out")
     assert record.errors == ("dplcf-sp utility: ZeroDivisionError: a bug",)
     assert record.findings
     assert record.attacks
@@ -236,7 +236,7 @@ def test_a_target_that_refuses_its_data_is_named_and_loses_no_other(
     code, _, err = cli("run", "fcf", *words)
     assert (code, err.count("stays finite")) == (2, 1)
     assert cli("run", "fcf", "random", *words)[0] == 3
-    record = store.read(tmp_path)
+    record = Record.read(tmp_path)
     assert record.errors == ("fcf: Expected a training that stays finite, got none.",)
     assert {finding.target for finding in record.findings} == {"random"}
 
@@ -252,7 +252,7 @@ def test_report_renders_the_same_files_again(cli: Cli, done: Path, tmp_path: Pat
 
 def test_report_calls_failures_what_it_is_told_to(cli: Cli, done: Path, tmp_path: Path) -> None:
     """A claim that nothing proves is a failure at the level of unsubstantiated only."""
-    record = store.read(done)
+    record = Record.read(done)
     sound = next(f for f in record.findings if f.target == "dplcf-sp")
     doubtful = sound.model_copy(update={"accounted": None, "verdict": Verdict.UNSUBSTANTIATED})
     store.write(record.model_copy(update={"findings": (doubtful,)}), tmp_path)
@@ -262,7 +262,7 @@ def test_report_calls_failures_what_it_is_told_to(cli: Cli, done: Path, tmp_path
 
 
 def test_fail_on_decides_the_exit_code(done: Path) -> None:
-    record = store.read(done)
+    record = Record.read(done)
     assert exit_code(record, Gate()) == 1
     assert exit_code(record, Gate(FailOn.NEVER)) == 0
     calm = record.model_copy(

@@ -14,7 +14,7 @@ from fedrec_auditor.auditor.plan import Plan, Resources, make_target
 from fedrec_auditor.auditor.runner import run_plan
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.tasks import Audit
-from fedrec_auditor.reports import store
+from fedrec_auditor.reports.record import Record
 
 Cli = Callable[..., tuple[int, str, str]]
 Install = Callable[..., None]
@@ -167,11 +167,11 @@ def test_the_audit_goes_on_and_the_record_says_without_what(
     data.write_text("user,item\n" + "".join(f"{i % 30},{i * i % 17}\n" for i in range(300)))
     words = ("run", "random", "--quick", "--jobs", "1", "--data", data, "--out", tmp_path / "out")
     assert cli(*words)[0] == 0
-    before = store.read(tmp_path / "out")
+    before = Record.read(tmp_path / "out")
     install(BROKEN)
     code, out, _ = cli(*words)
     assert code == 0
-    record = store.read(tmp_path / "out")
+    record = Record.read(tmp_path / "out")
     left = ("accountant", "attack", "dataset")
     for noun, note in zip(left, record.notes, strict=True):  # of targets, one was asked for
         assert f"the {noun} plug-in 'theirs'" in note

@@ -16,7 +16,7 @@ from fedrec_auditor.auditor.reproduce import reproduce
 from fedrec_auditor.auditor.reproductions.base import Measurable
 from fedrec_auditor.auditor.reproductions.parts.attribute_tables import AttackedSystem
 from fedrec_auditor.auditor.utility import leave_last_out
-from fedrec_auditor.reports.record import ReproducedRow
+from fedrec_auditor.reports.rows import ReproducedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 
 Cli = Callable[..., tuple[int, str, str]]

@@ -13,7 +13,7 @@ from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.games import play
 from fedrec_auditor.auditor.games.draws import Memory, in_turn
 from fedrec_auditor.auditor.runner import audit
-from fedrec_auditor.reports.record import Finding
+from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.federated_mf.lfl_ldp import LflLdp

@@ -29,7 +29,7 @@ from fedrec_auditor.auditor.testing.attacks import (
     narrow,
     training,
 )
-from fedrec_auditor.reports.record import AttackRow
+from fedrec_auditor.reports.rows import AttackRow
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 
 

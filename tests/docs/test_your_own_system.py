@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.stated_claim import read_claims
 from tests.specimens.clients import PLANTED
 
@@ -36,12 +39,27 @@ def test_the_claim_of_the_page_is_one(tmp_path: Path) -> None:
     assert str(claim.scoped().scope) == "user / replace / server / round"
 
 
-@pytest.mark.parametrize("name", ["own_client.py", "own_torch.py"])
-def test_an_example_finds_its_bug(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
+def test_the_example_in_torch_finds_its_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(ROOT / "examples" / "own_torch.py"), run_name="__main__")
     assert "VIOLATED" in capsys.readouterr().out
 
 
 def test_the_bugs_of_the_page_are_those_that_are_planted() -> None:
     (listed,) = re.findall(r"which is not accused:\n(.*?)\.\n\n", PAGE, re.DOTALL)
     assert len(listed.split(";")) == len(PLANTED)
+
+
+def test_the_notebook_runs_and_is_stored_without_outputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    notebook = json.loads((ROOT / "examples" / "your_own_system.ipynb").read_text("utf-8"))
+    assert "examples/your_own_system.ipynb" in PAGE
+    names: dict[str, Any] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert (cell["outputs"], cell["execution_count"]) == ([], None)
+            exec("".join(cell["source"]), names)
+    assert [finding.verdict for finding in names["record"].violated] == [Verdict.VIOLATED]
+    assert names["again"] == names["record"]
+    assert names["found"].verdict is Verdict.UNSUBSTANTIATED

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.reports.record import (
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.rows import (
     AttackRow,
     DataRow,
     DemonstrationRow,
@@ -20,7 +21,6 @@ from fedrec_auditor.reports.record import (
     FurtherFigure,
     Measurement,
     Provenance,
-    Record,
     SkippedRow,
     TrialRow,
     UtilityRow,

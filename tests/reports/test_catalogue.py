@@ -18,7 +18,7 @@ from fedrec_auditor.reports import catalogue_markdown as catalogue_markdown
 from fedrec_auditor.reports import catalogue_terminal as catalogue_terminal
 from fedrec_auditor.reports.catalogue import CatalogueRow, Figure, PaperRow, TableRow
 from fedrec_auditor.reports.catalogue_words import claimed_words, command_words, plain_words
-from fedrec_auditor.reports.record import Finding
+from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.words import between, settings_words, short
 
 SCOPE = any_pair(Unit.RATING, Vantage.SERVER, Horizon.ROUND)

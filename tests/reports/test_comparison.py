@@ -6,7 +6,8 @@ import pytest
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
 from fedrec_auditor.reports.comparison import Comparison
-from fedrec_auditor.reports.record import AttackRow, Finding, Record
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.rows import AttackRow, Finding
 
 
 def of(record: Record, baseline: Record, fail_on: str = "violated") -> Comparison:

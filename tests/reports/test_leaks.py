@@ -11,7 +11,8 @@ from scipy import stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import FailOn, Gate
 from fedrec_auditor.reports.leaks import comparable, corrected_low, leak_line, leaks, widening
-from fedrec_auditor.reports.record import AttackRow, Record
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.rows import AttackRow
 
 ROWS = (1, 2, 10, 54, 1000)
 

@@ -17,7 +17,8 @@ from rich.console import Console
 from fedrec_auditor.accountants.statements.scope import Adjacency
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
 from fedrec_auditor.reports import junit, markdown, terminal, words
-from fedrec_auditor.reports.record import Finding, FurtherFigure, Record
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.rows import Finding, FurtherFigure
 from fedrec_auditor.reports.section import sections
 
 EVIL = "a|b\n<b>*x*</b> `c` [l](http://x) \x1b[31m\x00]]> [bold red]"
@@ -229,7 +230,7 @@ def test_a_section_is_headed_by_its_most_severe_finding(record: Record) -> None:
 
 def test_advice_where_no_epsilon_is_claimed_fits_what_is_known(record: Record) -> None:
     section = next(s for s in sections(record) if s.target == "fcf")
-    assert "attacks below" in section.advice
+    assert "what the attacks recover" in section.advice
     assert "attacks below" not in replace(section, attacks=()).advice
     (free,) = section.findings
     assert free.accounted is not None

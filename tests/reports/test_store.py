@@ -26,7 +26,7 @@ def test_any_record_round_trips_and_renders(
 ) -> None:
     record = data.draw(any_record)
     store.write(record, tmp_path)
-    again = store.read(tmp_path)
+    again = Record.read(tmp_path)
     assert store.encode(again) == (tmp_path / "report.json").read_bytes()
     assert again.model_copy(update={"plan": record.plan}) == record
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(store.FILES)
@@ -70,7 +70,7 @@ def test_a_record_that_never_ends_is_not_read(
 ) -> None:
     make(tmp_path / store.RECORD)
     with pytest.raises(InputError, match=rf"run directory with report\.json.*\({said}"):
-        store.read(tmp_path)
+        Record.read(tmp_path)
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("elsewhere")])
@@ -175,7 +175,7 @@ def test_a_tampered_record_is_refused(
     edit(raw)
     (tmp_path / "report.json").write_text(json.dumps(raw))
     with pytest.raises(InputError, match=message) as caught:
-        store.read(tmp_path)
+        Record.read(tmp_path)
     assert "\n" not in str(caught.value)
 
 
@@ -195,7 +195,7 @@ def test_a_tampered_record_is_refused(
 def test_what_is_no_record_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "report.json").write_bytes(content)
     with pytest.raises(InputError, match="Expected"):
-        store.read(tmp_path)
+        Record.read(tmp_path)
 
 
 def test_a_truncated_record_is_refused_wherever_it_ends(record: Record, tmp_path: Path) -> None:
@@ -203,12 +203,12 @@ def test_a_truncated_record_is_refused_wherever_it_ends(record: Record, tmp_path
     for end in range(0, len(whole) - 2, len(whole) // 23):
         (tmp_path / "report.json").write_bytes(whole[:end])
         with pytest.raises(InputError):
-            store.read(tmp_path)
+            Record.read(tmp_path)
 
 
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere .*auditor run"):
-        store.read(tmp_path / "nowhere")
+        Record.read(tmp_path / "nowhere")
 
 
 def test_a_directory_that_cannot_be_written_is_refused_early(tmp_path: Path) -> None:

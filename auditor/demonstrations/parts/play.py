@@ -14,7 +14,7 @@ from fedrec_auditor.auditor import accounting
 from fedrec_auditor.auditor.demonstrations.base import Demonstration, DistinguishingGame
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.measure import Measured, measure
-from fedrec_auditor.reports.record import DemonstrationRow, Finding, TrialRow
+from fedrec_auditor.reports.rows import DemonstrationRow, Finding, TrialRow
 from fedrec_auditor.targets.systems.base import ScopedClaim, Target
 
 QUICK_SHARE, QUICK_LEAST = 10, 20_000

@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.metrics import Estimate
 from fedrec_auditor.auditor.reproductions.base import Measurable
 from fedrec_auditor.auditor.reproductions.parts.utility import CONFIDENCE
 from fedrec_auditor.auditor.utility.held import Held
-from fedrec_auditor.reports.record import ReproducedRow, UtilityRow
+from fedrec_auditor.reports.rows import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.systems.base import Model, Target

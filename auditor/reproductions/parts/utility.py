@@ -12,7 +12,7 @@ from scipy import sparse
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.reproductions.base import Measurable
-from fedrec_auditor.reports.record import ReproducedRow
+from fedrec_auditor.reports.rows import ReproducedRow
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.filter import Filter

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.verification.check import CheckResult, Status
 from fedrec_auditor.auditor.verification.checks.evidence import words
-from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 
 _REMEDY = "Clip to a bound that is fixed beforehand, and scale the noise to that."
 _DRAWS = 2048

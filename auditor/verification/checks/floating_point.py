@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.verification.check import CheckResult
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest, stacked, words
 from fedrec_auditor.auditor.verification.checks.one_uniform import BITS, OneUniform
-from fedrec_auditor.auditor.verification.verification import CheckResult
 
 _REMEDY = (
     "Round the output (the sum, not the noise) to a grid much coarser than the noise's own steps, "

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.verification.check import Check, CheckResult, Status
 from fedrec_auditor.auditor.verification.checks import (
     clipping,
     determinism,
@@ -23,7 +24,6 @@ from fedrec_auditor.auditor.verification.checks import (
     support,
 )
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
-from fedrec_auditor.auditor.verification.verification import Check, CheckResult, Status
 
 MOST_INPUTS = 8
 # Numbers drawn for all inputs together: what bounds time and memory.

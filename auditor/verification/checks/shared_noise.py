@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.verification.check import CheckResult, Status
 from fedrec_auditor.auditor.verification.checks.evidence import (
     FALSE_ALARM,
     ClaimUnderTest,
     stacked,
     words,
 )
-from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 
 CALLS = 16
 SIZE = 64

@@ -106,6 +106,11 @@ class System(ABC):
         return ()
 
     @property
+    def unproved(self) -> str:
+        """Nothing: the events are those of the code."""
+        return ""
+
+    @property
     def catalogue(self) -> int | None:
         """Any number of items."""
         return None

@@ -50,6 +50,11 @@ class FlowerSystem(WrappedSystem):
         proved = any(promise.apart or promise.randomizer for promise in self.promises)
         return ("the app sends what its mods and its strategy make, and no more",) if proved else ()
 
+    @property
+    def unproved(self) -> str:
+        """Nothing where promises are read from the app: their notes say what they lack."""
+        return "" if self.promises else super().unproved
+
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """What is stated, else what is promised, and what that becomes in all rounds."""
         if self.stated:

@@ -16,7 +16,7 @@ from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconst
 from fedrec_auditor.attacks.parts.unlinked import found_again, pseudonymous
 from fedrec_auditor.auditor.games import membership, reconstruction
 from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.reports.record import AttackRow
+from fedrec_auditor.reports.rows import AttackRow
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Kind, Public, Round, Transcript, Uploads, View

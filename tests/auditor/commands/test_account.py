@@ -7,11 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from fedrec_auditor.auditor import catalogue as catalogue
 from fedrec_auditor.auditor.spending.spend import account
+from tests.reports.test_sarif import check
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -46,10 +48,16 @@ def test_a_heading_is_told_with_all_its_parts_as_json(cli: Cli) -> None:
     ]
 
 
-def test_an_entry_says_the_verdict_first_and_lists_what_is_wrong(cli: Cli) -> None:
+def test_an_entry_says_the_verdict_first_and_lists_what_is_wrong(cli: Cli, tmp_path: Path) -> None:
     """Equation 6: two wrong entries and one line for the 14 that agree; no error text anywhere."""
-    code, out, _ = cli("account", "9")
+    files = ("--sarif", tmp_path / "found.sarif", "--junit", tmp_path / "found.xml")
+    code, out, _ = cli("account", "9", *files)
     assert code == 0
+    log = json.loads((tmp_path / "found.sarif").read_text("utf-8"))
+    check(log)
+    assert {result["ruleId"] for result in log["runs"][0]["results"]} == {"CHECK"}
+    cases = ET.parse(tmp_path / "found.xml").getroot().findall("testsuite/testcase")
+    assert sum(case.find("failure") is not None for case in cases) == len(log["runs"][0]["results"])
     first = out.split("9b dplcf-ap")[0].splitlines()
     assert first[1].startswith("  As printed, the server computes something else")
     assert [line for line in first if "agree" in line] == ["  Number: 14 more agree."]
@@ -128,6 +136,8 @@ def test_an_epsilon_of_millions_is_printed(cli: Cli) -> None:
         (("--all", "--markdown", "--json"), "without --json"),
         (("fcf", "--tables"), "dp-privrec"),
         (("--all", "--tables"), "dp-privrec"),
+        (("--gaussian", "z=1", "--sarif", "x"), "noise of your own, which claims nothing"),
+        (("6", "--junit", "/nowhere/x"), "a folder that exists"),
         (("lfl-sgdmf", "--set", "sigma=1e-300"), "less extreme"),
         (("dp-privrec", "--set", "rounds=1e300"), "up to 1e+15"),
         (("lfl-sgdmf", "--set", "delta=1"), "delta=1"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports import store
+from fedrec_auditor.reports.record import Record
 
 Cli = Callable[..., tuple[int, str, str]]
 PLAN = 'attacks = ["likelihood-ratio", "linkage"]\ngames = ["local"]\nruns = 500\n'
@@ -34,7 +34,7 @@ def test_a_begun_system_is_consistent_and_passes_its_test(cli: Cli, folder: Path
     assert "auditor run my_own:system" in out
     code, _, err = cli("run", "my_own:system", *FAST, "--out", folder / "audit")
     assert code == 0, err
-    record = store.read(folder / "audit")
+    record = Record.read(folder / "audit")
     assert {finding.verdict for finding in record.findings} == {Verdict.CONSISTENT}
     assert {finding.target for finding in record.findings} == {"my-own"}
     test = importlib.import_module("test_my_own")
@@ -46,7 +46,7 @@ def test_claims_of_a_file_are_judged_instead(cli: Cli, folder: Path) -> None:
     (folder / "claim.toml").write_text("epsilon = 0.001\nhorizon = 'round'\n")
     words = ("run", "my_own:system", *FAST, "--claim", "claim.toml", "--out", folder / "audit")
     code, _, _ = cli(*words)
-    record = store.read(folder / "audit")
+    record = Record.read(folder / "audit")
     assert {finding.claim.epsilon for finding in record.findings} == {0.001}
     assert code in (0, 1, 3)
 

@@ -46,7 +46,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_violations_are_shown_and_exit_with_the_finding(done: Path) -> None:
     assert (done / "code").read_text() == "1", (done / "stderr").read_text()
-    record = store.read(done)
+    record = Record.read(done)
     assert [row.name for row in record.demonstrations] == NAMES
     assert all(row.shown for row in record.demonstrations)
     assert {finding.verdict for finding in record.findings} == {Verdict.VIOLATED}
@@ -86,7 +86,7 @@ def test_one_job_interrupted_and_resumed_gives_the_same_bytes(
     ran.clear()
     record = runner.run_plan(plan, make_resources(1), out=tmp_path)
     assert ran == ["lcf-ap-zeros"]
-    assert stripped(record) == stripped(store.read(done))
+    assert stripped(record) == stripped(Record.read(done))
 
 
 def test_report_renders_the_same_files_again(cli: Cli, done: Path, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_an_edited_outcome_is_refused(cli: Cli, done: Path, tmp_path: Path) -> N
 def test_a_level_decides_the_exit_code(cli: Cli, tmp_path: Path) -> None:
     words = ("run", "lcf-ap", "--only", "claims", "--quick", "--jobs", "1", "--out", tmp_path)
     assert cli(*words, "--fail-on", "never")[0] == 0
-    (row,) = store.read(tmp_path).demonstrations
+    (row,) = Record.read(tmp_path).demonstrations
     assert row.shown
     assert "a tenth of its 1,000,000 runs" in row.note
     assert cli(*words)[0] == 1

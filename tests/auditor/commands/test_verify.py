@@ -10,10 +10,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from fedrec_auditor.auditor.verification import Check, Status
+from tests.reports.test_sarif import check
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -87,6 +89,30 @@ def test_a_violation_exits_with_1_and_shows_the_witness(cli: Cli) -> None:
     assert out.startswith("VIOLATED: ")
     for label in ("bound", "how", "inputs", "event", "chances", "ratio"):
         assert f"\n  {label} " in out
+
+
+def test_code_scanning_and_test_reports_say_what_was_found(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("verify", "homemade:response", "--epsilon", "0.5", "--samples", "20000")
+    code, out, _ = cli(*words, "--sarif", "found.sarif", "--junit", "found.xml")
+    assert (code, out.split(":")[0]) == (1, "VIOLATED")
+    log = json.loads((tmp_path / "found.sarif").read_text("utf-8"))
+    check(log)
+    (result,) = log["runs"][0]["results"]
+    assert (result["ruleId"], result["level"]) == ("VIOLATED", "error")
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "homemade.py"
+    line = HOMEMADE.splitlines()[place["region"]["startLine"] - 1]
+    assert line == "def response(x, rng, size):"
+    cases = ET.parse(tmp_path / "found.xml").getroot().findall("testsuite/testcase")
+    assert [case.get("name") for case in cases if case.find("failure") is not None] == [
+        "epsilon 0.5 [report / any pair / server / report]"
+    ]
+    assert {"determinism", "floating point"} < {case.get("name") for case in cases}
+    code, _, err = cli(*words, "--junit", tmp_path / "no" / "found.xml")
+    assert (code, "Expected a file in a folder that exists" in err) == (2, True)
 
 
 def test_what_is_neither_refuted_nor_proved_is_a_finding_only_where_asked_for(cli: Cli) -> None:

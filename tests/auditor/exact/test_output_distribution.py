@@ -20,9 +20,9 @@ from fedrec_auditor.auditor.exact.output_distribution import (
     without_underflow,
 )
 from fedrec_auditor.auditor.exact.search import exact_search
+from fedrec_auditor.auditor.verification.check import Status
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.support import support
-from fedrec_auditor.auditor.verification.verification import Status
 
 
 def refuted(thing: Any, epsilon: float, inputs: list[Any]) -> bool:

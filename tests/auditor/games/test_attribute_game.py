@@ -15,7 +15,7 @@ from fedrec_auditor.attacks.attribute_svc import AttributeSvc
 from fedrec_auditor.attacks.attribute_tree import AttributeTree
 from fedrec_auditor.auditor.games import attribute
 from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.reports.record import AttackRow, SkippedRow
+from fedrec_auditor.reports.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic

@@ -16,7 +16,7 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import linkage
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.testing.attacks import as_arrays
-from fedrec_auditor.reports.record import AttackRow, SkippedRow
+from fedrec_auditor.reports.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View

@@ -16,7 +16,7 @@ from fedrec_auditor.auditor.demonstrations.parts.one_bit import one_bit
 from fedrec_auditor.auditor.demonstrations.parts.play import Shown
 from fedrec_auditor.auditor.plan import Plan
 from fedrec_auditor.auditor.tasks import Audit
-from fedrec_auditor.reports.record import DemonstrationRow
+from fedrec_auditor.reports.rows import DemonstrationRow
 from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
 

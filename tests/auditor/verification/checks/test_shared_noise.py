@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.verification.check import CheckResult, Status
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.shared_noise import (
     _echelon,
@@ -17,7 +18,6 @@ from fedrec_auditor.auditor.verification.checks.shared_noise import (
     shared_in_call,
     shared_noise,
 )
-from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 
 Rng = np.random.Generator
 VECTORS = [[0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]

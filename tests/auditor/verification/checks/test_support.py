@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.exact.output_distribution import Density, OutputDistribution
+from fedrec_auditor.auditor.verification.check import CheckResult, Status
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.support import support
-from fedrec_auditor.auditor.verification.verification import CheckResult, Status
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 

@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor import accounting, flower_app
-from fedrec_auditor.reports.record import Finding
+from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.wrapped.flower.flower_server import FlowerServer
 from fedrec_auditor.targets.wrapped.flower.flower_system import FlowerSystem

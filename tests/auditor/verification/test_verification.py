@@ -14,7 +14,6 @@ from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.auditor.sampler import ONE_REPORT
 from fedrec_auditor.auditor.verification import Check, Status, Verification, verify_ldp
 from fedrec_auditor.auditor.verification.verification import ldp_claim
-from fedrec_auditor.auditor.verification.words import describe
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 
 CHECKS = (
@@ -39,11 +38,11 @@ def _entry(text: str, label: str) -> str:
 
 
 def test_a_tight_claim_is_said_to_be_tight_and_never_proved() -> None:
-    text = describe(verify_ldp(BitFlip.symmetric(1.0), epsilon=1.0, samples=1000))
+    text = str(verify_ldp(BitFlip.symmetric(1.0), epsilon=1.0, samples=1000))
     assert text.startswith("CONSISTENT: epsilon 1 at delta 0 is not refuted")
     assert "tight: 1.0000 of epsilon" in _entry(text, "bound")
     assert _entry(text, "how").startswith("exactly")
-    loose = _entry(describe(verify_ldp(BitFlip.symmetric(1.0), epsilon=2.0, samples=1000)), "bound")
+    loose = _entry(str(verify_ldp(BitFlip.symmetric(1.0), epsilon=2.0, samples=1000)), "bound")
     assert "(0.5000 of epsilon)" in loose
     assert "tight" not in loose
 
@@ -52,7 +51,7 @@ def test_a_tight_claim_is_said_to_be_tight_and_never_proved() -> None:
 def test_the_ratio_is_that_of_the_bound(delta: float) -> None:
     flip = BitFlip(0.8, 0.3)
     found = verify_ldp(flip, epsilon=0.5, delta=delta, samples=1000)
-    said = _entry(describe(found), "ratio")
+    said = _entry(str(found), "ratio")
     shown = float(re.split(r"= ?|;", said)[1 if delta else 0])
     assert math.log(shown) == pytest.approx(found.epsilon_lower, abs=1e-5)
     assert said.endswith(f"e^epsilon is {math.exp(0.5):.6g}")
@@ -62,7 +61,7 @@ def test_copies_multiply_the_ratio() -> None:
     witness = Witness(
         input_a="0", input_b="1", output="o", probability_a=0.5, probability_b=0.25, copies=5
     )
-    text = describe(_found(1.0, 5 * math.log(2), witness=witness))
+    text = str(_found(1.0, 5 * math.log(2), witness=witness))
     assert _entry(text, "ratio").startswith("32 over 5 copies; ")
 
 
@@ -70,7 +69,7 @@ def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
     witness = Witness(
         input_a="0", input_b="1", output="o", probability_a=math.inf, probability_b=0.0
     )
-    said = _entry(describe(_found(2000.0, 1500.0, witness=witness)), "ratio")
+    said = _entry(str(_found(2000.0, 1500.0, witness=witness)), "ratio")
     assert said.startswith("e^1500, of numbers that no double holds")
 
 
@@ -78,10 +77,10 @@ def test_huge_and_infinite_numbers_are_written() -> None:
     witness = Witness(
         input_a="0", input_b="1", output="o", probability_a=0.5, probability_b=1e-300, copies=9
     )
-    text = describe(_found(2000.0, 9 * math.log(0.5e300), witness=witness))
+    text = str(_found(2000.0, 9 * math.log(0.5e300), witness=witness))
     assert "e^6" in _entry(text, "ratio")
     assert "e^2000" in _entry(text, "ratio")
-    text = describe(verify_ldp(BitFlip.asymmetric(1.0), epsilon=1.0, samples=1000))
+    text = str(verify_ldp(BitFlip.asymmetric(1.0), epsilon=1.0, samples=1000))
     assert _entry(text, "bound") == "epsilon is infinite"
     assert _entry(text, "ratio").startswith("infinite")
 
@@ -91,7 +90,7 @@ def test_a_measurement_says_its_confidence_and_draws_and_what_is_sure() -> None:
         return np.where(rng.random(size) < 0.7, x, 1 - x)
 
     found = verify_ldp(response, epsilon=0.1, samples=20_000)
-    text = describe(found)
+    text = str(found)
     assert text.startswith("VIOLATED: epsilon 0.1 at delta 0 is refuted")
     assert found.samples is not None
     assert f"{found.samples:,} draws, at confidence 0.95" in _entry(text, "how")
@@ -101,20 +100,20 @@ def test_a_measurement_says_its_confidence_and_draws_and_what_is_sure() -> None:
 
 
 def test_checks_are_told_with_their_reasons_failures_first() -> None:
-    text = describe(_found(1.0, 0.5, checks=CHECKS))
+    text = str(_found(1.0, 0.5, checks=CHECKS))
     assert text.splitlines()[0].endswith("but 1 check failed")
     marks = [
         line.split()[0] for line in text.splitlines() if re.match("  (FAILED|passed|not)", line)
     ]
     assert marks == ["FAILED", "passed", "not"]
     assert _entry(text, "FAILED") == "floating point: Seen. Round the output."
-    both = describe(_found(1.0, 2.0, checks=CHECKS)).splitlines()[0]
+    both = str(_found(1.0, 2.0, checks=CHECKS)).splitlines()[0]
     assert both == "VIOLATED: epsilon 1 at delta 0 is refuted, and 1 check failed"
 
 
 def test_a_waived_check_is_marked_and_no_failure() -> None:
     found = _found(1.0, 0.5, checks=CHECKS)
-    text = describe(found, allow=("floating point",))
+    text = found.describe(allow=("floating point",))
     assert "failed" not in text.splitlines()[0]
     assert _entry(text, "waived").startswith("floating point")
     assert found.unwaived(()) == found.faults
@@ -127,7 +126,29 @@ def test_what_a_callable_gives_cannot_steer_a_terminal_or_fill_it() -> None:
     witness = Witness(
         input_a="\x1b[2J", input_b="b\nc", output="o" * 9999, probability_a=0.5, probability_b=0.1
     )
-    text = describe(_found(1.0, 0.5, witness=witness))
+    text = str(_found(1.0, 0.5, witness=witness))
     assert "\x1b" not in text
     assert _entry(text, "inputs").split()[-2:] == ["b", "c"]
     assert len(text) < 2000
+
+
+def test_a_notebook_shows_the_verdict_and_the_same_words() -> None:
+    witness = Witness(
+        input_a="<script>", input_b="1", output="o", probability_a=0.5, probability_b=0.25
+    )
+    shown = _found(1.0, 2.0, witness=witness, checks=CHECKS)._repr_html_()
+    assert '<span class="verdict VIOLATED">' in shown
+    assert "floating point: Seen. Round the output." in shown
+    assert "<script" not in shown
+    assert "&lt;script" in shown
+
+
+def test_what_is_violated_raises_all_that_was_found() -> None:
+    refuted, faulty = _found(1.0, 2.0), _found(1.0, 0.5, checks=CHECKS)
+    for found in (refuted, faulty):
+        with pytest.raises(AssertionError) as caught:
+            found.raise_if_violated()
+        assert str(caught.value) == str(found)
+    assert faulty.raise_if_violated(allow=("floating point",)) == faulty
+    with pytest.raises(AssertionError, match="is refuted"):
+        _found(1.0, 2.0, checks=CHECKS).raise_if_violated(allow=("floating point",))

@@ -1,0 +1,80 @@
+"""SARIF and JUnit files of commands that leave no run directory."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
+
+if TYPE_CHECKING:
+    from fedrec_auditor.reports.rows import CheckRow, Finding
+
+
+def check_files(*paths: Path | None) -> None:
+    """InputError for a file that cannot be there: ask before any work."""
+    for path in filter(None, paths):
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise InputError(
+                f"Expected a file in a folder that exists, got {path}. Make the folder, or name "
+                "another file."
+            )
+
+
+def rendered(
+    findings: Sequence[Finding],
+    sarif: Path | None,
+    junit: Path | None,
+    *,
+    gate: Gate = DEFAULT_GATE,
+    checks: Sequence[CheckRow] = (),
+    place: tuple[str, int] | None = None,
+    seed: int = 0,
+) -> dict[str, str]:
+    """The content of each file that is asked for; ``place`` is a source file and a line in it.
+
+    Without a place results are said to be in the SARIF file itself.
+    """
+    if sarif is None and junit is None:
+        return {}
+    from fedrec_auditor.auditor.versions import versions
+    from fedrec_auditor.reports import junit as cases
+    from fedrec_auditor.reports import sarif as results
+    from fedrec_auditor.reports.rows import Contents, Provenance
+
+    record = Contents(
+        plan={},
+        provenance=Provenance(versions=versions(), seed=seed, data=None, timing={}, machine={}),
+        findings=tuple(findings),
+        measurements=(),
+        attacks=(),
+        utility=(),
+    )
+    files = {}
+    if sarif is not None:
+        where = (sarif.name, 1) if place is None else place
+        files[str(sarif)] = results.render(record, gate, checks, where).decode()
+    if junit is not None:
+        files[str(junit)] = cases.render(record, gate, checks).decode()
+    return files
+
+
+def write_files(files: Mapping[str, str]) -> None:
+    """Write each, whole or not at all; IncompleteError if that fails."""
+    from fedrec_auditor.reports.store import write_atomically
+
+    for path, content in files.items():
+        write_atomically(Path(path), content.encode())
+
+
+def place_of(found: Any) -> tuple[str, int] | None:
+    """The file below the working folder in which something is written, and its line."""
+    try:
+        file = inspect.getsourcefile(found)
+        line = inspect.getsourcelines(found)[1]
+        return Path(str(file)).resolve().relative_to(Path.cwd()).as_posix(), max(1, line)
+    except (TypeError, OSError, ValueError):
+        return None

@@ -1,0 +1,37 @@
+"""auditor attack: held against an earlier attack, only what got worse fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fedrec_auditor.auditor import recorded_uploads
+from fedrec_auditor.reports.record import Record
+from tests.reports.conftest import sample
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+def test_with_a_baseline_only_what_got_worse_fails(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = sample()
+    low = record.attacks[1].model_copy(update={"value": 0.6, "ci_low": 0.59, "ci_high": 0.61})
+    attacks = (record.attacks[0], low, *record.attacks[2:])
+    before = record.model_copy(update={"attacks": attacks})
+    before.save(tmp_path / "before")
+    words = ("attack", tmp_path, "--baseline", tmp_path / "before" / "report.json")
+    for found, expected, said in (
+        (before, 0, "Nothing got worse than in the baseline."),
+        (record, 1, "worse: fcf: membership (server) reaches AUC 1 "),
+    ):
+        monkeypatch.setattr(recorded_uploads, "attack_recording", answering(found))
+        code, out, _ = cli(*words, "--out", tmp_path / "out")
+        assert (code, said in out) == (expected, True), out
+    assert cli("attack", tmp_path, "--baseline", tmp_path / "none")[0] == 2
+
+
+def answering(record: Record) -> Callable[..., Record]:
+    return lambda *given, **settings: record
