@@ -24,6 +24,6 @@ def checked() -> Iterator[Any]:
             yield pytest.param(name, check, marks=marks, id=f"{name}-{check.__name__}")
 
 
-@pytest.mark.parametrize(("name", "check"), checked())
+@pytest.mark.parametrize(("name", "check"), [*checked()])
 def test_estimator_keeps_the_contract(name: str, check: Callable[[Estimator], None]) -> None:
     check(FAMILIES["estimators"].member(name)())
