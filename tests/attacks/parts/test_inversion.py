@@ -49,7 +49,9 @@ def test_gradients_are_those_of_finite_differences() -> None:
         assert found[0][k, 1] == pytest.approx(by_weight / (2 * step), abs=1e-7)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(n, marks=pytest.mark.calibration) for n in (1, 2))]
+)
 @pytest.mark.parametrize(("method", "error"), [(dlg, 1e-8), (idlg, 1e-12), (cosine, 1e-12)])
 def test_optimisation_finds_input_and_label(
     method: Callable[..., Inverted], error: float, seed: int

@@ -40,7 +40,15 @@ def one_round(made: Federated) -> View:
     return made.shortened(1).run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
 
 
-@pytest.mark.parametrize("name", ["fedmf", "fedncf-apm", "fedlightgcn-ldp", "f-dpmf", "fedrec"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fedncf-apm",
+        "f-dpmf",
+        "fedrec",
+        *(pytest.param(x, marks=pytest.mark.calibration) for x in ("fedmf", "fedlightgcn-ldp")),
+    ],
+)
 def test_a_system_with_private_vectors_keeps_the_contract(name: str) -> None:
     left_out = check_target(system(name, private_user=True))
     assert all("offers no local game" in reason for reason in left_out)
