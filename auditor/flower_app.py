@@ -8,8 +8,7 @@ from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.auditor.stated_claim import StatedClaim
-from fedrec_auditor.auditor.your_system import Claims
+from fedrec_auditor.auditor.stated_claim import Claims, listed
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.systems.base import ScopedClaim
 from fedrec_auditor.targets.wrapped.flower.flower_client import FlowerClient, named
@@ -120,7 +119,6 @@ def wrap(
     else:
         first = named(model)
         kinds = dict.fromkeys(first, Kind.MODEL)
-    claims = (claim,) if isinstance(claim, StatedClaim) else tuple(claim)
     return FlowerSystem(
         client=client,
         model=first,
@@ -128,7 +126,7 @@ def wrap(
         rounds=rounds,
         share=share,
         title=title,
-        stated=tuple(each.scoped() for each in claims),
+        stated=tuple(each.scoped() for each in listed(claim)),
         promises=tuple(promised),
         kinds=kinds,
         route=Vantage.AGGREGATE if any(map(masks, around)) else Vantage.SERVER,

@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.plan import ALL, Plan, Resources, make_plan, make_re
 from fedrec_auditor.auditor.progress import Observer
 from fedrec_auditor.auditor.runner import run_plan
 from fedrec_auditor.auditor.sources import in_memory, load_data
-from fedrec_auditor.auditor.stated_claim import StatedClaim
+from fedrec_auditor.auditor.stated_claim import Claims, listed
 from fedrec_auditor.auditor.tasks import Audit
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.components import Kind, Reports
@@ -153,7 +153,7 @@ def attack_recording(
     columns: Mapping[str, str] | None = None,
     senders: str | Path | Mapping[Any, Any] | None = None,
     attacks: Sequence[str] | None = None,
-    claim: StatedClaim | Sequence[StatedClaim] = (),
+    claim: Claims = (),
     quick: bool = False,
     seed: int = 0,
     confidence: float = 0.95,
@@ -181,7 +181,7 @@ def attack_recording(
     fit.
     """
     recording = Recording.open(Path(path))
-    claims = (claim,) if isinstance(claim, StatedClaim) else tuple(claim)
+    claims = listed(claim)
     known, source = _truth(recording, truth, columns)
     matched = MatchedTruth.of(recording, known, senders)
     system = RecordedSystem(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -85,6 +86,15 @@ class StatedClaim(BaseModel):
             source=self.source,
         )
         return ScopedClaim(claim=claim, scope=scope, delta=self.delta)
+
+
+Claims = StatedClaim | Sequence[StatedClaim]
+"""One claim, or several."""
+
+
+def listed(claims: Claims) -> tuple[StatedClaim, ...]:
+    """The claims, one or several, as several."""
+    return (claims,) if isinstance(claims, StatedClaim) else tuple(claims)
 
 
 def read_claims(path: Path) -> tuple[StatedClaim, ...]:

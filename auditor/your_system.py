@@ -13,7 +13,7 @@ from fedrec_auditor.auditor.plan import make_plan, make_resources
 from fedrec_auditor.auditor.progress import Observer
 from fedrec_auditor.auditor.runner import run_plan
 from fedrec_auditor.auditor.sources import in_memory
-from fedrec_auditor.auditor.stated_claim import StatedClaim
+from fedrec_auditor.auditor.stated_claim import Claims, listed
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.systems.base import Target
@@ -22,8 +22,6 @@ from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-
-Claims = StatedClaim | Sequence[StatedClaim]
 
 
 def wrap_system(
@@ -71,8 +69,7 @@ def wrap_system(
     >>> system.name, system.rounds
     ('plain-bits', 1)
     """
-    claims = (claim,) if isinstance(claim, StatedClaim) else tuple(claim)
-    stated = tuple(each.scoped() for each in claims)
+    stated = tuple(each.scoped() for each in listed(claim))
     strongest = [each.scope.vantage for each in stated]
     shown = [v for v in Vantage if v in strongest][:1] or [Vantage.SERVER]
     if model is None and isinstance(client, TorchClient):
@@ -145,7 +142,7 @@ def audit_system(
     >>> [str(finding.verdict) for finding in record.findings if finding.measured]
     ['VIOLATED']
     """
-    claims = (claim,) if isinstance(claim, StatedClaim) else tuple(claim)
+    claims = listed(claim)
     target: Target
     if isinstance(client, WrappedSystem) or hasattr(client, "scoped_claims"):
         if system:

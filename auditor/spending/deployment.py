@@ -168,19 +168,17 @@ class Deployment:
         """What a bound on one round, or on all of them, speaks of."""
         if not self.is_local:
             vantage = Vantage.AGGREGATE
-        elif any(isinstance(leaf, ShuffledDpEvent) for leaf, _ in leaves(self._any_round)):
-            vantage = Vantage.SHUFFLED
         else:
-            vantage = Vantage.SERVER
+            vantage = Vantage.SHUFFLED if self._is_shuffled else Vantage.SERVER
         one = Horizon.REPORT if self.is_local else Horizon.ROUND
         horizon = Horizon.TRAINING if total else one
         return Scope(unit=self.unit, adjacency=adjacency, vantage=vantage, horizon=horizon)
 
     @property
-    def _any_round(self) -> DpEvent:
-        if not isinstance(self.noise, Noise):
-            return self.noise
-        return PureDpEvent(1.0) if self.shuffle is None else ShuffledDpEvent(1.0, self.shuffle)
+    def _is_shuffled(self) -> bool:
+        if isinstance(self.noise, Noise):
+            return self.shuffle is not None
+        return any(isinstance(leaf, ShuffledDpEvent) for leaf, _ in leaves(self.noise))
 
 
 def composed(event: DpEvent, rounds: int) -> DpEvent:

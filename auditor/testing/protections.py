@@ -28,8 +28,8 @@ SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 Arrays = dict[str, NDArray[Any]]
 
 
-def _clients(seed: int = 0, count: int = CLIENTS) -> Clients:
-    rng = np.random.default_rng(seed)
+def _clients(count: int = CLIENTS) -> Clients:
+    rng = np.random.default_rng(0)
     return Clients(
         interactions=Interactions.of((rng.random((count, ITEMS)) < 0.5).astype(float)),
         features=rng.random((count, 8)).astype(np.float32),
@@ -37,23 +37,23 @@ def _clients(seed: int = 0, count: int = CLIENTS) -> Clients:
     )
 
 
-def _model(count: int = CLIENTS, seed: int = 1) -> tuple[dict[str, Component], Arrays]:
+def _model() -> tuple[dict[str, Component], Arrays]:
     """A trained model a client, far beyond usual clipping bounds, and what was broadcast."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)
     table = rng.normal(size=(ITEMS, 2)).astype(np.float32)
-    ids = np.concatenate([np.sort(rng.permutation(ITEMS)[:2]) for _ in range(count)])
+    ids = np.concatenate([np.sort(rng.permutation(ITEMS)[:2]) for _ in range(CLIENTS)])
     upload: dict[str, Component] = {
-        "user.E": Dense(rng.normal(size=(count, 3, 4)).astype(np.float32), Kind.MODEL),
+        "user.E": Dense(rng.normal(size=(CLIENTS, 3, 4)).astype(np.float32), Kind.MODEL),
         "item": Rows(
-            indptr=2 * np.arange(count + 1),
+            indptr=2 * np.arange(CLIENTS + 1),
             ids=ids,
-            values=rng.normal(size=(2 * count, 2)).astype(np.float32),
+            values=rng.normal(size=(2 * CLIENTS, 2)).astype(np.float32),
             count=ITEMS,
             kind=Kind.MODEL,
             rest=table,
         ),
-        "mlp1.weight": Dense(rng.normal(size=(count, 1, 2)).astype(np.float32), Kind.MODEL),
-        "mlp2.bias": Dense(rng.normal(size=(count, 1)).astype(np.float32), Kind.MODEL),
+        "mlp1.weight": Dense(rng.normal(size=(CLIENTS, 1, 2)).astype(np.float32), Kind.MODEL),
+        "mlp2.bias": Dense(rng.normal(size=(CLIENTS, 1)).astype(np.float32), Kind.MODEL),
     }
     broadcast = {
         name: table if name == "item" else np.zeros(component.shape, np.float32)
@@ -166,7 +166,7 @@ def check_sampled_distribution(protection: Protection) -> None:
             continue
         compared += 1
         upload: dict[str, Component] = {name: Dense(np.full((count, 2), 0.1), Kind.MODEL)}
-        sent = protection.protect(upload, {}, _clients(count=count))[name].dense(np.arange(count))
+        sent = protection.protect(upload, {}, _clients(count))[name].dense(np.arange(count))
         drawn = mechanism.randomize(np.full(count, 0.1), np.random.default_rng(5))
         assert stats.ks_2samp(sent[:, 0], drawn).pvalue > 1e-9, f"{name} has another distribution"
         power = stats.ks_2samp(sent[:, 0] + sent.std(), drawn).pvalue
