@@ -94,7 +94,8 @@ def _vectors(
         first_layer_input(_oriented(change, layout.upright)[:, :, layout.side], by)
         for change, by in _paired(weight, bias)
     ]
-    direct = np.concatenate([*found, np.zeros((0, weight.component.shape[0]))[:, layout.side]])
+    wide = weight.component.shape[1 if layout.upright else 0]
+    direct = np.concatenate([*found, np.zeros((0, wide))[:, layout.side]])
     if span is None:
         return direct
     out = direct.copy()

@@ -30,6 +30,7 @@ from scipy.special import log_expit, logsumexp
 from fedrec_auditor.attacks.parts.model_messages import item_messages
 from fedrec_auditor.attacks.parts.uploads import unread
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
+from fedrec_auditor.attacks.readers.input_weights import InputWeights
 from fedrec_auditor.attacks.readers.item_rows import moves_some_rows
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import View
@@ -53,8 +54,11 @@ class NoisyRows:
 
     def refusal(self, view: View) -> str:
         """What is there instead of an item table of which all rows move."""
+        others = (RankOneGradients(), InputWeights())
         seen = (
-            item_messages(view) and not moves_some_rows(view) and RankOneGradients().refusal(view)
+            item_messages(view)
+            and not moves_some_rows(view)
+            and all(each.refusal(view) for each in others)
         )
         return "" if seen else unread(view, "an item table of which all rows move")
 
