@@ -32,6 +32,7 @@ from fedrec_auditor.attacks.parts.uploads import unread
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
 from fedrec_auditor.attacks.readers.input_weights import InputWeights
 from fedrec_auditor.attacks.readers.item_rows import moves_some_rows
+from fedrec_auditor.attacks.readers.rank_one_changes import RankOneChanges
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import View
 
@@ -54,7 +55,7 @@ class NoisyRows:
 
     def refusal(self, view: View) -> str:
         """What is there instead of an item table of which all rows move."""
-        others = (RankOneGradients(), InputWeights())
+        others = (InputWeights(), RankOneChanges(), RankOneGradients())
         seen = (
             item_messages(view)
             and not moves_some_rows(view)

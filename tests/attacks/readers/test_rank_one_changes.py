@@ -1,0 +1,69 @@
+"""Interaction sets from local training on all items, whatever the loss is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.parts import reading
+from fedrec_auditor.attacks.readers.noisy_rows import NoisyRows
+from fedrec_auditor.attacks.readers.rank_one_changes import RankOneChanges
+from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
+
+ITEMS, USERS, D = 50, 20, 6
+SETS = np.random.default_rng(0).random((USERS, ITEMS)) < 0.2
+LOSSES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "squared error": lambda score: score,
+    "cross entropy": expit,
+}
+
+
+def trained(
+    predicted: Callable[[np.ndarray], np.ndarray],
+    steps: int = 3,
+    *,
+    kind: Kind = Kind.MODEL,
+    noise: float = 0.0,
+    negatives: float = 0.0,
+) -> View:
+    """Models, or changes, after steps of a device's vector and the items on (r, V u)."""
+    rng = np.random.default_rng(1)
+    table = 0.3 * rng.normal(size=(ITEMS, D))
+    sent = []
+    for own in SETS.astype(float):
+        items, user = table.copy(), 0.3 * rng.normal(size=D)
+        for _ in range(steps):
+            error = own - predicted(items @ user)
+            items, user = items + 0.1 * np.outer(error, user), user + 0.1 * error @ items
+        items += noise * rng.normal(size=items.shape)
+        sent.append(items if kind is Kind.MODEL else items - table)
+    public = Public(
+        algorithm="planted", n_users=USERS, n_items=ITEMS, settings={"negatives": negatives}
+    )
+    uploads = Uploads(np.arange(USERS), {"a": Dense(np.stack(sent), kind)})
+    return Transcript(public=public, rounds=(Round({"a": table}, uploads),)).view(Vantage.SERVER)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("kind", [Kind.MODEL, Kind.CHANGE])
+def test_sets_are_read_from_training_on_all_items(loss: str, kind: Kind) -> None:
+    view = trained(LOSSES[loss], kind=kind)
+    assert [type(each) for each in reading.reading(view)] == [RankOneChanges]
+    found = reading.evidence(view, np.arange(USERS)).log_ratio
+    assert found is not None
+    np.testing.assert_array_equal(found > 0, SETS)
+
+
+def test_noise_that_hides_the_direction_is_for_another_reader() -> None:
+    view = trained(LOSSES["squared error"], noise=0.1)
+    assert [type(each) for each in reading.reading(view)] == [NoisyRows]
+
+
+def test_where_negatives_are_drawn_the_sets_are_not_cut_in_two() -> None:
+    view = trained(LOSSES["squared error"], negatives=4.0)
+    assert "move along one direction" in RankOneChanges().refusal(view)
