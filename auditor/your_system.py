@@ -134,7 +134,7 @@ def audit_system(
     where they exceed it. InputError says in a line what is wrong with the client, and where.
 
     >>> import numpy as np
-    >>> from fedrec_auditor.auditor.stated_claim import StatedClaim
+    >>> from fedrec_auditor import StatedClaim
     >>> table = (np.random.default_rng(0).random((30, 20)) < 0.3).astype(float)
     >>> record = audit_system(
     ...     lambda history, model, rng: (history.dense() > 0) ^ (rng.random(20) < 0.25),
