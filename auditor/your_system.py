@@ -134,10 +134,11 @@ def audit_system(
     where they exceed it. InputError says in a line what is wrong with the client, and where.
 
     >>> import numpy as np
+    >>> from fedrec_auditor import Claim
     >>> table = (np.random.default_rng(0).random((30, 20)) < 0.3).astype(float)
     >>> record = audit_system(
     ...     lambda history, model, rng: (history.dense() > 0) ^ (rng.random(20) < 0.25),
-    ...     data=table, claim=StatedClaim(epsilon=1, unit="interaction", horizon="round"),
+    ...     data=table, claim=Claim(epsilon=1, unit="interaction", horizon="round"),
     ...     games=["local"], attacks=["interaction-reconstruction"], jobs=1)
     >>> [str(finding.verdict) for finding in record.findings if finding.measured]
     ['VIOLATED']
