@@ -178,6 +178,51 @@ class Dense(Component):
 
 
 @dataclass(frozen=True, slots=True)
+class Bits(Component):
+    """A bit of every item: whether a client has an entry in ``entries``, a sparse (n, M).
+
+    With ``flip`` and ``streams`` the bits are flipped on their way out, the same whenever they are
+    read. Memory is that of the entries, and a seed a client.
+    """
+
+    entries: sparse.csr_array
+    flip: Randomizer | None = None
+    streams: Streams | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """Bits."""
+        return Kind.BITS
+
+    @property
+    def rate(self) -> None:
+        """None: nothing is learned."""
+        return None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(M,)."""
+        return (self.entries.shape[1],)
+
+    def __len__(self) -> int:
+        return int(self.entries.shape[0])
+
+    def dense(self, clients: Ints) -> NDArray[np.bool_]:
+        """The bits that these clients sent, (len(clients), M)."""
+        out = np.zeros((len(clients), *self.shape), dtype=np.bool_)
+        rows, entries = _entries(self.entries.indptr, clients)
+        out[rows, self.entries.indices[entries]] = True
+        if self.flip is None or self.streams is None:
+            return out
+        return self.flip(out, self.streams.take(clients))
+
+    def take(self, clients: Ints) -> Bits:
+        """The bits of these clients."""
+        streams = None if self.streams is None else self.streams.take(clients)
+        return Bits(sparse.csr_array(self.entries[clients]), self.flip, streams)
+
+
+@dataclass(frozen=True, slots=True)
 class RankOne(Component):
     """Item gradients G_u = (s_u - V x_u) x_u^T, each M x F, stored as their factors.
 
