@@ -12,7 +12,7 @@ from fedrec_auditor.attacks.base import Background, Reconstruction
 from fedrec_auditor.attacks.parts.unlinked import pseudonymous
 from fedrec_auditor.attacks.parts.uploads import subjects
 from fedrec_auditor.auditor import metrics
-from fedrec_auditor.auditor.games.game import QUICK_USERS, USERS, Game
+from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.reports.record import AttackRow
 from fedrec_auditor.targets.components import Floats
 
@@ -22,7 +22,8 @@ _KNOWS = "Knows the algorithm and what the server receives."
 def play(game: Game) -> tuple[AttackRow, ...]:
     """Rows for F1 and exactness of the sets, entries proved, ratings, and user vectors.
 
-    All are means over users: up to 2,000 of those whose messages are seen, drawn evenly. Baselines:
+    All are means over users: up to 2,000 of those whose messages are seen (``Game.most``), drawn
+    evenly. Baselines:
     guessing every item for everybody (``all items``), and for everybody the popular items, as many
     as serve the mean F1 best (``popular items``).
     """
@@ -31,8 +32,7 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     if pseudonymous(game.view) is not None:
         return _anonymous(game)
     users = subjects(game.view).astype(np.int64)
-    most = QUICK_USERS if game.quick else USERS
-    users = np.sort(game.rng.permutation(users)[:most])
+    users = np.sort(game.rng.permutation(users)[: game.most])
     guess = game.guess(Reconstruction, Background(subjects=users), game.view)
     ratings = game.interactions.ratings[guess.users].toarray()
     held = ratings != 0
