@@ -192,7 +192,8 @@ class Audit:
         """The tasks in jobs, in the order in which to begin them; wide ones are no part of a job.
 
         Tasks of one target share a job, and so its training; with fewer targets than ``workers``
-        they are dealt to several, which train anew. Demonstrations of most runs come first.
+        they are dealt to several, which share one that is made before. Demonstrations of most runs
+        come first.
         """
         if self.plan.only == "claims":
             return [(task,) for task in sorted(tasks, key=lambda each: -claims.runs(each.step))]
