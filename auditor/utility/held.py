@@ -102,7 +102,7 @@ def row(
         random=random,
         n=len(values),
         paper_value=None if paper is None else paper.value,
-        paper_note=" ".join(filter(None, ("" if paper is None else paper.note, note))),
+        paper_note=". ".join(filter(None, ("" if paper is None else paper.note, note))),
     )
 
 

@@ -176,7 +176,7 @@ def test_pairs_of_items_take_time_and_no_table_of_users_times_items_takes_memory
     data = of_size(200_000, 20_000, 50)
     work = Workload.of(make_target("dplcf-sp", Plan()), data)
     assert work.memory < 2 * 2**30
-    assert work.kept == 12 * 10**7
+    assert work.kept == pytest.approx(12 * 10**7, rel=0.01)
     assert 60 < work.seconds < 900
 
 
