@@ -7,6 +7,7 @@ changed, noise as its seeds. The protocol sends what ``Component`` shows, and at
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
@@ -186,7 +187,7 @@ class Bits(Component):
     """
 
     entries: sparse.csr_array
-    flip: Randomizer | None = None
+    flip: Callable[[NDArray[np.bool_], Streams], NDArray[np.bool_]] | None = None
     streams: Streams | None = None
 
     @property

@@ -293,6 +293,7 @@ def _mean(view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]) 
     """The mean of each sender's messages, of models less the broadcast."""
     rounds, changes = kept(view, name), model_messages(view).get(name, ())
     count = np.zeros((len(users), 1), dtype=np.float32)
+    read: Iterator[tuple[slice, NDArray[Any]]]
     for number, (_, uploads, component) in enumerate(rounds):
         mine, places = located(uploads.users, users)
         count[places] += 1

@@ -56,5 +56,5 @@ class PackedCounts:
 
         found = np.zeros((len(rows), len(self)), dtype=np.int64)
         for chunk in self._packed:
-            count_pairs(chunk.view(np.uint64), rows, found)
+            count_pairs(chunk.view(np.uint64), rows.astype(np.int64), found)
         return found.astype(np.float32)

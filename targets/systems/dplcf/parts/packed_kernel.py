@@ -14,14 +14,16 @@ from fedrec_auditor.targets.compiled import compiled
 _ROWS = 64  # rows that stay in the cache while all others pass
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _ones(context: Any, word: Any) -> Any:
+def _population_count(context: Any, word: Any) -> Any:
     """The number of ones in a word: an instruction of the processor's own."""
     return types.uint64(types.uint64), lambda c, builder, signature, words: builder.ctpop(words[0])
 
 
+_ones: Any = intrinsic(_population_count)
+
+
 @compiled(inline="always")
-def _both(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> int:
+def _both(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> np.uint64:
     found = np.uint64(0)
     for word in range(a.shape[0]):
         found += _ones(a[word] & b[word])
