@@ -54,7 +54,7 @@ class Workload:
     >>> from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import FmfLdp
     >>> work = Workload.of(FmfLdp(reports=10**9), Synthetic().load())
     >>> f"{work.memory / 2**30:,.0f} GiB"
-    '2,794 GiB'
+    '2,795 GiB'
     """
 
     memory: float
