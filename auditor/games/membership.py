@@ -14,7 +14,7 @@ from fedrec_auditor.attacks.parts.unlinked import pseudonymous
 from fedrec_auditor.attacks.parts.uploads import subjects
 from fedrec_auditor.auditor import metrics
 from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.reports.record import AttackRow, FurtherFigure, RocRow
+from fedrec_auditor.reports.record import AttackRow, FurtherFigure, RocRow, SkippedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 
 FPR, FURTHER = 0.01, (0.001, 0.1)
@@ -25,7 +25,7 @@ MET = 5
 """Items of each user that are known where whole messages are seen without their senders."""
 
 
-def play(game: Game) -> tuple[AttackRow, ...]:
+def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """AUC with its curve, and TPR at 1% FPR, over as many members as non-members of each user.
 
     Candidates: up to 20 of each kind a user, drawn evenly among the user's items and among all
@@ -37,6 +37,8 @@ def play(game: Game) -> tuple[AttackRow, ...]:
         return ()
     interactions, met, told = game.interactions, None, ""
     if pseudonymous(game.view) is not None:
+        if game.crowded:
+            return (game.skipped(game.crowded),)
         met, interactions = known(interactions, game.rng)
         told = f" Of each user {MET} items are known, by which to find the message."
     pairs, members = candidates(interactions, subjects(game.view), game.most, game.rng)

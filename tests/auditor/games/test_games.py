@@ -214,6 +214,32 @@ def test_of_large_data_fewer_users_are_attacked_and_the_rows_say_how_many(
     assert some.ci_low < all_of.ci_low < 1.0
 
 
+@pytest.mark.parametrize("game", [membership, reconstruction])
+def test_too_many_messages_without_senders_are_not_searched(
+    game: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bits = {"bits": Dense((DATA.ratings.toarray() != 0).astype(np.int8), Kind.BITS)}
+    public = Public(algorithm="raw", n_users=DATA.n_users, n_items=DATA.n_items)
+    one = Round(None, Uploads(np.arange(DATA.n_users), bits))
+    transcript = Transcript(public=public, rounds=(one,))
+    view = transcript.view(Vantage.SHUFFLED, np.random.default_rng(0))
+    monkeypatch.setattr("fedrec_auditor.auditor.games.game.SEARCHED", 80 * 60 - 1)
+    family = AttackFamily.MEMBERSHIP if game is membership else AttackFamily.RECONSTRUCTION
+    (row,) = game.play(
+        Game(
+            target="raw",
+            name="scripted",
+            attack=Scripted(family, None),
+            view=view,
+            interactions=DATA,
+            quick=True,
+            confidence=0.95,
+            rng=np.random.default_rng(0),
+        )
+    )
+    assert "4,800 entries (users times items) are more than 4,799" in row.reason
+
+
 def test_a_wrong_certainty_stops_the_audit() -> None:
     held = DATA.ratings.toarray() != 0
 
