@@ -70,10 +70,14 @@ _GAMES = {
 
 
 class AuditedTarget:
-    """One target of an audit; it is trained when the first step needs it, and once."""
+    """One target of an audit; it is trained when the first step needs it, and once.
 
-    def __init__(self, audit: Audit, name: str) -> None:
+    ``trained`` is what is held out and the training, where they are made already.
+    """
+
+    def __init__(self, audit: Audit, name: str, trained: tuple[Held, Run] | None = None) -> None:
         self._audit = audit
+        self._given = trained
         self.name = name
         self._condensed: Readings = {}
 
@@ -107,6 +111,8 @@ class AuditedTarget:
     @cached_property
     def trained(self) -> tuple[Held, Run]:
         """What is held out, and the training on the rest; InputError if the data do not suffice."""
+        if self._given is not None:
+            return self._given
         audit = self._audit
         target = as_trained(audit.targets[self.name], audit.plan)
         assert audit.interactions is not None

@@ -13,7 +13,10 @@ import os
 import platform
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +31,15 @@ from fedrec_auditor.auditor.clusters import Cluster
 from fedrec_auditor.auditor.games.draws import Memory
 from fedrec_auditor.auditor.plan import Plan, Resources, Setting, make_plan, make_resources
 from fedrec_auditor.auditor.progress import Observer, Pace, diary, note
-from fedrec_auditor.auditor.tasks import Audit, Task, TaskResult
+from fedrec_auditor.auditor.tasks import BOUNDS, LOCAL, Audit, Task, TaskResult
+from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.auditor.versions import versions
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import DataRow, Provenance
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.spill import mapped
+from fedrec_auditor.targets.systems.base import Run, Target
 
 logger = logging.getLogger(__name__)
 
@@ -187,7 +192,9 @@ def _run(
         keep = functools.partial(_keep, checkpoints, path)
         # Workers of a cluster see no file of ours: what they finish is kept when it is here.
         there = keep if cluster is None else None
-        finished = call(_job, [(audit, job, there) for job in todo], jobs=min(jobs, len(todo)))
+        trained = _trained_once(audit, todo) if cluster is None else {}
+        given = [(audit, job, there, trained.get(job[0].target)) for job in todo]
+        finished = call(_job, given, jobs=min(jobs, len(todo)))
         for more in finished:
             results |= more
             if cluster is not None:
@@ -207,11 +214,29 @@ def _keep(checkpoints: Checkpoints | None, path: Path, task: Task, result: TaskR
     note(path, f"{result.seconds} {task}")
 
 
+def _trained_once(audit: Audit, jobs: Sequence[Sequence[Task]]) -> dict[str, tuple[Held, Run]]:
+    """By target, its training where several workers have tasks on it: they map one set of files."""
+    if audit.interactions is None:
+        return {}
+    on_disk = replace(audit, compute=replace(audit.compute, memory=0))
+    times = Counter(job[0].target for job in jobs if job[0].step not in (BOUNDS, LOCAL))
+    found = {}
+    for target in (target for target, count in times.items() if count > 1):
+        # What fails here fails again in each task, which then tells it.
+        with threadpoolctl.threadpool_limits(1), suppress(Exception):
+            held, run = AuditedTarget(on_disk, target).trained
+            found[target] = mapped(held), run
+    return found
+
+
 def _job(
-    audit: Audit, tasks: Sequence[Task], keep: Callable[[Task, TaskResult], None] | None
+    audit: Audit,
+    tasks: Sequence[Task],
+    keep: Callable[[Task, TaskResult], None] | None,
+    trained: tuple[Held, Run] | None,
 ) -> Results:
     """Run tasks of one target in one thread; keep each as soon as it is finished."""
-    audited, results = AuditedTarget(audit, tasks[0].target), {}
+    audited, results = AuditedTarget(audit, tasks[0].target, trained), {}
     alone = len(audit.targets) == 1
     for task in tasks:
         with threadpoolctl.threadpool_limits(1):

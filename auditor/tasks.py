@@ -37,6 +37,7 @@ from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.filter import Filter
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
+from fedrec_auditor.targets.spill import mapped
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.wrapped.probe import probed
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
@@ -149,6 +150,7 @@ class Audit:
                     min_user=plan.min_user, min_item=plan.min_item, min_rating=plan.min_rating
                 )
                 interactions = load_data(plan.data, plan.columns, filters)
+            interactions = mapped(interactions)
             for target in made:
                 tried, said = _tried(target, interactions)
                 targets[tried.name] = tried
@@ -190,7 +192,8 @@ class Audit:
         """The tasks in jobs, in the order in which to begin them; wide ones are no part of a job.
 
         Tasks of one target share a job, and so its training; with fewer targets than ``workers``
-        they are dealt to several, which train anew. Demonstrations of most runs come first.
+        they are dealt to several, which share one that is made before. Demonstrations of most runs
+        come first.
         """
         if self.plan.only == "claims":
             return [(task,) for task in sorted(tasks, key=lambda each: -claims.runs(each.step))]
@@ -206,7 +209,9 @@ class Audit:
         if self.interactions is None:
             return most
         trained = (as_trained(target, self.plan) for target in self.targets.values())
-        largest = max(Workload.of(target, self.interactions).memory for target in trained)
+        largest = max(
+            Workload.of(target, self.interactions).held(self.compute) for target in trained
+        )
         return most if largest * most <= memory else max(1, int(memory / largest))
 
     def rng(self, name: str) -> np.random.Generator:

@@ -14,6 +14,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.games.attribute import most_held
+from fedrec_auditor.auditor.games.game import FEWEST, NUMBERS
 from fedrec_auditor.auditor.halves import COUNT, QUICK_COUNT, QUICK_SECONDS, SECONDS
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -31,22 +32,29 @@ _RATE, _STEP, _DENSE = 1e8, 1e-5, 10.0
 seconds of a step, however little it updates; how many times as fast those of a dense layer are."""
 _PROCESS = 2**29
 """Bytes of a worker before it trains, torch and numba imported."""
+_ENTRY, _GUESSED = 40.0, 48.0
+"""Bytes of an interaction, of the data and of what is not held out of them, and of each number
+(user times item) that attacks guess and that utility scores at once."""
+_PAIRS = 3e11
+"""Users times pairs of items that are counted in a second, 64 users at once (``PackedCounts``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """Bytes held in memory, bytes of messages kept (on disk where memory is short), and seconds.
 
-    All are rough: of memory the process, tables of the model, the training examples of the largest
-    device and one round's reports, and where users have attributes, what the largest attack holds
-    of messages that are a table of items; of time every example once an epoch in every coordinate.
+    All are rough: of memory the process, the interactions, tables of the model, the training
+    examples of the largest device and one round's reports, what attacks and utility hold of some
+    users' items, and where users have attributes, what the largest attack holds of messages that
+    are a table of items; of time every example once an epoch in every coordinate, and of
+    neighbourhoods every user's pairs of items.
     On MovieLens 100K twelve systems took .05 to 16 times the time told.
 
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
     >>> from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import FmfLdp
     >>> work = Workload.of(FmfLdp(reports=10**9), Synthetic().load())
     >>> f"{work.memory / 2**30:,.0f} GiB"
-    '2,794 GiB'
+    '2,795 GiB'
     """
 
     memory: float
@@ -68,6 +76,8 @@ class Workload:
         reports, rounds = size.get("reports", 0.0), size.get("rounds", 1.0)
         held = width * (users + items + size.get("width", 0.0) + size.get("parties", 0.0))
         message = 4 * width + 5 * reports
+        if "negatives" not in size and "reports" not in size:  # a number for each interaction
+            message += 12 * float(profiles.sum()) / max(1, users)
         if "negatives" in size:  # a row for each item that the device trains on
             message += 4 * width * float(profiles.sum()) / max(1, users) * examples
         attack = most_held(users, int(width) * items) if interactions.attributes else 0.0
@@ -75,8 +85,12 @@ class Workload:
         steps = repeats + sum(size.get(name, 0.0) for name in _MORE)
         coordinates = width * (1.0 + size.get("width", 0.0) / _DENSE)
         largest = float(profiles.max(initial=0))
+        pairs = users * items**2 if "neighbours" in size else 0.0
+        guessed = min(users * items, max(NUMBERS, FEWEST * items))
         return cls(
             memory=_PROCESS
+            + _ENTRY * float(profiles.sum())
+            + _GUESSED * guessed
             + 4 * held
             + 8 * size.get("rows", 0.0) * items
             + 12 * largest * examples
@@ -85,9 +99,14 @@ class Workload:
             kept=rounds * share * users * message,
             seconds=target.upload_seconds * rounds * share * users
             + _STEP * steps
+            + pairs / _PAIRS
             + steps * drawn * examples * coordinates / _RATE
             + 30 * rounds * share * users * reports / _RATE,
         )
+
+    def held(self, compute: Compute) -> float:
+        """Bytes that a worker holds at most, messages included as far as ``compute`` keeps them."""
+        return self.memory + min(self.kept, compute.memory)
 
 
 def settings(part: Any) -> Iterator[tuple[str, float, float]]:
@@ -109,7 +128,7 @@ def check_workload(
     is announced.
     """
     work = Workload.of(target, interactions)
-    taken = work.memory + min(work.kept, compute.memory)
+    taken = work.held(compute)
     free = shutil.disk_usage(compute.folder or tempfile.gettempdir()).free
     name, value = _most_raised(target)
     remedy = f"Lower {name}={value:,.15g}" if name else "Audit fewer users (--min-user)"

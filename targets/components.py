@@ -7,6 +7,7 @@ changed, noise as its seeds. The protocol sends what ``Component`` shows, and at
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
@@ -175,6 +176,51 @@ class Dense(Component):
     def take(self, clients: Ints) -> Dense:
         """The messages of these clients."""
         return Dense(self.values[clients], self.kind, self.rate)
+
+
+@dataclass(frozen=True, slots=True)
+class Bits(Component):
+    """A bit of every item: whether a client has an entry in ``entries``, a sparse (n, M).
+
+    With ``flip`` and ``streams`` the bits are flipped on their way out, the same whenever they are
+    read. Memory is that of the entries, and a seed a client.
+    """
+
+    entries: sparse.csr_array
+    flip: Callable[[NDArray[np.bool_], Streams], NDArray[np.bool_]] | None = None
+    streams: Streams | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """Bits."""
+        return Kind.BITS
+
+    @property
+    def rate(self) -> None:
+        """None: nothing is learned."""
+        return None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(M,)."""
+        return (self.entries.shape[1],)
+
+    def __len__(self) -> int:
+        return int(self.entries.shape[0])
+
+    def dense(self, clients: Ints) -> NDArray[np.bool_]:
+        """The bits that these clients sent, (len(clients), M)."""
+        out = np.zeros((len(clients), *self.shape), dtype=np.bool_)
+        rows, entries = _entries(self.entries.indptr, clients)
+        out[rows, self.entries.indices[entries]] = True
+        if self.flip is None or self.streams is None:
+            return out
+        return self.flip(out, self.streams.take(clients))
+
+    def take(self, clients: Ints) -> Bits:
+        """The bits of these clients."""
+        streams = None if self.streams is None else self.streams.take(clients)
+        return Bits(sparse.csr_array(self.entries[clients]), self.flip, streams)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,27 @@ import weakref
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.targets.components import Component
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.transcript import Round, Uploads
 
+_Value = TypeVar("_Value")
 _SMALL = 1 << 20  # bytes; smaller arrays stay in memory
+
+
+def mapped(value: _Value) -> _Value:
+    """A dataclass with its large arrays mapped from disk: processes that get it share the memory.
+
+    What is written into them is seen by the process that writes alone.
+    """
+    made: _Value = Spill(DEFAULT, mode="c")._map(value, set())
+    return made
 
 
 class Spill:
@@ -29,7 +39,8 @@ class Spill:
     refers to without holding it (the broadcast behind an item table) is not counted.
     """
 
-    def __init__(self, compute: Compute) -> None:
+    def __init__(self, compute: Compute, mode: Literal["r+", "c"] = "r+") -> None:
+        self._mode: Literal["r+", "c"] = mode
         self._left = compute.memory
         self._parent = compute.folder
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -66,7 +77,7 @@ class Spill:
         path = Path(self._folder.name) / f"{self._files}.npy"
         self._files += 1
         np.save(path, array, allow_pickle=False)
-        mapped = np.lib.format.open_memmap(path, "r+")
+        mapped = np.lib.format.open_memmap(path, self._mode)
         if isinstance(mapped.base, mmap.mmap):
             self._read.append(weakref.ref(mapped.base))
         # the folder lives as long as any array in it

@@ -21,7 +21,7 @@ from fedrec_auditor.attacks.parts.model_messages import item_name, model_message
 from fedrec_auditor.attacks.parts.moves import Moves, moves
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.products import Products
-from fedrec_auditor.attacks.parts.uploads import blocks, kept, names, of_kind, senders
+from fedrec_auditor.attacks.parts.uploads import blocks, kept, located, names, of_kind, senders
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import Kind, View
 
@@ -36,9 +36,19 @@ NUMBERS = 1 << 28
 """Most numbers of a reading: 1 GiB."""
 SENDERS = 6144
 """Most senders of a reading: the inner products of their rows take 288 MiB."""
+MANY = 20_000
+"""Users beyond which an eighth of the numbers, and 512 senders, are read."""
 _Part = tuple[int, Callable[[NDArray[np.float32], NDArray[Any]], NDArray[np.intp]]]
 """A number of columns, and what writes them: what it reads of the users (n,) into (n, width); the
 rows it wrote are returned."""
+
+
+def most_read(users: int) -> tuple[int, int]:
+    """Most numbers and most senders of a reading of so many users' messages.
+
+    Of many users a part tells about all what it tells of them, in less memory.
+    """
+    return (NUMBERS, SENDERS) if users <= MANY else (NUMBERS // 8, SENDERS // 12)
 
 
 class Input:
@@ -228,7 +238,8 @@ def _size(view: View, name: str) -> int:
 def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
     """The users whose summaries are made, ascending: all, or as many as fit, who sent last."""
     users = senders(view)
-    left = min(SENDERS, max(2, NUMBERS // max(1, width)))
+    numbers, most = most_read(view.public.n_users)
+    left = min(most, max(2, numbers // max(1, width)))
     if len(users) <= left:
         return users
     chosen = users[:0]
@@ -282,17 +293,18 @@ def _mean(view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]) 
     """The mean of each sender's messages, of models less the broadcast."""
     rounds, changes = kept(view, name), model_messages(view).get(name, ())
     count = np.zeros((len(users), 1), dtype=np.float32)
+    read: Iterator[tuple[slice, NDArray[Any]]]
     for number, (_, uploads, component) in enumerate(rounds):
-        mine, places = np.isin(uploads.users, users), np.searchsorted(users, uploads.users)
-        count[places[mine]] += 1
-        read = (
-            ((rows, change) for rows, change, _ in changes[number].changes())
-            if len(changes) == len(rounds)
-            else blocks(component)
-        )
+        mine, places = located(uploads.users, users)
+        count[places] += 1
+        few = len(mine) < len(uploads.users)
+        if len(changes) == len(rounds):
+            asked = changes[number].of(users)[0] if few else changes[number]
+            read = ((rows, change) for rows, change, _ in asked.changes())
+        else:
+            read = blocks(component.take(mine) if few else component)
         for rows, messages in read:
-            some = mine[rows]
-            out[places[rows][some]] += messages[some].reshape(np.count_nonzero(some), out.shape[1])
+            out[places[rows]] += messages.reshape(len(messages), out.shape[1])
     out /= np.maximum(count, 1)
     return np.flatnonzero(count)
 

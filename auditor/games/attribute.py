@@ -14,10 +14,10 @@ from fedrec_auditor.attacks.parts.class_f1 import macro_f1
 from fedrec_auditor.attacks.parts.inputs import (
     ITEMS,
     NUMBERS,
-    SENDERS,
     SUMMARY,
     Condensed,
     condense,
+    most_read,
     table_input,
 )
 from fedrec_auditor.attacks.parts.uploads import senders
@@ -104,8 +104,9 @@ def most_held(users: int, width: int) -> float:
 
     A reading, its rows of the known users again, and inner products of the rows of all readings.
     """
-    numbers = min(NUMBERS, users * width)
-    return 4.0 * (2 + max(SHARES)) * numbers + (4.0 * _READINGS + 12.0) * min(users, SENDERS) ** 2
+    numbers, most = most_read(users)
+    held = 4.0 * (2 + max(SHARES)) * min(numbers, users * width)
+    return held + (4.0 * _READINGS + 12.0) * min(users, most) ** 2
 
 
 def _first(key: str) -> tuple[int, str]:

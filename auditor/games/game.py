@@ -25,10 +25,15 @@ from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import View
 
-USERS, QUICK_USERS = 2_000, 500
-"""Most users of whom interactions are guessed."""
+USERS, QUICK_USERS, FEWEST = 2_000, 500, 100
+"""Users of whom interactions are guessed: most, and as many at least however many the items."""
+NUMBERS = 2**23
+"""Users times items that are guessed at once: of as many numbers an attack holds a few tables."""
+SEARCHED = 2**26
+"""Messages times items that are held at once where any of all messages may be a user's."""
 Readings = dict[str, Condensed]
 """What was read of the uploads of one training, by what it was read from."""
+_MANY = 20_000  # users from which a row says how many of them were attacked
 _Guess = TypeVar("_Guess", Labels, Scores, Reconstruction, Links)
 
 
@@ -55,6 +60,23 @@ class Game:
     rng: np.random.Generator
     condensed: Readings = field(default_factory=dict)
 
+    @property
+    def most(self) -> int:
+        """How many users are attacked at most: fewer where tables of all items would be large."""
+        users = QUICK_USERS if self.quick else USERS
+        return min(users, max(FEWEST, NUMBERS // max(1, self.interactions.n_items)))
+
+    @property
+    def crowded(self) -> str:
+        """Why all messages without their senders are not searched; empty where they are."""
+        entries = self.interactions.n_users * self.interactions.n_items
+        if entries <= SEARCHED:
+            return ""
+        return (
+            f"Messages without senders are searched together: their {entries:,} entries (users "
+            f"times items) are more than {SEARCHED:,}, which fit memory. Audit fewer users."
+        )
+
     def skipped(self, reason: str) -> SkippedRow:
         """A row that says what was not played, and why."""
         return SkippedRow(target=self.target, attack=self.name, reason=reason)
@@ -78,6 +100,9 @@ class Game:
         further: Mapping[str, Estimate] = MappingProxyType({}),
     ) -> AttackRow:
         """A row of the record; its subjects are users, or this many candidate ``pairs``."""
+        every = self.interactions.n_users
+        if every > _MANY and estimate.n < every:
+            note = f"{note} {estimate.n:,} of {every:,} users were attacked.".lstrip()
         return AttackRow(
             target=self.target,
             attack=self.name,

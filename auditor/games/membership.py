@@ -13,8 +13,8 @@ from fedrec_auditor.attacks.base import Background, Scores
 from fedrec_auditor.attacks.parts.unlinked import pseudonymous
 from fedrec_auditor.attacks.parts.uploads import subjects
 from fedrec_auditor.auditor import metrics
-from fedrec_auditor.auditor.games.game import QUICK_USERS, USERS, Game
-from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, RocRow
+from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, RocRow, SkippedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 
 FPR, FURTHER = 0.01, (0.001, 0.1)
@@ -25,22 +25,23 @@ MET = 5
 """Items of each user that are known where whole messages are seen without their senders."""
 
 
-def play(game: Game) -> tuple[AttackRow, ...]:
+def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """AUC with its curve, and TPR at 1% FPR, over as many members as non-members of each user.
 
     Candidates: up to 20 of each kind a user, drawn evenly among the user's items and among all
-    others; up to 2,000 users. Members are popular and random non-members are not, so much can be
-    guessed without the upload: the baseline ``popularity`` scores a pair by the number of other
-    users who have the item.
+    others; up to 2,000 users (``Game.most``). Members are popular and random non-members are not,
+    so much can be guessed without the upload: the baseline ``popularity`` scores a pair by the
+    number of other users who have the item.
     """
     if game.attack.refusal(game.view):
         return ()
     interactions, met, told = game.interactions, None, ""
-    most = QUICK_USERS if game.quick else USERS
     if pseudonymous(game.view) is not None:
+        if game.crowded:
+            return (game.skipped(game.crowded),)
         met, interactions = known(interactions, game.rng)
         told = f" Of each user {MET} items are known, by which to find the message."
-    pairs, members = candidates(interactions, subjects(game.view), most, game.rng)
+    pairs, members = candidates(interactions, subjects(game.view), game.most, game.rng)
     if met is not None:
         new = ~np.asarray(met[pairs[:, 0], pairs[:, 1]]).ravel().astype(np.bool_)
         pairs, members = pairs[new], members[new]

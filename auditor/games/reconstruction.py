@@ -12,27 +12,27 @@ from fedrec_auditor.attacks.base import Background, Reconstruction
 from fedrec_auditor.attacks.parts.unlinked import pseudonymous
 from fedrec_auditor.attacks.parts.uploads import subjects
 from fedrec_auditor.auditor import metrics
-from fedrec_auditor.auditor.games.game import QUICK_USERS, USERS, Game
-from fedrec_auditor.reports.rows import AttackRow
+from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.reports.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Floats
 
 _KNOWS = "Knows the algorithm and what the server receives."
 
 
-def play(game: Game) -> tuple[AttackRow, ...]:
+def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """Rows for F1 and exactness of the sets, entries proved, ratings, and user vectors.
 
-    All are means over users: up to 2,000 of those whose messages are seen, drawn evenly. Baselines:
+    All are means over users: up to 2,000 of those whose messages are seen (``Game.most``), drawn
+    evenly. Baselines:
     guessing every item for everybody (``all items``), and for everybody the popular items, as many
     as serve the mean F1 best (``popular items``).
     """
     if game.attack.refusal(game.view):
         return ()
     if pseudonymous(game.view) is not None:
-        return _anonymous(game)
+        return (game.skipped(game.crowded),) if game.crowded else _anonymous(game)
     users = subjects(game.view).astype(np.int64)
-    most = QUICK_USERS if game.quick else USERS
-    users = np.sort(game.rng.permutation(users)[:most])
+    users = np.sort(game.rng.permutation(users)[: game.most])
     guess = game.guess(Reconstruction, Background(subjects=users), game.view)
     ratings = game.interactions.ratings[guess.users].toarray()
     held = ratings != 0

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedrec_auditor.attacks.base import Background, Scores
 from fedrec_auditor.auditor import metrics
-from fedrec_auditor.auditor.games.game import QUICK_USERS, USERS, Game
+from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.games.membership import curve
 from fedrec_auditor.reports.rows import AttackRow
 
@@ -17,8 +17,8 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     """AUC, and TPR at 10%, 1% and 0.1% FPR, over all trainings on halves of the users.
 
     Each training in turn is the one attacked, by an adversary who has made the others. Up to 2,000
-    users; a false positive rate below 1 / number of non-members is not resolvable. Baseline: the
-    number of a profile's ratings.
+    users (``Game.most``); a false positive rate below 1 / number of non-members is not resolvable.
+    Baseline: the number of a profile's ratings.
     """
     if game.attack.refusal(game.view) or game.halves is None:
         return ()
@@ -26,7 +26,7 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     views = halves.views[game.view.vantage]
     ratings = game.interactions.ratings
     able = np.flatnonzero(np.diff(ratings.indptr))
-    users = np.sort(game.rng.permutation(able)[: QUICK_USERS if game.quick else USERS])
+    users = np.sort(game.rng.permutation(able)[: game.most])
     included, profiles = halves.included[:, users], ratings[users]
     scores = []
     for k, view in enumerate(views):

@@ -16,6 +16,8 @@ from fedrec_auditor.reports.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
 
+TESTED = 20_000
+"""Most users who are tested: of more, so many are drawn at random."""
 _NUMBERS = 1 << 23  # scores at once
 
 
@@ -30,6 +32,14 @@ class Held(ABC):
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
         """The target's metrics on what was held out, with normal intervals at ``confidence``."""
+
+
+def drawn(users: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDArray[np.int64], str]:
+    """At most ``TESTED`` of these users in their order, and a sentence that says so if fewer."""
+    if len(users) <= TESTED:
+        return users, ""
+    few = np.sort(rng.choice(len(users), size=TESTED, replace=False))
+    return users[few], f"Of {len(users):,} users {TESTED:,} were tested, drawn at random."
 
 
 def blocks(users: NDArray[np.int64], n_items: int) -> Iterator[NDArray[np.int64]]:
@@ -73,6 +83,7 @@ def row(
     random: float,
     confidence: float,
     most: float = 1.0,
+    note: str = "",
 ) -> UtilityRow:
     """The mean of ``values`` (n,) with a normal interval within [0, most], beside the paper's."""
     mean, low, high = float(values.mean()), 0.0, most
@@ -91,7 +102,7 @@ def row(
         random=random,
         n=len(values),
         paper_value=None if paper is None else paper.value,
-        paper_note="" if paper is None else paper.note,
+        paper_note=". ".join(filter(None, ("" if paper is None else paper.note, note))),
     )
 
 
@@ -104,6 +115,7 @@ def ranked(
     *,
     confidence: float,
     per_user: Callable[[NDArray[np.float64]], NDArray[np.float64]] = np.asarray,
+    note: str = "",
 ) -> Iterator[UtilityRow]:
     """HR@K and NDCG@K of tested items at the target's cutoffs, beside those of random scores.
 
@@ -120,6 +132,7 @@ def ranked(
                 per_user(values),
                 random=float(per_user(random).mean()),
                 confidence=confidence,
+                note=note,
             )
 
 

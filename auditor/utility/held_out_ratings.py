@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.held import Held, blocks, row, scored
+from fedrec_auditor.auditor.utility.held import Held, blocks, drawn, row, scored
 from fedrec_auditor.reports.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
@@ -34,15 +34,17 @@ class HeldRatings(Held):
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
         """The MSE with a normal interval over ratings; users are scored in blocks."""
-        tested, first = np.unique(self.users, return_index=True)
-        ends = np.append(first, len(self.users))
-        errors = np.empty(len(self.users))
+        tested, note = drawn(np.unique(self.users), rng)
+        mine = np.isin(self.users, tested)
+        owners, items, ratings = self.users[mine], self.items[mine], self.ratings[mine]
+        ends = np.append(np.searchsorted(owners, tested), len(owners))
+        errors = np.empty(len(owners))
         start = 0
         for users in blocks(tested, self.train.n_items):
             block = slice(ends[start], ends[start := start + len(users)])
             scores = scored(target, model, self.train, users)
-            rows = np.searchsorted(users, self.users[block])
-            errors[block] = self.ratings[block] - scores[rows, self.items[block]]
+            rows = np.searchsorted(users, owners[block])
+            errors[block] = ratings[block] - scores[rows, items[block]]
         mean = float(self.train.ratings.data.mean(dtype=np.float64))
         return (
             row(
@@ -50,9 +52,10 @@ class HeldRatings(Held):
                 "MSE",
                 PROTOCOL,
                 np.square(errors),
-                random=float(np.square(self.ratings - mean).mean()),
+                random=float(np.square(ratings - mean).mean()),
                 confidence=confidence,
                 most=math.inf,
+                note=note,
             ),
         )
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.held import Held, ranked, scored
+from fedrec_auditor.auditor.utility.held import Held, drawn, ranked, scored
 from fedrec_auditor.reports.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
@@ -39,12 +39,13 @@ class HeldUsers(Held):
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
-        """HR@K and NDCG@K with normal intervals over users; ``rng`` is not drawn from."""
+        """HR@K and NDCG@K with normal intervals over users."""
         table = self.test.ratings
-        sizes = np.diff(table.indptr)
+        asked, note = drawn(np.arange(self.test.n_users), rng)
+        sizes = np.diff(table.indptr)[asked]
         places = []
         for start in range(0, len(sizes), _CHUNK):
-            users = np.arange(start, min(start + _CHUNK, len(sizes)))
+            users = asked[start : start + _CHUNK]
             scores = scored(target, model, self.tune, users)
             tested = table[users].toarray() != 0
             unmet = ~tested & (self.tune.ratings[users].toarray() == 0)
@@ -57,7 +58,14 @@ class HeldUsers(Held):
             return np.bincount(user, weights=values, minlength=len(sizes))[some] / sizes[some]
 
         rows = ranked(
-            target, PROTOCOL, above, tied, negatives, confidence=confidence, per_user=mean
+            target,
+            PROTOCOL,
+            above,
+            tied,
+            negatives,
+            confidence=confidence,
+            per_user=mean,
+            note=note,
         )
         return tuple(rows)
 

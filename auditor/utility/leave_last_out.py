@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.held import Held, blocks, ranked, scored
+from fedrec_auditor.auditor.utility.held import Held, blocks, drawn, ranked, scored
 from fedrec_auditor.reports.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
@@ -33,7 +33,7 @@ class HeldItems(Held):
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
         """HR@K and NDCG@K under both protocols, with normal intervals over users."""
-        tested = np.flatnonzero(self.items >= 0)
+        tested, note = drawn(np.flatnonzero(self.items >= 0), rng)
         ranks: dict[str, list[NDArray[np.int64]]] = {SAMPLED: [], ALL: []}
         n_items = self.train.n_items
         width = min(NEGATIVES, n_items - 1)
@@ -46,8 +46,8 @@ class HeldItems(Held):
             scores[known] = -np.inf
             # 99 of the items the user has not met, without replacement: the smallest random keys
             keys = np.where(known, np.inf, rng.random(scores.shape))
-            drawn = np.argpartition(keys, width - 1, axis=1)[:, :width]
-            negatives = np.take_along_axis(scores, drawn, axis=1)
+            few = np.argpartition(keys, width - 1, axis=1)[:, :width]
+            negatives = np.take_along_axis(scores, few, axis=1)
             for protocol, rivals in ((ALL, scores), (SAMPLED, negatives)):
                 counts = [(rivals > truth).sum(1), (rivals == truth).sum(1)]
                 ranks[protocol].append(np.stack(counts))
@@ -57,7 +57,7 @@ class HeldItems(Held):
         for protocol, found in ranks.items():
             above, tied = np.concatenate(found, axis=1)
             others = choices[protocol] - 1
-            rows += ranked(target, protocol, above, tied, others, confidence=confidence)
+            rows += ranked(target, protocol, above, tied, others, confidence=confidence, note=note)
         return tuple(rows)
 
 

@@ -145,6 +145,21 @@ def test_features_take_no_more_than_themselves_and_their_summary(
     assert peak < 2.5 * values.nbytes
 
 
+def test_of_many_users_fewer_messages_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And none of the others is looked at."""
+    sent = np.random.default_rng(0).random((90, 30), dtype=np.float32)
+    uploads = Uploads(np.arange(90), {"update": Dense(sent, Kind.CHANGE)})
+    public = Public(algorithm="any", n_users=90, n_items=7)
+    view = Transcript(public=public, rounds=(Round(None, uploads),)).view(Vantage.SERVER)
+    whole = condense(view).inputs[SUMMARY]
+    monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MANY", 89)
+    monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.SENDERS", 12 * 20)
+    some = condense(view).inputs[SUMMARY]
+    assert (len(whole.users), len(some.users)) == (90, 20)
+    expected = np.corrcoef(sent[some.users].T)
+    np.testing.assert_allclose(np.corrcoef(some.values().T), expected, atol=0.02)
+
+
 def test_a_summary_that_would_not_fit_is_of_those_who_sent_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor import workload
+from fedrec_auditor.auditor import runner, workload
 from fedrec_auditor.auditor.audited_target import AuditedTarget, draws_needed
 from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.halves import QUICK_COUNT
@@ -71,6 +71,25 @@ def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> 
     assert note.endswith("this audit made 8,000. An audit without --quick makes them.")
     proved = finding.model_copy(update={"verdict": Verdict.CONSISTENT})
     assert draws_needed(proved, estimator, samples) == ""
+
+
+def test_a_training_that_workers_share_is_made_once_and_mapped() -> None:
+    """Each of its tasks finds what it would have trained; a job of its own trains by itself."""
+    data = Synthetic(n_users=3000, n_items=400, profile=50).load()
+    plan = Plan(targets=("fcf",), quick=True, settings={"fcf": {"rounds": 2}})
+    audit = Audit.of(plan, replace(data, attributes={}))
+    assert runner._trained_once(audit, audit.jobs(audit.tasks(), 1)) == {}
+    shared = runner._trained_once(audit, audit.jobs(audit.tasks(), 2))["fcf"]
+    _, expected = AuditedTarget(audit, "fcf").trained
+    _, found = shared
+    for one, other in zip(found.transcript.rounds, expected.transcript.rounds, strict=True):
+        few = np.arange(5)
+        sent, own = one.uploads.components["gradient"], other.uploads.components["gradient"]
+        np.testing.assert_array_equal(sent.dense(few), own.dense(few))
+    array = found.transcript.rounds[0].uploads.components["gradient"].corrections.data  # type: ignore[attr-defined]
+    while not isinstance(array, np.memmap):
+        array = array.base
+    assert AuditedTarget(audit, "fcf", shared).trained is shared
 
 
 @pytest.mark.parametrize(

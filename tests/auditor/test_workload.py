@@ -167,8 +167,17 @@ def test_a_training_with_many_canaries_is_weighed_with_them(ml_100k: Interaction
 
 def test_as_many_workers_train_as_fit_the_memory(ml_100k: Interactions) -> None:
     audit = Audit.of(Plan(targets=("random", "fmf-ldp"), attacks=()), ml_100k)
-    each = Workload.of(audit.targets["fmf-ldp"], ml_100k).memory
+    each = Workload.of(audit.targets["fmf-ldp"], ml_100k).held(audit.compute)
     assert [audit.workers(8, each * share) for share in (0.5, 1, 3.5, 8, 100)] == [1, 1, 3, 8, 8]
+
+
+def test_pairs_of_items_take_time_and_no_table_of_users_times_items_takes_memory() -> None:
+    """Neighbours of 200,000 users and 20,000 items, within 2 GiB and minutes."""
+    data = of_size(200_000, 20_000, 50)
+    work = Workload.of(make_target("dplcf-sp", Plan()), data)
+    assert work.memory < 2 * 2**30
+    assert work.kept == pytest.approx(12 * 10**7, rel=0.01)
+    assert 60 < work.seconds < 900
 
 
 def test_settings_are_those_of_the_parts_too() -> None:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
-from fedrec_auditor.targets.components import Dense, Kind, Overlaid, Randomized, Rows
+from fedrec_auditor.targets.components import Bits, Dense, Kind, Overlaid, Randomized, Rows
 from fedrec_auditor.targets.streams import Streams
 
 
@@ -50,6 +51,18 @@ def test_rows_are_summed_by_blocks(monkeypatch: pytest.MonkeyPatch, whole: bool)
         tracemalloc.stop()
     np.testing.assert_allclose(total, dense.sum(axis=0), atol=1e-9)
     assert peak < component.values.nbytes / 5
+
+
+@given(st.integers(0, 2**32))
+def test_bits_read_as_the_table_of_their_entries(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    table = rng.random((4, 6)) < 0.4
+    bits, order = Bits(sparse.csr_array(table * rng.normal(size=(4, 6)))), rng.permutation(4)[:3]
+    assert bits.shape == (6,)
+    assert len(bits) == 4
+    np.testing.assert_array_equal(bits.dense(order), table[order])
+    np.testing.assert_array_equal(bits.take(order).dense(np.arange(3)), table[order])
+    np.testing.assert_array_equal(bits.total(), table.sum(axis=0))
 
 
 @given(st.integers(0, 2**32))

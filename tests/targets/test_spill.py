@@ -6,6 +6,7 @@ import gc
 import weakref
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 from scipy import sparse
@@ -14,7 +15,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Dense, Kind, RankOne, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.spill import Spill, mapped
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.systems.fedrec.fedrec import FedRec
@@ -132,3 +133,23 @@ def test_a_round_on_disk_is_not_held_in_memory_too(
 def test_wrong_settings_are_refused_by_name(settings: dict[str, int | str], name: str) -> None:
     with pytest.raises(InputError, match=f"{name}="):
         Compute(**settings)  # type: ignore[arg-type]
+
+
+def test_mapped_data_are_the_same_and_reach_other_processes_as_a_file() -> None:
+    """Workers are given the place of the file, not a copy."""
+    data = Synthetic(n_users=3000, n_items=800, profile=150).load()
+    found = mapped(data)
+    assert found.digest() == data.digest()
+    backing = _file(found.ratings.indices)
+    assert backing is not None
+    (there,) = joblib.Parallel(n_jobs=2)(joblib.delayed(_file)(x) for x in [found.ratings.indices])
+    assert there == backing
+    found.ratings.data[:] = 0
+    assert np.load(str(_file(found.ratings.data))).any()
+
+
+def _file(array: np.ndarray | None) -> str | None:
+    """Where an array is mapped from."""
+    while array is not None and not isinstance(array, np.memmap):
+        array = array.base
+    return None if array is None else str(array.filename)

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
-from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.dplcf.parts.item_knn import FlippedKnn
@@ -27,8 +26,7 @@ class _FirstBit:
     def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.int8]:
         profile = Interactions.of(np.array([[1.0 - world, 1.0]]), name="neighbours")
         bits = self.system.upload(profile, None, rng, size).components["bits"]
-        assert isinstance(bits, Dense)
-        return bits.values[:, 0].astype(np.int8)
+        return np.asarray(bits.dense(np.arange(size))[:, 0].astype(np.int8))
 
 
 def one_bit(system: FlippedKnn, samples: int) -> DistinguishingGame:

@@ -188,6 +188,58 @@ def test_reconstruction_rows() -> None:
     assert rows["interaction F1"].baselines["popular items"] >= everything
 
 
+@pytest.mark.parametrize("play_one", [reconstruction, membership])
+def test_of_large_data_fewer_users_are_attacked_and_the_rows_say_how_many(
+    play_one: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as keep users times items within a bound."""
+    held = DATA.ratings.toarray() != 0
+    family = AttackFamily.RECONSTRUCTION if play_one is reconstruction else AttackFamily.MEMBERSHIP
+
+    def guess(view: View, background: Background, rng: np.random.Generator) -> Inference:
+        if play_one is reconstruction:
+            assert background.subjects is not None
+            return Reconstruction(users=background.subjects, items=held[background.subjects])
+        assert background.candidates is not None
+        return Scores(values=held[tuple(background.candidates.T)].astype(float))
+
+    (all_of, *_) = play(play_one, Scripted(family, guess))
+    assert "were attacked" not in all_of.note
+    monkeypatch.setattr("fedrec_auditor.auditor.games.game.NUMBERS", 20 * DATA.n_items + 3)
+    monkeypatch.setattr("fedrec_auditor.auditor.games.game.FEWEST", 5)
+    monkeypatch.setattr("fedrec_auditor.auditor.games.game._MANY", 50)
+    (some, *_) = play(play_one, Scripted(family, guess))
+    assert "20 of 80 users were attacked." in some.note
+    assert some.value == 1.0
+    assert some.ci_low < all_of.ci_low < 1.0
+
+
+@pytest.mark.parametrize("game", [membership, reconstruction])
+def test_too_many_messages_without_senders_are_not_searched(
+    game: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bits = {"bits": Dense((DATA.ratings.toarray() != 0).astype(np.int8), Kind.BITS)}
+    public = Public(algorithm="raw", n_users=DATA.n_users, n_items=DATA.n_items)
+    one = Round(None, Uploads(np.arange(DATA.n_users), bits))
+    transcript = Transcript(public=public, rounds=(one,))
+    view = transcript.view(Vantage.SHUFFLED, np.random.default_rng(0))
+    monkeypatch.setattr("fedrec_auditor.auditor.games.game.SEARCHED", 80 * 60 - 1)
+    family = AttackFamily.MEMBERSHIP if game is membership else AttackFamily.RECONSTRUCTION
+    (row,) = game.play(
+        Game(
+            target="raw",
+            name="scripted",
+            attack=Scripted(family, None),
+            view=view,
+            interactions=DATA,
+            quick=True,
+            confidence=0.95,
+            rng=np.random.default_rng(0),
+        )
+    )
+    assert "4,800 entries (users times items) are more than 4,799" in row.reason
+
+
 def test_a_wrong_certainty_stops_the_audit() -> None:
     held = DATA.ratings.toarray() != 0
 

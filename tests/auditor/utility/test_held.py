@@ -93,6 +93,29 @@ def test_users_scored_in_blocks_have_the_figures_of_all_at_once(
     assert len(list(blocks(np.arange(20), DATA.n_items))) == 7
 
 
+@pytest.mark.parametrize("split", SCORED)
+def test_of_many_users_some_are_tested_and_the_rows_say_how_many(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those drawn have the errors that they have among all."""
+    target: Any = Table(Evaluation(split=split, cutoffs=(3,)))
+    held = hold_out(target.evaluation, DATA, np.random.default_rng(1))
+    every = held.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(2))
+    assert not any("drawn at random" in row.paper_note for row in every)
+    monkeypatch.setattr("fedrec_auditor.auditor.utility.held.TESTED", 3)
+    runs = [
+        held.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(seed))
+        for seed in range(400)
+    ]
+    for rows in runs:
+        for row, whole in zip(rows, every, strict=True):
+            assert "3 were tested, drawn at random." in row.paper_note
+            assert row.n < whole.n
+    if split is not Split.HELD_OUT_RATINGS:  # there a mean over ratings, of users as they come
+        found = np.array([row.value for row in (rows[-1] for rows in runs)])
+        assert abs(found.mean() - every[-1].value) < 5 * found.std() / np.sqrt(len(found)) + 1e-12
+
+
 def test_where_nothing_is_held_out_all_is_trained_on_and_nothing_measured() -> None:
     rng = np.random.default_rng(0)
     held = hold_out(Evaluation(split=Split.NOTHING), DATA, rng)

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
-from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.components import Bits
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 PAPER = "Gao, Huang, Lin, Jin, Li: DPLCF, SIGIR 2020"
 CUTOFFS = (2, 4, 6, 8, 10)
 _GAME_ITEMS = 8
-_BLOCK = 1 << 20  # bits flipped at once
 _NARROW = (Unit.BIT, Unit.INTERACTION, Unit.RATING)
 
 
@@ -152,24 +152,15 @@ class CollectedBits(System):
     ) -> Uploads:
         """Equation 3 on every bit of every profile, ``size`` times over. Nothing is broadcast.
 
-        Component "bits" (n size, M) bool, of which a byte a bit is all the memory; the flips are
-        drawn in blocks.
+        Component "bits", (n size, M) bool, of which the history and a seed a message are kept: the
+        flips are drawn, the same, whenever they are read.
         """
         users = np.repeat(np.arange(profiles.n_users), size)
-        sent = np.empty((len(users), profiles.n_items), dtype=np.bool_)
-        flip = self.randomizer
-        streams = None if flip is None else Streams.spawn(rng, len(users))
-        step = max(1, _BLOCK // max(1, profiles.n_items))
-        for start in range(0, len(users), step):
-            block = slice(start, start + step)
-            first, last = users[block][[0, -1]]
-            true = profiles.ratings[first : last + 1].toarray() != 0
-            bits = true[users[block] - first]
-            if flip is None or streams is None:
-                sent[block] = bits
-            else:
-                sent[block] = flip.by_streams(bits, Streams(streams.seeds[block]))
-        return Uploads(users, {"bits": Dense(sent, Kind.BITS)})
+        entries = profiles.ratings if size == 1 else sparse.csr_array(profiles.ratings[users])
+        bits = Bits(entries)
+        if self.randomizer is not None:
+            bits = Bits(entries, self.randomizer.by_streams, Streams.spawn(rng, len(users)))
+        return Uploads(users, {"bits": bits})
 
     def _before_server(self, scope: Scope, population: Population) -> Mechanism:
         if self.randomizer is None:

@@ -10,14 +10,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.targets.components import Component
+from fedrec_auditor.targets.components import Component, Ints
+from fedrec_auditor.targets.systems.dplcf.parts.packed_counts import PackedCounts
 
 _BLOCK = 1 << 22  # numbers in one block of users or of items
+_WIDE, _WORK = 1 << 12, 5e10
+"""Items from which a table of pairs is not kept, and multiplications from which bits are packed."""
+
+
+class Counts(Protocol):
+    """How many users sent a 1 for both items of a pair: a table (M, M), or what makes its rows."""
+
+    def __len__(self) -> int:
+        """M."""
+        ...
+
+    def diagonal(self) -> NDArray[np.floating]:
+        """How many sent a 1 for each item, (M,)."""
+        ...
+
+    def __getitem__(self, rows: Ints) -> NDArray[np.floating]:
+        """Those rows, (len(rows), M)."""
+        ...
 
 
 def transition(p: float, q: float) -> NDArray[np.float64]:
@@ -61,12 +81,15 @@ def printed_inverse(q: float) -> NDArray[np.float64]:
     )
 
 
-def pair_counts(bits: Component) -> NDArray[np.float32]:
+def pair_counts(bits: Component) -> Counts:
     """How many users sent a 1 for both items, (M, M), by blocks of users; the diagonal, for one.
 
-    Whole numbers, exact up to 2^24 users. Memory is 4 M^2 bytes and one block.
+    Whole numbers, exact up to 2^24 users. Memory is 4 M^2 bytes and one block; of many items or
+    users the bits are packed instead, and rows are counted when they are read.
     """
     (width,) = bits.shape
+    if width > _WIDE or len(bits) * width**2 > _WORK:
+        return PackedCounts(bits)
     both = np.zeros((width, width), dtype=np.float32)
     for clients in _blocks(len(bits), width):
         sent = bits.dense(clients).astype(np.float32)
@@ -75,7 +98,7 @@ def pair_counts(bits: Component) -> NDArray[np.float32]:
 
 
 def estimate_jaccard(
-    both: NDArray[np.floating], users: int, p: float, q: float, rows: slice = slice(None)
+    both: Counts, users: int, p: float, q: float, rows: slice = slice(None)
 ) -> NDArray[np.float64]:
     """Estimated similarity of the items ``rows`` to all, (len(rows), M), zero to themselves.
 
@@ -98,7 +121,7 @@ def estimate_jaccard(
 
 
 def jaccard_by(
-    both: NDArray[np.floating],
+    both: Counts,
     users: int,
     inverse: NDArray[np.float64],
     rows: slice = slice(None),
@@ -137,7 +160,7 @@ class Neighbourhoods:
 
 
 def neighbourhoods(
-    both: NDArray[np.floating],
+    both: Counts,
     users: int,
     p: float,
     q: float,
@@ -160,9 +183,20 @@ def neighbourhoods(
         else:
             similarity = jaccard_by(both, users, inverse, rows)
         similarity[np.arange(len(block)), block] = -1.0  # an item is never its own neighbour
-        items[rows] = np.argsort(-similarity, axis=1, kind="stable")[:, :size]
+        items[rows] = _largest(similarity, size)
         values[rows] = np.take_along_axis(similarity, items[rows], axis=1)
     return Neighbourhoods(items, values)
+
+
+def _largest(values: NDArray[np.float64], size: int) -> NDArray[np.intp]:
+    """Columns of the ``size`` largest of each row, largest first, ties by index: (n, size)."""
+    if size == 0:
+        return np.empty((len(values), 0), dtype=np.intp)
+    least = np.partition(values, -size, axis=1)[:, -size, None]
+    rows, columns = np.nonzero(values >= least)  # more than ``size`` of a row where some are equal
+    order = np.lexsort((columns, -values[rows, columns], rows))
+    starts = np.searchsorted(rows, np.arange(len(values)))
+    return np.asarray(columns[order][starts[:, None] + np.arange(size)])
 
 
 def _blocks(count: int, width: int) -> Iterator[NDArray[np.intp]]:

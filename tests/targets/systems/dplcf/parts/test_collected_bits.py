@@ -30,7 +30,6 @@ from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
 from fedrec_auditor.targets.systems.dplcf.lcf_ap import LcfAp
 from fedrec_auditor.targets.systems.dplcf.lcf_sp import LcfSp
 from fedrec_auditor.targets.systems.dplcf.lcf_ub import LcfUb
-from fedrec_auditor.targets.systems.dplcf.parts import collected_bits as _collected_bits
 from fedrec_auditor.targets.systems.dplcf.parts.collected_bits import (
     CUTOFFS,
     CollectedBits,
@@ -61,13 +60,14 @@ def sent(target: CollectedBits, data: Interactions, rng: np.random.Generator, si
 def test_a_batch_uploads_what_its_clients_would_one_by_one(
     seed: int, users: int, items: int, size: int, data: st.DataObject
 ) -> None:
-    """Bit for bit, whatever the block in which flips are drawn."""
+    """Bit for bit, whatever the block in which they are read."""
     target = data.draw(st.sampled_from([DplcfSp(), DplcfAp(epsilon=0.3), LcfUb()]))
     held = np.random.default_rng(seed).random((users, items)) < 0.4
     profiles = Interactions.of(held)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_collected_bits, "_BLOCK", data.draw(st.integers(1, 200)))
-        batch = sent(target, profiles, np.random.default_rng(seed), size)
+    bits = target.upload(profiles, None, np.random.default_rng(seed), size).components["bits"]
+    step = data.draw(st.integers(1, 8))
+    blocks = np.split(np.arange(len(bits)), np.arange(step, len(bits), step))
+    batch = np.concatenate([np.empty((0, items), bool), *map(bits.dense, blocks)])
     rng = np.random.default_rng(seed)
     single = [sent(target, profiles.take(np.array([u])), rng, size) for u in range(users)]
     np.testing.assert_array_equal(batch, np.concatenate([np.empty((0, items), bool), *single]))

@@ -7,6 +7,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.targets.components import Bits
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
@@ -67,15 +68,22 @@ def test_dplcf_and_lcf_upload_the_same_from_the_same_coins() -> None:
         )
 
 
+def is_mapped(array: np.ndarray | None) -> bool:
+    """Whether an array is a view of a mapped file."""
+    return array is not None and (isinstance(array, np.memmap) or is_mapped(array.base))
+
+
 def test_uploads_beyond_the_memory_bound_go_to_disk_unchanged() -> None:
-    data = interactions(2000, 1200)
+    data = interactions(4000, 1200)
     held, mapped = (
         DplcfSp().run(data, np.random.default_rng(1), compute=Compute(memory=memory))
         for memory in (1 << 31, 0)
     )
     (one,), (other,) = held.transcript.rounds, mapped.transcript.rounds
-    assert isinstance(other.uploads.components["bits"].values, np.memmap)  # type: ignore[attr-defined]
-    every = np.arange(2000)
+    bits = other.uploads.components["bits"]
+    assert isinstance(bits, Bits)
+    assert is_mapped(bits.entries.indices)
+    every = np.arange(4000)
     np.testing.assert_array_equal(
         one.uploads.components["bits"].dense(every), other.uploads.components["bits"].dense(every)
     )
