@@ -22,7 +22,7 @@ def _population_count(context: Any, word: Any) -> Any:
 _ones: Any = intrinsic(_population_count)
 
 
-@compiled(inline="always")
+@compiled(kept=False)
 def _both(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> np.uint64:
     found = np.uint64(0)
     for word in range(a.shape[0]):
