@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fedrec_auditor.accountants import crosscheck, verdict
 from fedrec_auditor.auditor import halves, tasks
-from fedrec_auditor.auditor.games import attribute, canaries, game, linkage, play
-from fedrec_auditor.auditor.plan import Plan
+from fedrec_auditor.auditor.games import attribute, canaries, game, linkage, play, training
+from fedrec_auditor.auditor.plan import Plan, make_target
 
 PAGE = Path(__file__).parents[2] / "docs" / "guarantees.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -38,7 +38,10 @@ def numbers(start: str) -> tuple[list[int], list[int]]:
 def test_what_a_quick_audit_leaves_out() -> None:
     percent = [round(100 * share) for share in attribute.SHARES]
     few = [round(100 * share) for share in attribute.QUICK_SHARES]
-    assert numbers("rounds") == ([], [tasks.QUICK_ROUNDS])
+    assert numbers("rounds of a training that") == ([], [tasks.QUICK_ROUNDS])
+    long = make_target("dp-privrec", Plan())
+    full, short = (training.shortened(long, quick).sizes.rounds for quick in (False, True))
+    assert numbers("rounds of a `training`") == ([full], [short, full])
     assert numbers("draws of each") == ([tasks.SAMPLES], [tasks.QUICK_SAMPLES])
     assert numbers("runs of")[0] == [play.UPLOAD_RUNS, play.TRAINING_RUNS]
     assert ROWS["runs of `round`, `training` and `local` games"][1] == "a tenth"
