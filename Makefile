@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= audit
 
-.PHONY: setup audit claims test lint bench calibrate clean
+.PHONY: setup audit claims test lint bench calibrate docs clean
 
 setup: $(VENV)/.ready
 
@@ -31,6 +31,11 @@ bench: $(VENV)/.ready
 calibrate: $(VENV)/.ready
 	$(BIN)/pytest -n auto --dist worksteal -q -rP -m calibration
 
+# The site, into site/. A warning is an error.
+docs: $(VENV)/.ready
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/mkdocs build --strict
+
 # The CPU build of torch where the index has it as 2.13.0; otherwise whatever torch pip resolves.
 $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Expected Python 3.11 or newer, got %d.%d. Name one: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
@@ -41,4 +46,4 @@ $(VENV)/.ready: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) build dist site *.egg-info

@@ -20,12 +20,12 @@ def defined(page: str) -> dict[str, str]:
     return dict(re.findall(r"^\| ([A-Z]+(?: [A-Z]+)?) \| (.*) \|$", text, re.MULTILINE))
 
 
-def test_the_readme_defines_every_verdict() -> None:
-    assert defined("README.md") == {word.value: word.meaning for word in Verdict}
+def test_the_page_on_the_command_line_defines_every_verdict() -> None:
+    assert defined("docs/command-line.md") == {word.value: word.meaning for word in Verdict}
 
 
-def test_the_readme_names_every_level_and_every_word_for_a_number() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_it_names_every_level_and_every_word_for_a_number() -> None:
+    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     assert all(f"`{level}`" in text for level in FailOn)
     assert all(word.value in text for word in Arithmetic)
 

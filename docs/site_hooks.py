@@ -1,0 +1,97 @@
+"""What MkDocs calls: the site is the repository's pages, as they read on a code host.
+
+Pages link to files beside docs/ (``../benchmarks/RESULTS.md``) and the README to ``docs/...``. In
+the site docs/ is the root, so what is linked outside of it moves in under its own path, the README
+as the first page, and links follow. The page on Python gets the reference of its names, whose
+docstrings are read as ``Docstrings`` says.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import griffe
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(?=[)#])")
+NAMED = ("fedrec_auditor", "fedrec_auditor.auditor.testing")
+README = "README.md"
+RULED = re.compile(r"^(\w+)\n-{3,}$", re.MULTILINE)
+PARAMETER = re.compile(r"^([\w*, ]+) : ", re.MULTILINE)
+EXAMPLE = re.compile(r"^>>> .*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the README, the pages that the navigation names, and what either of all links to."""
+    todo = [f"docs/{file.src_uri}" for file in files if file.src_uri.endswith(".md")]
+    todo += [README, *_named(config.nav)]
+    seen = set()
+    while todo:
+        page = todo.pop()
+        if page in seen or not (ROOT / page).is_file():
+            continue
+        seen.add(page)
+        if files.get_file_from_path(_in_site(page)) is None:
+            files.append(File.generated(config, _in_site(page), abs_src_path=str(ROOT / page)))
+        if page.endswith(".md"):
+            text = (ROOT / page).read_text(encoding="utf-8")
+            todo += [_target(page, link) for link in LINK.findall(text)]
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Links as they lead in the site, and the reference below the page on Python."""
+    here = _in_repository(page.file.src_uri)
+    folder = posixpath.dirname(page.file.src_uri) or "."
+    text = LINK.sub(
+        lambda found: posixpath.relpath(_in_site(_target(here, found[1])), folder), markdown
+    )
+    return text + _reference() if here == "docs/python.md" else text
+
+
+def _named(nav: Any) -> list[str]:
+    """The paths of a navigation, as they are in the repository."""
+    if isinstance(nav, str):
+        return [_in_repository(nav)]
+    return [
+        path for each in (nav.values() if isinstance(nav, dict) else nav) for path in _named(each)
+    ]
+
+
+def _target(page: str, link: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(page), link))
+
+
+def _in_site(path: str) -> str:
+    return "index.md" if path == README else path.removeprefix("docs/")
+
+
+def _in_repository(path: str) -> str:
+    if path == "index.md":
+        return README
+    return f"docs/{path}" if (ROOT / "docs" / path).is_file() else path
+
+
+def _reference() -> str:
+    """A directive of mkdocstrings for each public name."""
+    lines = ["", "", "## Reference", ""]
+    for module in NAMED:
+        names = sorted(set(import_module(module).__all__) - {"__version__"}, key=str.lower)
+        lines += [part for name in names for part in (f"::: {module}.{name}", "")]
+    return "\n".join(lines)
+
+
+class Docstrings(griffe.Extension):
+    """Docstrings as Markdown: ruled headings bold, parameters as a list, examples as sessions."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Rewrite the docstring of one function, class or attribute."""
+        if obj.docstring is not None:
+            text = RULED.sub(r"**\1**\n", obj.docstring.value)
+            text = PARAMETER.sub(r"- `\1`: ", text)
+            obj.docstring.value = EXAMPLE.sub(r"```pycon\n\g<0>\n```", text)

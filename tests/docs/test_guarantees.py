@@ -1,0 +1,72 @@
+"""docs/guarantees.md: what it says of quick audits, of alarms and of slack is what the code has."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+from fedrec_auditor.accountants import crosscheck, verdict
+from fedrec_auditor.auditor import halves, tasks
+from fedrec_auditor.auditor.games import attribute, canaries, game, linkage, play, training
+from fedrec_auditor.auditor.plan import Plan, make_target
+
+PAGE = Path(__file__).parents[2] / "docs" / "guarantees.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+ROWS = {
+    row[0]: (row[1], row[2])
+    for row in re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", TEXT, re.MULTILINE)
+}
+
+
+def test_the_session_of_the_page_is_true() -> None:
+    sessions = "\n".join(re.findall(r"^```pycon\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))
+    test = doctest.DocTestParser().get_doctest(sessions, {}, PAGE.name, str(PAGE), 0)
+    runner = doctest.DocTestRunner()
+    runner.run(test)
+    assert (runner.summarize().failed, runner.tries) == (0, 2)
+
+
+def numbers(start: str) -> tuple[list[int], list[int]]:
+    """What a row says of full and of quick audits."""
+    ((full, quick),) = [cells for name, cells in ROWS.items() if name.startswith(start)]
+    return tuple(
+        [int(n.replace(",", "")) for n in re.findall(r"[\d,]*\d", c)] for c in (full, quick)
+    )  # type: ignore[return-value]
+
+
+def test_what_a_quick_audit_leaves_out() -> None:
+    percent = [round(100 * share) for share in attribute.SHARES]
+    few = [round(100 * share) for share in attribute.QUICK_SHARES]
+    assert numbers("rounds of a training that") == ([], [tasks.QUICK_ROUNDS])
+    long = make_target("dp-privrec", Plan())
+    full, short = (training.shortened(long, quick).sizes.rounds for quick in (False, True))
+    assert numbers("rounds of a `training`") == ([full], [short, full])
+    assert numbers("draws of each") == ([tasks.SAMPLES], [tasks.QUICK_SAMPLES])
+    assert numbers("runs of")[0] == [play.UPLOAD_RUNS, play.TRAINING_RUNS]
+    assert ROWS["runs of `round`, `training` and `local` games"][1] == "a tenth"
+    assert play.QUICK == 10
+    assert numbers("trainings on halves") == (
+        [halves.COUNT],
+        [halves.QUICK_COUNT, halves.QUICK_SECONDS],
+    )
+    assert numbers("users that an attack") == ([game.USERS], [game.QUICK_USERS])
+    assert numbers("users that are linked") == ([linkage.USERS], [linkage.QUICK_USERS])
+    assert numbers("canaries") == ([canaries.CANARIES], [canaries.QUICK_CANARIES])
+    assert numbers("attribute inference: shares") == (
+        [*percent, attribute.DRAWS],
+        [*few, attribute.QUICK_DRAWS],
+    )
+    assert f"more than {attribute.QUICK_WIDTH:,} columns" in TEXT
+
+
+def test_what_is_too_small_to_count() -> None:
+    assert "one part in 10⁹" in TEXT
+    assert verdict._SLACK == 1e-9
+    assert "one in 10⁶" in TEXT
+    assert crosscheck._SLACK == 1e-6
+
+
+def test_the_population_of_games_is_that_of_a_plan() -> None:
+    users, items = Plan().population
+    assert f"{users} users and {items} items" in TEXT

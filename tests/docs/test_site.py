@@ -1,0 +1,66 @@
+"""The pages hang together: each is in the site's navigation, and no relative link is dead.
+
+``make docs`` builds the site, with warnings as errors, such as that a page of the navigation is not
+there; it needs packages that tests do not.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fedrec_auditor.auditor.families import FAMILIES
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md"))]
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+
+
+def named() -> list[str]:
+    """The pages of the navigation, as the site has them."""
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    return re.findall(r"^ +- [^:]+: (\S+\.md)$", text[text.index("\nnav:") :], re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """Ids, and headings as a code host and the site both make them."""
+    text = page.read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    made = {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
+    return made | set(re.findall(r'id="([^"]+)"', text))
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    found = named()
+    assert len(found) == len(set(found))
+    assert {page.name for page in (ROOT / "docs").glob("*.md")} <= set(found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    text = CODE.sub("", page.read_text(encoding="utf-8"))
+    for path, anchor in LINK.findall(text):
+        there = page.parent / path if path else page
+        assert there.exists(), path
+        assert not anchor or anchor in anchors(there), f"{path}#{anchor}"
+
+
+def test_contributing_has_a_row_a_family() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| (\w+) \| `([\w/]+/)(?:<paper>/)?` \|", text, re.MULTILINE))
+    packages = {kind: family.package for kind, family in FAMILIES.items()}
+    assert {
+        kind: f"fedrec_auditor.{folder.strip('/').replace('/', '.')}"
+        for kind, folder in rows.items()
+    } == packages
+
+
+def test_the_citation_is_of_this_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"version: {project['version']}\n" in cited
+    assert f"license: {project['license']}\n" in cited
