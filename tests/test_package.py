@@ -35,6 +35,7 @@ SURFACE = {
 }
 SUITES = {
     "accountants": "check_accountant",
+    "attacks": "check_attack",
     "datasets": "check_dataset",
     "demonstrations": "check_demonstration",
     "estimators": "check_estimator",

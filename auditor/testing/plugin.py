@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # The asserts of the suites are for people to read.
 for _suite in (
     "accountants",
+    "attacks",
     "datasets",
     "demonstrations",
     "estimators",
