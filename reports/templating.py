@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Arithmetic, Verdict
 from fedrec_auditor.reports import catalogue_words, demonstrations, words
+from fedrec_auditor.reports.severity import SEVERITY_RULE
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -54,11 +55,18 @@ def _environment(escape: Callable[[str], str] | None) -> Environment:
         },
         demonstrations=demonstrations,
         margin=LEAK_MARGIN,
+        severity_rule=SEVERITY_RULE,
         signs=words.SIGNS,
         verdicts=tuple(Verdict),
         arithmetic=tuple(Arithmetic),
     )
     environment.filters.update(
-        brief=words.brief, number=words.number, percent=words.percent, short=words.short, line=line
+        brief=words.brief,
+        capitalized=words.capitalized,
+        duration=words.duration,
+        line=line,
+        number=words.number,
+        percent=words.percent,
+        short=words.short,
     )
     return environment
