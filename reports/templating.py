@@ -14,6 +14,8 @@ from fedrec_auditor.reports.severity import SEVERITY_RULE
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+AT_ONCE = 9
+"""Systems whose rows are shown at once; those of the others are folded."""
 _FOLDER = Path(__file__).parent / "templates"
 
 
@@ -54,6 +56,7 @@ def _environment(escape: Callable[[str], str] | None) -> Environment:
             if name.endswith("_words")
         },
         demonstrations=demonstrations,
+        at_once=AT_ONCE,
         margin=LEAK_MARGIN,
         severity_rule=SEVERITY_RULE,
         signs=words.SIGNS,

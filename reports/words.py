@@ -46,7 +46,7 @@ HORIZONS = {
 LOOKERS = {
     Vantage.SERVER: "Server",
     Vantage.SHUFFLED: "Shuffler",
-    Vantage.AGGREGATE: "Secure sum",
+    Vantage.AGGREGATE: "Secure aggregation",
     Vantage.PEERS: "Other clients",
     Vantage.RELEASE: "Released model",
 }
@@ -54,7 +54,7 @@ LOOKERS = {
 VIEWS = {
     Vantage.SERVER: "against the server",
     Vantage.SHUFFLED: "behind a shuffler",
-    Vantage.AGGREGATE: "behind a secure sum",
+    Vantage.AGGREGATE: "behind secure aggregation",
     Vantage.PEERS: "against other clients",
     Vantage.RELEASE: "against readers of the released model",
 }
