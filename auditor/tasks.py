@@ -260,8 +260,9 @@ def _shortened(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
         for target in targets
         if (target.sizes.rounds or 0) > QUICK_ROUNDS
     ]
-    samples = f"{QUICK_SAMPLES:,} samples of an upload instead of {SAMPLES:,}"
-    return ("; ".join((samples, *cut)) + ".",)
+    sampled = plan.attacks != ()
+    drawn = [f"{QUICK_SAMPLES:,} samples of an upload instead of {SAMPLES:,}"] if sampled else []
+    return (f"{'; '.join(drawn + cut)}.",) if drawn or cut else ()
 
 
 def guesser(name: str | None) -> Attack | None:

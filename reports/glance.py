@@ -293,8 +293,11 @@ def _of_violated(section: Section, finding: Finding) -> str:
         if _shorter(held, finding):
             ways.append(f"quote it {HORIZONS[held.scope.horizon]} only, where it is proved")
             break
-    if finding.repair:
-        ways.append(f"set {finding.repair}, with which the claim is proved")
+    mended = next((f for f in (finding, *section.violated) if f.repair), None)
+    if mended is not None:
+        other = mended.scope.unit is not finding.scope.unit
+        what = f" for {UNITS[mended.scope.unit]}" if other else ""
+        ways.append(f"set {mended.repair}, with which the claim is proved{what}")
     if instead := _claim_instead(finding):
         empty = finding.accounted is not None and _vacuous(finding.accounted)
         little = ", which promises next to nothing" if empty else ""

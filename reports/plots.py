@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from fedrec_auditor.accountants.statements.bound import guess_probability
+from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
 from fedrec_auditor.reports.rows import AttackRow, Finding
 from fedrec_auditor.reports.words import at_least, at_most, brief, delta_words, number
@@ -50,8 +50,8 @@ def ladder(findings: Sequence[Finding]) -> str:
         drawn.append(_text(0, top, title, bold=True))
         lines = (
             ("claimed", finding.claim.epsilon, "claim", brief),
-            ("proved at most", finding.accounted and finding.accounted.epsilon, "pale", at_most),
-            ("shown at least", finding.measured and finding.measured.epsilon, "leak", at_least),
+            ("proved at most", _epsilon(finding.accounted), "pale", at_most),
+            ("shown at least", _epsilon(finding.measured), "leak", at_least),
         )
         for step, (words, epsilon, colour, said) in enumerate(lines, 1):
             y = top + step * _STEP
@@ -100,6 +100,10 @@ def scale(attacks: Sequence[AttackRow]) -> tuple[float, float]:
 def guess_labels() -> list[tuple[str, float]]:
     """A few epsilons and what they mean, for the glossary."""
     return [(number(epsilon), guess_probability(epsilon)) for epsilon in (0.1, 1.0, 2.5, 7.0)]
+
+
+def _epsilon(bound: Bound | None) -> float | None:
+    return None if bound is None else bound.epsilon
 
 
 def _decades(findings: Sequence[Finding]) -> tuple[int, int]:
