@@ -43,13 +43,13 @@ def ladder(findings: Sequence[Finding]) -> str:
         drawn.append(_box(start, 0, _EDGE + 4 - start, height, "shade"))
     for row, finding in enumerate(findings):
         top = row * _ROW + 14
-        scope = finding.scope
+        scope, claim = finding.scope, finding.claim.epsilon
         other = f", {delta_words(finding.delta)}" if finding.delta else ""
         game = ", in a game of fewer items" if finding.game else ""
         title = f"{scope.unit} / {scope.vantage} / {scope.horizon}{other}{game}"
         drawn.append(_text(0, top, title, bold=True))
         lines = (
-            ("claimed", finding.claim.epsilon, "claim", brief),
+            ("claimed", None if math.isinf(claim) else claim, "claim", brief),
             ("proved at most", _epsilon(finding.accounted), "pale", at_most),
             ("shown at least", _epsilon(finding.measured), "leak", at_least),
         )
