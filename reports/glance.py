@@ -108,7 +108,11 @@ class Glance:
     def scope(self) -> str:
         """What the claim's numbers are for; empty where it has none."""
         finding = self.section.headline_finding
-        return f"for {brief_scope_words(finding.scope)}" if finding and self.claim else ""
+        if finding is None or not self.claim:
+            return ""
+        delta = delta_words(finding.delta) if finding.delta else ""
+        parts = (brief_scope_words(finding.scope), finding.game, delta)
+        return f"for {', '.join(filter(None, parts))}"
 
     @property
     def got(self) -> str:
@@ -281,8 +285,9 @@ def _shorter(held: Finding, refuted: Finding) -> bool:
     return (
         held.verdict is Verdict.CONSISTENT
         and not held.game
-        and held.claim.epsilon == refuted.claim.epsilon
+        and (held.claim.epsilon, held.delta) == (refuted.claim.epsilon, refuted.delta)
         and (one.unit, one.adjacency, one.vantage) == (other.unit, other.adjacency, other.vantage)
+        and other.covers(one)
         and one.horizon is not other.horizon
     )
 
@@ -301,7 +306,9 @@ def _of_violated(section: Section, finding: Finding) -> str:
     if instead := _claim_instead(finding):
         empty = finding.accounted is not None and _vacuous(finding.accounted)
         little = ", which promises next to nothing" if empty else ""
-        ways.append(f"claim {instead} instead of {brief(finding.claim.epsilon)}{little}")
+        ways.append(
+            f"claim {instead} instead of {brief(finding.claim.epsilon)}{little}{_if_so(finding)}"
+        )
     elif finding.holds_at is not None and finding.holds_at < 0.99:
         ways.append(
             f"state delta {at_most(finding.holds_at)}, at which epsilon "
@@ -354,7 +361,7 @@ def _known(finding: Finding) -> str:
 
 def _of_unclaimed(section: Section, finding: Finding) -> str:
     instead = _claim_instead(finding)
-    if instead:
+    if instead and finding.accounted is not None and not _vacuous(finding.accounted):
         return f"You may claim {instead}{_if_so(finding)}."
     return "Treat what leaves the devices as if it were the data: add noise, or do not deploy."
 

@@ -21,7 +21,7 @@ def render(record: Contents) -> str:
     page = templating.render(
         "report.html.j2",
         record=record,
-        plan=plan_text(dict(sorted(plan.items()))),
+        plan=plan_text(plan),
         figures=figures(record),
         glances=seen,
         exposures=[

@@ -8,14 +8,14 @@ from typing import Any
 
 
 def plan_text(plan: Mapping[str, Any]) -> str:
-    """``plan`` as TOML, a line a key; what is None is left out.
+    """``plan`` as TOML, a line a key in their order; what is None is left out.
 
     >>> print(plan_text({"targets": ["fcf"], "quick": True, "runs": None, "confidence": 0.95}))
-    targets = ["fcf"]
-    quick = true
     confidence = 0.95
+    quick = true
+    targets = ["fcf"]
     """
-    return "\n".join(f"{_key(k)} = {_value(v)}" for k, v in plan.items() if v is not None)
+    return "\n".join(f"{_key(k)} = {_value(v)}" for k, v in sorted(plan.items()) if v is not None)
 
 
 def _key(name: str) -> str:
@@ -25,7 +25,7 @@ def _key(name: str) -> str:
 
 def _value(value: Any) -> str:
     if isinstance(value, Mapping):
-        entries = (f"{_key(k)} = {_value(v)}" for k, v in value.items() if v is not None)
+        entries = (f"{_key(k)} = {_value(v)}" for k, v in sorted(value.items()) if v is not None)
         return "{" + ", ".join(entries) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_value, value)) + "]"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import tomllib
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.auditor.plan import Plan, make_plan
 from fedrec_auditor.reports.plan_text import plan_text
 
 LEAVES = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text()
-ANY = st.recursive(LEAVES, lambda part: st.lists(part) | st.dictionaries(st.text(), part))
+ANY = st.recursive(
+    LEAVES, lambda part: st.lists(part) | st.dictionaries(st.text(), part), max_leaves=6
+)
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.text(), ANY))
 def test_toml_reads_it_back(plan: dict[str, object]) -> None:
     assert tomllib.loads(plan_text(plan)) == plan
