@@ -129,6 +129,7 @@ def command(
     from fedrec_auditor.auditor.plan_file import read_plan
     from fedrec_auditor.auditor.runner import run_plan
     from fedrec_auditor.auditor.stated_claim import read_claims
+    from fedrec_auditor.reports.record import Record
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     said = {
