@@ -43,6 +43,7 @@ from fedrec_auditor.reports.words import (
 )
 
 _FIRST = (Verdict.UNSOUND, Verdict.VIOLATED)
+_UNPROVED = (Verdict.UNSUBSTANTIATED, Verdict.INCONCLUSIVE)
 _TELLING = (
     "reconstruction",
     "attribute inference",
@@ -197,14 +198,13 @@ def figures(record: Contents) -> tuple[Share, ...]:
         None if (finding := each.section.headline_finding) is None else finding.verdict
         for each in seen
     ]
-    unproved = (Verdict.UNSUBSTANTIATED, Verdict.INCONCLUSIVE)
     counts = {
         "claims are false": sum(verdict is Verdict.VIOLATED for verdict in verdicts),
         "claim nothing, and an attack beats guessing": sum(
             verdict is Verdict.NO_CLAIM and bool(each.leaking)
             for verdict, each in zip(verdicts, seen, strict=True)
         ),
-        "claims are unproved": sum(verdict in unproved for verdict in verdicts),
+        "claims are unproved": sum(verdict in _UNPROVED for verdict in verdicts),
         "are proved to hide a whole user from the server over the training": sum(
             any(map(_hides, each.section.findings)) for each in seen
         ),
