@@ -84,6 +84,12 @@ class Glance:
         return claim_severity(self.section.headline_finding)
 
     @property
+    def learned(self) -> str:
+        """How bad what was learned is, in a word or few."""
+        level = self.leak_severity
+        return "not looked for" if level is None else level.value.lower()
+
+    @property
     def verdict(self) -> str:
         """What became of the claim, in a word or few."""
         finding = self.section.headline_finding
