@@ -54,7 +54,7 @@ def measured(record: Record, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     if BROWSER is None:
         pytest.skip("needs Chromium, which is not installed here")
     folder = tmp_path_factory.mktemp("page")
-    two = many(record, 3).model_copy(update={"notes": ("50,000 samples instead of 1,000,000.",)})
+    two = many(record, 12).model_copy(update={"notes": ("50,000 samples instead of 1,000,000.",)})
     (folder / "report.html").write_text(html.render(two))
     frames = "".join(
         f'<iframe src="report.html" data-width="{width}" style="width:{width}px;height:800px">'
@@ -89,7 +89,7 @@ def test_it_fits_every_width(measured: dict[str, Any], state: str, width: int) -
 
 
 def test_it_is_short_before_it_is_unfolded(measured: dict[str, Any]) -> None:
-    """Twelve systems here; a screen is 800 pixels high."""
+    """48 systems here; a screen is 800 pixels high."""
     assert measured["folded 1280"]["words"] < 1500
     assert measured["folded 1280"]["height"] < 12 * 800
     assert measured["open 1280"]["words"] > 2 * measured["folded 1280"]["words"]

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports.glance import Glance, figures, glances
+from fedrec_auditor.reports.glance import Glance, glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import AttackRow, Finding
 from fedrec_auditor.reports.severity import Severity
@@ -92,30 +91,3 @@ def test_noise_is_no_leak_whatever_its_largest_figure(record: Record) -> None:
     glance = seen(record, judged(record, 1.0, 1.0, None), *rows)
     assert (glance.severity, glance.leaking) == (Severity.LOW, ())
     assert glance.got == "no attack beat guessing (0 of 30 figures)"
-
-
-def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
-    refuted = judged(record, 1.0, 2.2442, 1.6)
-    assert seen(record, refuted).todo == "Claim epsilon 2.25 instead of 1."
-    mended = refuted.model_copy(update={"repair": "as_published=false"})
-    assert seen(record, mended).todo.startswith("Set as_published=false, with which the claim is")
-    endless = judged(record, 1.0, math.inf, math.inf)
-    assert "no finite epsilon" in seen(record, endless).todo
-    some = endless.model_copy(update={"holds_at": 0.63212})
-    assert seen(record, some).todo == "State delta 0.633, at which epsilon 1 holds."
-    assert seen(record, judged(record, 178.0, 3.286, 2.8)).todo == (
-        "You may claim epsilon 3.29 instead of 178."
-    )
-    assert seen(record, judged(record, 1.0, 10.76, None)).todo == (
-        "Claim epsilon 10.8, or bring the missing proof of 1."
-    )
-    assert seen(record, judged(record, math.inf, math.inf, None)).todo.startswith("Treat what")
-
-
-def test_a_game_of_few_items_is_no_proof_for_the_data(record: Record) -> None:
-    small = judged(record, 1.0, 1.0, None, game="local game over 36 items")
-    rows = {"findings": (small,), "attacks": (), "utility": (), "skipped": (), "measurements": ()}
-    assert figures(record.model_copy(update=rows))[3].count == 0
-    refuted = judged(record, 1.0, 2.0, 1.5, game="local game over 36 items")
-    assert refuted.verdict is Verdict.VIOLATED
-    assert "Claim epsilon" not in seen(record, refuted).todo
