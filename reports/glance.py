@@ -145,9 +145,17 @@ class Glance:
     @property
     def words(self) -> str:
         """The claim, what an attacker got and what to do, on one line."""
-        claim = f"claim {self.verdict}" + (f": {self.claim}, {self.scope}" if self.claim else "")
-        got = capitalized(self.got) + (f" ({self.by})" if self.by else "")
-        return f"{claim}. {got}. To do: {self.todo}"
+        return f"claim {self.claim_words}. {self.got_words}. To do: {self.todo}"
+
+    @property
+    def claim_words(self) -> str:
+        """What became of the claim, its numbers and what they are for."""
+        return self.verdict + (f": {self.claim}, {self.scope}" if self.claim else "")
+
+    @property
+    def got_words(self) -> str:
+        """What an attacker got, and by which attack."""
+        return capitalized(self.got) + (f" ({self.by})" if self.by else "")
 
     @property
     def line(self) -> str:
