@@ -189,8 +189,15 @@ def evaluate(
     )
     notes = [scoped.note, *faults]
     mechanism = target.mechanism(scoped.scope, population)
-    if finding.verdict is Verdict.VIOLATED and mechanism is not None:
-        notes.append(_what_holds(mechanism, scoped.claim.epsilon))
+    holds, repair = None, ""
+    if finding.verdict is Verdict.VIOLATED:
+        repair = _repair(target, scoped, population, accountants)
+        holds = None if mechanism is None else _what_holds(mechanism, scoped.claim.epsilon)
+    if holds is not None:
+        notes.append(
+            f"What does hold at the claimed epsilon is delta = {holds:.4g}, exactly: up to that "
+            "probability the promise fails."
+        )
     if accounted is not None and math.isinf(accounted.epsilon):
         reason = target.unproved
         if not reason:
@@ -198,19 +205,37 @@ def evaluate(
         elif finding.verdict is Verdict.VIOLATED:
             reason = ""  # nobody is to look for a proof of it
         notes.append(f"No epsilon can be proved: {reason}" if reason else "")
-    return finding.model_copy(update={"note": " ".join(filter(None, notes))})
+    note = " ".join(filter(None, notes))
+    return finding.model_copy(update={"note": note, "holds_at": holds, "repair": repair})
 
 
-def _what_holds(mechanism: Mechanism, epsilon: float) -> str:
+def _what_holds(mechanism: Mechanism, epsilon: float) -> float | None:
     """The delta at which a violated epsilon does hold, where it can be computed exactly."""
     known = mechanism.worst_case()
     if known is not None and known.copies > _MOST_COPIES:
-        return ""
+        return None
     try:
-        delta = delta_at(mechanism, epsilon)
+        return delta_at(mechanism, epsilon)
     except InputError:
+        return None
+
+
+def _repair(
+    target: Target, scoped: ScopedClaim, population: Population, accountants: Sequence[Accountant]
+) -> str:
+    """The setting that repairs a system as published, if the same claim is then proved."""
+    if getattr(target, "as_published", False) is not True:
         return ""
-    return (
-        f"What does hold at the claimed epsilon is delta = {delta:.4g}, exactly: up to that "
-        "probability the promise fails."
-    )
+    mended: Target = replace(target, as_published=False)  # type: ignore[type-var]
+    for again in mended.scoped_claims(population):
+        asked = (again.scope, again.delta, again.claim.scope)
+        if asked != (scoped.scope, scoped.delta, scoped.claim.scope):
+            continue
+        proof = least_upper_bound(mended, again.scope, population, again.delta, accountants)
+        judged = Finding.of(
+            target.name, again.claim, again.scope, delta=again.delta, accounted=proof
+        )
+        larger = exceeds(again.claim.epsilon, scoped.claim.epsilon)
+        if judged.verdict is Verdict.CONSISTENT and not larger:
+            return "as_published=false"
+    return ""

@@ -155,6 +155,7 @@ class Audit:
                 tried, said = _tried(target, interactions)
                 targets[tried.name] = tried
                 notes += said
+            notes += _shortened(plan, list(targets.values()))
             for target in targets.values():
                 if LOCAL in plan.games:
                     check_workload(as_trained(target, plan), interactions, compute, memory)
@@ -253,6 +254,20 @@ def _left_out(plan: Plan) -> tuple[str, ...]:
     if plan.attacks == () and plan.only is None and set(plan.games) <= {LOCAL}:
         lines.append(NO_ATTACK)
     return tuple(lines)
+
+
+def _shortened(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
+    """What a quick audit does less of, in numbers."""
+    if not plan.quick or LOCAL not in plan.games:
+        return ()
+    cut = [
+        f"{target.name} is trained for {QUICK_ROUNDS} of {target.sizes.rounds:,} rounds"
+        for target in targets
+        if (target.sizes.rounds or 0) > QUICK_ROUNDS
+    ]
+    sampled = plan.attacks != ()
+    drawn = [f"{QUICK_SAMPLES:,} samples of an upload instead of {SAMPLES:,}"] if sampled else []
+    return (f"{'; '.join(drawn + cut)}.",) if drawn or cut else ()
 
 
 def guesser(name: str | None) -> Attack | None:

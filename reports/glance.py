@@ -5,67 +5,172 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from fedrec_auditor.accountants.statements.bound import guess_probability
+from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict, refutes
-from fedrec_auditor.reports.leaks import comparable, leaks
+from fedrec_auditor.reports.anchor import anchors
+from fedrec_auditor.reports.leaks import Leak, comparable, leaks
+from fedrec_auditor.reports.next_step import next_step, proved_briefly
 from fedrec_auditor.reports.rows import Contents, Finding
-from fedrec_auditor.reports.section import Section, gain, sections, severity
-from fedrec_auditor.reports.words import brief, number, percent
+from fedrec_auditor.reports.section import Section, sections
+from fedrec_auditor.reports.severity import (
+    DISTINGUISHER,
+    MUCH,
+    SOME,
+    Severity,
+    claim_severity,
+    leak_severity,
+    most_won,
+    severity_of,
+    shown_bounds,
+)
+from fedrec_auditor.reports.words import (
+    CLAIMS,
+    UNITS,
+    VIEWS,
+    brief,
+    brief_scope_words,
+    capitalized,
+    delta_words,
+    flag_words,
+    got_words,
+    percent,
+    shown_epsilon,
+)
 
 _FIRST = (Verdict.UNSOUND, Verdict.VIOLATED)
 _UNPROVED = (Verdict.UNSUBSTANTIATED, Verdict.INCONCLUSIVE)
-_TRUTH = {
-    Verdict.UNSOUND: "contradicts our own proof",
-    Verdict.VIOLATED: "false",
-    Verdict.INCONCLUSIVE: "not tested by so small a sample",
-    Verdict.UNSUBSTANTIATED: "unproved",
-    Verdict.CONSISTENT: "proved, not refuted",
-    Verdict.NO_CLAIM: "none",
-    Verdict.INCOMPARABLE: "not judged in its own scope",
-}
-"""What a verdict says of a claim, in a word or few. A claim is never called true."""
+_TELLING = (
+    "reconstruction",
+    "attribute inference",
+    "membership inference",
+    "user-level membership inference",
+    "linkage",
+    DISTINGUISHER,
+)
+"""Families of attacks, from what a person would mind most; others come before the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """One system: ``place`` is that of its section in the report, counted from 1.
+    """One system: ``anchor`` is the place of its page in the report.
 
-    Of its ``rows`` of attacks that have a baseline ``leaking`` beat it by the margin, corrected for
-    all rows of the record (``leaks``).
+    Of its ``rows`` of attacks that have a baseline, ``leaking`` beat it by the margin, corrected
+    for all rows of the record, the most telling first.
     """
 
-    place: int
     section: Section
+    anchor: str
     rows: int
-    leaking: int
+    leaking: tuple[Leak, ...]
 
     @property
-    def claim(self) -> str:
-        """What became of the claim, in few words and two numbers."""
+    def severity(self) -> Severity:
+        """How bad, by the rule of ``severity``."""
+        return severity_of(self.section, self.leaking)
+
+    @property
+    def leak_severity(self) -> Severity | None:
+        """How bad what was learned is; None where nobody looked."""
+        return leak_severity(self.section, self.leaking)
+
+    @property
+    def claim_severity(self) -> Severity:
+        """How bad what became of the claim is."""
+        return claim_severity(self.section.headline_finding)
+
+    @property
+    def learned(self) -> str:
+        """How bad what was learned is, in a word or few."""
+        level = self.leak_severity
+        return "not looked for" if level is None else level.value.lower()
+
+    @property
+    def verdict(self) -> str:
+        """What became of the claim, in a word or few."""
         finding = self.section.headline_finding
         if finding is None:
             return "not judged"
-        said = _TRUTH[finding.verdict]
-        if finding.verdict is Verdict.NO_CLAIM:
-            return said
-        text = f"{said} ({finding.verdict}): epsilon {number(finding.claim.epsilon)} claimed"
-        if finding.measured is not None:
-            sure = finding.measured.confidence
-            how = "exactly" if sure == 1.0 else f"at {percent(sure)} confidence"
-            text += f", at least {number(finding.measured.epsilon)} shown {how}"
-        return text
+        flag = flag_words(finding) if finding.verdict is Verdict.CONSISTENT else ""
+        return CLAIMS[finding.verdict] + (f", {flag}" if flag else "")
 
     @property
-    def attack(self) -> str:
-        """What the worst attack got, and what is guessed without the uploads."""
-        worst = self.section.worst
-        if worst is None:
-            return "no attack ran"
-        base = "with no baseline" if worst.baseline is None else f"against {brief(worst.baseline)}"
-        return f"{worst.attack} gets {worst.metric} {brief(worst.value)} {base}" + (
-            "" if worst.baseline is None else " guessed"
-        )
+    def claim(self) -> str:
+        """The numbers of the claim; empty where none was made or judged."""
+        finding = self.section.headline_finding
+        if finding is None or finding.verdict is Verdict.NO_CLAIM:
+            return ""
+        parts = [f"epsilon {brief(finding.claim.epsilon)} claimed"]
+        if finding.verdict is not Verdict.VIOLATED:
+            parts += [proved_briefly(finding)]
+        if finding.measured is not None:
+            parts += [f"{shown_epsilon(finding.measured.epsilon)} shown{_how(finding)}"]
+        return ", ".join(parts)
+
+    @property
+    def scope(self) -> str:
+        """What the claim's numbers are for; empty where it has none."""
+        finding = self.section.headline_finding
+        if finding is None or not self.claim:
+            return ""
+        delta = delta_words(finding.delta) if finding.delta else ""
+        parts = (brief_scope_words(finding.scope), finding.game, delta)
+        return f"for {', '.join(filter(None, parts))}"
+
+    @property
+    def got(self) -> str:
+        """What an attacker got, or that none got more than is guessed."""
+        if self.leaking:
+            return got_words(self.leaking[0].row)
+        if self.rows:
+            return f"no attack beat guessing (0 of {self.rows:,} figures)"
+        return "no attack has a figure for guessing" if self.section.attacks else "no attack ran"
+
+    @property
+    def by(self) -> str:
+        """The attack and the metric that got it; empty if none did."""
+        row = self.leaking[0].row if self.leaking else None
+        return "" if row is None else f"{row.attack}, {row.metric}"
+
+    @property
+    def shown(self) -> str:
+        """The largest epsilon shown in any scope, where the claim's numbers do not tell it."""
+        return "" if self._largest is None else f"epsilon shown: {_shown(self._largest)}"
+
+    @property
+    def todo(self) -> str:
+        """What to do, in a line or two, as specific as the record is."""
+        return next_step(self.section)
+
+    @property
+    def words(self) -> str:
+        """The claim, what an attacker got and what to do, on one line."""
+        return f"claim {self.claim_words}. {self.got_words}. To do: {self.todo}"
+
+    @property
+    def claim_words(self) -> str:
+        """What became of the claim, its numbers and what they are for."""
+        return self.verdict + (f": {self.claim}, {self.scope}" if self.claim else "")
+
+    @property
+    def got_words(self) -> str:
+        """What an attacker got, and by which attack."""
+        return capitalized(self.got) + (f" ({self.by})" if self.by else "")
+
+    @property
+    def line(self) -> str:
+        """All of it on one line, as a log and summary.md have it."""
+        return f"{self.section.target}: {self.severity.value}; {self.words}"
+
+    @property
+    def _largest(self) -> Bound | None:
+        """The largest lower bound in any scope, where it is more than the headline tells."""
+        told = self.section.headline_finding
+        quoted = told.measured if told is not None and self.claim else None
+        largest = max(shown_bounds(self.section), key=lambda b: b.epsilon, default=None)
+        if largest is None or (quoted is not None and largest.epsilon <= quoted.epsilon):
+            return None
+        return largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +183,19 @@ class Share:
 
 
 def glances(record: Contents) -> tuple[Glance, ...]:
-    """The systems: contradictions and refuted claims first; then by what attacks gain."""
+    """The systems by severity; within it contradictions and refuted claims, then the most won."""
     rows = Counter(row.target for row in comparable(record))
-    leaking = Counter(leak.row.target for leak in leaks(record))
-    found = [
-        Glance(place, section, rows[section.target], leaking[section.target])
-        for place, section in enumerate(sections(record), 1)
+    found, places = leaks(record), anchors(record)
+    told = [
+        Glance(
+            section,
+            places[section.target].page,
+            rows[section.target],
+            tuple(sorted((x for x in found if x.row.target == section.target), key=_telling)),
+        )
+        for section in sections(record)
     ]
-    return tuple(sorted(found, key=_order))
+    return tuple(sorted(told, key=_order))
 
 
 def figures(record: Contents) -> tuple[Share, ...]:
@@ -98,7 +208,7 @@ def figures(record: Contents) -> tuple[Share, ...]:
     counts = {
         "claims are false": sum(verdict is Verdict.VIOLATED for verdict in verdicts),
         "claim nothing, and an attack beats guessing": sum(
-            verdict is Verdict.NO_CLAIM and each.leaking > 0
+            verdict is Verdict.NO_CLAIM and bool(each.leaking)
             for verdict, each in zip(verdicts, seen, strict=True)
         ),
         "claims are unproved": sum(verdict in _UNPROVED for verdict in verdicts),
@@ -113,16 +223,33 @@ def _hides(finding: Finding) -> bool:
     """Whether no server tells any two users apart in 99.9% of all cases, and that is proved."""
     scope, proof = finding.scope, finding.accounted
     asked = (scope.unit, scope.vantage, scope.horizon)
-    if proof is None or asked != (Unit.USER, Vantage.SERVER, Horizon.TRAINING):
+    if proof is None or finding.game or asked != (Unit.USER, Vantage.SERVER, Horizon.TRAINING):
         return False
     refuted = finding.measured is not None and refutes(finding.measured, proof)
     return not refuted and guess_probability(proof.epsilon, proof.delta) < VACUOUS_GUESS
 
 
-def _order(glance: Glance) -> tuple[int, float, tuple[int, float]]:
-    """Contradictions and refuted claims first; then by what attacks gain, claim or none."""
-    finding, worst = glance.section.headline_finding, glance.section.worst
-    if finding is None:
-        return len(_FIRST), -gain(worst) if worst else 0.0, (len(Verdict), 0.0)
-    tier = _FIRST.index(finding.verdict) if finding.verdict in _FIRST else len(_FIRST)
-    return tier, -gain(worst) if worst else 0.0, severity(finding)
+def _order(glance: Glance) -> tuple[int, int, float, float]:
+    finding = glance.section.headline_finding
+    tier = _FIRST.index(finding.verdict) if finding and finding.verdict in _FIRST else len(_FIRST)
+    won = most_won(glance.leaking)
+    shown = max((bound.epsilon for bound in shown_bounds(glance.section)), default=0.0)
+    return glance.severity.place, tier, -won, -shown
+
+
+def _telling(leak: Leak) -> tuple[bool, int, int, float]:
+    """Attacks before the distinguisher, then by how much is won, in steps, then by what."""
+    family = leak.row.family
+    place = _TELLING.index(family) if family in _TELLING else len(_TELLING) - 1
+    step = sum(leak.share >= limit for limit in (MUCH, SOME))
+    return family == DISTINGUISHER, -step, place, -leak.share
+
+
+def _how(finding: Finding) -> str:
+    sure = 1.0 if finding.measured is None else finding.measured.confidence
+    return " (calculated)" if sure == 1.0 else f" ({percent(sure)} confidence)"
+
+
+def _shown(bound: Bound) -> str:
+    scope = bound.scope
+    return f"{shown_epsilon(bound.epsilon)} for {UNITS[scope.unit]}, {VIEWS[scope.vantage]}"

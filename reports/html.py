@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.reports import plots, templating, words
-from fedrec_auditor.reports.glance import figures, glances
+from fedrec_auditor.reports.anchor import Anchor, anchors
+from fedrec_auditor.reports.attack_map import AttackMap, beating
+from fedrec_auditor.reports.exposure import exposure, scope_label
+from fedrec_auditor.reports.glance import Glance, figures, glances
+from fedrec_auditor.reports.plan_text import plan_text
 from fedrec_auditor.reports.rows import Contents
-from fedrec_auditor.reports.section import Section, sections, summary
 
 
 def render(record: Contents) -> str:
     """The whole report. The same record gives the same bytes."""
-    data = record.model_dump(mode="json")
+    seen, places = glances(record), anchors(record)
+    plan = record.model_dump(mode="json")["plan"]
     page = templating.render(
         "report.html.j2",
         record=record,
-        plan=json.dumps(data["plan"], indent=2, sort_keys=True, ensure_ascii=False),
-        summary=summary(record),
+        plan=plan_text(plan),
         figures=figures(record),
-        glances=glances(record),
-        parts=[_part(section) for section in sections(record)],
+        glances=seen,
+        exposures=[
+            (glance, [exposure(glance.section, vantage) for vantage in Vantage])
+            for glance in seen
+            if glance.section.findings
+        ],
+        lookers=[words.LOOKERS[vantage] for vantage in Vantage],
+        scope_label=scope_label,
+        beats=beating,
+        parts=[_part(glance, places[glance.section.target]) for glance in seen],
+        sampling=words.sampling_words(record),
         scopes=(
             ("Unit", words.UNITS),
             ("Adjacency", words.ADJACENCIES),
@@ -33,13 +45,19 @@ def render(record: Contents) -> str:
     return words.legal(page)
 
 
-def _part(section: Section) -> dict[str, Any]:
+def _part(glance: Glance, anchor: Anchor) -> dict[str, Any]:
     from markupsafe import Markup
 
-    low, high = plots.scale(section.attacks)
+    section = glance.section
+    leaking = [leak.row for leak in glance.leaking]
+    low, high = plots.scale(leaking)
     return {
+        "glance": glance,
         "section": section,
-        "log_scale": Markup(plots.log_scale(section.findings)) if section.findings else None,
-        "bars": [Markup(plots.interval(attack, low, high)) for attack in section.attacks],
+        "places": anchor.findings,
+        "ladder": Markup(plots.ladder(section.findings)) if section.findings else None,
+        "map": AttackMap.of(section.attacks),
+        "leaking": leaking,
+        "bars": [Markup(plots.interval(attack, low, high)) for attack in leaking],
         "scale": f"{words.number(low)} to {words.number(high)}",
     }

@@ -13,7 +13,7 @@ _MARKUP = str.maketrans({"<": "‹", ">": "›", "|": "¦", "`": "'", "[": "(", 
 
 
 def render(record: Contents) -> str:
-    """At most 40 lines; each system's names its claim, its worst attack, and the report."""
+    """At most 40 lines; each system's is that of ``Glance``, with the place of its page."""
     head = ["# Privacy audit", "", f"**{summary(record)}** Details: report.md.", ""]
     tail = [f"- NOT COMPLETED: {_plain(error)}" for error in record.errors]
     tail = [*tail[:5], *([f"- {len(tail) - 5:,} more errors."] if len(tail) > 5 else [])]
@@ -21,7 +21,7 @@ def render(record: Contents) -> str:
         tail = ["", *tail]
     room = MOST_LINES - len(head) - len(tail)
     lines = [
-        f"{line} [report](report.html#target-{each.place})"
+        f"{line} [report](report.html#{each.anchor})"
         for each, line in zip(glances(record), system_lines(record), strict=True)
     ]
     if len(lines) > room:
@@ -31,10 +31,7 @@ def render(record: Contents) -> str:
 
 def system_lines(record: Contents) -> list[str]:
     """A line a system, the worst first."""
-    return [
-        f"- {_plain(each.section.target)}: claim {each.claim}; {_plain(each.attack)}"
-        for each in glances(record)
-    ]
+    return [f"- {_plain(each.line)}" for each in glances(record)]
 
 
 def _plain(text: str) -> str:

@@ -36,6 +36,12 @@ class Leak:
         return self.low - self.baseline
 
     @property
+    def share(self) -> float:
+        """How much of what guessing leaves open is won, at the corrected limit: at most 1."""
+        room = 1.0 - self.baseline
+        return min(self.excess / room, 1.0) if room > 0.0 else 1.0
+
+    @property
     def words(self) -> str:
         """The leak in a sentence, without the target."""
         row = self.row

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from fedrec_auditor.reports import templating
+from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.section import sections, summary
 from fedrec_auditor.reports.words import legal
@@ -19,6 +20,7 @@ def render(record: Contents) -> str:
         escape=escape,
         record=record,
         summary=summary(record),
+        glances=glances(record),
         sections=sections(record),
     )
 

@@ -6,7 +6,6 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import templating
 from fedrec_auditor.reports.glance import figures, glances
 from fedrec_auditor.reports.rows import Contents
-from fedrec_auditor.reports.section import summary
 from fedrec_auditor.reports.words import legal
 
 
@@ -15,7 +14,6 @@ def first_screen(record: Contents) -> str:
     page = templating.render(
         "notebook.html.j2",
         record=record,
-        summary=summary(record),
         figures=figures(record),
         glances=glances(record),
     )

@@ -1,107 +1,93 @@
-"""Charts of the HTML report as inline SVG: a log scale of epsilon, and an attack's interval bar.
+"""Charts of the HTML report as inline SVG: the ladder of epsilons, and an attack's interval bar.
 
-Drawn by matplotlib's SVG backend with stand-in colours that become the page's CSS variables, so
-that one drawing serves light, dark and print. No string of the record enters a drawing.
+Colours are CSS variables of the page, so that one drawing serves light, dark and print. No string
+of the record enters a drawing, and no drawing has an identifier.
 """
 
 from __future__ import annotations
 
-import io
 import math
-import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
 
-from fedrec_auditor.accountants.statements.bound import guess_probability
+from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
 from fedrec_auditor.reports.rows import AttackRow, Finding
-from fedrec_auditor.reports.words import number
+from fedrec_auditor.reports.words import at_least, at_most, brief, delta_words, number
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-# Stand-in colours, and the CSS variables of the page that replace them.
-_NAMES = ("ink", "muted", "leak", "pale", "claim", "shade")
-_VARIABLES = {f"#01010{place}": f"var(--{name})" for place, name in enumerate(_NAMES, 1)}
-_INK, _SOFT, _LEAK, _PALE, _CLAIM, _SHADE = _VARIABLES
-_WIDTH = 360  # points: about a phone, so that text keeps its size there
+_WIDTH = 420.0  # units: about the pixels of a phone, so that text keeps its size there
+_LEFT, _RIGHT = 98.0, 314.0  # where bars begin, and where the last decade ends
+_EDGE = 340.0  # where infinity sits, beyond a break
+_ROW, _STEP, _FOOT = 70.0, 16.0, 26.0
+_ROOM = 44.0  # between infinity and the next label
 _VACUOUS = math.log(VACUOUS_GUESS / (1 - VACUOUS_GUESS))
 
 
-def log_scale(findings: Sequence[Finding]) -> str:
-    """Claimed, proved and measured epsilon of every finding on one log axis, as SVG.
+def ladder(findings: Sequence[Finding]) -> str:
+    """Claimed, proved and shown epsilon of every finding on one log axis, as SVG.
 
-    The solid bar ends at the lower bound (that much leaks), the pale bar at the proved upper
-    bound (no more than that), the tall mark is the claim. Zero sits at the left edge and infinity
-    at the right one, beyond a break.
+    A line in words each, its value at the right end. Zero sits at the left edge; what is infinite
+    crosses a break in the axis and ends in an arrow.
     """
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
-
     low, high = _decades(findings)
-    edge = high + 0.12 * (high - low)  # where infinity sits
 
     def place(epsilon: float) -> float:
         if math.isinf(epsilon):
-            return edge
-        return min(max(math.log10(epsilon) if epsilon > 0 else low, low), high)
+            return _EDGE
+        power = min(max(math.log10(epsilon) if epsilon > 0 else low, low), high)
+        return _LEFT + (power - low) / (high - low) * (_RIGHT - _LEFT)
 
-    height = 34 * len(findings) + 34
-    figure = Figure(figsize=(_WIDTH / 72, height / 72))
-    axes = figure.add_axes((0.045, 26 / height, 0.935, (height - 34) / height))
-    right = edge + 0.03 * (high - low)
-    axes.set_xlim(low, right)
-    axes.set_ylim(len(findings), 0)
+    height = _ROW * len(findings)
+    drawn = []
     if math.log10(_VACUOUS) < high:
-        start = max(math.log10(_VACUOUS), low)
-        axes.add_patch(Rectangle((start, 0), right - start, len(findings), color=_SHADE))
+        start = max(place(_VACUOUS), _LEFT)
+        drawn.append(_box(start, 0, _EDGE + 4 - start, height, "shade"))
     for row, finding in enumerate(findings):
-        shown = None if finding.measured is None else place(finding.measured.epsilon)
-        proved = None if finding.accounted is None else place(finding.accounted.epsilon)
-        scope = finding.scope
-        axes.text(low, row + 0.36, f" {scope}", color=_INK, fontsize=10, va="bottom")
-        axes.plot((low, edge), (row + 0.66, row + 0.66), color=_SOFT, lw=0.6)
-        if proved is not None:
-            axes.add_patch(Rectangle((low, row + 0.52), proved - low, 0.28, color=_PALE))
-            axes.plot((proved, proved), (row + 0.52, row + 0.8), color=_SOFT, lw=1.6)
-        if shown is not None:
-            width = max(shown - low, 0.01)
-            axes.add_patch(Rectangle((low, row + 0.59), width, 0.14, color=_LEAK))
-        claim = place(finding.claim.epsilon)
-        axes.plot((claim, claim), (row + 0.46, row + 0.86), color=_CLAIM, lw=2.2)
-        axes.plot(claim, row + 0.46, marker="D", ms=5.5, color=_CLAIM)
-    decades = list(range(low, high + 1))
-    step = max(1, math.ceil(len(decades) / 7))
-    ticks = [*decades[::step], edge]
-    labels = [number(10.0**decade) for decade in decades[::step]]
-    axes.set_xticks(ticks, [f"≤ {labels[0]}", *labels[1:], "∞"])
-    axes.set_yticks([])
-    axes.tick_params(axis="x", colors=_SOFT, labelcolor=_INK, labelsize=10, length=3)
-    axes.spines[["left", "right", "top"]].set_visible(False)
-    axes.spines["bottom"].set_color(_SOFT)
-    return _svg(figure, f"log scale {low} {high} {len(findings)}")
+        top = row * _ROW + 14
+        scope, claim = finding.scope, finding.claim.epsilon
+        other = f", {delta_words(finding.delta)}" if finding.delta else ""
+        game = ", in a game of fewer items" if finding.game else ""
+        title = f"{scope.unit} / {scope.vantage} / {scope.horizon}{other}{game}"
+        drawn.append(_text(0, top, title, bold=True))
+        lines = (
+            ("claimed", None if math.isinf(claim) else claim, "claim", brief),
+            ("proved at most", _epsilon(finding.accounted), "pale", at_most),
+            ("shown at least", _epsilon(finding.measured), "leak", at_least),
+        )
+        for step, (words, epsilon, colour, said) in enumerate(lines, 1):
+            y = top + step * _STEP
+            drawn.append(_text(0, y, words))
+            drawn.append(_line(_LEFT, y - 4, _EDGE, y - 4, "line", 0.8))
+            if epsilon is None:
+                drawn.append(_text(_LEFT + 4, y, "nothing", muted=True))
+                continue
+            end = place(epsilon)
+            width = min(end, _RIGHT) - _LEFT
+            drawn.append(_box(_LEFT, y - 8, max(width, 1.5), 8, colour))
+            if math.isinf(epsilon):
+                drawn.append(_arrow(y - 4, colour))
+            drawn.append(_text(_EDGE + 8, y, said(epsilon)))
+    drawn += _axis(low, high, height, place)
+    return _svg(_WIDTH, height + _FOOT, drawn)
 
 
 def interval(attack: AttackRow, low: float, high: float) -> str:
     """One attack's value with its interval and a tick at its baseline, ``low`` to ``high``."""
-    from matplotlib.figure import Figure
 
     def place(value: float) -> float:
-        return min(max((value - low) / (high - low), 0.0), 1.0)
+        return 6 + 128 * min(max((value - low) / (high - low), 0.0), 1.0)
 
-    figure = Figure(figsize=(140 / 72, 18 / 72))
-    axes = figure.add_axes((0.04, 0.0, 0.92, 1.0))
-    axes.set_xlim(0, 1)
-    axes.set_ylim(-1, 1)
-    axes.set_axis_off()
-    axes.plot((0, 1), (0, 0), color=_SOFT, lw=0.8)
-    ends = (place(attack.ci_low), place(attack.ci_high))
-    axes.plot(ends, (0, 0), color=_LEAK, lw=2, marker="|", ms=8, mew=1.6, clip_on=False)
+    start, end, value = place(attack.ci_low), place(attack.ci_high), place(attack.value)
+    drawn = [
+        _line(6, 9, 134, 9, "muted", 0.8),
+        _line(start, 9, end, 9, "leak", 3),
+        _line(start, 5, start, 13, "leak", 1.6),
+        _line(end, 5, end, 13, "leak", 1.6),
+        f'<circle cx="{value:.1f}" cy="9" r="4" fill="var(--leak)"/>',
+    ]
     if attack.baseline is not None:
         base = place(attack.baseline)
-        axes.plot((base, base), (-0.85, 0.85), color=_INK, lw=1.6)
-    axes.plot(place(attack.value), 0, marker="o", ms=4.5, mew=0, color=_LEAK, clip_on=False)
-    return _svg(figure, "interval")
+        drawn.append(_line(base, 1, base, 17, "ink", 2))
+    return _svg(140, 18, drawn)
 
 
 def scale(attacks: Sequence[AttackRow]) -> tuple[float, float]:
@@ -112,8 +98,12 @@ def scale(attacks: Sequence[AttackRow]) -> tuple[float, float]:
 
 
 def guess_labels() -> list[tuple[str, float]]:
-    """A few epsilons and what they mean, for the key under the log scale."""
+    """A few epsilons and what they mean, for the glossary."""
     return [(number(epsilon), guess_probability(epsilon)) for epsilon in (0.1, 1.0, 2.5, 7.0)]
+
+
+def _epsilon(bound: Bound | None) -> float | None:
+    return None if bound is None else bound.epsilon
 
 
 def _decades(findings: Sequence[Finding]) -> tuple[int, int]:
@@ -129,25 +119,52 @@ def _decades(findings: Sequence[Finding]) -> tuple[int, int]:
     return max(min(low, -1), high - 12), high
 
 
-def _svg(figure: Figure, salt: str) -> str:
-    import matplotlib
+def _axis(low: int, high: int, y: float, place: Callable[[float], float]) -> list[str]:
+    step = max(1, math.ceil((high - low) / 5))
+    drawn = [
+        _line(_LEFT, y, _RIGHT, y, "muted", 1),
+        _line(_RIGHT, y - 4, _RIGHT + 4, y + 4, "muted", 1),
+        _line(_RIGHT + 6, y - 4, _RIGHT + 10, y + 4, "muted", 1),
+        _text(_EDGE, y + 16, "∞", middle=True),
+    ]
+    for power in range(low, high + 1, step):
+        x = place(10.0**power)
+        if _EDGE - x < _ROOM and power != low:
+            continue
+        label = number(10.0**power) if power > -4 else f"1e{power}"
+        drawn.append(_line(x, y, x, y + 4, "muted", 1))
+        drawn.append(_text(x, y + 16, f"≤ {label}" if power == low else label, middle=True))
+    return drawn
 
-    buffer = io.StringIO()
-    settings: Any = {"svg.hashsalt": salt, "svg.fonttype": "none", "text.parse_math": False}
-    with matplotlib.rc_context(settings):
-        figure.savefig(
-            buffer,
-            format="svg",
-            transparent=True,
-            metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
-        )
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :]
-    # A style sheet inside an inline SVG would style the whole page, and identifiers would clash.
-    text = re.sub(r"<(style|metadata)\b.*?</\1>", "", text, flags=re.DOTALL)
-    text = re.sub(r' (?:width|height)="[\d.]+pt"', "", text, count=2)
-    text = re.sub(r' id="(?![mp][0-9a-f]{10})[^"]*"', "", text)
-    text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font: \1 system-ui, sans-serif", text)
-    for stand_in, variable in _VARIABLES.items():
-        text = text.replace(stand_in, variable)
-    return re.sub(r"\n\s*", "\n", text).replace("<svg ", '<svg aria-hidden="true" ', 1)
+
+def _arrow(y: float, colour: str) -> str:
+    """What runs over the break in the axis to infinity."""
+    points = f"{_EDGE - 8:.1f},{y - 6:.1f} {_EDGE:.1f},{y:.1f} {_EDGE - 8:.1f},{y + 6:.1f}"
+    gap = _line(_RIGHT + 3, y, _EDGE - 8, y, colour, 3)
+    return f'{gap}<polygon points="{points}" fill="var(--{colour})"/>'
+
+
+def _box(x: float, y: float, width: float, height: float, colour: str) -> str:
+    at = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    edge = ' stroke="var(--leak)" stroke-width="0.8"' if colour == "pale" else ""
+    return f'<rect {at} fill="var(--{colour})"{edge}/>'
+
+
+def _line(x: float, y: float, to_x: float, to_y: float, colour: str, width: float) -> str:
+    ends = f'x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}"'
+    return f'<line {ends} stroke="var(--{colour})" stroke-width="{width}"/>'
+
+
+def _text(
+    x: float, y: float, words: str, *, bold: bool = False, muted: bool = False, middle: bool = False
+) -> str:
+    weight = ' font-weight="600"' if bold else ""
+    anchor = ' text-anchor="middle"' if middle else ""
+    colour = "muted" if muted else "ink"
+    at = f'x="{x:.1f}" y="{y:.1f}" font-size="12"'
+    return f'<text {at}{weight}{anchor} fill="var(--{colour})">{words}</text>'
+
+
+def _svg(width: float, height: float, drawn: Sequence[str]) -> str:
+    box = f"0 0 {width:g} {height:g}"
+    return f'<svg aria-hidden="true" viewBox="{box}">{"".join(drawn)}</svg>'

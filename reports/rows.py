@@ -36,6 +36,8 @@ class Finding(Row):
     may be far lower: a rare output is enough for a large epsilon). ``outside_model`` is what is
     asked that no scope names and the paper does not speak of. ``game`` names a game that is not of
     one upload, and whose users the claim is then judged for; empty where these are the data's.
+    Of a refuted claim ``holds_at`` is the delta at which its epsilon does hold, where that is known
+    exactly, and ``repair`` the settings of the system with which the claim is proved.
 
     >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
@@ -59,6 +61,8 @@ class Finding(Row):
     shown_guess: float | None
     outside_model: str = ""
     game: str = ""
+    holds_at: float | None = None
+    repair: str = ""
 
     @classmethod
     def of(

@@ -20,13 +20,11 @@ from fedrec_auditor.reports.rows import (
 from fedrec_auditor.reports.words import (
     ADJACENCIES,
     asked_words,
-    brief,
     brief_scope_words,
     delta_words,
     measured_words,
     number,
     often,
-    percent,
     proved_words,
     verdict_words,
 )
@@ -67,12 +65,7 @@ class Section:
     @property
     def headline_finding(self) -> Finding | None:
         """The finding to name first: the most severe verdict, then the largest lower bound."""
-        return min(self.findings, key=severity, default=None)
-
-    @property
-    def worst(self) -> AttackRow | None:
-        """The attack that gains most over its baseline, as a share of what was left to gain."""
-        return max(self.attacks, key=gain, default=None)
+        return min(self.findings, key=worst_first, default=None)
 
     @property
     def reach(self) -> Finding | None:
@@ -87,8 +80,7 @@ class Section:
         if finding is None:
             return "No claim was judged."
         if finding.verdict is Verdict.NO_CLAIM:
-            worst = "" if self.worst is None else f" Worst attack: {attack_words(self.worst)}."
-            return f"{finding.reason}{worst}"
+            return finding.reason
         said = self._upheld() if finding.verdict is Verdict.CONSISTENT else _said(finding)
         return said if finding.verdict is Verdict.VIOLATED else said + self._beyond()
 
@@ -181,25 +173,7 @@ def summary(record: Contents) -> str:
     return f"Targets: {'; '.join(parts) or 'none judged'}."
 
 
-def gain(attack: AttackRow) -> float:
-    """How much of what the baseline leaves open the attack wins, at most 1."""
-    base = attack.baseline if attack.baseline is not None else 0.0
-    room = 1.0 - base
-    return (attack.value - base) / room if 0.0 < room < math.inf else 0.0
-
-
-def attack_words(attack: AttackRow) -> str:
-    """An attack's result with its interval, its baseline and its size."""
-    text = (
-        f"{attack.attack}, {attack.metric} {brief(attack.value)} "
-        f"[{brief(attack.ci_low)}, {brief(attack.ci_high)}] at {percent(attack.confidence)} "
-        f"confidence over {attack.n:,} {attack.subject}"
-    )
-    base = "" if attack.baseline is None else f", baseline {brief(attack.baseline)}"
-    return text + base
-
-
-def severity(finding: Finding) -> tuple[int, float]:
+def worst_first(finding: Finding) -> tuple[int, float]:
     """What findings are sorted by: the most severe verdict, then the largest lower bound."""
     measured = -1.0 if finding.measured is None else finding.measured.epsilon
     return _BY_SEVERITY.index(finding.verdict), -measured

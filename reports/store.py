@@ -22,7 +22,9 @@ from pydantic import ValidationError
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import html, job_summary, junit, markdown, sarif
+from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.rows import SCHEMA_VERSION, Contents
+from fedrec_auditor.reports.severity import SEVERITY_RULE
 
 Kept = TypeVar("Kept", bound=Contents)
 RECORD = "report.json"
@@ -39,8 +41,12 @@ _KINDS = {
 
 
 def encode(record: Contents) -> bytes:
-    """Canonical JSON: sorted keys, indent 2, floats as repr, infinity as "inf"; NaN is refused."""
+    """Canonical JSON: sorted keys, indent 2, floats as repr, infinity as "inf"; NaN is refused.
+
+    Beside the record stands the severity of each target, which ``read`` derives again.
+    """
     data = plain(record.model_dump(mode="python"))
+    data["severity"] = _severity(record)
     text = json.dumps(data, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
     return (text + "\n").encode()
 
@@ -132,6 +138,7 @@ def read(location: Path, kind: type[Kept]) -> Kept:
             f"Expected schema_version={SCHEMA_VERSION} in {path}, got {version!r}. "
             "Read it with the version of the auditor that wrote it, or run the audit again."
         )
+    told = raw.pop("severity", None)
     try:
         record = kind.model_validate(raw)
         encode(record)
@@ -146,6 +153,7 @@ def read(location: Path, kind: type[Kept]) -> Kept:
     except IncompleteError as error:
         raise InputError(f"In {path}: {error}") from error
     _check_verdicts(record, path)
+    _check_severity(told, record, path)
     return record
 
 
@@ -216,6 +224,24 @@ def _check_verdicts(record: Contents, path: Path) -> None:
                 f"Expected shown={row.holds} in demonstration {row.name} of {path}, as its bounds "
                 f"and claims give it, got {row.shown}. The file was edited; run the audit again."
             )
+
+
+def _severity(record: Contents) -> dict[str, Any]:
+    """The number of the rule, and what it says of each target."""
+    words = {each.section.target: each.severity.value for each in glances(record)}
+    return {"rule": SEVERITY_RULE, "targets": words}
+
+
+def _check_severity(told: Any, record: Contents, path: Path) -> None:
+    """InputError where a file says what its rows do not; one of another rule, or none, is left."""
+    if not isinstance(told, dict) or told.get("rule") != SEVERITY_RULE:
+        return
+    derived = _severity(record)
+    if told != derived:
+        raise InputError(
+            f"Expected severity {derived['targets']} in {path}, as its rows give it, got "
+            f"{told.get('targets')!r}. The file was edited; run the audit again."
+        )
 
 
 def plain(value: Any, place: str = "") -> Any:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Arithmetic, Verdict
 from fedrec_auditor.reports import catalogue_words, demonstrations, words
+from fedrec_auditor.reports.severity import SEVERITY_RULE
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+AT_ONCE = 9
+"""Systems whose rows are shown at once; those of the others are folded."""
 _FOLDER = Path(__file__).parent / "templates"
 
 
@@ -53,12 +56,20 @@ def _environment(escape: Callable[[str], str] | None) -> Environment:
             if name.endswith("_words")
         },
         demonstrations=demonstrations,
+        at_once=AT_ONCE,
         margin=LEAK_MARGIN,
+        severity_rule=SEVERITY_RULE,
         signs=words.SIGNS,
         verdicts=tuple(Verdict),
         arithmetic=tuple(Arithmetic),
     )
     environment.filters.update(
-        brief=words.brief, number=words.number, percent=words.percent, short=words.short, line=line
+        brief=words.brief,
+        capitalized=words.capitalized,
+        duration=words.duration,
+        line=line,
+        number=words.number,
+        percent=words.percent,
+        short=words.short,
     )
     return environment

@@ -1,4 +1,4 @@
-"""The record as one table in the terminal, or as one plain line a finding in a log."""
+"""The record in the terminal, or in a log: a line a system; findings alone as a table."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import FailOn, Gate
 from fedrec_auditor.reports import demonstrations
 from fedrec_auditor.reports.comparison import Comparison
+from fedrec_auditor.reports.glance import Glance, glances
 from fedrec_auditor.reports.leaks import leak_line, leaks
-from fedrec_auditor.reports.rows import AttackRow, Contents, DemonstrationRow, Finding
-from fedrec_auditor.reports.section import Section, sections
+from fedrec_auditor.reports.rows import Contents, DemonstrationRow, Finding
+from fedrec_auditor.reports.section import Section, sections, summary
+from fedrec_auditor.reports.severity import Severity
 from fedrec_auditor.reports.words import (
     STYLES,
-    brief,
     brief_support_words,
     delta_words,
+    duration,
     flag_words,
     number,
     printable,
@@ -29,9 +31,20 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+SEVERITIES = {
+    Severity.CRITICAL: "bold red",
+    Severity.HIGH: "red",
+    Severity.MEDIUM: "yellow",
+    Severity.LOW: "",
+}
+"""How a terminal shows a severity."""
+
+
 def render(record: Contents, console: Console) -> None:
-    """Print the findings, then notes and errors; without boxes and colours if not a terminal."""
-    _print(sections(record), console)
+    """Print the systems, the worst first, then notes and errors; plain if not a terminal."""
+    print_line(console, title(record), style="bold")
+    _render_glances(glances(record), console)
+    print_line(console, summary(record))
     if record.skipped:
         names = Counter(row.target for row in record.skipped)
         told = ", ".join(f"{count} on {printable(name)}" for name, count in names.items())
@@ -66,6 +79,40 @@ def render_findings(findings: Sequence[Finding], console: Console) -> None:
     _print(cut, console)
 
 
+def title(record: Contents) -> str:
+    """What was audited, how, and how long it took."""
+    data, timing = record.provenance.data, record.provenance.timing
+    count = len(sections(record))
+    parts = (
+        "PRIVACY AUDIT",
+        "" if data is None else printable(data.name),
+        f"{count} system{'' if count == 1 else 's'}",
+        "quick" if record.plan.get("quick") is True else "full",
+        duration(timing["wall"]) if "wall" in timing else "",
+    )
+    return "  ".join(filter(None, parts))
+
+
+def _render_glances(seen: Sequence[Glance], console: Console) -> None:
+    """A line a system, the worst first; in a terminal in columns, so that it hangs."""
+    if not console.is_terminal:
+        for glance in seen:
+            print_line(console, glance.line)
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", max_width=20)
+    table.add_column(overflow="fold")
+    for glance in seen:
+        name = Text(printable(glance.section.target), style="bold")
+        word = Text(glance.severity.value, style=SEVERITIES[glance.severity])
+        table.add_row(word, name, Text(printable(glance.words)))
+    console.print(table)
+
+
 def _render_demonstrations(rows: Sequence[DemonstrationRow], console: Console) -> None:
     """Claim, measurement and control of each, as a table or as a line each."""
     cells = [demonstrations.cells(row) for row in rows]
@@ -98,25 +145,22 @@ def _print(cut: Sequence[Section], console: Console) -> None:
 def _table(cut: Sequence[Section]) -> Table:
     from rich.text import Text
 
-    attacked = any(section.attacks for section in cut)
     table = new_table("Privacy audit")
     table.add_column("Target", overflow="fold", max_width=16)
     heads = ("Claim", "Accounted", _lower_name(cut).capitalize())
-    for head in (*heads, *(("Worst attack",) if attacked else ())):
+    for head in heads:
         table.add_column(head, overflow="fold")
     table.add_column("Verdict", no_wrap=True)
     for section in cut:
         rows = [(f, _cells(section, f)) for f in section.findings]
         name = printable(section.target)
-        blank = (name, "no claim", "", "", _attack(section.worst), "not judged")
+        blank = (name, "no claim", "", "", "not judged")
         for position, (finding, cells) in enumerate(rows or [(None, blank)]):
             texts = [Text(cell) for cell in cells]
             if finding is not None:
                 texts[-1].stylize(STYLES[finding.verdict])
             if position:
-                texts[0] = texts[4] = Text("")
-            if not attacked:
-                del texts[4]
+                texts[0] = Text("")
             table.add_row(*texts, end_section=True)
     return table
 
@@ -135,7 +179,6 @@ def _cells(section: Section, finding: Finding) -> tuple[str, ...]:
         f"≤ {_epsilon(finding.claim)}\n{_scope(finding)}",
         "none" if finding.accounted is None else f"≤ {_epsilon(finding.accounted)}",
         "none" if measured is None else f"≥ {_epsilon(measured)}\n{brief_support_words(measured)}",
-        _attack(section.worst),
         f"{finding.verdict}\n{flag}" if flag else finding.verdict,
     )
 
@@ -155,26 +198,14 @@ def _scope(finding: Finding) -> str:
     return f"{text}, {printable(finding.game)}" if finding.game else text
 
 
-def _attack(attack: AttackRow | None) -> str:
-    if attack is None:
-        return "none"
-    text = f"{attack.attack}: {attack.metric} {brief(attack.value)}"
-    base = "" if attack.baseline is None else f" (baseline {brief(attack.baseline)})"
-    return printable(text + base)
-
-
 def _lines(section: Section, lower: str) -> list[str]:
-    names = ("claim", "accounted", lower, "worst attack", "verdict")
+    names = ("claim", "accounted", lower, "verdict")
     lines = []
     for finding in section.findings:
         head, *rest = (cell.replace("\n", ", ") for cell in _cells(section, finding))
-        fields = [
-            f"{name} {cell}"
-            for name, cell in zip(names, rest, strict=True)
-            if section.attacks or name != "worst attack"
-        ]
+        fields = [f"{name} {cell}" for name, cell in zip(names, rest, strict=True)]
         lines.append(f"{head}: " + "; ".join(fields))
-    return lines or [f"{printable(section.target)}: not judged; {_attack(section.worst)}"]
+    return lines or [f"{printable(section.target)}: not judged"]
 
 
 def new_table(title: str, *, show_edge: bool = False) -> Table:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from fedrec_auditor.accountants.statements.bound import Bound, Witness, guess_probability
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
-from fedrec_auditor.reports.rows import AttackRow, Finding, UtilityRow
+from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, UtilityRow
 
 UNITS = {
     Unit.BIT: "one bit of one upload",
@@ -43,6 +43,56 @@ HORIZONS = {
     Horizon.ROUND: "over one round",
     Horizon.TRAINING: "over the whole training",
 }
+LOOKERS = {
+    Vantage.SERVER: "Server",
+    Vantage.SHUFFLED: "Shuffler",
+    Vantage.AGGREGATE: "Secure aggregation",
+    Vantage.PEERS: "Other clients",
+    Vantage.RELEASE: "Released model",
+}
+"""Who looks, in a word or two, for heads of columns."""
+VIEWS = {
+    Vantage.SERVER: "against the server",
+    Vantage.SHUFFLED: "behind a shuffler",
+    Vantage.AGGREGATE: "behind secure aggregation",
+    Vantage.PEERS: "against other clients",
+    Vantage.RELEASE: "against readers of the released model",
+}
+"""From whom something is hidden, in few words."""
+CLAIMS = {
+    Verdict.UNSOUND: "contradicts our own proof",
+    Verdict.VIOLATED: "false",
+    Verdict.INCONCLUSIVE: "not tested",
+    Verdict.UNSUBSTANTIATED: "unproved",
+    Verdict.CONSISTENT: "proved",
+    Verdict.NO_CLAIM: "none",
+    Verdict.INCOMPARABLE: "of another scope",
+}
+"""What a verdict says of a claim, in a word or few. A claim is never called true."""
+GOT = {
+    "accuracy": "which of two inputs was sent is guessed {share} of the time",
+    "entries proved": "{share} of the entries of a history are known for certain",
+    "interaction F1": "a user's items are listed with F1 {value}",
+    "users reconstructed exactly": "{share} of users' histories are read without a mistake",
+    "ratings exact": "{share} of a user's ratings are read exactly",
+    "user vector cosine": "a user's taste vector is found with cosine {value}",
+    "linkage top-1": "the sender of a message is named right {share} of the time",
+    "linkage MRR": "the sender of a message is ranked with mean reciprocal rank {value}",
+    "candidates ruled out": "{share} of the candidates for a message's sender are ruled out",
+}
+"""What an attacker got, by the metric; ``{share}`` is the value in percent."""
+_TOLD_APART = {
+    "membership inference": (
+        "of an item that a user met and one that the user did not, the right one is picked {share} "
+        "of the time",
+        "{share} of the items that users met are found",
+    ),
+    "user-level membership inference": (
+        "of a user who took part and one who did not, the right one is picked {share} of the time",
+        "{share} of the users who took part are found",
+    ),
+}
+"""Of a family the words for AUC and, at a rate of false alarms, for the true positive rate."""
 SIGNS = {
     Verdict.VIOLATED: "✗",
     Verdict.UNSUBSTANTIATED: "?",
@@ -78,6 +128,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
 
 
+def capitalized(text: str) -> str:
+    """``text`` with a capital first, all else as it is."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def number(value: float) -> str:
     """At most 6 significant digits; thousands are grouped; infinity is its sign."""
     if math.isinf(value):
@@ -93,6 +148,31 @@ def brief(value: float) -> str:
     """An attack's or a utility's figure: 3 significant digits, but never rounded up to 1."""
     rounded = number(float(f"{value:.3g}"))
     return number(value) if rounded == "1" and value < 1.0 else rounded
+
+
+def at_least(value: float) -> str:
+    """A lower bound in 3 significant digits, rounded down; below 1e-4 it may say 0."""
+    return _rounded(value, math.floor)
+
+
+def shown_epsilon(value: float) -> str:
+    """What is shown of an epsilon: that it is at least so much, or infinite."""
+    return "infinite" if value == math.inf else f"at least {at_least(value)}"
+
+
+def at_most(value: float) -> str:
+    """An upper bound in 3 significant digits, rounded up."""
+    return _rounded(value, math.ceil)
+
+
+def _rounded(value: float, towards: Callable[[float], int]) -> str:
+    if not value or math.isinf(value):
+        return number(value)
+    exponent = math.floor(math.log10(abs(value))) - 2
+    scaled = value / 10.0**exponent if exponent > -300 else value
+    near = round(scaled)
+    whole = near if math.isclose(scaled, near, rel_tol=1e-9) else towards(scaled)
+    return number(whole * 10.0**exponent) if exponent > -300 else number(value)
 
 
 def percent(share: float) -> str:
@@ -124,9 +204,7 @@ def scope_words(scope: Scope) -> str:
 
 def brief_scope_words(scope: Scope) -> str:
     """A scope as a shorter phrase, for sentences; the adjacency is left to the tables."""
-    vantage = {Vantage.SERVER: "against the server", Vantage.SHUFFLED: "behind a shuffler"}
-    seen = vantage.get(scope.vantage, VANTAGES[scope.vantage])
-    return f"{UNITS[scope.unit]}, {HORIZONS[scope.horizon]}, {seen}"
+    return f"{UNITS[scope.unit]}, {HORIZONS[scope.horizon]}, {VIEWS[scope.vantage]}"
 
 
 def flag_words(finding: Finding) -> str:
@@ -146,6 +224,61 @@ def interval_words(row: AttackRow | UtilityRow) -> str:
     """A figure with its interval and the confidence of that."""
     ends = f"[{brief(row.ci_low)}, {brief(row.ci_high)}]"
     return f"{brief(row.value)} {ends} at {percent(row.confidence)}"
+
+
+def got_words(row: AttackRow) -> str:
+    """What an attacker got, in plain words, and what is guessed without the uploads."""
+    said = f"{_gain_words(row, row.value)}"
+    if row.baseline is None:
+        return said
+    short = _figure(row, row.baseline)
+    return f"{said}, {short} without the uploads"
+
+
+def _gain_words(row: AttackRow, value: float) -> str:
+    told = GOT.get(row.metric)
+    area, found = _TOLD_APART.get(row.family, (None, None))
+    attribute = re.match(r"(\w+) macro F1\b", row.metric)
+    alarms = re.match(r"TPR at FPR ([\d.]+)$", row.metric)
+    share, plain = _share(value), brief(value)
+    if told is not None:
+        return told.format(share=share, value=plain)
+    if area is not None and row.metric == "AUC":
+        return area.format(share=share)
+    if found is not None and alarms is not None:
+        return f"{found.format(share=share)} with {_share(float(alarms[1]))} false alarms"
+    if attribute is not None:
+        return f"a user's {attribute[1].replace('_', ' ')} is guessed with macro F1 {plain}"
+    return f"{row.metric} is {plain}"
+
+
+def _figure(row: AttackRow, value: float) -> str:
+    """A figure of a row as its words have it: in percent, or as it is."""
+    in_percent = "{share}" in GOT.get(row.metric, "") or (
+        row.family in _TOLD_APART and row.metric.startswith(("AUC", "TPR"))
+    )
+    return _share(value) if in_percent else brief(value)
+
+
+def _share(value: float) -> str:
+    return percent(value) if 0.0 <= value <= 1.0 else brief(value)
+
+
+def duration(seconds: float) -> str:
+    """How long something took: seconds, minutes or hours, in at most two of them.
+
+    >>> [duration(seconds) for seconds in (0.4, 59.6, 265.9, 7300)]
+    ['under 1 s', '1 min', '4 min 26 s', '2 h 2 min']
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s" if whole else "under 1 s"
+    large, small, names = (
+        (*divmod(whole, 60), ("min", "s"))
+        if whole < 3600
+        else (*divmod(round(whole / 60), 60), ("h", "min"))
+    )
+    return f"{large:,} {names[0]}" + (f" {small} {names[1]}" if small else "")
 
 
 def baseline_words(row: AttackRow) -> str:
@@ -191,6 +324,23 @@ def brief_support_words(measured: Bound) -> str:
     """Confidence and sample size of a lower bound, for a cell of a table."""
     how = "exact" if measured.confidence == 1.0 else f"at {percent(measured.confidence)}"
     return how if measured.samples is None else f"{how}, n={measured.samples:,}"
+
+
+def sampling_words(record: Contents) -> str:
+    """How many samples lower bounds rest on, and how the audit's confidence is split."""
+    quoted = (finding.measured for finding in record.findings)
+    bounds = (*quoted, *(row.bound for row in record.measurements))
+    sampled = [b for b in bounds if b is not None and b.samples is not None and b.confidence < 1.0]
+    if not sampled:
+        return "All lower bounds are calculated: none rests on samples."
+    fewest, most = (f"{f(b.samples or 0 for b in sampled):,}" for f in (min, max))
+    sizes = fewest if fewest == most else f"{fewest} to {most}"
+    sure = percent(min(b.confidence for b in sampled))
+    return (
+        f"Sampled lower bounds rest on {sizes} samples. Each holds at {sure} confidence or more: "
+        "the error that the plan allows is divided by their number (Bonferroni), so that all of "
+        "them hold together at the plan's confidence."
+    )
 
 
 def proved_words(accounted: Bound) -> str:

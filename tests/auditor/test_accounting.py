@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,10 +20,12 @@ from fedrec_auditor.auditor.accounting import (
     exact_bounds,
     least_upper_bound,
 )
+from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
+from fedrec_auditor.targets.systems.federated_mf.lfl_sgdmf import LflSgdmf
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
 REPORT = Scope(
@@ -148,6 +151,33 @@ def test_a_violation_says_at_which_delta_the_claim_would_hold() -> None:
     )
     assert found.verdict is Verdict.VIOLATED
     assert "delta = 0.6321" in found.note
+    assert found.holds_at == pytest.approx(1 - math.exp(-1), abs=1e-12)
+    assert found.repair == ""  # the paper's own flip has no repaired variant
+
+
+def test_a_violation_names_the_repair_with_which_the_same_claim_is_proved() -> None:
+    """The leaked noise of the first round: repaired, the users' claim holds as it is printed."""
+    target: Any = LflSgdmf()
+    everybody = Population(n_users=943, n_items=1682)
+    scopes = target.scoped_claims(everybody)
+    first = scopes[0]
+    assert first.scope.vantage is Vantage.AGGREGATE
+
+    def judged(system: Any) -> Finding:
+        return evaluate(
+            system,
+            next(s for s in system.scoped_claims(everybody) if s.scope == first.scope),
+            everybody,
+            exact=exact_bounds(system, everybody),
+            accountants=all_accountants(),
+        )
+
+    found = judged(target)
+    assert (found.verdict, found.repair) == (Verdict.VIOLATED, "as_published=false")
+    mended = judged(replace(target, as_published=False))
+    assert mended.verdict is Verdict.CONSISTENT
+    assert mended.claim.epsilon <= found.claim.epsilon
+    assert mended.repair == ""
 
 
 def test_repeated_laws_are_exact() -> None:

@@ -64,6 +64,21 @@ def test_an_audit_without_attacks_says_so() -> None:
         assert Audit.of(Plan(targets=("random",), attacks=attacks), data).notes == notes
 
 
+def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
+    data = Synthetic(n_users=12, n_items=10, profile=4).load()
+    settings = {"fmf-lfl": {"rounds": 1500}}
+    names = ("fmf-lfl", "dplcf-sp")
+
+    def notes(**changes: Any) -> tuple[str, ...]:
+        return Audit.of(Plan(targets=names, settings=settings, **changes), data).notes
+
+    cut = "fmf-lfl is trained for 20 of 1,500 rounds."
+    samples = "50,000 samples of an upload instead of 1,000,000"
+    assert notes(quick=True) == (f"{samples}; {cut}",)
+    assert notes(quick=True, attacks=()) == (NO_ATTACK, cut)
+    assert notes() == ()
+
+
 def test_a_quick_training_is_shorter() -> None:
     data = Synthetic(n_users=40, n_items=30, profile=8).load()
     settings = {"fmf-lfl": {"rounds": QUICK_ROUNDS + 5}}

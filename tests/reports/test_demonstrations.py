@@ -139,7 +139,7 @@ def test_no_string_breaks_out(record: Record) -> None:
 def test_a_record_without_data_is_rendered(record: Record) -> None:
     provenance = record.provenance.model_copy(update={"data": None})
     changed = with_rows(record.model_copy(update={"provenance": provenance}), ROW)
-    assert "Audited without data; seed 0" in text_of(html.render(changed))
+    assert "without data · seed 0" in text_of(html.render(changed))
     assert "Data: none were read; seed 0." in markdown.render(changed)
 
 

@@ -23,9 +23,11 @@ def test_a_line_a_system_worst_first(record: Record) -> None:
         "- dplcf-sp",
         "- fmf-ldp",
     ]
-    assert "claim false (VIOLATED): epsilon 1 claimed, at least ∞ shown" in found[0]
-    assert "claim none; membership gets AUC 1 against 0.5 guessed" in found[1]
-    assert "claim proved, not refuted (CONSISTENT)" in found[2]
+    assert "Critical; claim false: epsilon 1 claimed, infinite shown (calculated)" in found[0]
+    assert "claim none. Of an item that a user met" in found[1]
+    assert "is picked 100% of the time, 50% without the uploads (membership, AUC)" in found[1]
+    assert "High; claim proved: epsilon 1 claimed, at most 1 proved" in found[2]
+    assert found[2].endswith("[report](report.html#dplcf-sp)")
 
 
 def test_forty_lines_at_most(record: Record) -> None:

@@ -37,8 +37,8 @@ def test_any_record_round_trips_and_renders(
 
 
 def test_rendering_is_deterministic(record: Record, tmp_path: Path) -> None:
-    copy = Record.model_validate_json(store.encode(record))
     store.write(record, tmp_path / "one")
+    copy = Record.read(tmp_path / "one")
     store.write(copy, tmp_path / "two")
     for name in store.FILES:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
@@ -141,6 +141,10 @@ def raise_the_claim(raw: dict[str, Any]) -> None:
     next(f for f in raw["findings"] if f["verdict"] == "VIOLATED")["claim"]["epsilon"] = "inf"
 
 
+def belittle(raw: dict[str, Any]) -> None:
+    raw["severity"]["targets"]["fcf"] = "Low"
+
+
 def swap_scope(raw: dict[str, Any]) -> None:
     raw["findings"][1]["accounted"]["scope"]["horizon"] = "report"
     raw["findings"][1]["scope"]["horizon"] = "training"
@@ -160,6 +164,7 @@ def hidden_nan(raw: dict[str, Any]) -> None:
         (whitewash, "Expected verdict VIOLATED"),
         (raise_the_claim, "Expected verdict NO CLAIM"),
         (swap_scope, "finding 1"),
+        (belittle, r"Expected severity \{.*'fcf': 'Critical'"),
         (negative, r"findings\.0\.claim: .* epsilon=-1"),
         (hidden_nan, "got NaN"),
         (edited(schema_version=1), "schema_version=3 .* got 1"),
@@ -196,6 +201,27 @@ def test_what_is_no_record_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "report.json").write_bytes(content)
     with pytest.raises(InputError, match="Expected"):
         Record.read(tmp_path)
+
+
+def test_a_severity_of_another_rule_or_none_is_derived_again(
+    record: Record, tmp_path: Path
+) -> None:
+    raw = json.loads(store.encode(record))
+    assert raw["severity"] == {
+        "rule": 1,
+        "targets": {
+            "dplcf-ap": "Critical",
+            "dplcf-sp": "High",
+            "fcf": "Critical",
+            "fmf-ldp": "High",
+        },
+    }
+    del raw["severity"]
+    (tmp_path / "report.json").write_text(json.dumps(raw))
+    assert Record.read(tmp_path) == record
+    raw["severity"] = {"rule": 2, "targets": {"fcf": "Low"}}
+    (tmp_path / "report.json").write_text(json.dumps(raw))
+    assert Record.read(tmp_path) == record
 
 
 def test_a_truncated_record_is_refused_wherever_it_ends(record: Record, tmp_path: Path) -> None:

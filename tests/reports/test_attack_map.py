@@ -1,0 +1,24 @@
+"""The map of attacks: a row a figure and a place where one looks, a column a part."""
+
+from __future__ import annotations
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.reports.attack_map import WHOLE, AttackMap
+from fedrec_auditor.reports.record import Record
+
+
+def test_parts_are_columns_and_every_row_has_its_cell(record: Record) -> None:
+    whole = record.attacks[0].model_copy(update={"metric": "gender macro F1 (30% known)"})
+    item = whole.model_copy(update={"metric": "gender macro F1 (30% known, item only)"})
+    curve = record.attacks[1]
+    found = AttackMap.of([item, curve, whole])
+    assert found.parts == (WHOLE, "item only")
+    first, second = found.rows
+    assert (first.figure, first.cells) == ("gender macro F1 (30% known)", (whole, item))
+    assert (second.attack, second.cells) == ("membership", (curve, None))
+
+
+def test_vantages_are_rows_of_their_own(record: Record) -> None:
+    one = record.attacks[1]
+    other = one.model_copy(update={"vantage": Vantage.RELEASE})
+    assert len(AttackMap.of([one, other]).rows) == 2

@@ -1,0 +1,95 @@
+"""The page in a browser: no overflow at any width, short before it is unfolded, nothing asked.
+
+One start of headless Chromium shows the page in frames of several widths, and a script of the
+frames' page measures them; the report itself has none.
+"""
+
+from __future__ import annotations
+
+import html as text
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedrec_auditor.reports import html
+from fedrec_auditor.reports.record import Record
+from tests.reports.test_html import many
+
+WIDTHS = (390, 768, 1280, 1440)
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
+MEASURE = """
+const found = {};
+for (const [name, open] of [["folded", false], ["open", true]])
+  for (const frame of document.querySelectorAll("iframe")) {
+    const page = frame.contentDocument, root = page.documentElement;
+    for (const each of page.querySelectorAll("details")) each.open = open;
+    const ids = [...page.querySelectorAll("[id]")].map(each => each.id);
+    found[name + " " + frame.dataset.width] = {
+      over: root.scrollWidth - root.clientWidth,
+      wide: [...page.querySelectorAll("body *")].filter(
+        e => e.getBoundingClientRect().right > root.clientWidth + 1 && !e.closest(".wide")
+      ).map(e => e.tagName + " " + e.className + " " + e.textContent.slice(0, 40)).slice(0, 5),
+      height: root.scrollHeight,
+      words: page.body.innerText.split(/\\s+/).length,
+      twice: ids.length - new Set(ids).size,
+      asked: frame.contentWindow.performance.getEntriesByType("resource").length,
+      silent: page.querySelectorAll("img:not([alt]), [role=img]:not([aria-label])").length,
+      cut: [...page.querySelectorAll("svg text")].filter(
+        t => t.getBBox().x < -1 || t.getBBox().x + t.getBBox().width >
+          t.ownerSVGElement.viewBox.baseVal.width + 1).map(t => t.textContent),
+    };
+  }
+document.body.textContent = JSON.stringify(found);
+"""
+
+
+@pytest.fixture(scope="module")
+def measured(record: Record, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    if BROWSER is None:
+        pytest.skip("needs Chromium, which is not installed here")
+    folder = tmp_path_factory.mktemp("page")
+    two = many(record, 12).model_copy(update={"notes": ("50,000 samples instead of 1,000,000.",)})
+    (folder / "report.html").write_text(html.render(two))
+    frames = "".join(
+        f'<iframe src="report.html" data-width="{width}" style="width:{width}px;height:800px">'
+        "</iframe>"
+        for width in WIDTHS
+    )
+    page = f"<body>{frames}<script>addEventListener('load', () => {{{MEASURE}}})</script>"
+    (folder / "frames.html").write_text(page)
+    return json.loads(dumped(folder))
+
+
+def dumped(folder: Path) -> str:
+    done = subprocess.run(
+        [
+            str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+            "--allow-file-access-from-files", f"--user-data-dir={folder / 'profile'}",
+            "--virtual-time-budget=3000", "--dump-dom", (folder / "frames.html").as_uri(),
+        ],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    found = re.search(r"<body>(\{.*\})</body>", done.stdout, re.DOTALL)
+    assert found is not None, done.stdout[-500:]
+    return text.unescape(found[1])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("state", ["folded", "open"])
+def test_it_fits_every_width(measured: dict[str, Any], state: str, width: int) -> None:
+    found = measured[f"{state} {width}"]
+    assert (found["over"], found["wide"]) == (0, [])
+    assert (found["twice"], found["asked"], found["silent"], found["cut"]) == (0, 0, 0, [])
+
+
+def test_it_is_short_before_it_is_unfolded(measured: dict[str, Any]) -> None:
+    """48 systems here; a screen is 800 pixels high."""
+    assert measured["folded 1280"]["words"] < 1500
+    assert measured["folded 1280"]["height"] < 12 * 800
+    assert measured["open 1280"]["words"] > 2 * measured["folded 1280"]["words"]

@@ -1,0 +1,30 @@
+"""A plan as TOML reads as the plan it was."""
+
+from __future__ import annotations
+
+import tomllib
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedrec_auditor.auditor.plan import Plan, make_plan
+from fedrec_auditor.reports.plan_text import plan_text
+
+LEAVES = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text()
+ANY = st.recursive(
+    LEAVES, lambda part: st.lists(part) | st.dictionaries(st.text(), part), max_leaves=6
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.dictionaries(st.text(), ANY))
+def test_toml_reads_it_back(plan: dict[str, object]) -> None:
+    assert tomllib.loads(plan_text(plan)) == plan
+
+
+def test_the_plan_of_a_record_makes_the_same_plan() -> None:
+    plan = Plan(
+        targets=("fcf", "fmf-ldp"), settings={"fcf": {"rounds": 5}}, quick=True, seed=7
+    ).resolved()
+    text = plan_text(plan.model_dump(mode="json"))
+    assert make_plan(tomllib.loads(text)) == plan
