@@ -173,9 +173,11 @@ def test_the_audit_goes_on_and_the_record_says_without_what(
     assert code == 0
     record = Record.read(tmp_path / "out")
     left = ("accountant", "attack", "dataset")
-    for noun, note in zip(left, record.notes, strict=True):  # of targets, one was asked for
+    *notes, quick = record.notes
+    assert quick.startswith("50,000 samples of an upload instead of 1,000,000")
+    for noun, note in zip(left, notes, strict=True):  # of targets, one was asked for
         assert f"the {noun} plug-in 'theirs'" in note
-    assert caplog.messages == list(record.notes)
+    assert caplog.messages == notes
     assert all(f"note: {note}" in out for note in record.notes)
     assert record.findings == before.findings
     assert record.attacks == before.attacks
