@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= audit
 
-.PHONY: setup audit claims test lint bench calibrate docs clean
+.PHONY: setup audit claims test test-extras lint bench calibrate docs clean
 
 setup: $(VENV)/.ready
 
@@ -16,6 +16,16 @@ claims: $(VENV)/.ready
 
 test: lint
 	$(BIN)/pytest -n auto --dist worksteal -q
+
+# What needs Flower, Dask, Ray and the libraries to compare with: an environment of its own.
+EXTRAS := $(VENV)-extras
+test-extras:
+	$(PYTHON) -m venv $(EXTRAS)
+	$(EXTRAS)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0 || true
+	$(EXTRAS)/bin/pip install --quiet --disable-pip-version-check --editable '.[dev,flower,dask,ray,peers]'
+	$(EXTRAS)/bin/pytest -q tests/targets/wrapped/flower \
+		tests/auditor/test_flower_app.py tests/auditor/test_clusters.py \
+		tests/auditor/verification/test_peers.py
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

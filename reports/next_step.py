@@ -94,9 +94,10 @@ def _of_violated(section: Section, finding: Finding) -> str:
             f"claim {instead} instead of {brief(finding.claim.epsilon)}{little}{_if_so(finding)}"
         )
     elif finding.holds_at is not None and finding.holds_at < 0.99:
+        ways += [] if ways else ["withdraw the claim"]
         ways.append(
-            f"state delta {at_most(finding.holds_at)}, at which epsilon "
-            f"{brief(finding.claim.epsilon)} holds"
+            f"state delta {at_most(finding.holds_at)} with it, the probability that its promise "
+            "fails"
         )
     if not ways:
         return "Withdraw the claim: no finite epsilon can be proved here."

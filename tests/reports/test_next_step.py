@@ -24,7 +24,9 @@ def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
     endless = judged(record, 1.0, math.inf, math.inf)
     assert "no finite epsilon" in seen(record, endless).todo
     some = endless.model_copy(update={"holds_at": 0.63212})
-    assert seen(record, some).todo == "State delta 0.633, at which epsilon 1 holds."
+    assert seen(record, some).todo == (
+        "Withdraw the claim, or state delta 0.633 with it, the probability that its promise fails."
+    )
     assert seen(record, judged(record, 178.0, 3.286, 2.8)).todo == (
         "You may claim epsilon 3.29 instead of 178."
     )
