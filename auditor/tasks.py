@@ -265,7 +265,7 @@ def _shortened(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
         for target in targets
         if (target.sizes.rounds or 0) > QUICK_ROUNDS
     ]
-    sampled = plan.attacks != ()
+    sampled = plan.attacks != () and not all(isinstance(t, RecordedSystem) for t in targets)
     drawn = [f"{QUICK_SAMPLES:,} samples of an upload instead of {SAMPLES:,}"] if sampled else []
     return (f"{'; '.join(drawn + cut)}.",) if drawn or cut else ()
 

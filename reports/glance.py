@@ -140,7 +140,7 @@ class Glance:
     @property
     def todo(self) -> str:
         """What to do, in a line or two, as specific as the record is."""
-        return next_step(self.section)
+        return next_step(self.section, leaks=bool(self.leaking))
 
     @property
     def words(self) -> str:

@@ -22,12 +22,17 @@ from fedrec_auditor.reports.words import (
     shown_epsilon,
 )
 
+_AS_DATA = "Treat what leaves the devices as if it were the data: add noise, or do not deploy."
 
-def next_step(section: Section) -> str:
-    """The repaired setting, the scope to quote, the epsilon that may be claimed instead."""
+
+def next_step(section: Section, *, leaks: bool) -> str:
+    """The repaired setting, the scope to quote, the epsilon that may be claimed instead.
+
+    ``leaks`` says that an attack beat guessing, for a system whose claim was not judged.
+    """
     finding = section.headline_finding
     if finding is None:
-        return "Give the system a claim, or audit it with another plan."
+        return _AS_DATA if leaks else "Say what is claimed, to have it judged: --claim claim.toml."
     return _TODO[finding.verdict](section, finding)
 
 
@@ -148,7 +153,7 @@ def _of_unclaimed(section: Section, finding: Finding) -> str:
     instead = _claim_instead(finding)
     if instead and finding.accounted is not None and not _vacuous(finding.accounted):
         return f"You may claim {instead}{_if_so(finding)}."
-    return "Treat what leaves the devices as if it were the data: add noise, or do not deploy."
+    return _AS_DATA
 
 
 def _of_unsound(section: Section, finding: Finding) -> str:

@@ -50,7 +50,7 @@ def test_a_shorter_horizon_is_advised_only_where_the_same_claim_is_proved(record
     once = replace(USER, horizon=Horizon.ROUND)
     claim = Claim(epsilon=250.0, scope=once, statement="s", source="s")
     held = finding("it", claim, once, upper(250.0, once, "a proof"), None)
-    said = next_step(Section("it", (refuted, held)))
+    said = next_step(Section("it", (refuted, held)), leaks=False)
     assert said.startswith("Quote it over one round only, where it is proved, or claim")
     assert said.endswith("5,000 instead of 250, which promises next to nothing.")
     for other in (
@@ -59,13 +59,13 @@ def test_a_shorter_horizon_is_advised_only_where_the_same_claim_is_proved(record
         held.model_copy(update={"game": "local game over 36 items"}),
         held.model_copy(update={"verdict": Verdict.UNSUBSTANTIATED}),
     ):
-        assert "one round" not in next_step(Section("it", (refuted, other)))
+        assert "one round" not in next_step(Section("it", (refuted, other)), leaks=False)
 
 
 def test_a_proof_under_an_assumption_is_told_with_it(record: Record) -> None:
     proof = upper(2.0, USER, "a proof", 1e-6, "nobody colludes")
     refuted = judged(record, 1.0, 2.0, 1.5).model_copy(update={"accounted": proof})
-    assert next_step(Section("it", (refuted,))) == (
+    assert next_step(Section("it", (refuted,)), leaks=False) == (
         "Claim epsilon 2 at delta 1e-06 instead of 1, if nobody colludes."
     )
 
@@ -75,3 +75,8 @@ def test_an_epsilon_that_hides_nothing_is_not_recommended_to_who_claims_none(
 ) -> None:
     assert "You may claim" not in seen(record, judged(record, math.inf, 5000.0, None)).todo
     assert seen(record, judged(record, math.inf, 2.0, None)).todo == "You may claim epsilon 2."
+
+
+def test_a_system_without_a_judged_claim_is_told_by_what_it_leaks() -> None:
+    assert next_step(Section("it", ()), leaks=True).startswith("Treat what leaves the devices")
+    assert "--claim" in next_step(Section("it", ()), leaks=False)
