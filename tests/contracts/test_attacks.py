@@ -73,7 +73,7 @@ def quick(name: str) -> Attack:
     return replace(attack, epochs=20) if isinstance(attack, AttributeMlp) else attack
 
 
-@pytest.mark.parametrize(("name", "target", "check"), played(linked=True))
+@pytest.mark.parametrize(("name", "target", "check"), [*played(linked=True)])
 def test_attack_keeps_the_contract(
     name: str, target: str, check: Callable[[AttackCase], None]
 ) -> None:
@@ -86,7 +86,7 @@ def test_learning_attack_keeps_the_contract(name: str, check: Callable[[Attack],
     check(quick(name))
 
 
-@pytest.mark.parametrize(("name", "target", "check"), played(linked=False))
+@pytest.mark.parametrize(("name", "target", "check"), [*played(linked=False)])
 def test_attack_keeps_the_contract_where_no_message_is_linked(
     name: str, target: str, check: Callable[[AttackCase], None]
 ) -> None:
