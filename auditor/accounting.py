@@ -16,6 +16,7 @@ from fedrec_auditor.accountants.statements.scope import Scope, Vantage
 from fedrec_auditor.accountants.verdict import Verdict, exceeds, refutes
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
 from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.objects import settled
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
@@ -226,7 +227,7 @@ def _repair(
     """The setting that repairs a system as published, if the same claim is then proved."""
     if getattr(target, "as_published", False) is not True:
         return ""
-    mended: Target = replace(target, as_published=False)  # type: ignore[type-var]
+    mended = settled(target, {"as_published": False}, target.name)
     for again in mended.scoped_claims(population):
         asked = (again.scope, again.delta, again.claim.scope)
         if asked != (scoped.scope, scoped.delta, scoped.claim.scope):

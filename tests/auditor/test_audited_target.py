@@ -21,6 +21,7 @@ from fedrec_auditor.auditor.plan import Plan
 from fedrec_auditor.auditor.tasks import BOUNDS, Audit
 from fedrec_auditor.auditor.workload import Workload
 from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.targets.components import RankOne
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.fedrec.fedrec_apm import FedRecApm
 from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
@@ -86,7 +87,9 @@ def test_a_training_that_workers_share_is_made_once_and_mapped() -> None:
         few = np.arange(5)
         sent, own = one.uploads.components["gradient"], other.uploads.components["gradient"]
         np.testing.assert_array_equal(sent.dense(few), own.dense(few))
-    array = found.transcript.rounds[0].uploads.components["gradient"].corrections.data  # type: ignore[attr-defined]
+    gradient = found.transcript.rounds[0].uploads.components["gradient"]
+    assert isinstance(gradient, RankOne)
+    array = gradient.corrections.data
     while not isinstance(array, np.memmap):
         array = array.base
     assert AuditedTarget(audit, "fcf", shared).trained is shared
