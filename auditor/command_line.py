@@ -31,6 +31,7 @@ from fedrec_auditor.auditor.commands import (
     report,
     reproduce,
     run,
+    show,
     verify,
 )
 from fedrec_auditor.auditor.output import discard_output, open_closed, tell
@@ -65,6 +66,7 @@ app.command("new")(new.command)
 app.command("record")(record.command)
 app.command("attack", epilog=_glossary(Verdict))(attack.command)
 app.command("report")(report.command)
+app.command("show")(show.command)
 app.command("reproduce")(reproduce.command)
 app.command("doctor")(doctor.command)
 
