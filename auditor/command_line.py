@@ -23,6 +23,7 @@ from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.auditor.commands import (
     account,
     attack,
+    compare,
     doctor,
     estimate,
     listing,
@@ -67,6 +68,7 @@ app.command("record")(record.command)
 app.command("attack", epilog=_glossary(Verdict))(attack.command)
 app.command("report")(report.command)
 app.command("show")(show.command)
+app.command("compare")(compare.command)
 app.command("reproduce")(reproduce.command)
 app.command("doctor")(doctor.command)
 

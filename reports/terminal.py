@@ -78,7 +78,7 @@ def render_gate(record: Contents, gate: Gate, baseline: Contents | None, console
         compared = Comparison.of(record, baseline, gate)
         for line in compared.worse:
             print_hanging(console, line, "worse: ", style="bold red")
-        for line in compared.uncertain:
+        for line in (*compared.differences, *compared.uncertain):
             print_hanging(console, line, "note: ", style="yellow")
         if not compared.worse:
             print_line(console, "Nothing got worse than in the baseline.")
