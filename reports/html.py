@@ -9,6 +9,7 @@ from fedrec_auditor.reports import plots, templating, words
 from fedrec_auditor.reports.anchor import Anchor, anchors
 from fedrec_auditor.reports.attack_map import AttackMap, beating
 from fedrec_auditor.reports.exposure import exposure, scope_label
+from fedrec_auditor.reports.figures import system_figures
 from fedrec_auditor.reports.glance import Glance, figures, glances
 from fedrec_auditor.reports.plan_text import plan_text
 from fedrec_auditor.reports.rows import Contents
@@ -49,13 +50,17 @@ def _part(glance: Glance, anchor: Anchor) -> dict[str, Any]:
     from markupsafe import Markup
 
     section = glance.section
+    drawn = {
+        figure.name.removeprefix(f"{anchor.page}-"): (figure.title, Markup(figure.svg))
+        for figure in system_figures(glance, anchor.page)
+    }
     leaking = [leak.row for leak in glance.leaking]
     low, high = plots.scale(leaking)
     return {
         "glance": glance,
         "section": section,
         "places": anchor.findings,
-        "ladder": Markup(plots.ladder(section.findings)) if section.findings else None,
+        "ladder": drawn.get("ladder"),
         "map": AttackMap.of(section.attacks),
         "leaking": leaking,
         "bars": [Markup(plots.interval(attack, low, high)) for attack in leaking],
