@@ -62,24 +62,18 @@ def test_every_attack_has_a_row_of_figures() -> None:
 
 def strength(record: Record) -> str:
     """A row an attack, a column a system: the figure, and in brackets what is guessed."""
-    beaten = {id(leak.row) for leak in leaks(record)}
+    beaten = [leak.row for leak in leaks(record)]
     systems = record.plan["targets"]
-    lines = [f"| | {' | '.join(f'`{name}`' for name in systems)} |", "|---" * (len(systems) + 1)]
+    lines = [f"| | {' | '.join(f'`{name}`' for name in systems)} |", "|---" * len(systems) + "|---|"]
     for name in ATTACKS:
         metric, vantage = FIGURES[FAMILIES["attacks"].member(name)().family]
-        cells = []
-        for system in systems:
-            cell = "-"
-            for row in record.attacks:
-                if (row.attack, row.target, row.vantage) == (name, system, vantage):
-                    if row.metric.split(" (")[0] == metric and " only" not in row.metric:
-                        figure = f"{row.value:.2f}"
-                        figure = f"**{figure}**" if id(row) in beaten else figure
-                        cell = f"{figure} ({row.baseline:.2f})"
-                        break
-            cells.append(cell)
-        lines.append(f"| `{name}`: {metric} | {' | '.join(cells)} |")
-    lines[1] += "|"
+        cells = {system: "-" for system in systems}
+        for row in record.attacks:
+            whole = row.metric.split(" (")[0] == metric and row.metric.count(",") == 0
+            if (row.attack, row.vantage) == (name, vantage) and whole:
+                bold = "**" if row in beaten else ""
+                cells[row.target] = f"{bold}{row.value:.2f}{bold} ({row.baseline:.2f})"
+        lines.append(f"| `{name}`: {metric} | {' | '.join(cells.values())} |")
     return "\n".join(lines) + "\n"
 
 
