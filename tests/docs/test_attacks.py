@@ -64,10 +64,11 @@ def strength(record: Record) -> str:
     """A row an attack, a column a system: the figure, and in brackets what is guessed."""
     beaten = [leak.row for leak in leaks(record)]
     systems = record.plan["targets"]
-    lines = [f"| | {' | '.join(f'`{name}`' for name in systems)} |", "|---" * len(systems) + "|---|"]
+    names = " | ".join(f"`{name}`" for name in systems)
+    lines = [f"| | {names} |", "|---" * len(systems) + "|---|"]
     for name in ATTACKS:
         metric, vantage = FIGURES[FAMILIES["attacks"].member(name)().family]
-        cells = {system: "-" for system in systems}
+        cells = dict.fromkeys(systems, "-")
         for row in record.attacks:
             whole = row.metric.split(" (")[0] == metric and row.metric.count(",") == 0
             if (row.attack, row.vantage) == (name, vantage) and whole:
