@@ -108,7 +108,7 @@ def _render_table(rows: Sequence[CatalogueRow], console: Console, width: int) ->
 
 def render_entry(row: CatalogueRow, console: Console) -> None:
     """Print one entry: what its verdict means, then the numbers, then how they were found."""
-    print_line(console, f"{row.number}  {row.target}  {row.judgement}", style=_style(row) or "bold")
+    print_line(console, f"{row.number} {row.target} {row.judgement}", style=_style(row) or "bold")
     print_paragraph(plain_words(row), console, indent=2)
     for heading, parts in entry_parts(row):
         if console.is_terminal:

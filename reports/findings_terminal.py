@@ -46,7 +46,7 @@ def render_findings(findings: Sequence[Finding], console: Console) -> None:
             told = "; ".join(f"{label.lower()} {text}" for label, text in parts)
             print_line(console, f"{name}: {word}. {said} {told}")
             continue
-        print_line(console, f"{name}  {word}", style=STYLES[finding.verdict] or "bold")
+        print_line(console, f"{name} {word}", style=STYLES[finding.verdict] or "bold")
         print_paragraph(said, console, indent=2)
         for label, text in parts:
             print_paragraph(text, console, label=label, indent=2, hang=_HANG)
