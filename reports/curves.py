@@ -83,8 +83,8 @@ def roc_curve(
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
-    """That no test of two inputs does better than (epsilon, delta) allow, and who says so.
+class TradeOff:
+    """The least errors of telling two inputs apart under (epsilon, delta), and who says so.
 
     The line of a lower bound is one that a test reaches or crosses somewhere.
     """
@@ -104,7 +104,7 @@ class Promise:
         e^-eps (1 - delta - a): Kairouz, Oh and Viswanath (2015), Dong, Roth and Su (2022),
         section 2.2.
 
-        >>> Promise("claimed", 0.0, 0.25, "claim", 5.0).corners
+        >>> TradeOff("claimed", 0.0, 0.25, "claim", 5.0).corners
         ((0.0, 0.75), (0.375, 0.375), (0.75, 0.0))
         """
         free = 1.0 - self.delta
@@ -112,8 +112,8 @@ class Promise:
         return (0.0, free), (knee, knee), (free, 0.0)
 
 
-def trade_off(promises: Sequence[Promise]) -> str:
-    """The least errors of telling two inputs apart that each promise allows, as lines."""
+def trade_off(lines: Sequence[TradeOff]) -> str:
+    """The least errors of telling two inputs apart under each (epsilon, delta), as lines."""
 
     def place(point: tuple[float, float]) -> tuple[float, float]:
         return _LEFT + point[0] * _SIDE, _TOP + (1.0 - point[1]) * _HIGH
@@ -132,17 +132,17 @@ def trade_off(promises: Sequence[Promise]) -> str:
     drawn.append(drawing.text(_LEFT, bottom + 34, "False alarms (type I error)"))
     drawn += [
         drawing.curve([place(c) for c in each.corners], each.colour, each.width, each.dashes)
-        for each in sorted(promises, key=lambda each: -each.width)
+        for each in sorted(lines, key=lambda each: -each.width)
     ]
     x = right + 16
-    for row, each in enumerate(promises):
+    for row, each in enumerate(lines):
         y = _TOP + 10 + 46 * row
         drawn.append(
             drawing.curve([(x, y - 4), (x + 20, y - 4)], each.colour, each.width, each.dashes)
         )
         drawn.append(drawing.text(x + 26, y, each.words))
         drawn.append(drawing.text(x, y + 17, f"({brief(each.epsilon)}, {brief(each.delta)})"))
-    y = _TOP + 10 + 46 * len(promises)
+    y = _TOP + 10 + 46 * len(lines)
     drawn.append(drawing.curve([(x, y - 4), (x + 20, y - 4)], "muted", 1.2, "4 3"))
     drawn.append(drawing.text(x + 26, y, "a coin"))
     return drawing.svg(_WIDTH, bottom + 42, drawn)

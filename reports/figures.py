@@ -10,7 +10,7 @@ from fedrec_auditor.accountants.statements.bound import guess_probability
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
 from fedrec_auditor.reports import curves, plots
 from fedrec_auditor.reports.anchor import distinct
-from fedrec_auditor.reports.curves import Promise
+from fedrec_auditor.reports.curves import TradeOff
 from fedrec_auditor.reports.glance import Glance, glances
 from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, RocRow
 from fedrec_auditor.reports.section import Section
@@ -49,8 +49,8 @@ def system_figures(glance: Glance) -> Iterator[Drawing]:
     if glance.section.findings:
         yield _ladder(glance)
     finding = glance.section.headline_finding
-    if finding is not None and (promises := promised(finding)):
-        yield _trade_off(glance, finding, promises)
+    if finding is not None and (lines := trade_offs(finding)):
+        yield _trade_off(glance, finding, lines)
     for row in drawn_curves(glance):
         if row.roc is not None:
             yield _curve(glance, row, row.roc)
@@ -67,10 +67,10 @@ def _ladder(glance: Glance) -> Drawing:
     )
 
 
-def _trade_off(glance: Glance, finding: Finding, promises: tuple[Promise, ...]) -> Drawing:
-    pairs = (f"{p.words} ({brief(p.epsilon)}, {brief(p.delta)})" for p in promises)
+def _trade_off(glance: Glance, finding: Finding, lines: tuple[TradeOff, ...]) -> Drawing:
+    pairs = (f"{p.words} ({brief(p.epsilon)}, {brief(p.delta)})" for p in lines)
     asked = ", ".join(filter(None, (brief_scope_words(finding.scope), finding.game)))
-    exact = any(promise.words == _EXACT for promise in promises)
+    exact = any(line.words == _EXACT for line in lines)
     bounds = (finding.accounted, finding.measured)
     endless = any(bound is not None and math.isinf(bound.epsilon) for bound in bounds)
     return Drawing(
@@ -81,7 +81,7 @@ def _trade_off(glance: Glance, finding: Finding, promises: tuple[Promise, ...]) 
         "gets below a true claim or a proof; what is shown is reached at some point of its line."
         + (" In truth: the delta at which the claimed epsilon holds." if exact else "")
         + (" What is infinite has no line." if endless else ""),
-        svg=curves.trade_off(promises),
+        svg=curves.trade_off(lines),
     )
 
 
@@ -106,7 +106,7 @@ def drawn_curves(glance: Glance) -> tuple[AttackRow, ...]:
     return tuple(r for which in told for r in rows if (r.attack, r.vantage) == which)[:MOST]
 
 
-def promised(finding: Finding) -> tuple[Promise, ...]:
+def trade_offs(finding: Finding) -> tuple[TradeOff, ...]:
     """What is claimed, proved and shown in the finding's scope; nothing where all say nothing.
 
     A claim counts where it speaks of this scope. Infinite epsilons are left out: no line shows
@@ -116,10 +116,10 @@ def promised(finding: Finding) -> tuple[Promise, ...]:
     speaks = claim.scope.covers(finding.scope) and not finding.outside_model
     holds = finding.holds_at
     said = [
-        Promise("claimed", claim.epsilon, claim.delta, "claim", 5.0) if speaks else None,
-        Promise("proved", proof.epsilon, proof.delta, "ink", 1.6, "7 4") if proof else None,
-        Promise(_EXACT, claim.epsilon, holds, "ink", 1.5, "2 3") if holds and speaks else None,
-        Promise("shown", shown.epsilon, shown.delta, "leak", 2.4) if shown else None,
+        TradeOff("claimed", claim.epsilon, claim.delta, "claim", 5.0) if speaks else None,
+        TradeOff("proved", proof.epsilon, proof.delta, "ink", 1.6, "7 4") if proof else None,
+        TradeOff(_EXACT, claim.epsilon, holds, "ink", 1.5, "2 3") if holds and speaks else None,
+        TradeOff("shown", shown.epsilon, shown.delta, "leak", 2.4) if shown else None,
     ]
     found = tuple(each for each in said if each is not None and math.isfinite(each.epsilon))
     telling = any(guess_probability(p.epsilon, p.delta) < VACUOUS_GUESS for p in found)

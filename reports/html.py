@@ -60,7 +60,7 @@ def _part(glance: Glance, anchor: Anchor, record: Contents) -> dict[str, Any]:
     from markupsafe import Markup
 
     section = glance.section
-    leaking = [leak.row for leak in glance.leaking]
+    leaking = _varied([leak.row for leak in glance.leaking])
     low, high = plots.scale(leaking)
     drawn = [replace(each, svg=Markup(each.svg)) for each in system_figures(glance)]
     at_risk = (row.roc for row in drawn_curves(glance) if row.roc and row.roc.users)
@@ -80,6 +80,14 @@ def _part(glance: Glance, anchor: Anchor, record: Contents) -> dict[str, Any]:
         "bars": [Markup(plots.interval(attack, low, high)) for attack in leaking[:_MOST]],
         "scale": f"{words.number(low)} to {words.number(high)}",
     }
+
+
+def _varied(rows: Sequence[AttackRow]) -> list[AttackRow]:
+    """The rows in their order, but the first of each kind of figure before all others."""
+    first: dict[tuple[str, str], AttackRow] = {}
+    for row in rows:
+        first.setdefault((row.family, row.metric.partition(" ")[0]), row)
+    return [*first.values(), *(row for row in rows if not beating(row, first.values()))]
 
 
 def _told(section: Section, anchor: Anchor) -> list[dict[str, Any]]:
