@@ -40,3 +40,21 @@ def test_an_unknown_system_is_refused_with_those_there_are(cli: Cli, run: Path) 
     assert (code, text) == (2, "")
     assert "one of fcf, fmf-ldp, dplcf-sp, dplcf-ap, got 'fcf2'" in err
     assert cli("show", run / "nowhere")[0] == 2
+
+
+def test_report_prints_the_summary_and_exports(cli: Cli, tmp_path: Path) -> None:
+    out = sample().save(tmp_path / "run")
+    summary = cli("show", out)[1].split("Details:")[0]
+    code, text, err = cli(
+        "report", out, "--figures", tmp_path / "figures", "--tables", out / "tables"
+    )
+    assert code == 0
+    assert text.startswith(summary)
+    assert f"Rendered {out / 'report.html'}, report.md" in text
+    assert f"as CSV and LaTeX in {out / 'tables'}." in text
+    assert len(list((out / "tables").iterdir())) == 10
+    drawn = {path.suffix for path in (tmp_path / "figures").iterdir()}
+    assert drawn == ({".svg"} if "No PNG" in err else {".svg", ".png"})
+    (tmp_path / "file").touch()
+    code, _, err = cli("report", out, "--tables", tmp_path / "file")
+    assert (code, "can be written" in err) == (2, True)
