@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,13 @@ FULL = 100
 """Columns of text that goes to no terminal."""
 LONGEST = 160
 """Columns of a terminal that are used at most: lines beyond are hard to follow."""
+
+
+def columns() -> int:
+    """How wide to print: as the terminal is, up to ``LONGEST``; ``FULL`` where there is none."""
+    if not sys.stdout.isatty():
+        return FULL
+    return min(LONGEST, shutil.get_terminal_size().columns)
 
 
 def paragraph(text: str, width: int, *, label: str = "", indent: int = 0, hang: int = 0) -> str:
