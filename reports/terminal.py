@@ -1,4 +1,4 @@
-"""The record in the terminal, or in a log: a line a system; findings alone as a table."""
+"""The record in the terminal, or in a log: a line a system."""
 
 from __future__ import annotations
 
@@ -8,25 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import FailOn, Gate
 from fedrec_auditor.reports import demonstrations
 from fedrec_auditor.reports.comparison import Comparison
 from fedrec_auditor.reports.glance import Glance, glances
 from fedrec_auditor.reports.hanging import LOG_WIDTH, hang, width_of
 from fedrec_auditor.reports.leaks import leak_line, leaks
-from fedrec_auditor.reports.rows import Contents, DemonstrationRow, Finding
-from fedrec_auditor.reports.section import Section, sections, summary
+from fedrec_auditor.reports.rows import Contents, DemonstrationRow
+from fedrec_auditor.reports.section import sections, summary
 from fedrec_auditor.reports.severity import Severity
 from fedrec_auditor.reports.words import (
-    STYLES,
-    brief_support_words,
     capitalized,
-    delta_words,
     duration,
-    flag_words,
-    number,
     printable,
 )
 
@@ -92,13 +85,6 @@ def render_pointer(record: Contents, directory: Path, console: Console) -> None:
         print_line(console, f"Details: auditor show {names}")
 
 
-def render_findings(findings: Sequence[Finding], console: Console) -> None:
-    """Print findings without attacks: what `auditor account` knows."""
-    names = dict.fromkeys(finding.target for finding in findings)
-    cut = [Section(name, tuple(f for f in findings if f.target == name)) for name in names]
-    _print(cut, console)
-
-
 def title(record: Contents) -> str:
     """What was audited, how, and how long it took."""
     data, timing = record.provenance.data, record.provenance.timing
@@ -154,81 +140,6 @@ def _render_demonstrations(rows: Sequence[DemonstrationRow], console: Console) -
     for name, *rest in cells:
         table.add_row(*map(Text, (printable(name), *rest)), end_section=True)
     console.print(table)
-
-
-def _print(cut: Sequence[Section], console: Console) -> None:
-    if console.is_terminal:
-        console.print(_table(cut))
-        return
-    for section in cut:
-        for line in _lines(section, _lower_name(cut)):
-            print_line(console, line)
-
-
-def _table(cut: Sequence[Section]) -> Table:
-    from rich.text import Text
-
-    table = new_table("Privacy audit")
-    table.add_column("Target", overflow="fold", max_width=16)
-    heads = ("Claim", "Accounted", _lower_name(cut).capitalize())
-    for head in heads:
-        table.add_column(head, overflow="fold")
-    table.add_column("Verdict", no_wrap=True)
-    for section in cut:
-        rows = [(f, _cells(section, f)) for f in section.findings]
-        name = printable(section.target)
-        blank = (name, "no claim", "", "", "not judged")
-        for position, (finding, cells) in enumerate(rows or [(None, blank)]):
-            texts = [Text(cell) for cell in cells]
-            if finding is not None:
-                texts[-1].stylize(STYLES[finding.verdict])
-            if position:
-                texts[0] = Text("")
-            table.add_row(*texts, end_section=True)
-    return table
-
-
-def _lower_name(cut: Sequence[Section]) -> str:
-    """What lower bounds are called: measured, or computed where none of them has a sample."""
-    bounds = [finding.measured for section in cut for finding in section.findings]
-    sampled = any(bound is not None and bound.samples is not None for bound in bounds)
-    return "measured" if sampled else "computed"
-
-
-def _cells(section: Section, finding: Finding) -> tuple[str, ...]:
-    measured, flag = finding.measured, flag_words(finding)
-    return (
-        printable(section.target),
-        f"≤ {_epsilon(finding.claim)}\n{_scope(finding)}",
-        "none" if finding.accounted is None else f"≤ {_epsilon(finding.accounted)}",
-        "none" if measured is None else f"≥ {_epsilon(measured)}\n{brief_support_words(measured)}",
-        f"{finding.verdict}\n{flag}" if flag else finding.verdict,
-    )
-
-
-def _epsilon(bound: Claim | Bound) -> str:
-    return f"{number(bound.epsilon)}\n{delta_words(bound.delta)}"
-
-
-def _scope(finding: Finding) -> str:
-    asked, claimed = (
-        (scope.unit, scope.adjacency, scope.vantage, scope.horizon)
-        for scope in (finding.scope, finding.claim.scope)
-    )
-    text = ", ".join(asked)
-    other = [theirs for ours, theirs in zip(asked, claimed, strict=True) if ours != theirs]
-    text = f"{text} (claimed for {', '.join(other)})" if other else text
-    return f"{text}, {printable(finding.game)}" if finding.game else text
-
-
-def _lines(section: Section, lower: str) -> list[str]:
-    names = ("claim", "accounted", lower, "verdict")
-    lines = []
-    for finding in section.findings:
-        head, *rest = (cell.replace("\n", ", ") for cell in _cells(section, finding))
-        fields = [f"{name} {cell}" for name, cell in zip(names, rest, strict=True)]
-        lines.append(f"{head}: " + "; ".join(fields))
-    return lines or [f"{printable(section.target)}: not judged"]
 
 
 def new_table(title: str, *, show_edge: bool = False) -> Table:

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from fedrec_auditor.accountants.statements.scope import Adjacency
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
-from fedrec_auditor.reports import junit, markdown, terminal, words
+from fedrec_auditor.reports import findings_terminal, junit, markdown, terminal, words
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.hanging import hang
 from fedrec_auditor.reports.record import Record
@@ -199,9 +199,12 @@ def test_a_log_gets_a_system_s_verdict_and_numbers_on_one_line(record: Record) -
 def test_findings_alone_can_be_printed(record: Record) -> None:
     for fancy in (True, False):
         console = Console(file=io.StringIO(), width=120, force_terminal=fancy, no_color=True)
-        terminal.render_findings(record.findings, console)
+        findings_terminal.render_findings(record.findings, console)
         assert isinstance(console.file, io.StringIO)
-        assert "VIOLATED" in console.file.getvalue()
+        lines = re.sub(r"\x1b\[[0-9;]*m", "", console.file.getvalue()).splitlines()
+        assert " VIOLATED" in lines[0]
+        assert "The claim of epsilon" in "".join(lines[:2])
+        assert not fancy or max(map(cell_len, lines)) <= 120
 
 
 @pytest.mark.parametrize(
