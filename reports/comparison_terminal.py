@@ -22,7 +22,7 @@ def render_comparison(compared: Comparison, console: Console) -> None:
     if compared.differences:
         print_line(console, "Not the same audits: what moved may have moved for this.", "yellow")
         for line in compared.differences:
-            print_hanging(console, line, "  - ")
+            print_hanging(console, line, "-", indent=2)
     else:
         print_line(console, "The same plan, data and versions.")
     for trend, (head, style) in _HEADS.items():
@@ -31,10 +31,10 @@ def render_comparison(compared: Comparison, console: Console) -> None:
             console.print()
             print_line(console, f"{head} ({len(lines):,})", style)
         for line in lines:
-            print_hanging(console, line, "  - ")
+            print_hanging(console, line, "-", indent=2)
     console.print()
     for line in compared.uncertain:
-        print_hanging(console, line, "note: ", style="yellow")
+        print_hanging(console, line, "note:", style="yellow")
     print_hanging(console, rule(compared))
     print_line(console, conclusion(compared), "bold")
 
