@@ -135,7 +135,7 @@ def _render_finding(finding: Finding, note: str, console: Console) -> None:
     console.print()
     print_hanging(
         console,
-        f"{verdict_words(finding)} for {about}{asked and f'; {asked}'}",
+        f"{verdict_words(finding)}: {about}{asked and f'; {asked}'}",
         indent=2,
         style=STYLES[finding.verdict],
     )
