@@ -34,7 +34,10 @@ def telling(rows: Sequence[UtilityRow]) -> UtilityRow | None:
 
 
 def utility_line(section: Section, record: Contents) -> str:
-    """How well a system recommends, in a line; empty where it was not measured."""
+    """How well a system recommends, in a line; empty where it was not measured.
+
+    The unprotected version is named where the audit has it and changed the settings of neither.
+    """
     row = telling(section.utility)
     if row is None:
         return ""
@@ -42,7 +45,9 @@ def utility_line(section: Section, record: Contents) -> str:
     beside = [f"{brief(row.random)} {guess}"]
     if row.paper_value is not None:
         beside.append(f"{brief(row.paper_value)} in the paper, under its own conditions")
-    asked = (row.unprotected, row.metric, row.protocol)
+    settings = record.plan.get("settings") or {}
+    changed = row.target in settings or row.unprotected in settings
+    asked = ("" if changed else row.unprotected, row.metric, row.protocol)
     beside += [
         f"{brief(other.value)} without protection ({other.target})"
         for other in record.utility

@@ -28,6 +28,13 @@ def test_the_line_stands_beside_guessing_the_paper_and_the_unprotected_version(
     )
 
 
+def test_with_other_settings_it_is_not_the_same_system(record: Record) -> None:
+    noisy = utility("fmf-ldp", 0.31, None).model_copy(update={"unprotected": "fcf"})
+    rows = {"utility": (noisy, utility("fcf", 0.62, None))}
+    changed = record.model_copy(update={"plan": {"settings": {"fcf": {"rounds": 1}}}} | rows)
+    assert "without protection" not in utility_line(changed["fmf-ldp"], changed)
+
+
 def test_useless_is_what_no_interval_shows_to_be_better_than_guessing(record: Record) -> None:
     weak = utility("dplcf-sp", 0.12, None)
     assert not beats_guessing(weak)
