@@ -36,17 +36,20 @@ def test_with_other_settings_it_is_not_the_same_system(record: Record) -> None:
 
 
 def test_useless_is_what_no_interval_shows_to_be_better_than_guessing(record: Record) -> None:
-    weak = utility("dplcf-sp", 0.12, None)
-    assert not beats_guessing(weak)
+    open_ = utility("dplcf-sp", 0.12, None)
+    assert not beats_guessing(open_)
+    assert "It is not shown to be better than guessing." in of(record, open_)
+    weak = utility("dplcf-sp", 0.09, None)
     said = of(record, weak)
     assert "It is not better than guessing: useless at this epsilon." in said
+    assert "useless" not in of(record, weak, open_)
     better = weak.model_copy(update={"metric": "HR@20", "ci_low": 0.11})
     assert "useless" not in of(record, weak, better)
-    assert "useless here" in of(record, utility("fcf", 0.12, None))
+    assert "useless here" in of(record, utility("fcf", 0.09, None))
 
 
 def test_a_training_cut_short_calls_nothing_useless(record: Record) -> None:
-    weak = utility("dplcf-sp", 0.12, None)
+    weak = utility("dplcf-sp", 0.09, None)
     cut = weak.model_copy(update={"paper_note": f"{CUT}20 of 1000 rounds."})
     assert "after 20 of 1000 rounds" in of(record, cut)
     assert "useless" not in of(record, cut)
