@@ -2,12 +2,13 @@
 
 Pages link to files beside docs/ (``../benchmarks/RESULTS.md``) and the README to ``docs/...``. In
 the site docs/ is the root, so what is linked outside of it moves in under its own path, the README
-as the first page, and links follow. The page on Python gets the reference of its names, whose
-docstrings are read as ``Docstrings`` says.
+as the first page, and links follow. A notebook of examples/ is a page too. The page on Python gets
+the reference of its names, whose docstrings are read as ``Docstrings`` says.
 """
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from importlib import import_module
@@ -30,6 +31,8 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the README, the pages that the navigation names, and what either of all links to."""
     todo = [f"docs/{file.src_uri}" for file in files if file.src_uri.endswith(".md")]
     todo += [README, *_named(config.nav)]
+    notebooks = sorted(ROOT.glob("examples/*.ipynb"))
+    todo += [f"examples/{path.name}" for path in notebooks]
     seen = set()
     while todo:
         page = todo.pop()
@@ -41,7 +44,22 @@ def on_files(files: Files, config: Any) -> Files:
         if page.endswith(".md"):
             text = (ROOT / page).read_text(encoding="utf-8")
             todo += [_target(page, link) for link in LINK.findall(text)]
+    for path in notebooks:
+        page = f"examples/{path.stem}.md"
+        files.append(File.generated(config, page, content=_cells(path)))
     return files
+
+
+def _cells(path: Path) -> str:
+    """A notebook as Markdown: its texts, its code, and what that printed."""
+    parts = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            shown = "".join(output.get("text") or output["data"]["text/plain"]).rstrip("\n")
+            parts.append(f"```text\n{shown}\n```")
+    return "\n\n".join([*parts, f"The notebook: [{path.name}]({path.name})\n"])
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 from pathlib import Path
 
@@ -17,14 +16,6 @@ ROWS = {
     row[0]: (row[1], row[2])
     for row in re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", TEXT, re.MULTILINE)
 }
-
-
-def test_the_session_of_the_page_is_true() -> None:
-    sessions = "\n".join(re.findall(r"^```pycon\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))
-    test = doctest.DocTestParser().get_doctest(sessions, {}, PAGE.name, str(PAGE), 0)
-    runner = doctest.DocTestRunner()
-    runner.run(test)
-    assert (runner.summarize().failed, runner.tries) == (0, 2)
 
 
 def numbers(start: str) -> tuple[list[int], list[int]]:

@@ -1,17 +1,20 @@
 """The pages hang together: each is in the site's navigation, and no relative link is dead.
 
-``make docs`` builds the site, with warnings as errors, such as that a page of the navigation is not
-there; it needs packages that tests do not.
+The site is built as ``make docs`` does, a warning is an error; that needs the extra `docs`.
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+import fedrec_auditor
+from fedrec_auditor.auditor import testing
 from fedrec_auditor.auditor.families import FAMILIES
 
 ROOT = Path(__file__).parents[2]
@@ -64,3 +67,22 @@ def test_the_citation_is_of_this_version() -> None:
     cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"version: {project['version']}\n" in cited
     assert f"license: {project['license']}\n" in cited
+
+
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="the site is built where the extra `docs` is installed")
+    pytest.importorskip("mkdocstrings", reason="the site is built where `docs` is installed")
+    words = ["build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "site" / "python" / "index.html").read_text(encoding="utf-8")
+    shown = {f"fedrec_auditor.{name}" for name in fedrec_auditor.__all__}
+    shown |= {f"fedrec_auditor.auditor.testing.{name}" for name in testing.__all__}
+    missing = {name for name in shown if f'id="{name}"' not in page}
+    assert missing == {"fedrec_auditor.__version__"}
