@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
+from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.reports.rows import Finding, Row
 
 _MOST = 6  # numbers of one entry that a report lists
@@ -94,7 +95,8 @@ class CatalogueRow(Row):
     @property
     def symbols(self) -> dict[str, str]:
         """The paper's symbols that the entry uses, with what they mean."""
-        said = " ".join((self.statement, self.claimed, self.provable, self.reason))
+        figures = (text for each in self.listed_figures for text in (each.what, each.how))
+        said = " ".join((self.statement, self.claimed, self.provable, self.reason, *figures))
         return {
             symbol: meaning
             for symbol, meaning in self.paper.symbols.items()
@@ -105,6 +107,10 @@ class CatalogueRow(Row):
     def judgement(self) -> str:
         """The verdict, and whether the numbers come out, where there are any."""
         return ", ".join(word for word in (self.verdict, self.arithmetic) if word is not None)
+
+    def is_any_of(self, words: Collection[Word]) -> bool:
+        """Whether a word of the judgement is among ``words``, or these are none."""
+        return not words or self.verdict in words or self.arithmetic in words
 
     @property
     def poor_figures(self) -> tuple[Figure, ...]:

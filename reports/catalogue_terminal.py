@@ -1,9 +1,10 @@
-"""The catalogue in the terminal: one table, or one plain line an entry; and an entry in full."""
+"""The catalogue in the terminal: blocks, a table or plain lines; and an entry in full."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.statements.kind import Basis
@@ -17,7 +18,8 @@ from fedrec_auditor.reports.catalogue_words import (
     plain_words,
     rest_words,
 )
-from fedrec_auditor.reports.terminal import new_table, print_line
+from fedrec_auditor.reports.paragraph import LONGEST, print_paragraph
+from fedrec_auditor.reports.terminal import print_line
 from fedrec_auditor.reports.words import (
     STYLES,
     found_words,
@@ -30,40 +32,100 @@ from fedrec_auditor.reports.words import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-_WIDTH = 100
+_TABLE = 120
+"""Columns from which a table is easier to read than blocks."""
+_HANG = 11
+"""Columns of the longest name of an entry's parts, and blanks."""
+_VERDICT = max(map(len, (*Verdict, *Arithmetic))) + 1
 _AGREES = {Arithmetic.RIGHT: "agrees", Arithmetic.LOOSE: "loose", Arithmetic.WRONG: "wrong"}
 
 
-def render_catalogue(rows: Sequence[CatalogueRow], console: Console) -> None:
-    """Print a table of at most 100 columns; without boxes and colours if not a terminal."""
+def render_catalogue(
+    rows: Sequence[CatalogueRow], console: Console, only: Collection[Word] = ()
+) -> None:
+    """Print the entries paper by paper, in the order of their numbers, then how many of each kind.
+
+    On a terminal a block an entry, or a line of a table if it is wide; elsewhere a plain line. Of
+    ``only`` some words, entries that have one of them; how many are hidden is said.
+    """
+    shown = [row for row in rows if row.is_any_of(only)]
+    width = min(LONGEST, console.width)
     if not console.is_terminal:
-        for row in rows:
+        for row in shown:
             said = f"{row.number} {row.target}: {row.statement} claimed {claimed_words(row)}"
             print_line(console, f"{said}; holds {holds_words(row)}; verdict {row.judgement}")
-        return
+    elif width >= _TABLE:
+        _render_table(shown, console, width)
+    else:
+        _render_blocks(shown, console)
+    told = [counts(shown)] if shown else []
+    if only:
+        kept = " --only ".join(word.lower().replace(" ", "-") for word in only)
+        hidden = [row for row in rows if row not in shown]
+        told.append(f"Hidden, as --only {kept} asks: {counts(hidden) or 'none.'}")
+    if shown and console.is_terminal:
+        told.append(f"An entry in full: `auditor account {shown[0].number}`.")
+    print_paragraph(" ".join(told), console)
+
+
+def _render_blocks(rows: Sequence[CatalogueRow], console: Console) -> None:
     from rich.text import Text
 
-    table = new_table("Claims")
-    table.width = min(_WIDTH, console.width)
-    widths = {"No.": 4, "Target": 10, "Claim": None, "Claimed": 16, "Holds": 19, "Verdict": 15}
-    for name, width in widths.items():
-        table.add_column(name, overflow="fold", width=width)
-    for row in rows:
-        cells = (row.number, row.target, row.statement, claimed_words(row), holds_words(row))
-        word = row.verdict or row.arithmetic
-        style = "" if word is None else STYLES[word]
-        verdict = Text(row.judgement.replace(", ", "\n"), style=style)
-        table.add_row(*(Text(printable(cell)) for cell in cells), verdict)
-    console.print(table)
-    print_line(console, counts(rows))
+    for title, group in groupby(rows, key=lambda row: row.paper.title):
+        print_paragraph(title, console, style="bold")
+        for row in group:
+            head = Text(f"  {row.number:<5}{row.judgement:<{_VERDICT}} ", style=_style(row))
+            console.print(head.append(printable(row.target), style="default not bold"))
+            print_paragraph(row.statement, console, indent=7)
+            said = f"claimed {claimed_words(row)}; holds {holds_words(row)}"
+            print_paragraph(said, console, indent=7, style="dim")
+        console.print()
+
+
+def _render_table(rows: Sequence[CatalogueRow], console: Console, width: int) -> None:
+    """A table a paper, all of the same columns, wide enough for the longest of their words."""
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = [(row.number, row.target, *_said(row)) for row in rows]
+    number, target = (max((len(each[k]) for each in cells), default=0) for k in (0, 1))
+    left = width - number - target - _VERDICT - 10
+    claimed = holds = left * 3 // 10
+    for title, group in groupby(rows, key=lambda row: row.paper.title):
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for column in (number, _VERDICT, target, left - claimed - holds, claimed, holds):
+            table.add_column(width=column)
+        heads = ("No.", "Verdict", "Target", "Statement", "Claimed", "Holds")
+        table.add_row(*(Text(head, style="dim") for head in heads))
+        for row in group:
+            verdict = Text(row.judgement.replace(", ", ",\n"), style=_style(row))
+            said = (Text(printable(cell)) for cell in _said(row))
+            table.add_row(row.number, verdict, Text(printable(row.target)), *said)
+        print_paragraph(title, console, style="bold")
+        console.print(table)
+        console.print()
 
 
 def render_entry(row: CatalogueRow, console: Console) -> None:
-    """Print one entry in full: the verdict first, then what was claimed, what holds and why."""
-    print_line(console, f"{row.number}  {row.target}  {row.judgement}", style="bold")
-    print_line(console, f"  {plain_words(row)}")
-    for name, text in derivation(row):
-        print_line(console, f"  {name}: {text}")
+    """Print one entry: what its verdict means, then the numbers, then how they were found."""
+    print_line(console, f"{row.number} {row.target} {row.judgement}", style=_style(row) or "bold")
+    print_paragraph(plain_words(row), console, indent=2)
+    for heading, parts in entry_parts(row):
+        if console.is_terminal:
+            print_line(console, f"  {heading}", style="bold")
+        for name, text in parts:
+            print_paragraph(text, console, label=name, indent=2, hang=_HANG)
+    if console.is_terminal:
+        console.print()
+
+
+def _style(row: CatalogueRow) -> str:
+    word = row.verdict or row.arithmetic
+    return "" if word is None else STYLES[word]
+
+
+def _said(row: CatalogueRow) -> tuple[str, str, str]:
+    return row.statement, claimed_words(row), holds_words(row)
 
 
 def render_tables(rows: Sequence[TableRow], console: Console) -> None:
@@ -77,47 +139,64 @@ def render_tables(rows: Sequence[TableRow], console: Console) -> None:
         )
 
 
-def derivation(row: CatalogueRow) -> Iterable[tuple[str, str]]:
-    """An entry's parts by name, in the order in which a reader asks for them."""
+def entry_parts(row: CatalogueRow) -> tuple[tuple[str, list[tuple[str, str]]], ...]:
+    """An entry's named parts below headings, in the order in which a reader asks for them."""
+    return (
+        ("The statement", list(_stated(row))),
+        ("The numbers", list(_numbers(row))),
+        ("How they follow", list(_derivation(row))),
+    )
+
+
+def _stated(row: CatalogueRow) -> Iterable[tuple[str, str]]:
     yield "Claim", row.statement
     yield "Source", f"{row.paper.title}, {row.source} ({row.kind}, {row.basis})"
-    if row.scope is not None:
-        yield "Scope", scope_words(row.scope)
-    yield "Assumed", assumed_words(row)
+
+
+def _numbers(row: CatalogueRow) -> Iterable[tuple[str, str]]:
     yield "Claimed", claimed_words(row)
     yield "Holds", holds_words(row)
     if row.finding is not None:
-        yield "As judged", row.finding.claim.statement
         accounted, measured = row.finding.accounted, row.finding.measured
         if accounted is not None:
-            yield "Upper bound", f"{number(accounted.epsilon)}, by {accounted.source}"
+            yield "Proved", f"at most {number(accounted.epsilon)}, by {accounted.source}"
         if measured is not None:
-            yield "Lower bound", f"{number(measured.epsilon)}, by {measured.source}"
-    for figure in row.listed_figures:
+            yield "Shown", f"at least {number(measured.epsilon)}, by {measured.source}"
+    hows = [figure.how for figure in row.listed_figures]
+    for place, figure in enumerate(row.listed_figures):
         sign = "below " if figure.below else ""
+        how = "as before" if place and hows[place - 1] == figure.how else figure.how
         yield (
             "Number",
             f"{figure.what}: paper {sign}{number(figure.claimed)}, "
-            f"here {number(figure.right)} ({_AGREES[figure.word]}; {figure.how})",
+            f"here {number(figure.right)} ({_AGREES[figure.word]}; {how})",
         )
     if rest := rest_words(row):
         yield "Number", rest.strip()
-    yield "Why", row.reason
-    if row.symbols:
-        yield "Symbols", "; ".join(f"{name}: {meaning}" for name, meaning in row.symbols.items())
-    if row.verdict is not None and row.finding is not None:
-        yield "Verdict", f"{row.verdict}. {row.finding.reason}"
-    if row.arithmetic is not None:
-        yield "Numbers", f"{row.arithmetic}. {row.arithmetic.meaning}"
     if row.repaired is not None and row.repaired_settings is not None:
         settings = ", ".join(f"{name} = {value}" for name, value in row.repaired_settings.items())
         yield (
             "Repaired",
-            f"with {settings}: claimed {number(row.repaired.claim.epsilon)}, holds "
-            f"{found_words(row.repaired)}: {row.repaired.verdict}",
+            f"with {settings} the claim is {short(row.repaired.claim.epsilon)}, and "
+            f"{found_words(row.repaired)} holds: {row.repaired.verdict}",
         )
+
+
+def _derivation(row: CatalogueRow) -> Iterable[tuple[str, str]]:
+    yield "Why", row.reason
+    for name, meaning in row.symbols.items():
+        yield "Symbol", f"{name}: {meaning}"
+    if row.scope is not None:
+        yield "Scope", scope_words(row.scope)
+    yield "Assumed", assumed_words(row)
+    if row.finding is not None:
+        yield "As judged", row.finding.claim.statement
+    if row.verdict is not None and row.finding is not None:
+        yield "Verdict", f"{row.verdict}. {row.finding.reason}"
+    if row.arithmetic is not None:
+        yield "Numbers", f"{row.arithmetic}. {row.arithmetic.meaning}"
     if row.demonstration is not None:
-        yield "Demonstration", f"{row.demonstration}: {row.shown_by}"
+        yield "Watch it", f"{row.shown_by} (demonstration {row.demonstration})"
     yield "Ask again", command_words(row)
 
 

@@ -6,11 +6,13 @@ import math
 
 from fedrec_auditor.accountants.statements.bound import guess_probability
 from fedrec_auditor.accountants.statements.kind import StatementKind
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.reports.catalogue import CatalogueRow, Figure
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.words import (
-    UNITS,
+    HORIZONS,
+    VIEWS,
     delta_words,
     found_words,
     often,
@@ -20,26 +22,47 @@ from fedrec_auditor.reports.words import (
 
 _MEANINGS = {
     StatementKind.PRIVACY: {
-        Arithmetic.RIGHT: "What the paper says here of a user's privacy is right.",
-        Arithmetic.LOOSE: "A user gives away less than the paper says.",
-        Arithmetic.WRONG: "A user who relies on the paper's number or sentence is misled.",
+        Arithmetic.RIGHT: "The statement is right.",
+        Arithmetic.LOOSE: "The statement is on the safe side: a user gives away less than the "
+        "paper says.",
+        Arithmetic.WRONG: "The statement is wrong: whoever relies on it is misled about a user's "
+        "privacy.",
     },
     StatementKind.ESTIMATOR: {
-        Arithmetic.RIGHT: "The server learns what the paper says that it learns.",
-        Arithmetic.LOOSE: "The server's error is smaller than the paper says.",
-        Arithmetic.WRONG: "As printed, the server computes something else than the paper says: "
-        "recommendations suffer, privacy does not.",
+        Arithmetic.RIGHT: "The statement is right: the server computes what the paper says.",
+        Arithmetic.LOOSE: "The statement is on the safe side: the server's error is smaller than "
+        "the paper says.",
+        Arithmetic.WRONG: "The statement is wrong: as printed, the server computes something else "
+        "than the paper says. Recommendations suffer, privacy does not.",
     },
     StatementKind.UTILITY: {
         Arithmetic.RIGHT: "The comparison is made as the paper says.",
         Arithmetic.LOOSE: "The comparison holds, by more than the paper says.",
-        Arithmetic.WRONG: "The comparison is not between equals; nobody's data leak by it.",
+        Arithmetic.WRONG: "The statement is wrong: the comparison is not between equals. Nobody's "
+        "data leak by it.",
     },
     StatementKind.TYPO: {
         Arithmetic.RIGHT: "The text is right.",
         Arithmetic.LOOSE: "The text is on the safe side.",
-        Arithmetic.WRONG: "A slip of the text: it harms whoever builds the system by the letter.",
+        Arithmetic.WRONG: "The text has a slip, which harms whoever builds the system by the "
+        "letter.",
     },
+}
+"""What it means that the numbers of a statement come out or not, where no epsilon is judged."""
+_NUMBERS = {
+    Arithmetic.RIGHT: "The numbers that the paper gives for it come out.",
+    Arithmetic.LOOSE: "A number that the paper gives for it is larger than it need be.",
+    Arithmetic.WRONG: "A number that the paper gives for it is wrong.",
+}
+"""The same beside a verdict on an epsilon."""
+_PER = {
+    Unit.BIT: "per bit sent",
+    Unit.INTERACTION: "per item",
+    Unit.RATING: "per rating",
+    Unit.COORDINATE: "per entry of an upload",
+    Unit.REPORT: "per report",
+    Unit.ATTRIBUTE: "per attribute",
+    Unit.USER: "per user",
 }
 
 
@@ -73,9 +96,10 @@ def plain_words(row: CatalogueRow) -> str:
     """What the verdict means for a user, in a sentence or two."""
     said = []
     if row.finding is not None:
-        said.append(_plainly(row.finding))
+        said.append(judged_words(row.finding))
     if row.arithmetic is not None:
-        said.append(_MEANINGS[row.kind][row.arithmetic])
+        alone = row.finding is None
+        said.append((_MEANINGS[row.kind] if alone else _NUMBERS)[row.arithmetic])
     return " ".join(said)
 
 
@@ -99,36 +123,53 @@ def command_words(row: CatalogueRow) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _plainly(finding: Finding) -> str:
-    """A verdict on an epsilon in plain words: what is promised, what is so, what a guess gains."""
-    what, claimed = UNITS[finding.scope.unit], finding.claim.epsilon
+def judged_words(finding: Finding) -> str:
+    """A verdict on an epsilon in plain words: what is claimed, what is so, what a guess gains."""
     lower = None if finding.measured is None else finding.measured.epsilon
-    boundless = lower is not None and math.isinf(lower)
-    known = "no epsilon holds" if boundless else f"epsilon is {found_words(finding)}"
+    claim = f"The claim of epsilon {short(finding.claim.epsilon)} {_extent(finding)}"
     if finding.verdict is Verdict.VIOLATED and lower is not None:
-        text = f"The promise is broken: epsilon {short(claimed)} is promised for {what}, and"
-        has = "none holds" if boundless else f"it is at least {short(lower)}"
-        return f"{text} {has}. {_stakes(finding, lower)}"
+        so = "no epsilon holds" if math.isinf(lower) else f"it is at least {short(lower)}"
+        return f"{claim} is false: {so}. {_stakes(finding, lower)}"
     if finding.verdict is Verdict.CONSISTENT and finding.accounted is not None:
-        text = f"The promise holds: epsilon {short(claimed)} is promised for {what}, and"
-        return f"{text} {short(finding.accounted.epsilon)} is proved. {_stakes(finding, None)}"
+        proved = f"{short(finding.accounted.epsilon)} is proved"
+        return f"{claim} holds: {proved}. {_stakes(finding, None)}"
     if finding.verdict is Verdict.INCOMPARABLE:
-        return f"Nothing is promised here for {what}: {known}. {_told(lower)}".strip()
+        said = f"Nothing is claimed {_extent(finding)}: {_known(finding)}. {_told(lower)}"
+        return said.strip()
     if finding.verdict is Verdict.NO_CLAIM:
-        return f"No number is promised for {what}: {known}."
-    return f"Open: epsilon {short(claimed)} is promised for {what}, and {known}."
+        return f"No number is claimed {_extent(finding)}: {_known(finding)}."
+    if finding.verdict is Verdict.UNSOUND:
+        return f"{claim} cannot be judged: our own proof and what was shown contradict each other."
+    return f"{claim} is neither proved nor refuted: {_known(finding)}."
+
+
+def _extent(finding: Finding) -> str:
+    """For what an epsilon is asked: per user over the whole training against the server."""
+    scope, delta = finding.scope, finding.delta
+    lasting = "" if scope.horizon is Horizon.REPORT else f" {HORIZONS[scope.horizon]}"
+    at = f" ({delta_words(delta)})" if delta else ""
+    return f"{_PER[scope.unit]}{lasting} {VIEWS[scope.vantage]}{at}"
+
+
+def _known(finding: Finding) -> str:
+    """What is proved and shown of an epsilon, as a clause."""
+    if finding.measured is not None and math.isinf(finding.measured.epsilon):
+        return "no epsilon holds"
+    found = found_words(finding).replace("≤", "at most").replace("≥", "at least")
+    return f"epsilon is {found}"
 
 
 def _stakes(finding: Finding, lower: float | None) -> str:
     """How often one bit is guessed right, at the claim and on the most telling outputs."""
     allowed = often("up to", guess_probability(finding.claim.epsilon, finding.claim.delta))
+    little = " A claim so large protects next to nothing." if finding.vacuous else ""
     if lower is None:
-        return f"That allows a guess at one bit to be right {allowed}."
+        return f"The claim allows a guess at one bit to be right {allowed}.{little}"
     told = _told(lower).removesuffix(".")
     return (
-        f"{told}; the promise allows as much."
+        f"{told}; the claim allows as much.{little}"
         if told.endswith(allowed)
-        else f"{told}, where the promise allows {allowed}."
+        else f"{told}, where the claim allows {allowed}.{little}"
     )
 
 
@@ -141,8 +182,9 @@ def _told(lower: float | None) -> str:
 
 
 def _with(row: CatalogueRow, formula: str, value: str) -> str:
-    several = row.finding is None and len(row.figures) > 1
-    return formula if several or formula == value else f"{formula} ({value})"
+    """The formula with its value, which of another statement than on privacy needs its unit."""
+    apart = row.finding is None and (len(row.figures) > 1 or row.kind is not StatementKind.PRIVACY)
+    return formula if apart or formula == value else f"{formula} ({value})"
 
 
 def _chosen(row: CatalogueRow) -> Figure:

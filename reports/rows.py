@@ -183,7 +183,10 @@ class SkippedRow(Row):
 
 
 class UtilityRow(Row):
-    """How well the target recommends, as its paper measures it, with the paper's figure beside."""
+    """How well the target recommends, as its paper measures it, with the paper's figure beside.
+
+    ``unprotected`` is the name of the same system without protection, where there is one.
+    """
 
     target: str
     metric: str
@@ -196,6 +199,7 @@ class UtilityRow(Row):
     n: int
     paper_value: float | None = None
     paper_note: str = ""
+    unprotected: str = ""
 
 
 class ReproducedRow(Row):

@@ -65,15 +65,16 @@ def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
         RECORD: encode(record),
     }
     check_writable(directory)
-    _replace({directory / name: content for name, content in contents.items()})
+    write_all({directory / name: content for name, content in contents.items()})
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file whole or not at all: a draft beside it, synced, then moved over it."""
-    _replace({path: content})
+    write_all({path: content})
 
 
-def _replace(contents: Mapping[Path, bytes]) -> None:
+def write_all(contents: Mapping[Path, bytes]) -> None:
+    """Write files, in their order, each whole or not at all; IncompleteError if that fails."""
     drafts: dict[Path, Path] = {}
     try:
         for path, content in contents.items():
@@ -167,7 +168,7 @@ def check_writable(directory: Path) -> None:
     except OSError as error:
         raise InputError(
             f"Expected a directory that can be written, got {directory} "
-            f"({error.strerror or error}). Give another one with --out."
+            f"({error.strerror or error}). Give another one."
         ) from error
     for path in (directory / name for name in (*FILES, LOCK)):
         odd = path.is_symlink() or (path.exists() and not path.is_file())

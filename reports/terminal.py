@@ -1,34 +1,32 @@
-"""The record in the terminal, or in a log: a line a system; findings alone as a table."""
+"""The record in the terminal, or in a log: a line a system."""
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import FailOn, Gate
 from fedrec_auditor.reports import demonstrations
 from fedrec_auditor.reports.comparison import Comparison
 from fedrec_auditor.reports.glance import Glance, glances
+from fedrec_auditor.reports.hanging import LOG_WIDTH, hang, width_of
 from fedrec_auditor.reports.leaks import leak_line, leaks
-from fedrec_auditor.reports.rows import Contents, DemonstrationRow, Finding
-from fedrec_auditor.reports.section import Section, sections, summary
+from fedrec_auditor.reports.rows import Contents, DemonstrationRow
+from fedrec_auditor.reports.section import sections, summary
 from fedrec_auditor.reports.severity import Severity
 from fedrec_auditor.reports.words import (
-    STYLES,
-    brief_support_words,
-    delta_words,
+    capitalized,
     duration,
-    flag_words,
-    number,
     printable,
 )
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
 
 SEVERITIES = {
@@ -38,45 +36,53 @@ SEVERITIES = {
     Severity.LOW: "",
 }
 """How a terminal shows a severity."""
+_INDENT = " " * 4
+_NAME = 20
+"""Columns of the systems' names, of which longer ones take more."""
 
 
 def render(record: Contents, console: Console) -> None:
-    """Print the systems, the worst first, then notes and errors; plain if not a terminal."""
+    """Print the systems, the worst first, then notes and errors; plain if not a terminal.
+
+    A system's first line has its severity, its name, its verdict and the numbers of that; what
+    they are for, what an attacker got and what to do hang below.
+    """
     print_line(console, title(record), style="bold")
     _render_glances(glances(record), console)
-    print_line(console, summary(record))
+    print_hanging(console, summary(record))
     if record.skipped:
         names = Counter(row.target for row in record.skipped)
-        told = ", ".join(f"{count} on {printable(name)}" for name, count in names.items())
-        print_line(console, f"Attacks that did not run: {told}; the report says why of each.")
+        told = ", ".join(f"{count} on {name}" for name, count in names.items())
+        print_hanging(console, f"Attacks that did not run: {told}.")
     if record.demonstrations:
         _render_demonstrations(record.demonstrations, console)
     for note in record.notes:
-        print_line(console, f"note: {note}", style="yellow")
+        print_hanging(console, note, "note: ", style="yellow")
     for error in record.errors:
-        print_line(console, f"error: {error}", style="bold red")
+        print_hanging(console, error, "error: ", style="bold red")
 
 
 def render_gate(record: Contents, gate: Gate, baseline: Contents | None, console: Console) -> None:
     """Print what the exit code rests on beside findings: the worst leak, and what got worse."""
     if gate.fail_on is FailOn.LEAK:
         found = leaks(record, gate.leak_margin)
-        print_line(console, leak_line(record, found, gate.leak_margin))
+        print_hanging(console, leak_line(record, found, gate.leak_margin))
     if baseline is not None:
         compared = Comparison.of(record, baseline, gate)
         for line in compared.worse:
-            print_line(console, f"worse: {line}", style="bold red")
-        for line in compared.uncertain:
-            print_line(console, f"note: {line}", style="yellow")
+            print_hanging(console, line, "worse: ", style="bold red")
+        for line in (*compared.differences, *compared.uncertain):
+            print_hanging(console, line, "note: ", style="yellow")
         if not compared.worse:
             print_line(console, "Nothing got worse than in the baseline.")
 
 
-def render_findings(findings: Sequence[Finding], console: Console) -> None:
-    """Print findings without attacks: what `auditor account` knows."""
-    names = dict.fromkeys(finding.target for finding in findings)
-    cut = [Section(name, tuple(f for f in findings if f.target == name)) for name in names]
-    _print(cut, console)
+def render_pointer(record: Contents, directory: Path, console: Console) -> None:
+    """Print how the worst system is seen in full; nothing of a record without one."""
+    worst = next(iter(glances(record)), None)
+    if worst is not None:
+        names = shlex.join((str(directory), worst.section.target))
+        print_line(console, f"Details: auditor show {names}")
 
 
 def title(record: Contents) -> str:
@@ -94,23 +100,25 @@ def title(record: Contents) -> str:
 
 
 def _render_glances(seen: Sequence[Glance], console: Console) -> None:
-    """A line a system, the worst first; in a terminal in columns, so that it hangs."""
-    if not console.is_terminal:
-        for glance in seen:
-            print_line(console, glance.line)
-        return
-    from rich.table import Table
+    """A head a system, the worst first, in columns; below it what does not fit."""
+    from rich.cells import cell_len
     from rich.text import Text
 
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold", max_width=20)
-    table.add_column(overflow="fold")
-    for glance in seen:
-        name = Text(printable(glance.section.target), style="bold")
-        word = Text(glance.severity.value, style=SEVERITIES[glance.severity])
-        table.add_row(word, name, Text(printable(glance.words)))
-    console.print(table)
+    names = [printable(glance.section.target) for glance in seen]
+    room = min(max(map(cell_len, names), default=0), _NAME)
+    for glance, name in zip(seen, names, strict=True):
+        level = glance.severity.value
+        start = f"{level:<8}  {name}{' ' * (room - cell_len(name))}  "
+        head, *more = hang(glance.head, width_of(console), start, _INDENT)
+        text = Text(head)
+        text.stylize(SEVERITIES[glance.severity], 0, len(level))
+        text.stylize("bold", 10, 10 + len(name))
+        print_text(console, text)
+        for line in more:
+            print_text(console, line)
+        told = (glance.about, capitalized(glance.got), f"To do: {glance.todo}")
+        for line in filter(None, told):
+            print_hanging(console, line, _INDENT)
 
 
 def _render_demonstrations(rows: Sequence[DemonstrationRow], console: Console) -> None:
@@ -120,7 +128,8 @@ def _render_demonstrations(rows: Sequence[DemonstrationRow], console: Console) -
         for name, *rest in cells:
             parts = zip(demonstrations.HEADS[1:], rest, strict=True)
             text = "; ".join(f"{head} {cell}" for head, cell in parts)
-            print_line(console, f"{printable(name)}: {text.replace(chr(10), ', ')}")
+            for line in hang(text.replace("\n", ", "), LOG_WIDTH, f"{printable(name)}: ", _INDENT):
+                print_text(console, line)
         print_line(console, demonstrations.summary(rows))
         return
     from rich.text import Text
@@ -133,81 +142,6 @@ def _render_demonstrations(rows: Sequence[DemonstrationRow], console: Console) -
     console.print(table)
 
 
-def _print(cut: Sequence[Section], console: Console) -> None:
-    if console.is_terminal:
-        console.print(_table(cut))
-        return
-    for section in cut:
-        for line in _lines(section, _lower_name(cut)):
-            print_line(console, line)
-
-
-def _table(cut: Sequence[Section]) -> Table:
-    from rich.text import Text
-
-    table = new_table("Privacy audit")
-    table.add_column("Target", overflow="fold", max_width=16)
-    heads = ("Claim", "Accounted", _lower_name(cut).capitalize())
-    for head in heads:
-        table.add_column(head, overflow="fold")
-    table.add_column("Verdict", no_wrap=True)
-    for section in cut:
-        rows = [(f, _cells(section, f)) for f in section.findings]
-        name = printable(section.target)
-        blank = (name, "no claim", "", "", "not judged")
-        for position, (finding, cells) in enumerate(rows or [(None, blank)]):
-            texts = [Text(cell) for cell in cells]
-            if finding is not None:
-                texts[-1].stylize(STYLES[finding.verdict])
-            if position:
-                texts[0] = Text("")
-            table.add_row(*texts, end_section=True)
-    return table
-
-
-def _lower_name(cut: Sequence[Section]) -> str:
-    """What lower bounds are called: measured, or computed where none of them has a sample."""
-    bounds = [finding.measured for section in cut for finding in section.findings]
-    sampled = any(bound is not None and bound.samples is not None for bound in bounds)
-    return "measured" if sampled else "computed"
-
-
-def _cells(section: Section, finding: Finding) -> tuple[str, ...]:
-    measured, flag = finding.measured, flag_words(finding)
-    return (
-        printable(section.target),
-        f"≤ {_epsilon(finding.claim)}\n{_scope(finding)}",
-        "none" if finding.accounted is None else f"≤ {_epsilon(finding.accounted)}",
-        "none" if measured is None else f"≥ {_epsilon(measured)}\n{brief_support_words(measured)}",
-        f"{finding.verdict}\n{flag}" if flag else finding.verdict,
-    )
-
-
-def _epsilon(bound: Claim | Bound) -> str:
-    return f"{number(bound.epsilon)}\n{delta_words(bound.delta)}"
-
-
-def _scope(finding: Finding) -> str:
-    asked, claimed = (
-        (scope.unit, scope.adjacency, scope.vantage, scope.horizon)
-        for scope in (finding.scope, finding.claim.scope)
-    )
-    text = ", ".join(asked)
-    other = [theirs for ours, theirs in zip(asked, claimed, strict=True) if ours != theirs]
-    text = f"{text} (claimed for {', '.join(other)})" if other else text
-    return f"{text}, {printable(finding.game)}" if finding.game else text
-
-
-def _lines(section: Section, lower: str) -> list[str]:
-    names = ("claim", "accounted", lower, "verdict")
-    lines = []
-    for finding in section.findings:
-        head, *rest = (cell.replace("\n", ", ") for cell in _cells(section, finding))
-        fields = [f"{name} {cell}" for name, cell in zip(names, rest, strict=True)]
-        lines.append(f"{head}: " + "; ".join(fields))
-    return lines or [f"{printable(section.target)}: not judged"]
-
-
 def new_table(title: str, *, show_edge: bool = False) -> Table:
     """A table without columns yet, ruled below its head only."""
     from rich import box
@@ -216,7 +150,19 @@ def new_table(title: str, *, show_edge: bool = False) -> Table:
     return Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=show_edge)
 
 
+def print_hanging(console: Console, text: str, first: str = "", *, style: str = "") -> None:
+    """Print text that hangs below the end of ``first``."""
+    for line in hang(text, width_of(console), first):
+        print_text(console, line, style)
+
+
 def print_line(console: Console, line: str, style: str = "") -> None:
     """Print one line as it is, but for what a terminal would obey; a leading indent is kept."""
-    text = printable(line) if not line.startswith(" ") else "  " + printable(line)
+    print_text(
+        console, printable(line) if not line.startswith(" ") else "  " + printable(line), style
+    )
+
+
+def print_text(console: Console, text: str | Text, style: str = "") -> None:
+    """Print what is printable already, as it is."""
     console.print(text, style=style, markup=False, highlight=False, soft_wrap=True, emoji=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import Arithmetic
+from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.auditor.commands.ci_files import check_files, rendered, write_files
 from fedrec_auditor.auditor.commands.options import AsJson
 from fedrec_auditor.auditor.output import tell
@@ -56,6 +56,13 @@ def command(
         bool, typer.Option("--tables", help="PrivRec's Tables 3 and 4, entry by entry.")
     ] = False,
     as_json: AsJson = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WORD",
+            help="With --all: entries with this verdict, such as violated or wrong; repeatable.",
+        ),
+    ] = None,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the catalogue as the page docs/claims.md.")
     ] = False,
@@ -180,7 +187,7 @@ def command(
         )
     check_files(sarif, junit)
     if stated:
-        others = (target, entry, everything, tables, given, markdown)
+        others = (target, entry, everything, tables, given, markdown, only)
         if any(others) or items is not None or jobs is not None:
             raise InputError(
                 f"Expected --{next(iter(stated)).replace('_', '-')} with noise of your own, got a "
@@ -195,6 +202,8 @@ def command(
         target, number = None, target
     asked = sum((target is not None, number is not None, everything))
     if tables:
+        if only:
+            raise InputError("Expected --only with --all, got --tables. Drop one of them.")
         if asked and target != "dp-privrec":
             raise InputError("Expected --tables alone or with dp-privrec. Drop what else is asked.")
         if given or markdown or users is not None or items is not None:
@@ -213,10 +222,25 @@ def command(
         raise InputError("Expected --set, --users and --items with a target, got none. Name one.")
     if markdown and (not everything or as_json):
         raise InputError("Expected --markdown with --all and without --json. Drop the others.")
+    if only and (not everything or markdown):
+        raise InputError("Expected --only with --all and without --markdown. Drop the others.")
     if target is None:
-        _catalogue(number, as_json, markdown, jobs, (sarif, junit))
+        _catalogue(number, as_json, markdown, jobs, (sarif, junit), words(only or ()))
     else:
         _account(target, given or [], users, items, as_json, (sarif, junit))
+
+
+def words(given: Sequence[str]) -> list[Word]:
+    """The words of judgement, in any case; InputError for another."""
+    known: dict[str, Word] = {word.lower(): word for word in (*Verdict, *Arithmetic)}
+    found = []
+    for text in given:
+        word = known.get(" ".join(re.split(r"[\s_-]+", text.strip().lower())))
+        if word is None:
+            choices = ", ".join(each.replace(" ", "-") for each in known)
+            raise InputError(f"Expected --only among {choices}, got {text!r}. Choose one.")
+        found.append(word)
+    return found
 
 
 def _spend(stated: dict[str, Any], as_json: bool) -> None:
@@ -251,7 +275,7 @@ def _account(
 
     from fedrec_auditor.auditor import catalogue
     from fedrec_auditor.auditor.overrides import overridden
-    from fedrec_auditor.reports import catalogue_terminal, terminal
+    from fedrec_auditor.reports import catalogue_terminal, findings_terminal
     from fedrec_auditor.targets.systems.base import Population
 
     n_users, n_items = 943 if users is None else users, 1682 if items is None else items
@@ -272,7 +296,7 @@ def _account(
         print(_json(findings))
         return
     console = Console()
-    terminal.render_findings(findings, console)
+    findings_terminal.render_findings(findings, console)
     mine = [entry for entry in catalogue.entries() if entry.target == name]
     if mine and not given and users is None and items is None:
         print()
@@ -300,8 +324,9 @@ def _catalogue(
     markdown: bool,
     jobs: int | None,
     files: tuple[Path | None, Path | None],
+    only: Sequence[Word],
 ) -> None:
-    """The catalogue, or some of its entries in full."""
+    """The catalogue, or some of its entries in full; ``only`` says which of it are shown."""
     from rich.console import Console
 
     from fedrec_auditor.auditor import catalogue
@@ -326,12 +351,12 @@ def _catalogue(
     ]
     write_files(rendered(findings, *files, checks=numbers))
     if as_json:
-        print(_json(rows))
+        print(_json([row for row in rows if row.is_any_of(only)]))
     elif markdown:
         cells = catalogue.tables(jobs=make_resources(jobs).jobs)
         print(catalogue_markdown.render(rows, cells), end="")
     elif number is None:
-        catalogue_terminal.render_catalogue(rows, Console())
+        catalogue_terminal.render_catalogue(rows, Console(), only)
     else:
         for row in rows:
             catalogue_terminal.render_entry(row, Console())

@@ -78,6 +78,8 @@ def command(
     from fedrec_auditor.accountants.verdict import judge
     from fedrec_auditor.auditor.canaries import read_scores
     from fedrec_auditor.auditor.scores import CanaryScores, from_scores
+    from fedrec_auditor.auditor.verification.words import entry
+    from fedrec_auditor.reports.paragraph import columns, paragraph
 
     if curve or renyi:
         estimator = _of_all_thresholds(estimator, one_run)
@@ -117,37 +119,39 @@ def command(
         if as_json:
             print(_as_text(bound, judgement, shown))
         else:
-            print("\n".join([*describe(bound, judgement), *_describe_curve(shown, bound)]))
+            width = columns()
+            said = (*describe(bound, judgement), *_describe_curve(shown, bound))
+            for label, text in said:
+                print(entry(label, text, width) if label else paragraph(text, width, hang=2))
             sys.stdout.flush()
     gate = Gate(fail_on, allow or [])
     raise typer.Exit(gate.code([] if judgement is None else [judgement.verdict]))
 
 
-def describe(bound: Bound, judgement: Judgement | None) -> Iterator[str]:
-    """The finding first, then the number with its scope, then the method, in lines."""
-    from fedrec_auditor.auditor.verification.words import entry
-
+def describe(bound: Bound, judgement: Judgement | None) -> Iterator[tuple[str, str]]:
+    """The finding first, without a label, then the number with its scope, then the method."""
     at = f"at delta {bound.delta:g}, at confidence {bound.confidence:.6g}"
     if judgement is None:
-        yield f"Epsilon is at least {bound.epsilon:.6g}, {at}"
+        yield "", f"Epsilon is at least {bound.epsilon:.6g}, {at}"
     else:
-        yield f"{judgement.verdict}: {judgement.reason}"
-        yield from entry("bound", f"epsilon is at least {bound.epsilon:.6g}, {at}")
-    yield from entry("scope", f"{bound.scope} (unless the canaries stand for something else)")
-    yield from entry("how", f"{bound.source}, {bound.samples:,} scores")
+        yield "", f"{judgement.verdict}: {judgement.reason}"
+        yield "bound", f"epsilon is at least {bound.epsilon:.6g}, {at}"
+    yield "scope", f"{bound.scope} (unless the canaries stand for something else)"
+    yield "how", f"{bound.source}, {bound.samples:,} scores"
     if math.isfinite(bound.largest):
         shown = f"so many scores show {bound.largest:.6g} at most, all guesses right"
-        yield from entry("limit", shown)
+        yield "limit", shown
     for assumption in bound.assumptions:
-        yield from entry("if", assumption)
+        yield "if", assumption
     if (witness := bound.witness) is not None:
-        yield from entry("event", witness.output)
-        yield from entry(
+        yield "event", witness.output
+        yield (
             "chances",
             f"{witness.probability_a:.6g} where {witness.input_a}, {witness.probability_b:.6g} "
             f"where {witness.input_b}",
         )
-        yield from entry("note", witness.note)
+        if witness.note:
+            yield "note", witness.note
 
 
 def _of_all_thresholds(estimator: str | None, one_run: bool) -> str:
@@ -162,17 +166,15 @@ def _of_all_thresholds(estimator: str | None, one_run: bool) -> str:
     return _BAND
 
 
-def _describe_curve(shown: Curve, bound: Bound) -> Iterator[str]:
-    from fedrec_auditor.auditor.verification.words import entry
-
+def _describe_curve(shown: Curve, bound: Bound) -> Iterator[tuple[str, str]]:
     if found := shown.get("curve"):
         points = [f"{each['epsilon']:.4g} at delta {each['delta']:g}" for each in found]
-        yield from entry("curve", f"epsilon is at least {', '.join(points)}")
+        yield "curve", f"epsilon is at least {', '.join(points)}"
     if found := shown.get("renyi"):
         points = [f"{each['divergence']:.4g} of order {each['order']:g}" for each in found]
-        yield from entry("renyi", f"the larger divergence is at least {', '.join(points)}")
+        yield "renyi", f"the larger divergence is at least {', '.join(points)}"
     if shown:
-        yield from entry("together", f"all of these hold at confidence {bound.confidence:.6g}")
+        yield "together", f"all of these hold at confidence {bound.confidence:.6g}"
 
 
 def _as_text(bound: Bound, judgement: Judgement | None, shown: Curve) -> str:

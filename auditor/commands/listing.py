@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.commands.options import AsJson
 from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.reports.paragraph import columns, paragraph
 
 
 def command(
@@ -29,7 +31,8 @@ def command(
     if as_json:
         print(json.dumps(members, indent=2))
         return
+    width = columns() if sys.stdout.isatty() else sys.maxsize
     for family, summaries in members.items():
         print(family)
         for name, summary in summaries.items():
-            print(f"  {name:<24}{summary}")
+            print(paragraph(summary, width, label=name, indent=2, hang=24))

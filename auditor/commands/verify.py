@@ -94,8 +94,10 @@ def command(
         write_files,
     )
     from fedrec_auditor.auditor.deadline import answer_within
+    from fedrec_auditor.reports.paragraph import columns
 
     check_files(sarif, junit)
+    width = columns()
 
     def work() -> tuple[int, str]:
         if not sys.warnoptions:
@@ -121,7 +123,11 @@ def command(
         faults = found.unwaived(waived) and fail_on is not FailOn.NEVER
         gate = Gate(fail_on, waived)
         code = gate.code([found.verdict])
-        text = as_text(found) if as_json else found.describe(allow=waived, command=_again())
+        text = (
+            as_text(found)
+            if as_json
+            else found.describe(allow=waived, command=_again(), width=width)
+        )
         files = rendered(
             [found.finding(target, waived)],
             sarif,

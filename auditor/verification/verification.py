@@ -15,6 +15,7 @@ from fedrec_auditor.auditor.sampler import ONE_REPORT
 from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.words import cut, entry, power, ratio
 from fedrec_auditor.reports import notebook
+from fedrec_auditor.reports.paragraph import FULL, paragraph
 from fedrec_auditor.reports.rows import Finding
 
 _TIGHT = 0.99
@@ -129,24 +130,23 @@ class Verification:
                 )
         return tuple(check for check in self.faults if check.name not in allow)
 
-    def describe(self, *, allow: Collection[str] = (), command: str = "") -> str:
-        """Verdict, bound, witness and checks, in lines of 100 columns where words permit.
+    def describe(self, *, allow: Collection[str] = (), command: str = "", width: int = FULL) -> str:
+        """Verdict, bound, witness and checks, in lines of ``width`` columns where words permit.
 
         A failed check named in ``allow`` is marked as waived; InputError for an unknown name.
         ``command`` asks again with other draws: it ends where their number is to be written.
         """
         standing = self.unwaived(allow)
-        lines = [_headline(self, failures=len(standing))]
-        for label, text in _evidence(self):
-            lines += entry(label, text)
+        lines = [paragraph(_headline(self, failures=len(standing)), width, hang=2)]
+        lines += [entry(label, text, width) for label, text in _evidence(self)]
         if self.verdict is Verdict.INCONCLUSIVE:
-            lines += entry("sample", _too_small(self, command or "samples="))
+            lines.append(entry("sample", _too_small(self, command or "samples="), width))
         if self.checks:
             lines.append("checks of what a ratio does not show")
         for check in sorted(self.checks, key=lambda check: list(_MARKS).index(check.status)):
             waived = check.status is Status.FAILED and check not in standing
             mark = "waived" if waived else _MARKS[check.status]
-            lines += entry(mark, f"{check.name}: {check.reason}")
+            lines.append(entry(mark, f"{check.name}: {check.reason}", width))
         return "\n".join(lines)
 
     def finding(self, target: str, allow: Collection[str] = ()) -> Finding:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import textwrap
 
 from fedrec_auditor.accountants.statements.bound import Witness
-from fedrec_auditor.reports.words import printable
+from fedrec_auditor.reports.paragraph import paragraph
 
-_WIDTH = 100
 _LABEL = 12
 _LONGEST = 500
 # Beyond this exponent a ratio is written as a power of e: doubles end soon after.
@@ -45,13 +43,6 @@ def cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
-def entry(label: str, text: str) -> list[str]:
-    """One labelled paragraph with a hanging indent."""
-    return textwrap.wrap(
-        printable(text),
-        _WIDTH,
-        initial_indent=f"  {label:<{_LABEL - 2}}",
-        subsequent_indent=" " * _LABEL,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+def entry(label: str, text: str, width: int) -> str:
+    """One labelled paragraph of ``width`` columns with a hanging indent."""
+    return paragraph(text, width, label=label, indent=2, hang=_LABEL - 2)

@@ -28,6 +28,8 @@ _PAPER = Paper(
         "B": "law of one uploaded bit",
         "x": "Kronecker product",
         "r": "uploads of the same history",
+        "E": "expectation",
+        "delta": "chance with which the bound eps may fail",
     },
 )
 _entry = partial(Entry, paper=_PAPER)
@@ -128,7 +130,7 @@ ENTRIES = (
         number="8b",
         target="dplcf-sp",
         basis=Basis.DERIVED,
-        statement="The same promise, read as one for all of a user's interactions.",
+        statement="Symmetric flips, read as a promise for all of a user's interactions.",
         source="section 3.2.1, for one interaction (section 5 claims no user's privacy)",
         claimed="eps, of one interaction",
         provable="N eps for N items",
@@ -139,7 +141,7 @@ ENTRIES = (
         number="8c",
         target="dplcf-sp",
         basis=Basis.DERIVED,
-        statement="The same promise, where a history is uploaded again with fresh flips.",
+        statement="Symmetric flips keep eps if a history is uploaded again with fresh ones.",
         source="section 3.2.1; section 3.2.4 has one upload, and no word on later ones",
         claimed="eps",
         provable="r eps after r uploads",

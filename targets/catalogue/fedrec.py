@@ -95,7 +95,7 @@ ENTRIES = (
         number="17c",
         target="fedrec-apm",
         basis=Basis.DERIVED,
-        statement="The same protection lasts for the training.",
+        statement="The protection of one upload lasts for the whole training.",
         source="section 4, Algorithm 2",
         claimed="max eps_i = 60",
         provable="rounds x sum of eps_i over all entries",

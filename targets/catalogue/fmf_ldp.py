@@ -31,6 +31,7 @@ _PAPER = Paper(
         "X": "user vectors",
         "gamma": "step size",
         "lambda": "regularization",
+        "E": "expectation",
     },
 )
 _entry = partial(Entry, paper=_PAPER)

@@ -357,7 +357,7 @@ def test_a_terminal_without_unicode_is_spoken_to_in_ascii() -> None:
     done = subprocess.run(
         ACCOUNT, capture_output=True, check=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}
     )
-    assert b"claim <= 1" in done.stdout
+    assert b"claimed <= 1" in done.stdout
     assert b"accounted <= 1,682" in done.stdout
     assert b"?" not in done.stdout
 

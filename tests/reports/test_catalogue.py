@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
+from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.reports import catalogue_markdown as catalogue_markdown
 from fedrec_auditor.reports import catalogue_terminal as catalogue_terminal
 from fedrec_auditor.reports.catalogue import CatalogueRow, Figure, PaperRow, TableRow
@@ -107,28 +108,80 @@ def test_settings_are_said_as_the_command_line_takes_them() -> None:
     )
 
 
-def printed(terminal: bool, *rows: CatalogueRow) -> str:
-    console = Console(file=io.StringIO(), force_terminal=terminal, width=140, no_color=True)
-    catalogue_terminal.render_catalogue(rows, console)
+def printed(
+    terminal: bool, *rows: CatalogueRow, width: int = 140, only: tuple[Word, ...] = ()
+) -> str:
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=width, no_color=True)
+    catalogue_terminal.render_catalogue(rows, console, only)
     assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+    return re.sub(r"\x1b\[[0-9;]*m", "", console.file.getvalue())
 
 
-def test_a_terminal_gets_a_table_of_100_columns_and_a_pipe_one_line_an_entry() -> None:
+@pytest.mark.parametrize("width", [50, 80, 119, 120, 160, 220])
+def test_a_terminal_is_filled_and_no_word_is_cut(width: int) -> None:
+    long = row(
+        number="12b",
+        target="fedlightgcn-apm",
+        verdict=Verdict.UNSUBSTANTIATED,
+        claimed="the epsilon of Kasiviswanathan's composition of subsampled Gaussians",
+    )
+    text = printed(True, row(), long, width=width)
+    assert max(map(len, text.splitlines())) <= width
+    words = [*long.statement.split(), *long.claimed.split(), *PAPER.title.split(), "12b", "WRONG"]
+    assert set(words) <= set(text.replace(";", " ").split())
+    assert ("No." in text) is (width >= 120)
+
+
+def test_a_pipe_gets_one_line_an_entry_and_how_many_there_are() -> None:
     rows = [row(), row(number="12", target="fedlightgcn-apm", verdict=Verdict.UNSUBSTANTIATED)]
-    plain = [line.split("\x1b")[0] for line in printed(True, *rows).splitlines()]
-    assert max(map(len, plain)) <= 100
     lines = printed(False, *rows).splitlines()
-    assert len(lines) == 2
+    assert len(lines) == 3
     assert "claimed x | y (1); holds z (2); " in printed(False, row(figures=[figure(2.0, False)]))
     assert lines[0].startswith("3b fmf-ldp: A statement")
     assert lines[0].endswith("claimed x | y; holds z; verdict WRONG")
+    assert lines[2] == "2 printed: 1 UNSUBSTANTIATED, 2 WRONG."
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_is_not_asked_for_is_counted(terminal: bool) -> None:
+    rows = [row(), row(number="12", verdict=Verdict.VIOLATED, arithmetic=None)]
+    text = " ".join(printed(terminal, *rows, only=(Verdict.VIOLATED,)).split())
+    assert "3b" not in text
+    assert "1 printed: 1 VIOLATED. Hidden, as --only violated asks: 1 printed: 1 WRONG." in text
+    assert "Hidden, as --only no-claim asks: 2 printed" in " ".join(
+        printed(terminal, *rows, only=(Verdict.NO_CLAIM,)).split()
+    )
+
+
+def shown(*rows: CatalogueRow, terminal: bool, width: int = 80) -> str:
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=width, no_color=True)
+    for each in rows:
+        catalogue_terminal.render_entry(each, console)
+    assert isinstance(console.file, io.StringIO)
+    return re.sub(r"\x1b\[[0-9;]*m", "", console.file.getvalue())
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_an_entry_hangs_and_says_first_what_its_verdict_means(width: int) -> None:
+    lines = shown(row(reason="A reason. " * 40), terminal=True, width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[0] == "3b fmf-ldp WRONG"
+    assert lines[1].startswith("  The statement is wrong: whoever relies on it is misled")
+    why = next(
+        place for place, line in enumerate(lines) if line.startswith("  Why        A reason")
+    )
+    assert lines[why + 1].startswith((" " * 13 + "A reason", " " * 13 + "reason"))
+    order = [
+        line.strip() for line in lines if line.startswith("  ") and line[2:5] in ("The", "How")
+    ]
+    assert order[-3:] == ["The statement", "The numbers", "How they follow"]
 
 
 def test_an_entry_in_full_says_both_kinds_of_numbers() -> None:
-    parts = dict(catalogue_terminal.derivation(row()))
-    assert parts["Number"].endswith("(agrees; counting)")
-    assert parts["Demonstration"].endswith("auditor run fmf-ldp --only claims")
+    lines = shown(row(), terminal=False).splitlines()
+    assert "  Number: a|b: paper 1, here 2 (wrong; counting)" in lines
+    assert "  Number: a|b: paper 1, here 1 (agrees; as before)" in lines
+    assert "  Watch it: auditor run fmf-ldp --only claims (demonstration a-demonstration)" in lines
     derived = row(basis=Basis.DERIVED, verdict=Verdict.VIOLATED)
     assert catalogue_terminal.counts([row(), row(), derived]) == (
         "2 printed: 2 WRONG. 1 derived: 1 VIOLATED, 1 WRONG."
@@ -151,7 +204,9 @@ def test_a_page_has_a_row_and_a_section_an_entry_and_the_tables() -> None:
     assert "## 3b. fmf-ldp: WRONG" in page
     assert "| a\\|b | 1 | 2 |" in page
     assert "1 more agrees." not in page
-    assert "**A user who relies on the paper's number or sentence is misled.**" in page
+    assert (
+        "**The statement is wrong: whoever relies on it is misled about a user's privacy.**" in page
+    )
     assert "- Assumed: against the server; trusted: the device (section 1)." in page
     assert "`z` a multiplier; `T` rounds." in page
     assert "| 3 | 30 / 4800 | 1e-06 | 16.6081 | 16.6081 | 1.298 to 1.524 |" in page
@@ -160,15 +215,19 @@ def test_a_page_has_a_row_and_a_section_an_entry_and_the_tables() -> None:
 
 def test_of_many_numbers_those_that_are_wrong_are_listed() -> None:
     many = row(figures=(figure(2.0, False), *(figure(1.0, True) for _ in range(7))))
-    numbers = [text for name, text in catalogue_terminal.derivation(many) if name == "Number"]
+    lines = shown(many, terminal=False).splitlines()
+    numbers = [line for line in lines if line.startswith("  Number: ")]
     assert len(numbers) == 2
-    assert numbers[1] == "7 more agree."
+    assert numbers[1] == "  Number: 7 more agree."
     assert "7 more agree." in catalogue_markdown.render([many], ())
 
 
 def test_symbols_that_an_entry_uses_are_explained() -> None:
+    """Those in the numbers that it lists, too."""
     assert row().symbols == {"z": "a multiplier"}
-    assert dict(catalogue_terminal.derivation(row()))["Symbols"] == "z: a multiplier"
+    counted = figure(2.0, False).model_copy(update={"how": "over T rounds"})
+    assert row(figures=(counted,)).symbols == PAPER.symbols
+    assert "\n  Symbol: z: a multiplier\n" in shown(row(), terminal=False)
 
 
 def finding(verdict: Verdict, **changes: Any) -> Finding:
@@ -189,29 +248,32 @@ def bound(epsilon: float, side: Side) -> Bound:
     [
         (
             finding(Verdict.VIOLATED),
-            "The promise is broken: epsilon 1 is promised for one rating, and it is at least 3. On "
-            "the outputs that tell the most, a guess at one bit is right at least 95.3% of the "
-            "time, where the promise allows up to 73.1% of the time.",
+            "The claim of epsilon 1 per rating over one round against the server is false: it is "
+            "at least 3. On the outputs that tell the most, a guess at one bit is right at least "
+            "95.3% of the time, where the claim allows up to 73.1% of the time.",
         ),
         (
             finding(Verdict.VIOLATED, measured=bound(math.inf, Side.LOWER)),
-            "and none holds. On the outputs that tell the most, a guess at one bit is right every",
+            "is false: no epsilon holds. On the outputs that tell the most, a guess at one bit is "
+            "right every time",
         ),
         (
             finding(Verdict.CONSISTENT, accounted=bound(0.5, Side.UPPER), measured=None),
-            "The promise holds: epsilon 1 is promised for one rating, and 0.5 is proved. That "
-            "allows a guess at one bit to be right up to 73.1% of the time.",
+            "against the server holds: 0.5 is proved. The claim allows a guess at one bit to be "
+            "right up to 73.1% of the time.",
         ),
         (
             finding(Verdict.INCOMPARABLE),
-            "Nothing is promised here for one rating: epsilon is 3. On the outputs that tell the "
-            "most, a guess at one bit is right at least 95.3% of the time.",
+            "Nothing is claimed per rating over one round against the server: epsilon is 3. On "
+            "the outputs that tell the most, a guess at one bit is right at least 95.3% of the "
+            "time.",
         ),
         (
             finding(Verdict.UNSUBSTANTIATED, measured=None),
-            "Open: epsilon 1 is promised for one rating, and epsilon is ≤ 3.",
+            "is neither proved nor refuted: epsilon is at most 3.",
         ),
-        (finding(Verdict.NO_CLAIM, measured=None), "No number is promised for one rating"),
+        (finding(Verdict.NO_CLAIM, measured=None), "No number is claimed per rating"),
+        (finding(Verdict.UNSOUND), "cannot be judged: our own proof and what was shown contradict"),
     ],
     ids=lambda found: found.verdict if isinstance(found, Finding) else "",
 )

@@ -16,7 +16,9 @@ from rich.console import Console
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.reports import html, junit, markdown, store, terminal
+from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.system_terminal import render_system
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
@@ -33,7 +35,10 @@ def test_any_record_round_trips_and_renders(
     for rendered in (html.render, markdown.render, junit.render):
         assert rendered(record)
     for terminal_like in (True, False):
-        terminal.render(record, Console(file=io.StringIO(), force_terminal=terminal_like))
+        console = Console(file=io.StringIO(), force_terminal=terminal_like)
+        terminal.render(record, console)
+        for glance in glances(record):
+            render_system(record, glance, console)
 
 
 def test_rendering_is_deterministic(record: Record, tmp_path: Path) -> None:

@@ -59,7 +59,9 @@ def test_an_entry_says_the_verdict_first_and_lists_what_is_wrong(cli: Cli, tmp_p
     cases = ET.parse(tmp_path / "found.xml").getroot().findall("testsuite/testcase")
     assert sum(case.find("failure") is not None for case in cases) == len(log["runs"][0]["results"])
     first = out.split("9b dplcf-ap")[0].splitlines()
-    assert first[1].startswith("  As printed, the server computes something else")
+    assert first[1].startswith(
+        "  The statement is wrong: as printed, the server computes something"
+    )
     assert [line for line in first if "agree" in line] == ["  Number: 14 more agree."]
     code, out, _ = cli("account", "16")
     assert "Expected" not in out
@@ -70,9 +72,25 @@ def test_nothing_is_called_measured_where_nothing_was(cli: Cli) -> None:
     code, out, _ = cli("account", "fmf-ldp")
     assert code == 0
     assert "measured" not in out
-    scopes = [line.split(";")[0] for line in out.splitlines() if line.startswith("fmf-ldp: ")]
-    assert "; computed ≥ 5,000, delta 0, exact; " in out
-    assert len(set(scopes)) == len(scopes) == 5
+    lines = [line for line in out.splitlines() if line.startswith("fmf-ldp: ")]
+    assert lines[0].startswith("fmf-ldp: VIOLATED, vacuous. The claim of epsilon 250 per user over")
+    assert "; computed ≥ 5,000 at delta 0, exact, no samples, by exact log-ratio; " in lines[0]
+    assert len({line.split("; scope ")[1] for line in lines}) == len(lines) == 5
+
+
+def test_only_some_words_of_the_catalogue(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In any spelling, of verdicts and of arithmetic; files for a CI have all."""
+    some = tuple(e for e in catalogue.entries() if e.number in ("6", "7b", "8", "20b"))
+    monkeypatch.setattr(catalogue, "entries", lambda: some)
+    for given, numbers in ((["VIOLATED"], ["6"]), (["wrong", "No_Claim"], ["7b", "20b"])):
+        words = [word for text in given for word in ("--only", text)]
+        code, out, _ = cli("account", "--all", *words)
+        assert code == 0
+        *entries, last = out.splitlines()
+        assert [line.split()[0] for line in entries] == numbers
+        assert "Hidden, as --only" in last
+        found = json.loads(cli("account", "--all", *words, "--json")[1])
+        assert [row["number"] for row in found] == numbers
 
 
 def no_constant(name: str) -> float:
@@ -143,6 +161,10 @@ def test_an_epsilon_of_millions_is_printed(cli: Cli) -> None:
         (("lfl-sgdmf", "--set", "delta=1"), "delta=1"),
         (("lfl-sgdmf", "--set", "sigma=nan"), "noise_multiplier=nan"),
         (("--all", "--jobs", "0"), "jobs=0"),
+        (("--all", "--only", "bad"), "violated, unsubstantiated, inconclusive, consistent"),
+        (("22", "--only", "wrong"), "--only with --all"),
+        (("--all", "--only", "wrong", "--markdown"), "without --markdown"),
+        (("--tables", "--only", "wrong"), "got --tables"),
     ],
     ids=str,
 )

@@ -1,0 +1,70 @@
+"""Paragraphs of a terminal: wrapped between words, with a label and a hanging indent."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+from fedrec_auditor.reports.words import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FULL = 100
+"""Columns of text that goes to no terminal."""
+LONGEST = 160
+"""Columns of a terminal that are used at most: lines beyond are hard to follow."""
+
+
+def columns() -> int:
+    """How wide to print: as the terminal is, up to ``LONGEST``; ``FULL`` where there is none."""
+    if not sys.stdout.isatty():
+        return FULL
+    return min(LONGEST, shutil.get_terminal_size().columns)
+
+
+def paragraph(text: str, width: int, *, label: str = "", indent: int = 0, hang: int = 0) -> str:
+    """``text`` in lines of ``width`` columns, in which no word is cut.
+
+    The first begins with ``label`` behind ``indent`` blanks, the others ``hang`` columns further
+    in; a label that is longer than that stands before the text all the same. A word longer than a
+    line has one of its own.
+
+    >>> print(paragraph("Epsilon is at least 25.4.", 22, label="bound", indent=2, hang=8))
+      bound   Epsilon is
+              at least
+              25.4.
+    """
+    return "\n".join(
+        textwrap.wrap(
+            printable(text),
+            width,
+            initial_indent=f"{' ' * indent}{label + ' ':<{hang}}" if label else " " * indent,
+            subsequent_indent=" " * (indent + hang),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    )
+
+
+def print_paragraph(
+    text: str,
+    console: Console,
+    *,
+    label: str = "",
+    indent: int = 0,
+    hang: int = 0,
+    style: str = "",
+) -> None:
+    """Print a ``paragraph`` as wide as the terminal; on one line if it is none.
+
+    There the label is followed by a colon.
+    """
+    if console.is_terminal:
+        width = min(LONGEST, console.width)
+        said = paragraph(text, width, label=label, indent=indent, hang=hang)
+    else:
+        said = " " * indent + printable(f"{label}: {text}" if label else text)
+    console.print(said, style=style, markup=False, highlight=False, soft_wrap=True, emoji=False)
