@@ -311,10 +311,10 @@ def _differences(record: Contents, baseline: Contents) -> Iterator[str]:
 def _uncertain(record: Contents, baseline: Contents) -> Iterator[str]:
     findings = _gone(baseline.findings, record.findings, _finding_key)
     rows = _gone(comparable(baseline), comparable(record), _row_key)
-    lost = ((findings, "findings"), (rows, "attack rows"))
-    gone = [f"{count:,} {what}" for count, what in lost if count]
+    lost = ((findings, "finding"), (rows, "attack row"))
+    gone = [f"{count:,} {what}{'' if count == 1 else 's'}" for count, what in lost if count]
     if gone:
-        yield f"Of the baseline {' and '.join(gone)} are not in this audit and were not compared."
+        yield f"Not compared, since this audit lacks them: {' and '.join(gone)} of the baseline."
     if record.errors:
         yield f"The audit was not completed ({len(record.errors):,} errors): some is missing."
     moved = sum(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports import demonstrations
 from fedrec_auditor.reports.glance import Glance
 from fedrec_auditor.reports.leaks import Leak, comparable
 from fedrec_auditor.reports.remarks import remarks
@@ -85,6 +86,13 @@ def render_system(record: Contents, glance: Glance, console: Console) -> None:
         _head(console, "Other lower bounds")
         for other in section.others:
             _item(console, f"epsilon {measured_words(other.bound)}")
+    played = [row for row in record.demonstrations if row.target == section.target]
+    if played:
+        _head(console, "Shown on the running system")
+        for row in played:
+            _item(console, f"{demonstrations.title(row)}: {demonstrations.outcome(row)}")
+            for text in (demonstrations.violation_words(row), demonstrations.control_words(row)):
+                print_hanging(console, text, indent=6)
     if section.attacks:
         _head(console, "What attackers got")
         _render_attacks(record, glance, console)

@@ -58,7 +58,7 @@ def test_a_new_violation_is_worse_and_a_lost_one_is_told(record: Record) -> None
     assert line.endswith("not in the baseline.")
     back = of(fewer, record)
     assert back.worse == ()
-    assert "1 findings" in back.uncertain[0]
+    assert "1 finding of the baseline" in back.uncertain[0]
 
 
 def test_a_new_finding_is_worse_at_the_level_that_fails_it(record: Record) -> None:

@@ -14,8 +14,10 @@ from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.reports import demonstrations as shown
 from fedrec_auditor.reports import html, markdown, terminal
+from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import DemonstrationRow, TrialRow
+from fedrec_auditor.reports.system_terminal import render_system
 
 SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 EVIL = "a|b\n<b>*x*</b> `c` \x1b[31m\x00]]> [bold red]"
@@ -118,6 +120,16 @@ def test_the_terminal_has_a_line_or_a_table_row_each(record: Record) -> None:
     table = printed(with_rows(record, ROW, WEAK), tty=True)
     assert shown.summary((ROW, WEAK)) in table
     assert "≥ 5.3" in table
+
+
+def test_a_system_in_full_tells_what_was_shown_on_it(record: Record) -> None:
+    glance = next(g for g in glances(record) if g.section.target == ROW.target)
+    file = io.StringIO()
+    render_system(with_rows(record, ROW), glance, Console(file=file))
+    text = " ".join(file.getvalue().split())
+    assert "Shown on the running system - rounds (claims 2b, 2c): shown" in text
+    assert shown.violation_words(ROW) in text
+    assert shown.control_words(ROW) in text
 
 
 def test_no_string_breaks_out(record: Record) -> None:

@@ -39,7 +39,7 @@ def test_a_new_violation_exits_with_1_and_its_loss_with_0(
     assert max(map(len, text.split("\n"))) <= 100
     code, text, _ = cli("compare", now, before)
     assert (code, "Nothing is worse." in text) == (0, True)
-    assert "1 findings are not in this audit" in text
+    assert "this audit lacks them: 1 finding of the baseline." in text
     code, text, _ = cli("compare", now, now)
     assert (code, text.startswith("The same plan, data and versions.")) == (0, True)
 
