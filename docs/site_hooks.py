@@ -3,7 +3,8 @@
 Pages link to files beside docs/ (``../benchmarks/RESULTS.md``) and the README to ``docs/...``. In
 the site docs/ is the root, so what is linked outside of it moves in under its own path, the README
 as the first page, and links follow. A notebook of examples/ is a page too. The page on Python gets
-the reference of its names, whose docstrings are read as ``Docstrings`` says.
+the reference of its names, the page on families that of the contract suites; docstrings are read as
+``Docstrings`` says.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from typing import Any
 import griffe
 from mkdocs.structure.files import File, Files
 
+from fedrec_auditor.auditor.families import FAMILIES
+
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(?=[)#])")
-NAMED = ("fedrec_auditor", "fedrec_auditor.auditor.testing")
+TESTING = "fedrec_auditor.auditor.testing"
+SUITES = ("attacks.check_distinguisher", "attacks.AttackCase", "datasets.DatasetCase")
 README = "README.md"
 RULED = re.compile(r"^(\w+)\n-{3,}$", re.MULTILINE)
 PARAMETER = re.compile(r"^([\w*, ]+) : ", re.MULTILINE)
@@ -63,13 +67,14 @@ def _cells(path: Path) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links as they lead in the site, and the reference below the page on Python."""
+    """Links as they lead in the site, and the reference below the pages that have one."""
     here = _in_repository(page.file.src_uri)
     folder = posixpath.dirname(page.file.src_uri) or "."
     text = LINK.sub(
         lambda found: posixpath.relpath(_in_site(_target(here, found[1])), folder), markdown
     )
-    return text + _reference() if here == "docs/python.md" else text
+    names = {"docs/python.md": _public, "docs/extending.md": _suites}.get(here)
+    return text if names is None else text + _reference(names())
 
 
 def _named(nav: Any) -> list[str]:
@@ -95,13 +100,28 @@ def _in_repository(path: str) -> str:
     return f"docs/{path}" if (ROOT / "docs" / path).is_file() else path
 
 
-def _reference() -> str:
-    """A directive of mkdocstrings for each public name."""
-    lines = ["", "", "## Reference", ""]
-    for module in NAMED:
-        names = sorted(set(import_module(module).__all__) - {"__version__"}, key=str.lower)
-        lines += [part for name in names for part in (f"::: {module}.{name}", "")]
-    return "\n".join(lines)
+def _reference(names: list[str]) -> str:
+    """A directive of mkdocstrings for each name."""
+    return "\n".join(["", "", "## Reference", "", *(f"::: {name}\n" for name in names)])
+
+
+def _public() -> list[str]:
+    """What is public, a module after the other."""
+    return [
+        f"{module}.{name}"
+        for module in ("fedrec_auditor", TESTING)
+        for name in sorted(set(import_module(module).__all__) - {"__version__"}, key=str.lower)
+    ]
+
+
+def _suites() -> list[str]:
+    """The contract suite of every family that ships one, and what the suites take."""
+    suites = [
+        f"{kind}.check_{kind.removesuffix('s')}"
+        for kind in FAMILIES
+        if (ROOT / "auditor" / "testing" / f"{kind}.py").is_file() and kind != "mechanisms"
+    ]
+    return [f"{TESTING}.{name}" for name in sorted((*suites, *SUITES), key=str.lower)]
 
 
 class Docstrings(griffe.Extension):

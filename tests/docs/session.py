@@ -113,7 +113,10 @@ class Session:
     def _settings(self, block: Block) -> None:
         path = Path(f"settings-{block.line}.toml")
         path.write_text(block.text, encoding="utf-8")
-        if "epsilon" in tomllib.loads(block.text):
+        found = tomllib.loads(block.text)
+        if "project" in found:
+            return
+        if "epsilon" in found:
             assert read_claims(path)
         else:
             plan = read_plan(path)

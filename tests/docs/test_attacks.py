@@ -9,18 +9,16 @@ from __future__ import annotations
 import re
 import sys
 
-import pytest
-
 from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.reports.leaks import leaks
 from fedrec_auditor.reports.record import Record
 from tests.docs.blocks import ROOT
+from tests.docs.members import check_sections, rewritten
 
 PAGE = ROOT / "docs" / "attacks.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 ATTACKS = FAMILIES["attacks"].names()
-SECTION = re.compile(r"^### `([a-z-]+)`\n\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 TABLE = re.compile(r"(?<=<!-- table: strength -->\n).*?(?=<!-- end: strength -->)", re.DOTALL)
 PARTS = ("Sees", "Knows", "Reports", "Measured", "Limits")
 FIGURES = {
@@ -34,25 +32,8 @@ FIGURES = {
 """The figure of the table, and from where it is looked."""
 
 
-def told(name: str) -> str:
-    """What an attack says of itself: the first lines of its section."""
-    attack = FAMILIES["attacks"].member(name)()
-    reference = attack.reference.rstrip(".")
-    return (
-        f"- **Does.** {FAMILIES['attacks'].summary(name)}\n"
-        f"- **Source.** {reference[0].upper()}{reference[1:]}.\n"
-    )
-
-
-@pytest.mark.parametrize("name", ATTACKS)
-def test_an_attack_has_a_section(name: str) -> None:
-    section = dict(SECTION.findall(TEXT))[name]
-    assert section.startswith(told(name))
-    assert re.findall(r"^- \*\*(\w+)\.\*\*", section, re.MULTILINE)[2:] == list(PARTS)
-
-
-def test_no_section_is_of_an_attack_that_is_gone() -> None:
-    assert tuple(sorted(name for name, _ in SECTION.findall(TEXT))) == ATTACKS
+def test_every_attack_has_a_section() -> None:
+    check_sections("attacks", PAGE, PARTS)
 
 
 def test_every_attack_has_a_row_of_figures() -> None:
@@ -79,13 +60,7 @@ def strength(record: Record) -> str:
 
 
 def _rewrite(reports: list[str]) -> None:
-    text = TEXT
-    for name in ATTACKS:
-        if f"\n### `{name}`\n" not in text:
-            text += f"\n### `{name}`\n\n{told(name)}"
-        start = text.index(f"\n### `{name}`\n\n") + len(f"\n### `{name}`\n\n")
-        own = re.compile(r"(- \*\*(Does|Source)\.\*\*.*\n(?:  .*\n)*)*")
-        text = text[:start] + own.sub(lambda _, n=name: told(n), text[start:], count=1)
+    text = rewritten("attacks", TEXT)
     for report in reports:
         text = TABLE.sub(lambda _, path=report: strength(Record.read(path)), text)
     PAGE.write_text(text, encoding="utf-8")

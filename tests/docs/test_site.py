@@ -20,6 +20,7 @@ from fedrec_auditor.auditor.families import FAMILIES
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+ID = re.compile(r'id="(fedrec_auditor[\w.]+)"')
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 
 
@@ -81,8 +82,24 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    page = (tmp_path / "site" / "python" / "index.html").read_text(encoding="utf-8")
-    shown = {f"fedrec_auditor.{name}" for name in fedrec_auditor.__all__}
-    shown |= {f"fedrec_auditor.auditor.testing.{name}" for name in testing.__all__}
-    missing = {name for name in shown if f'id="{name}"' not in page}
-    assert missing == {"fedrec_auditor.__version__"}
+    pages = [tmp_path / "site" / name / "index.html" for name in ("python", "extending")]
+    shown = {found for page in pages for found in ID.findall(page.read_text(encoding="utf-8"))}
+    public = {f"fedrec_auditor.{name}" for name in fedrec_auditor.__all__}
+    public |= {f"{testing.__name__}.{name}" for name in testing.__all__}
+    public |= {f"{testing.__name__}.{kind}.{name}" for kind, name in suites()}
+    assert public - shown == {"fedrec_auditor.__version__"}
+
+
+def suites() -> set[tuple[str, str]]:
+    """The contract suites, as module and function; that of mechanisms is public by itself."""
+    folder = Path(testing.__file__).parent
+    return {
+        (kind, name)
+        for kind in set(FAMILIES) - {"mechanisms"}
+        if (folder / f"{kind}.py").is_file()
+        for name in re.findall(
+            rf"^def (check_{kind.removesuffix('s')}|check_distinguisher)\(",
+            (folder / f"{kind}.py").read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
+    }
