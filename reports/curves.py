@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fedrec_auditor.reports import drawing
 from fedrec_auditor.reports.rows import RocRow
-from fedrec_auditor.reports.words import brief, number, percent
+from fedrec_auditor.reports.words import number, percent
 
 RATES = (0.1, 0.01, 0.001)
 """Shares of false alarms at which a curve is read."""
@@ -89,7 +89,8 @@ def roc_curve(
 class TradeOff:
     """The least errors of telling two inputs apart under (epsilon, delta), and who says so.
 
-    The line of a lower bound is one that a test reaches or crosses somewhere.
+    The line of a lower bound is one that a test reaches or crosses somewhere. ``said`` are both
+    numbers, rounded as bounds are.
     """
 
     words: str
@@ -98,6 +99,7 @@ class TradeOff:
     colour: str
     width: float
     dashes: str = ""
+    said: str = ""
 
     @property
     def corners(self) -> tuple[tuple[float, float], ...]:
@@ -144,7 +146,7 @@ def trade_off(lines: Sequence[TradeOff]) -> str:
             drawing.curve([(x, y - 4), (x + 20, y - 4)], each.colour, each.width, each.dashes)
         )
         drawn.append(drawing.text(x + 26, y, each.words))
-        drawn.append(drawing.text(x, y + 17, f"({brief(each.epsilon)}, {brief(each.delta)})"))
+        drawn.append(drawing.text(x, y + 17, each.said))
     y = _TOP + 10 + 46 * len(lines)
     drawn.append(drawing.curve([(x, y - 4), (x + 20, y - 4)], "muted", 1.2, "4 3"))
     drawn.append(drawing.text(x + 26, y, "a coin"))

@@ -1,8 +1,7 @@
 """Strokes of SVG: lines, boxes, text and curves in the page's colours.
 
-Colours are CSS variables, so that one drawing serves light, dark and print. Callers give
-words and numbers of their own, never a string of the record: nothing is escaped. Nothing has an
-identifier.
+Colours are CSS variables, so that one drawing serves light, dark and print. Callers
+escape words that are not their own. Nothing has an identifier.
 """
 
 from __future__ import annotations
@@ -52,12 +51,13 @@ def text(
     *,
     bold: bool = False,
     muted: bool = False,
+    colour: str = "",
     anchor: str = "start",
 ) -> str:
     """Words from, around or up to a point: ``anchor`` is start, middle or end."""
     weight = ' font-weight="600"' if bold else ""
     at = "" if anchor == "start" else f' text-anchor="{anchor}"'
-    colour = "muted" if muted else "ink"
+    colour = colour or ("muted" if muted else "ink")
     place = f'x="{x:.1f}" y="{y:.1f}" font-size="{SIZE}"'
     return f'<text {place}{weight}{at} fill="var(--{colour})">{words}</text>'
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fedrec_auditor.accountants.statements.bound import guess_probability
+from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
+from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
 from fedrec_auditor.reports import curves, plots
 from fedrec_auditor.reports.anchor import distinct
 from fedrec_auditor.reports.curves import TradeOff
+from fedrec_auditor.reports.exposure import exposure_map
 from fedrec_auditor.reports.glance import Glance, glances
 from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, RocRow
 from fedrec_auditor.reports.section import Section
-from fedrec_auditor.reports.words import VIEWS, brief, brief_scope_words, percent
+from fedrec_auditor.reports.words import VIEWS, at_least, at_most, brief, brief_scope_words, percent
 
 MOST = 3
 """ROC curves of a system that are drawn."""
@@ -26,8 +28,8 @@ class Drawing:
     """One drawing: ``svg`` is a whole SVG element, ``title`` names it, ``caption`` explains it.
 
     ``name`` stays the same from audit to audit, is no other figure's and fits a file's name.
-    ``kind`` is ladder, trade-off or roc. Colours are the CSS variables of templates/glance.css;
-    there are no identifiers.
+    ``kind`` is who-learns, ladder, trade-off or roc. Colours are the CSS variables of
+    templates/glance.css; there are no identifiers.
     """
 
     name: str
@@ -38,8 +40,12 @@ class Drawing:
 
 
 def figures(record: Contents) -> Iterator[Drawing]:
-    """Every figure of a record, system by system, the worst first."""
-    found = [figure for glance in glances(record) for figure in system_figures(glance)]
+    """Every figure of a record: who learns how much, then system by system, the worst first."""
+    seen = glances(record)
+    found = [figure for glance in seen for figure in system_figures(glance)]
+    judged = [glance.section for glance in seen if glance.section.findings]
+    if judged:
+        found.insert(0, _map(judged))
     for figure, name in zip(found, distinct((each.name for each in found), ()), strict=True):
         yield replace(figure, name=name)
 
@@ -56,6 +62,17 @@ def system_figures(glance: Glance) -> Iterator[Drawing]:
             yield _curve(glance, row, row.roc)
 
 
+def _map(sections: Sequence[Section]) -> Drawing:
+    return Drawing(
+        name="who-learns",
+        kind="who-learns",
+        title="Who learns how much: epsilon by system and by who looks",
+        caption="The largest epsilon shown and the least proved, in any scope asked. Red: 6.9 or "
+        "more is shown. Blue: below 2.2 is proved in every scope asked. Amber: neither.",
+        svg=exposure_map(sections),
+    )
+
+
 def _ladder(glance: Glance) -> Drawing:
     section = glance.section
     return Drawing(
@@ -68,7 +85,7 @@ def _ladder(glance: Glance) -> Drawing:
 
 
 def _trade_off(glance: Glance, finding: Finding, lines: tuple[TradeOff, ...]) -> Drawing:
-    pairs = (f"{p.words} ({brief(p.epsilon)}, {brief(p.delta)})" for p in lines)
+    pairs = (f"{line.words} {line.said}" for line in lines)
     asked = ", ".join(filter(None, (brief_scope_words(finding.scope), finding.game)))
     exact = any(line.words == _EXACT for line in lines)
     bounds = (finding.accounted, finding.measured)
@@ -115,15 +132,28 @@ def trade_offs(finding: Finding) -> tuple[TradeOff, ...]:
     claim, proof, shown = finding.claim, finding.accounted, finding.measured
     speaks = claim.scope.covers(finding.scope) and not finding.outside_model
     holds = finding.holds_at
+    exact = replace(claim, delta=holds) if speaks and holds and holds < 1.0 else None
     said = [
-        TradeOff("claimed", claim.epsilon, claim.delta, "claim", 5.0) if speaks else None,
-        TradeOff("proved", proof.epsilon, proof.delta, "ink", 1.6, "7 4") if proof else None,
-        TradeOff(_EXACT, claim.epsilon, holds, "ink", 1.5, "2 3") if holds and speaks else None,
-        TradeOff("shown", shown.epsilon, shown.delta, "leak", 2.4) if shown else None,
+        _line("claimed", claim, brief, "claim", 5.0) if speaks else None,
+        _line("proved", proof, at_most, "ink", 1.6, "7 4") if proof else None,
+        _line(_EXACT, exact, at_most, "ink", 1.5, "2 3") if exact else None,
+        _line("shown", shown, at_least, "leak", 2.4) if shown else None,
     ]
     found = tuple(each for each in said if each is not None and math.isfinite(each.epsilon))
     telling = any(guess_probability(p.epsilon, p.delta) < VACUOUS_GUESS for p in found)
     return found if telling else ()
+
+
+def _line(
+    words: str,
+    bound: Bound | Claim,
+    rounded: Callable[[float], str],
+    colour: str,
+    width: float,
+    dashes: str = "",
+) -> TradeOff:
+    said = f"({rounded(bound.epsilon)}, {rounded(bound.delta)})"
+    return TradeOff(words, bound.epsilon, bound.delta, colour, width, dashes, said)
 
 
 def _read(section: Section, row: AttackRow) -> tuple[dict[float, float | None], dict[float, float]]:

@@ -23,6 +23,8 @@ from fedrec_auditor.reports.usefulness import utility_line
 _MOST = 5
 """Figures of a system that beat guessing and have a bar; the others are folded."""
 
+_PLAIN = "Proved, and not refuted."
+
 
 def render(record: Contents) -> str:
     """The whole report. The same record gives the same bytes."""
@@ -63,13 +65,15 @@ def _part(glance: Glance, anchor: Anchor, record: Contents) -> dict[str, Any]:
     leaking = _varied([leak.row for leak in glance.leaking])
     low, high = plots.scale(leaking)
     drawn = [replace(each, svg=Markup(each.svg)) for each in system_figures(glance)]
-    at_risk = (row.roc for row in drawn_curves(glance) if row.roc and row.roc.users)
+    curves = drawn_curves(glance)
+    at_risk = (row.roc for row in curves if row.roc and row.roc.users)
     return {
         "glance": glance,
         "section": section,
         "findings": _told(section, anchor),
         "epsilons": [each for each in drawn if each.kind != "roc"],
         "curves": [each for each in drawn if each.kind == "roc"],
+        "more_curves": sum(row.roc is not None for row in section.attacks) - len(curves),
         "risk": next(map(words.risk_words, at_risk), ""),
         "utility": utility_line(section, record),
         "measured": _alike(section.utility),
@@ -109,7 +113,7 @@ def _told(section: Section, anchor: Anchor) -> list[dict[str, Any]]:
             "note": note.words,
             "earlier": [1 + each for each in note.earlier],
             "scope_said": new(finding.scope),
-            "reason": "" if _plain(finding) else finding.reason,
+            "reason": _PLAIN if _plain(finding) else finding.reason,
             "statement": finding.claim.statement if new(finding.claim.statement) else "",
             "source": finding.claim.source if new("source", finding.claim.source) else "",
         }

@@ -40,6 +40,18 @@ def test_an_infinite_bound_has_no_line_and_the_true_delta_has_one(record: Record
     ]
 
 
+def test_the_map_has_a_cell_a_scope_asked_and_no_markup_of_a_name(record: Record) -> None:
+    first, *rest = record.findings
+    evil = first.model_copy(update={"target": "<b>&"})
+    drawn = next(figures(record.model_copy(update={"findings": (evil, *rest)})))
+    assert drawn.kind == "who-learns"
+    said = "".join(ET.fromstring(drawn.svg).itertext())
+    assert "<b>&" in said
+    assert "shown ≥ 5,000" in said
+    cells = {(f.target, f.scope.vantage) for f in record.findings}
+    assert drawn.svg.count("<rect") == len(cells)
+
+
 @settings(max_examples=40, deadline=None)
 @given(records())
 def test_names_differ_and_drawings_hold_no_string_of_the_record(record: Record) -> None:
