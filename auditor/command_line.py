@@ -32,6 +32,7 @@ from fedrec_auditor.auditor.commands import (
     report,
     reproduce,
     run,
+    schema,
     show,
     verify,
 )
@@ -69,6 +70,7 @@ app.command("attack", epilog=_glossary(Verdict))(attack.command)
 app.command("report")(report.command)
 app.command("show")(show.command)
 app.command("compare")(compare.command)
+app.command("schema")(schema.command)
 app.command("reproduce")(reproduce.command)
 app.command("doctor")(doctor.command)
 

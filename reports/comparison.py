@@ -51,7 +51,7 @@ _APART = 1e-3
 """How far apart two calculated epsilons are that are not the same, relative to the larger."""
 
 
-class Direction(StrEnum):
+class Trend(StrEnum):
     """Where a change leads."""
 
     WORSE = "worse"
@@ -75,7 +75,7 @@ class Subject(StrEnum):
 class Change:
     """One change of one system; ``before`` and ``now`` are None where there was or is nothing."""
 
-    direction: Direction
+    trend: Trend
     subject: Subject
     target: str
     words: str
@@ -125,9 +125,9 @@ class Comparison:
             *_utility(record, baseline),
         ]
         if gate.fail_on is FailOn.NEVER:
-            changes = [change for change in changes if change.direction is not Direction.WORSE]
-        order, subjects = list(Direction), list(Subject)
-        changes.sort(key=lambda each: (order.index(each.direction), subjects.index(each.subject)))
+            changes = [change for change in changes if change.trend is not Trend.WORSE]
+        order, subjects = list(Trend), list(Subject)
+        changes.sort(key=lambda each: (order.index(each.trend), subjects.index(each.subject)))
         return cls(
             tuple(changes),
             tuple(_differences(record, baseline)),
@@ -135,14 +135,14 @@ class Comparison:
             rows,
         )
 
-    def lines(self, direction: Direction) -> tuple[str, ...]:
-        """The changes of one direction, a sentence each."""
-        return tuple(each.line for each in self.changes if each.direction is direction)
+    def lines(self, trend: Trend) -> tuple[str, ...]:
+        """The changes of one trend, a sentence each."""
+        return tuple(each.line for each in self.changes if each.trend is trend)
 
     @property
     def worse(self) -> tuple[str, ...]:
         """What got worse, a sentence each."""
-        return self.lines(Direction.WORSE)
+        return self.lines(Trend.WORSE)
 
 
 def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
@@ -154,18 +154,16 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
             fails = now.verdict is Verdict.VIOLATED or gate.code([now.verdict]) == FOUND
             if fails:
                 said = f"{about}; not in the baseline."
-                yield Change(
-                    Direction.WORSE, Subject.VERDICT, now.target, said, None, str(now.verdict)
-                )
+                yield Change(Trend.WORSE, Subject.VERDICT, now.target, said, None, str(now.verdict))
         elif old.verdict is not now.verdict:
-            direction = Direction.OTHER
+            trend = Trend.OTHER
             if is_worse(now.verdict, old.verdict):
-                direction = Direction.WORSE
+                trend = Trend.WORSE
             elif is_worse(old.verdict, now.verdict):
-                direction = Direction.BETTER
+                trend = Trend.BETTER
             said = f"{about}; was {old.verdict}."
             yield Change(
-                direction, Subject.VERDICT, now.target, said, str(old.verdict), str(now.verdict)
+                trend, Subject.VERDICT, now.target, said, str(old.verdict), str(now.verdict)
             )
 
 
@@ -185,23 +183,23 @@ def _pairs(record: Contents, baseline: Contents) -> Iterator[tuple[Finding, Find
 def _shown(now: Finding, old: Finding) -> Change | None:
     """What is shown at least: by calculation, or beyond what was or is proved."""
     after, was = _lower(now), _lower(old)
-    words, direction = "", Direction.OTHER
+    words, trend = "", Trend.OTHER
     if _exceeds(after, old.accounted):
         words = f"above what was proved, {_most(old.accounted)}"
-        direction = Direction.WORSE
+        trend = Trend.WORSE
     elif _exceeds(was, now.accounted):
         words = f"and proved {_most(now.accounted)}, below what was shown, {_least(was)}"
-        direction = Direction.BETTER
+        trend = Trend.BETTER
     elif _calculated(after) and _calculated(was) and _differ(_value(after), _value(was)):
         words = f"was {_least(was)}"
         if after is not None and was is not None and after.epsilon > was.epsilon:
-            direction = Direction.WORSE
+            trend = Trend.WORSE
         elif after is not None and was is not None and after.tight:
-            direction = Direction.BETTER
+            trend = Trend.BETTER
     if not words:
         return None
     words = f"epsilon shown is {_least(after)}, {words}, for {_about(now)}."
-    return Change(direction, Subject.SHOWN, now.target, words, _epsilon(was), _epsilon(after))
+    return Change(trend, Subject.SHOWN, now.target, words, _epsilon(was), _epsilon(after))
 
 
 def _proved(now: Finding, old: Finding) -> Change | None:
@@ -216,10 +214,10 @@ def _proved(now: Finding, old: Finding) -> Change | None:
     else:
         words = f"epsilon proved is {_most(after)}{_if_so(after)}; was {_most(was)}{_if_so(was)}; "
         words += f"for {_about(now)}."
-    direction = Direction.OTHER
+    trend = Trend.OTHER
     if moved:
-        direction = Direction.WORSE if most > before else Direction.BETTER
-    return Change(direction, Subject.PROVED, now.target, words, before, most)
+        trend = Trend.WORSE if most > before else Trend.BETTER
+    return Change(trend, Subject.PROVED, now.target, words, before, most)
 
 
 def _attacks(record: Contents, baseline: Contents, gate: Gate, rows: int) -> Iterator[Change]:
@@ -231,19 +229,19 @@ def _attacks(record: Contents, baseline: Contents, gate: Gate, rows: int) -> Ite
         row, old = leak.row, before.get(keys[id(leak.row)])
         if old is None and gate.fail_on is FailOn.LEAK:
             said = f"{leak.words}, not in the baseline."
-            yield Change(Direction.WORSE, Subject.ATTACK, row.target, said, None, row.value)
+            yield Change(Trend.WORSE, Subject.ATTACK, row.target, said, None, row.value)
         elif old is not None and corrected_low(row, rows) > corrected_high(old, rows):
-            yield _moved(row, old, Direction.WORSE)
+            yield _moved(row, old, Trend.WORSE)
     keys = {id(row): key for key, row in before.items()}
     for leak in leaks(baseline, gate.leak_margin):
-        row = now.get(keys[id(leak.row)])
-        if row is not None and corrected_high(row, rows) < corrected_low(leak.row, rows):
-            yield _moved(row, leak.row, Direction.BETTER)
+        after = now.get(keys[id(leak.row)])
+        if after is not None and corrected_high(after, rows) < corrected_low(leak.row, rows):
+            yield _moved(after, leak.row, Trend.BETTER)
 
 
-def _moved(row: AttackRow, old: AttackRow, direction: Direction) -> Change:
+def _moved(row: AttackRow, old: AttackRow, trend: Trend) -> Change:
     words = f"{row.attack} ({row.vantage}) reaches {row.metric} {_interval(row, old)}"
-    return Change(direction, Subject.ATTACK, row.target, words, old.value, row.value)
+    return Change(trend, Subject.ATTACK, row.target, words, old.value, row.value)
 
 
 def _claims(record: Contents, baseline: Contents) -> Iterator[Change]:
@@ -256,7 +254,7 @@ def _claims(record: Contents, baseline: Contents) -> Iterator[Change]:
         said = [f"claims {text}" for text in sorted(now - was)]
         said += [f"no longer {text}" for text in sorted(was - now)]
         if said:
-            yield Change(Direction.OTHER, Subject.CLAIM, target, f"{'; '.join(said)}.")
+            yield Change(Trend.OTHER, Subject.CLAIM, target, f"{'; '.join(said)}.")
 
 
 def _promise(finding: Finding) -> str:
@@ -271,7 +269,7 @@ def _systems(record: Contents, baseline: Contents) -> Iterator[Change]:
         new = target in now
         words = "new, not in the baseline." if new else "gone, was in the baseline."
         yield Change(
-            Direction.OTHER,
+            Trend.OTHER,
             Subject.SYSTEM,
             target,
             words,
@@ -292,7 +290,7 @@ def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
         one, other = sorted((row, old), key=lambda each: each.value)
         if corrected_high(one, len(pairs)) < corrected_low(other, len(pairs)):
             words = f"{row.metric} ({row.protocol}) is {_interval(row, old)}"
-            yield Change(Direction.OTHER, Subject.UTILITY, row.target, words, old.value, row.value)
+            yield Change(Trend.OTHER, Subject.UTILITY, row.target, words, old.value, row.value)
 
 
 def _differences(record: Contents, baseline: Contents) -> Iterator[str]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.reports.comparison import Comparison, Direction
+from fedrec_auditor.reports.comparison import Comparison, Trend
 from fedrec_auditor.reports.terminal import print_hanging, print_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _HEADS = {
-    Direction.WORSE: ("Worse", "bold red"),
-    Direction.BETTER: ("Better", "bold"),
-    Direction.OTHER: ("Changed, neither worse nor better", "bold"),
+    Trend.WORSE: ("Worse", "bold red"),
+    Trend.BETTER: ("Better", "bold"),
+    Trend.OTHER: ("Changed, neither worse nor better", "bold"),
 }
 
 
@@ -22,19 +22,19 @@ def render_comparison(compared: Comparison, console: Console) -> None:
     if compared.differences:
         print_line(console, "Not the same audits: what moved may have moved for this.", "yellow")
         for line in compared.differences:
-            print_hanging(console, line, "  - ")
+            print_hanging(console, line, "-", indent=2)
     else:
         print_line(console, "The same plan, data and versions.")
-    for direction, (head, style) in _HEADS.items():
-        lines = compared.lines(direction)
+    for trend, (head, style) in _HEADS.items():
+        lines = compared.lines(trend)
         if lines:
             console.print()
             print_line(console, f"{head} ({len(lines):,})", style)
         for line in lines:
-            print_hanging(console, line, "  - ")
+            print_hanging(console, line, "-", indent=2)
     console.print()
     for line in compared.uncertain:
-        print_hanging(console, line, "note: ", style="yellow")
+        print_hanging(console, line, "note:", style="yellow")
     print_hanging(console, rule(compared))
     print_line(console, conclusion(compared), "bold")
 
@@ -51,7 +51,7 @@ def rule(compared: Comparison) -> str:
 
 def conclusion(compared: Comparison) -> str:
     """Whether something is worse, in a sentence."""
-    worse, better = (len(compared.lines(each)) for each in (Direction.WORSE, Direction.BETTER))
+    worse, better = (len(compared.lines(each)) for each in (Trend.WORSE, Trend.BETTER))
     if worse:
         return f"{worse:,} worse, {better:,} better."
     return f"Nothing is worse; {better:,} better." if better else "Nothing is worse."

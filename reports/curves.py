@@ -18,9 +18,14 @@ _POINTS = 100  # of a curve as drawn
 
 
 def resolution(roc: RocRow) -> float | None:
-    """The least share of false alarms of a curve; None where there is nothing to draw."""
+    """The least share of false alarms of a curve; None where there is nothing to draw.
+
+    It is 1 / number of non-members. A curve that says more than a thousand million would is not
+    drawn.
+    """
     least = min((rate for rate in roc.fpr if rate > 0.0), default=1.0)
-    return least if least < 1.0 and len(roc.fpr) == len(roc.tpr) else None
+    whole = len(roc.fpr) == len(roc.tpr) == len(roc.low) == len(roc.high)
+    return least if whole and 1e-9 <= least < 1.0 else None
 
 
 def roc_curve(
@@ -39,9 +44,7 @@ def roc_curve(
 
     step = max(1, len(roc.fpr) // _POINTS)
     kept = sorted({*range(0, len(roc.fpr), step), len(roc.fpr) - 1})
-    low, high = (
-        [place(roc.fpr[i], ends[i]) for i in kept if i < len(ends)] for ends in (roc.low, roc.high)
-    )
+    low, high = ([place(roc.fpr[i], ends[i]) for i in kept] for ends in (roc.low, roc.high))
     line = [place(roc.fpr[i], roc.tpr[i]) for i in kept if roc.tpr[i] >= least]
     drawn = [
         drawing.area([*low, *reversed(high)], "pale"),

@@ -18,6 +18,7 @@ from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge, refutes
 
 SCHEMA_VERSION: Literal[3] = 3
+"""``migrations`` says when it grows, and reads the versions before."""
 
 
 class Row(BaseModel):

@@ -12,9 +12,11 @@ from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.glance import Glance
 from fedrec_auditor.reports.leaks import Leak, comparable
-from fedrec_auditor.reports.rows import Contents, Finding, SkippedRow, UtilityRow
+from fedrec_auditor.reports.remarks import remarks
+from fedrec_auditor.reports.rows import Contents, Finding, SkippedRow
 from fedrec_auditor.reports.section import worst_first
 from fedrec_auditor.reports.terminal import SEVERITIES, print_hanging, print_line
+from fedrec_auditor.reports.usefulness import utility_line
 from fedrec_auditor.reports.words import (
     ADJACENCIES,
     STYLES,
@@ -35,6 +37,7 @@ from fedrec_auditor.reports.words import (
     outcome_words,
     probability_words,
     ratio_words,
+    risk_words,
     shown_guess_words,
     support_words,
     verdict_words,
@@ -70,26 +73,30 @@ def render_system(record: Contents, glance: Glance, console: Console) -> None:
     if headline is not None:
         shown = "" if headline.measured is None else f" {shown_guess_words(headline.measured)}"
         _part(console, "For one person", claimed_guess_words(headline.claim) + shown, indent=0)
-    for claim, findings in _by_claim(sorted(section.findings, key=_place)).items():
+    ordered = sorted(section.findings, key=_place)
+    for claim in dict.fromkeys(finding.claim for finding in ordered):
+        judged = [finding for finding in ordered if finding.claim == claim]
         _head(console, "Claim")
         _render_claim(claim, console)
-        for finding in findings:
-            _render_finding(finding, console)
+        notes = remarks([finding.note for finding in judged])
+        for finding, note in zip(judged, notes, strict=True):
+            _render_finding(finding, note.words, console)
     if section.others:
         _head(console, "Other lower bounds")
         for other in section.others:
-            print_hanging(console, f"epsilon {measured_words(other.bound)}", "  - ")
+            _item(console, f"epsilon {measured_words(other.bound)}")
     if section.attacks:
         _head(console, "What attackers got")
         _render_attacks(record, glance, console)
-    if section.utility:
+    if line := utility_line(section, record):
         _head(console, "Utility")
-        for text in _utility(section.utility):
-            print_hanging(console, text, "  - ")
+        _item(console, line)
+        if (more := len(section.utility) - 1) > 0:
+            _item(console, f"{more:,} more figure{'' if more == 1 else 's'}: report.md.")
     if section.skipped:
         _head(console, "What did not run")
         for names, reason in _reasons(section.skipped):
-            print_hanging(console, f"{names}: {reason}", "  - ")
+            _item(console, f"{names}: {reason}")
 
 
 def verdict_sentence(glance: Glance) -> str:
@@ -112,13 +119,6 @@ def _place(finding: Finding) -> tuple[bool, int, float]:
     return bool(finding.game), *worst_first(finding)
 
 
-def _by_claim(findings: Sequence[Finding]) -> dict[Claim, list[Finding]]:
-    found: dict[Claim, list[Finding]] = {}
-    for finding in findings:
-        found.setdefault(finding.claim, []).append(finding)
-    return found
-
-
 def _render_claim(claim: Claim, console: Console) -> None:
     promised = math.isfinite(claim.epsilon)
     said = f"epsilon {number(claim.epsilon)}, {delta_words(claim.delta)}"
@@ -128,21 +128,21 @@ def _render_claim(claim: Claim, console: Console) -> None:
     _part(console, "Source", claim.source)
 
 
-def _render_finding(finding: Finding, console: Console) -> None:
-    """A claim judged in one scope; of a refuted one the counterexample too."""
+def _render_finding(finding: Finding, note: str, console: Console) -> None:
+    """A claim judged in one scope, with what no note before said; the counterexample if refuted."""
     asked = asked_words(finding)
     about = f"{brief_scope_words(finding.scope)} ({ADJACENCIES[finding.scope.adjacency]})"
     console.print()
     print_hanging(
         console,
         f"{verdict_words(finding)} for {about}{asked and f'; {asked}'}",
-        "  ",
+        indent=2,
         style=STYLES[finding.verdict],
     )
     proof, shown = finding.accounted, finding.measured
     _part(console, "Proved at most", "nothing" if proof is None else _proved(proof), indent=4)
     _part(console, "Shown at least", "nothing" if shown is None else _shown(shown), indent=4)
-    for name, text in (("Why", finding.reason), ("Note", finding.note), ("Repair", finding.repair)):
+    for name, text in (("Why", finding.reason), ("Note", note), ("Repair", finding.repair)):
         if text:
             _part(console, name, text, indent=4)
     if shown is not None and finding.verdict in (Verdict.VIOLATED, Verdict.UNSOUND):
@@ -184,11 +184,11 @@ def _render_attacks(record: Contents, glance: Glance, console: Console) -> None:
         console,
         f"{len(leaking)} of {glance.rows:,} figures beat guessing, corrected for all {tried:,} "
         "of this audit.",
-        "  ",
+        indent=2,
     )
     for leak in leaking:
-        print_hanging(console, capitalized(got_words(leak.row)), "  - ")
-        print_hanging(console, _leak_words(leak), " " * 6)
+        _item(console, capitalized(got_words(leak.row)))
+        print_hanging(console, _leak_words(leak), indent=6)
     beaten = {id(leak.row) for leak in leaking}
     compared = {id(row) for row in comparable(record)}
     others = [row for row in glance.section.attacks if id(row) not in beaten]
@@ -199,7 +199,7 @@ def _render_attacks(record: Contents, glance: Glance, console: Console) -> None:
         if rows:
             counts = Counter(row.attack for row in rows)
             told = ", ".join(f"{name} {count}" for name, count in counts.items())
-            print_hanging(console, f"{len(rows):,} {words}: {told}.", "  - ")
+            _item(console, f"{len(rows):,} {words}: {told}.")
 
 
 def _leak_words(leak: Leak) -> str:
@@ -209,23 +209,11 @@ def _leak_words(leak: Leak) -> str:
         f"{brief(leak.low)} corrected, over {row.n:,} {row.subject}",
         f"Guessing: {baseline_words(row)}",
         capitalized(further_words(row)),
+        risk_words(row.roc) if row.roc is not None and row.roc.users else "",
         capitalized(row.note),
         f"Source: {row.reference}",
     )
     return " ".join(f"{part.rstrip('.')}." for part in parts if part)
-
-
-def _utility(rows: Sequence[UtilityRow]) -> Iterator[str]:
-    """A line a metric; what was said in a line before of the paper's figure is not said again."""
-    said: set[str] = set()
-    for row in rows:
-        notes = [note for note in row.paper_note.split("; ") if note and note not in said]
-        said.update(notes)
-        paper = "" if row.paper_value is None else f"; the paper {brief(row.paper_value)}"
-        yield (
-            f"{row.metric} ({row.protocol}, n={row.n:,}) {interval_words(row)} confidence; random "
-            f"{brief(row.random)}{paper}" + (f" ({'; '.join(notes)})" if notes else "")
-        )
 
 
 def _reasons(skipped: Sequence[SkippedRow]) -> Iterator[tuple[str, str]]:
@@ -249,7 +237,11 @@ def _head(console: Console, text: str) -> None:
     print_line(console, text, style="bold")
 
 
+def _item(console: Console, text: str) -> None:
+    print_hanging(console, text, "-", indent=2)
+
+
 def _part(console: Console, name: str, text: str, *, indent: int = 2) -> None:
     """A named text that hangs; the names of a system take as many columns."""
-    start = f"{' ' * indent}{name}:" if name else ""
-    print_hanging(console, text, f"{start:<{_LABEL}} ")
+    start = f"{name}:" if name else ""
+    print_hanging(console, text, f"{start:<{_LABEL - indent}}", indent=indent)

@@ -12,8 +12,8 @@ from fedrec_auditor.accountants.verdict import FailOn, Gate
 from fedrec_auditor.reports import demonstrations
 from fedrec_auditor.reports.comparison import Comparison
 from fedrec_auditor.reports.glance import Glance, glances
-from fedrec_auditor.reports.hanging import LOG_WIDTH, hang, width_of
 from fedrec_auditor.reports.leaks import leak_line, leaks
+from fedrec_auditor.reports.paragraph import FULL, LONGEST, paragraph
 from fedrec_auditor.reports.rows import Contents, DemonstrationRow
 from fedrec_auditor.reports.section import sections, summary
 from fedrec_auditor.reports.severity import Severity
@@ -36,7 +36,7 @@ SEVERITIES = {
     Severity.LOW: "",
 }
 """How a terminal shows a severity."""
-_INDENT = " " * 4
+_INDENT = 4
 _NAME = 20
 """Columns of the systems' names, of which longer ones take more."""
 
@@ -57,9 +57,9 @@ def render(record: Contents, console: Console) -> None:
     if record.demonstrations:
         _render_demonstrations(record.demonstrations, console)
     for note in record.notes:
-        print_hanging(console, note, "note: ", style="yellow")
+        print_hanging(console, note, "note:", style="yellow")
     for error in record.errors:
-        print_hanging(console, error, "error: ", style="bold red")
+        print_hanging(console, error, "error:", style="bold red")
 
 
 def render_gate(record: Contents, gate: Gate, baseline: Contents | None, console: Console) -> None:
@@ -70,9 +70,9 @@ def render_gate(record: Contents, gate: Gate, baseline: Contents | None, console
     if baseline is not None:
         compared = Comparison.of(record, baseline, gate)
         for line in compared.worse:
-            print_hanging(console, line, "worse: ", style="bold red")
+            print_hanging(console, line, "worse:", style="bold red")
         for line in (*compared.differences, *compared.uncertain):
-            print_hanging(console, line, "note: ", style="yellow")
+            print_hanging(console, line, "note:", style="yellow")
         if not compared.worse:
             print_line(console, "Nothing got worse than in the baseline.")
 
@@ -108,17 +108,14 @@ def _render_glances(seen: Sequence[Glance], console: Console) -> None:
     room = min(max(map(cell_len, names), default=0), _NAME)
     for glance, name in zip(seen, names, strict=True):
         level = glance.severity.value
-        start = f"{level:<8}  {name}{' ' * (room - cell_len(name))}  "
-        head, *more = hang(glance.head, width_of(console), start, _INDENT)
-        text = Text(head)
+        start = f"{level:<8}  {name}{' ' * (room - cell_len(name))} "
+        text = Text(paragraph(glance.head, width_of(console), label=start, hang=_INDENT))
         text.stylize(SEVERITIES[glance.severity], 0, len(level))
         text.stylize("bold", 10, 10 + len(name))
         print_text(console, text)
-        for line in more:
-            print_text(console, line)
         told = (glance.about, capitalized(glance.got), f"To do: {glance.todo}")
         for line in filter(None, told):
-            print_hanging(console, line, _INDENT)
+            print_hanging(console, line, indent=_INDENT)
 
 
 def _render_demonstrations(rows: Sequence[DemonstrationRow], console: Console) -> None:
@@ -128,8 +125,7 @@ def _render_demonstrations(rows: Sequence[DemonstrationRow], console: Console) -
         for name, *rest in cells:
             parts = zip(demonstrations.HEADS[1:], rest, strict=True)
             text = "; ".join(f"{head} {cell}" for head, cell in parts)
-            for line in hang(text.replace("\n", ", "), LOG_WIDTH, f"{printable(name)}: ", _INDENT):
-                print_text(console, line)
+            print_hanging(console, f"{name}: {text}".replace("\n", ", "), hang=_INDENT)
         print_line(console, demonstrations.summary(rows))
         return
     from rich.text import Text
@@ -150,10 +146,27 @@ def new_table(title: str, *, show_edge: bool = False) -> Table:
     return Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=show_edge)
 
 
-def print_hanging(console: Console, text: str, first: str = "", *, style: str = "") -> None:
-    """Print text that hangs below the end of ``first``."""
-    for line in hang(text, width_of(console), first):
-        print_text(console, line, style)
+def width_of(console: Console) -> int:
+    """The columns to fill: those of a terminal, up to 160, else 100."""
+    return min(LONGEST, console.width) if console.is_terminal else FULL
+
+
+def print_hanging(
+    console: Console,
+    text: str,
+    label: str = "",
+    *,
+    indent: int = 0,
+    hang: int | None = None,
+    style: str = "",
+) -> None:
+    """Print a ``paragraph`` that hangs below the end of its label, or by ``hang`` columns.
+
+    It is wrapped in a log, too.
+    """
+    hang = len(label) + bool(label) if hang is None else hang
+    said = paragraph(text, width_of(console), label=label, indent=indent, hang=hang)
+    print_text(console, said, style)
 
 
 def print_line(console: Console, line: str, style: str = "") -> None:

@@ -1,7 +1,7 @@
 """How well a system recommends, in a line: beside guessing, its paper and what it is unprotected.
 
-A figure is better than guessing where its whole interval is. A system is called useless where none
-of its figures is, and only after a whole training.
+A figure is shown to be better than guessing where its whole interval is. A system is called useless
+where no figure is, none even as estimated, after a whole training.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ERRORS = ("MSE", "RMSE", "MAE")
 
 def beats_guessing(row: UtilityRow) -> bool:
     """Whether the interval lies wholly on the better side of what a guess gets."""
-    return row.ci_high < row.random if row.metric in _ERRORS else row.ci_low > row.random
+    return _better(row, row.ci_low, row.ci_high)
 
 
 def telling(rows: Sequence[UtilityRow]) -> UtilityRow | None:
@@ -34,7 +34,10 @@ def telling(rows: Sequence[UtilityRow]) -> UtilityRow | None:
 
 
 def utility_line(section: Section, record: Contents) -> str:
-    """How well a system recommends, in a line; empty where it was not measured."""
+    """How well a system recommends, in a line; empty where it was not measured.
+
+    The unprotected version is named where the audit has it and changed the settings of neither.
+    """
     row = telling(section.utility)
     if row is None:
         return ""
@@ -42,7 +45,9 @@ def utility_line(section: Section, record: Contents) -> str:
     beside = [f"{brief(row.random)} {guess}"]
     if row.paper_value is not None:
         beside.append(f"{brief(row.paper_value)} in the paper, under its own conditions")
-    asked = (row.unprotected, row.metric, row.protocol)
+    settings = record.plan.get("settings") or {}
+    changed = row.target in settings or row.unprotected in settings
+    asked = ("" if changed else row.unprotected, row.metric, row.protocol)
     beside += [
         f"{brief(other.value)} without protection ({other.target})"
         for other in record.utility
@@ -60,12 +65,20 @@ def _verdict(section: Section) -> str:
     rows = section.utility
     if any(map(beats_guessing, rows)):
         return ""
-    none = "It is not" if len(rows) == 1 else f"None of its {len(rows)} figures is"
-    none += " better than guessing"
+    of_all = "It is not" if len(rows) == 1 else f"None of its {len(rows)} figures is"
     cut = next((row.paper_note for row in rows if CUT in row.paper_note), "")
     if cut:
         after = cut[cut.index(CUT) + len(CUT) :].partition(" rounds")[0]
-        return f"{none} after {after} rounds; whether the whole training is, a full audit tells."
+        return (
+            f"{of_all} shown to be better than guessing after {after} rounds; whether the whole "
+            "training is, a full audit tells."
+        )
+    if any(_better(row, row.value, row.value) for row in rows):
+        return f"{of_all} shown to be better than guessing."
     finding = section.headline_finding
     promises = finding is not None and math.isfinite(finding.claim.epsilon)
-    return f"{none}: useless{' at this epsilon' if promises else ' here'}."
+    return f"{of_all} better than guessing: useless{' at this epsilon' if promises else ' here'}."
+
+
+def _better(row: UtilityRow, low: float, high: float) -> bool:
+    return high < row.random if row.metric in _ERRORS else low > row.random

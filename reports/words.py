@@ -268,17 +268,23 @@ def risk_words(roc: RocRow) -> str:
     """How differently users are at risk, in quantiles over them; nobody is named."""
     found = sorted((float(level.rstrip("%")), area) for level, area in roc.users.items())
     (least, low), (most, high) = found[0], found[-1]
-    told = "An item that a user met is told from one not met"
+    told = "An item met is told from one not met"
     if low == high:
-        return f"{told} {percent(low)} of the time, whoever the user is."
+        return (
+            f"{told} {percent(low)} of the time for at least {brief(most - least)}% of the users."
+        )
     middle = [area for level, area in found if level == 50.0]
     ends = (
-        *(f"for half of the users {percent(area)} of the time or more" for area in middle),
-        f"for the {brief(100 - most)}% most at risk {percent(high)} or more",
-        f"for the {brief(least)}% least at risk {percent(low)} or less",
+        *(f"{_or_more(area, ' of the time')} for half of the users" for area in middle),
+        f"{_or_more(high)} for the {brief(100 - most)}% most at risk",
+        f"{percent(low)} or less for the {brief(least)}% least at risk",
     )
     few = "Each user is judged by few items: part of the spread is chance."
     return f"{told} {', '.join(ends)}. {few}"
+
+
+def _or_more(share: float, of: str = "") -> str:
+    return f"{percent(share)}{of}" + (" or more" if share < 1.0 else "")
 
 
 def duration(seconds: float) -> str:

@@ -27,10 +27,10 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
 MEASURE = """
 const found = {};
-for (const [name, open] of [["folded", false], ["open", true]])
+for (const [name, open] of [["folded", "none"], ["page", ".page"], ["open", "details"]])
   for (const frame of document.querySelectorAll("iframe")) {
     const page = frame.contentDocument, root = page.documentElement;
-    for (const each of page.querySelectorAll("details")) each.open = open;
+    for (const each of page.querySelectorAll("details")) each.open = each.matches(open);
     const ids = [...page.querySelectorAll("[id]")].map(each => each.id);
     found[name + " " + frame.dataset.width] = {
       over: root.scrollWidth - root.clientWidth,
@@ -102,7 +102,7 @@ def dumped(page: Path) -> Any:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("state", ["folded", "open"])
+@pytest.mark.parametrize("state", ["folded", "page", "open"])
 def test_it_fits_every_width(measured: dict[str, Any], state: str, width: int) -> None:
     found = measured[f"{state} {width}"]
     assert (found["over"], found["wide"]) == (0, [])
@@ -114,6 +114,13 @@ def test_it_is_short_before_it_is_unfolded(measured: dict[str, Any]) -> None:
     assert measured["folded 1280"]["words"] < 1500
     assert measured["folded 1280"]["height"] < 12 * 800
     assert measured["open 1280"]["words"] > 2 * measured["folded 1280"]["words"]
+
+
+def test_a_system_is_told_in_few_words_before_its_parts_are_unfolded(
+    measured: dict[str, Any],
+) -> None:
+    folded, page = (measured[f"{state} 1280"]["words"] for state in ("folded", "page"))
+    assert (page - folded) / 48 < 800
 
 
 @pytest.mark.parametrize("light", [True, False], ids=["light", "dark"])

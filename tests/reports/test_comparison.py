@@ -12,7 +12,7 @@ from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
-from fedrec_auditor.reports.comparison import Comparison, Direction
+from fedrec_auditor.reports.comparison import Comparison, Trend
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import AttackRow, Finding
 
@@ -45,7 +45,7 @@ def test_a_verdict_that_got_worse_is_told_and_a_better_one_is_not(record: Record
     assert "epsilon proved is not finite, was at most" in proof
     back = of(before, now)
     assert back.worse == ()
-    assert back.lines(Direction.BETTER)[0].endswith("; was UNSUBSTANTIATED.")
+    assert back.lines(Trend.BETTER)[0].endswith("; was UNSUBSTANTIATED.")
     assert of(now, before, "never").worse == ()
 
 
@@ -135,7 +135,7 @@ def asked(
 
 def moved(now: Record, before: Record) -> list[tuple[str, str]]:
     changes = of(now, before).changes
-    return [(change.direction.value, change.subject.value) for change in changes]
+    return [(change.trend.value, change.subject.value) for change in changes]
 
 
 def test_a_calculated_epsilon_moves_by_more_than_a_thousandth(record: Record) -> None:
@@ -146,7 +146,7 @@ def test_a_calculated_epsilon_moves_by_more_than_a_thousandth(record: Record) ->
         "one: epsilon shown is at least 2, was at least 1, for everything about one user, over the "
         "whole training, against the server."
     )
-    assert (change.direction, change.before, change.now) == (Direction.WORSE, 1.0, 2.0)
+    assert (change.trend, change.before, change.now) == (Trend.WORSE, 1.0, 2.0)
     assert moved(one, two) == [("other", "epsilon shown")]  # less was found, no less is told
     assert moved(one, asked(record, None, 8.0)) == [("other", "epsilon shown")]
     assert moved(asked(record, 1.0, 8.0, tight=True), two) == [("better", "epsilon shown")]

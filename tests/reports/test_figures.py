@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 from hypothesis import given, settings
 
-from fedrec_auditor.reports.figures import figures
+from fedrec_auditor.reports.figures import figures, trade_offs
 from fedrec_auditor.reports.record import Record
 from tests.reports.conftest import records
 
@@ -16,6 +16,28 @@ def test_every_judged_system_has_a_ladder(record: Record) -> None:
     found = {figure.name: figure for figure in figures(record)}
     assert {"fcf-ladder", "fmf-ldp-ladder", "dplcf-sp-ladder", "dplcf-ap-ladder"} <= set(found)
     assert "fmf-ldp" in found["fmf-ldp-ladder"].title
+
+
+def test_a_curve_is_drawn_of_what_beats_guessing_alone(record: Record) -> None:
+    found = [figure.name for figure in figures(record) if figure.kind == "roc"]
+    assert found == [f"{name}-roc-membership-server" for name in ("dplcf-ap", "fcf", "dplcf-sp")]
+
+
+def test_a_promise_is_drawn_where_it_speaks_and_says_something(record: Record) -> None:
+    upheld, of_user = record["dplcf-sp"].findings
+    said = [(line.words, line.epsilon) for line in trade_offs(upheld)]
+    assert said == [("claimed", 1.0), ("proved", 1.0), ("shown", 1.0)]
+    assert trade_offs(of_user) == ()  # 1,682 is proved and shown; the claim is of one bit
+    assert all(trade_offs(finding) == () for finding in record["fcf"].findings)
+
+
+def test_an_infinite_bound_has_no_line_and_the_true_delta_has_one(record: Record) -> None:
+    (refuted,) = record["dplcf-ap"].findings
+    told = refuted.model_copy(update={"holds_at": 0.632})
+    assert [(line.words, line.delta) for line in trade_offs(told)] == [
+        ("claimed", 0.0),
+        ("in truth", 0.632),
+    ]
 
 
 @settings(max_examples=40, deadline=None)

@@ -43,7 +43,8 @@ def test_the_palette_is_that_of_the_page_by_light() -> None:
 
 
 def test_a_title_cannot_break_out(record: Record) -> None:
-    evil = Drawing("x", "</title><script>&\x00", '<svg viewBox="0 0 1 1"></svg>')
+    empty = '<svg viewBox="0 0 1 1"></svg>'
+    evil = Drawing(name="x", kind="", title="</title><script>&\x00", caption="", svg=empty)
     (title,) = ET.fromstring(picture_files.standalone(evil)).iter(f"{SVG}title")
     assert title.text == "</title><script>&�"
 

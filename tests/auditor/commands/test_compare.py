@@ -49,7 +49,7 @@ def test_json_holds_the_same(cli: Cli, runs: tuple[Path, Path]) -> None:
     assert code == 1
     told = json.loads(text, parse_constant=lambda name: pytest.fail(name))
     assert set(told) == {"changes", "differences", "uncertain", "rows"}
-    (worst,) = (each for each in told["changes"] if each["direction"] == "worse")
+    (worst,) = (each for each in told["changes"] if each["trend"] == "worse")
     assert (worst["subject"], worst["target"], worst["now"]) == ("verdict", "dplcf-ap", "VIOLATED")
 
 
