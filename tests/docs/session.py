@@ -66,13 +66,17 @@ class Session:
             mock.patch.object(os, "cpu_count", return_value=1),
             mock.patch.dict(os.environ, {"COLUMNS": "80", "OMP_NUM_THREADS": "1"}),
             mock.patch.object(sys, "path", [str(self.folder), *sys.path]),
-            mock.patch.dict(sys.modules, {"page": self.module}),
         ):
             self._stack.enter_context(patch)
+        sys.modules["page"] = self.module
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+        for name, module in list(sys.modules.items()):  # of the page alone: torch loads only once
+            place = getattr(module, "__file__", None) or ""
+            if name == "page" or place.startswith(str(self.folder)):
+                del sys.modules[name]
 
     def outputs(self, block: Block) -> Iterator[tuple[str, str]]:
         """Run, parse or read the block: what it shows, and what came of it in truth."""

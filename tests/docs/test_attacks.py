@@ -55,7 +55,7 @@ def strength(record: Record) -> str:
             if (row.attack, row.vantage) == (name, vantage) and whole:
                 bold = "**" if row in beaten else ""
                 cells[row.target] = f"{bold}{row.value:.2f}{bold} ({row.baseline:.2f})"
-        lines.append(f"| `{name}`: {metric} | {' | '.join(cells.values())} |")
+        lines.append(f"| `{name}`<br>{metric} | {' | '.join(cells.values())} |")
     return "\n".join(lines) + "\n"
 
 
