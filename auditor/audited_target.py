@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeVar
 
 from fedrec_auditor.accountants.errors import InputError
@@ -27,6 +27,7 @@ from fedrec_auditor.auditor.games import (
 from fedrec_auditor.auditor.games.draws import Memory, Parallel, Store, in_turn
 from fedrec_auditor.auditor.games.game import Game, Readings
 from fedrec_auditor.auditor.halves import COUNT, QUICK_COUNT, Halves
+from fedrec_auditor.auditor.stage import TRAINING, stage
 from fedrec_auditor.auditor.tasks import (
     BOUNDS,
     BY,
@@ -119,7 +120,10 @@ class AuditedTarget:
         assert audit.interactions is not None
         held = utility.hold_out(target.evaluation, audit.interactions, audit.rng("held-out items"))
         seed = audit.rng(f"{target.name} training")
-        return held, target.run(held.train, seed, None, audit.compute)
+        stage(TRAINING, 0, target.sizes.rounds or 1)
+        run = target.run(held.train, seed, partial(stage, TRAINING), audit.compute)
+        stage(TRAINING, 1, 1)
+        return held, run
 
     def _attacked(self, task: Task, held: Held, run: Run) -> TaskResult:
         """What an attack infers from every vantage, and why nothing at the protocol's own.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.auditor.stage import stage
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
@@ -46,7 +47,8 @@ class Halves:
         included = rng.random((count, interactions.n_users)) < 0.5
         included[:, 0] |= ~included.any(axis=1)
         views: dict[Vantage, list[View]] = {vantage: [] for vantage in vantages}
-        for one in included:
+        for number, one in enumerate(included):
+            stage("training on half of the users,", number + 1, count)
             some = interactions.take(np.flatnonzero(one))
             transcript = target.run(some, rng, None, compute).transcript
             for vantage, found in views.items():

@@ -1,138 +1,177 @@
-"""Progress with the time left: a bar on a terminal, plain lines elsewhere."""
+"""Progress with the time left: a bar in a terminal or a notebook, plain lines elsewhere."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-import threading
+import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
 
-import numpy as np
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
-Observer = Callable[[int, int, str, float | None], None]
-"""Is told the tasks done, their number, what was just finished, and the seconds left if known."""
-_POLL = 0.2
+from fedrec_auditor.auditor.stage import listening, stage_words
+from fedrec_auditor.auditor.standing import Observer, Standing
+from fedrec_auditor.reports.paragraph import paragraph
+from fedrec_auditor.reports.words import duration
 
-
-class Pace:
-    """The time left, told from what finished steps of the same kind took.
-
-    Steps differ a thousandfold: a bound of FCF says nothing of how long an attack on it takes. So
-    there is no time left to tell while a kind of step is left of which none has finished.
-
-    >>> pace = Pace(["bounds", "attack", "bounds", "attack"], workers=2)
-    >>> pace.finish("bounds", 0.1), pace.left()
-    (None, None)
-    >>> pace.finish("attack", 60.0), pace.left()
-    (None, 30.05)
-    """
-
-    def __init__(self, kinds: Iterable[str], *, workers: int) -> None:
-        self._left, self._workers = Counter(kinds), workers
-        self._took: dict[str, list[float]] = {}
-
-    def finish(self, kind: str, seconds: float) -> None:
-        """A step of this kind took so long."""
-        self._left[kind] -= 1
-        self._took.setdefault(kind, []).append(seconds)
-
-    def left(self) -> float | None:
-        """Seconds until all steps have finished; None if some kind was never timed."""
-        kinds = +self._left
-        if any(kind not in self._took for kind in kinds):
-            return None
-        work = sum(count * float(np.mean(self._took[kind])) for kind, count in kinds.items())
-        return work / min(self._workers, max(kinds.total(), 1))
+_PULSE = 1.0
+"""Seconds between two looks at one task."""
+_SILENT = 30.0
+"""Seconds after which a log is told what runs, if no task has ended."""
+_LINES = 4
+"""Tasks at most that are told to run."""
+_SURE = 3.0
+"""Seconds before which nobody is told how long it takes."""
 
 
 @contextmanager
-def diary(read: Callable[[str], None]) -> Iterator[Path]:
-    """A file to which any process may ``note`` lines, and a thread that reads them as they come.
-
-    All are read when the context ends.
-    """
-    with tempfile.TemporaryDirectory(prefix="progress-") as folder:
-        path, ended = Path(folder) / "lines", threading.Event()
-        path.touch()
-        with path.open(encoding="utf-8") as lines:
-
-            def follow() -> None:
-                while not ended.wait(_POLL):
-                    take()
-
-            def take() -> None:
-                for line in lines:
-                    read(line.rstrip("\n"))
-
-            reader = threading.Thread(target=follow, daemon=True)
-            reader.start()
-            try:
-                yield path
-            finally:
-                ended.set()
-                reader.join()
-                take()
-
-
-def note(path: Path, line: str) -> None:
-    """Add a line to a ``diary``, in one piece; a full disk loses the line and nothing else."""
-    with suppress(OSError):
-        file = os.open(path, os.O_WRONLY | os.O_APPEND)
-        try:
-            os.write(file, f"{line}\n".encode())
-        finally:
-            os.close(file)
+def shown(progress: bool | Observer | None) -> Iterator[Observer | None]:
+    """Give what shows progress where it is asked for, or where somebody looks on; or nothing."""
+    if callable(progress):
+        yield progress
+        return
+    console = Console(stderr=True)
+    looked_at = console.is_jupyter or (console.is_terminal and sys.stderr.isatty())
+    if progress is False or (progress is None and not looked_at):
+        yield None
+        return
+    with _notebook() if console.is_jupyter else show(console) as observe:
+        yield observe
 
 
 @contextmanager
-def progress(console: Console) -> Iterator[Observer]:
+def shown_stages(progress: bool | Observer | None, name: str) -> Iterator[None]:
+    """A context that shows as ``shown`` where its one task is, if that takes seconds."""
+    if progress is False:
+        yield
+        return
+    started = last = time.monotonic()
+    observe: Observer | None = None
+    with ExitStack() as stack:
+
+        def tell(what: str, done: int, of: int) -> None:
+            nonlocal last, observe
+            now = time.monotonic()
+            if now - last < _PULSE:
+                return
+            if last == started:
+                observe = stack.enter_context(shown(progress))
+            last = now
+            if observe is not None:
+                at = f"{name}, {stage_words(what, done, of)}"
+                observe(Standing(done=0, total=1, running=(at,), elapsed=now - started))
+
+        with listening(tell):
+            yield
+
+
+@contextmanager
+def show(console: Console) -> Iterator[Observer]:
     """Give an observer that shows progress on ``console``."""
-    started = time.monotonic()
     if not console.is_terminal:
-
-        def line(done: int, total: int, what: str, left: float | None) -> None:
-            elapsed = _duration(time.monotonic() - started)
-            said = f"[{done}/{total}] {what}; {elapsed} so far, {_left(done, total, left)}"
-            with suppress(OSError):  # whether anybody reads it changes no audit
-                print(said, file=console.file, flush=True)
-
-        yield line
+        yield _Log(console)
         return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("reading the data", total=None, left="")
+    with _Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=None)
 
-        def show(done: int, total: int, what: str, left: float | None) -> None:
-            said = _left(done, total, left)
-            bar.update(task, completed=done, total=total, description=what, left=said)
+        def tell(standing: Standing) -> None:
+            bar.running = running(standing)
+            left = left_words(standing)
+            bar.update(task, completed=standing.done, total=standing.total, description=left)
 
-        yield show
+        yield tell
 
 
-def _left(done: int, total: int, seconds: float | None) -> str:
-    if done == total:
+class _Bar(Progress):
+    """A bar, and below it what runs."""
+
+    running: tuple[str, ...] = ()
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The bar, and a paragraph for each task that runs."""
+        yield from super().get_renderables()
+        for text in self.running:
+            yield Text(paragraph(text, self.console.width, indent=2, hang=2))
+
+
+class _Log:
+    """A line whenever a task ends, or where none has for a while."""
+
+    def __init__(self, console: Console) -> None:
+        self._console, self._last = console, time.monotonic()
+
+    def __call__(self, standing: Standing) -> None:
+        """Print the line if there is something to tell."""
+        now = time.monotonic()
+        if standing.finished is None and now - self._last < _SILENT:
+            return
+        self._last = now
+        with suppress(OSError):  # whether anybody reads it changes no audit
+            print(line(standing), file=self._console.file, flush=True)
+
+
+@contextmanager
+def _notebook() -> Iterator[Observer]:
+    """An observer that shows a bar in a notebook as text, which needs no widgets."""
+    from IPython.display import display
+
+    handle: Any = display({"text/plain": "starting"}, raw=True, display_id=True)
+
+    def tell(standing: Standing) -> None:
+        handle.update({"text/plain": _text_bar(standing)}, raw=True)
+
+    yield tell
+
+
+def _text_bar(standing: Standing) -> str:
+    width = 30
+    full = width * standing.done // max(standing.total, 1)
+    head = (
+        f"{'#' * full}{'.' * (width - full)} {standing.done}/{standing.total}, "
+        f"{duration(standing.elapsed)} so far, {left_words(standing)}"
+    )
+    return "\n".join([head, *(f"  {text}" for text in running(standing))])
+
+
+def line(standing: Standing) -> str:
+    """How an audit stands, for a log: what has ended, or else what runs."""
+    what = standing.finished or "; ".join(running(standing)) or "nothing runs yet"
+    said = f"{what}; {duration(standing.elapsed)} so far, {left_words(standing)}"
+    return f"[{standing.done}/{standing.total}] {said}"
+
+
+def running(standing: Standing) -> tuple[str, ...]:
+    """What runs, a line a task, and how many more."""
+    first = standing.running[:_LINES]
+    more = len(standing.running) - len(first)
+    return (*first, f"and {more} more") if more else first
+
+
+def left_words(standing: Standing) -> str:
+    """About how long it still takes, as roughly as it is known.
+
+    >>> [left_words(Standing(done=1, total=2, elapsed=9, left=x)) for x in (40, 130, 1300, 9000)]
+    ['under a minute left', 'about 2 min left', 'about 20 min left', 'about 2.5 h left']
+    """
+    seconds = standing.left
+    if standing.done == standing.total:
         return "done"
-    return "time left not known yet" if seconds is None else f"about {_duration(seconds)} left"
-
-
-def _duration(seconds: float) -> str:
-    """The two largest units: 42 s, 3 min 20 s, 2 h 5 min."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
+    if seconds is None or standing.elapsed < _SURE:
+        return "time left not known yet"
+    if seconds < 50:
+        return "under a minute left"
+    minutes = seconds / 60
+    if minutes < 10:
+        return f"about {max(round(minutes), 1)} min left"
+    if minutes < 90:
+        return f"about {5 * round(minutes / 5)} min left"
+    return f"about {round(2 * minutes / 60) / 2:g} h left"

@@ -17,9 +17,10 @@ from fedrec_auditor.auditor.audited_target import AuditedTarget
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.matched_truth import MatchedTruth
 from fedrec_auditor.auditor.plan import ALL, Plan, Resources, make_plan, make_resources
-from fedrec_auditor.auditor.progress import Observer
+from fedrec_auditor.auditor.progress import shown
 from fedrec_auditor.auditor.runner import run_plan
 from fedrec_auditor.auditor.sources import in_memory, load_data
+from fedrec_auditor.auditor.standing import Observer
 from fedrec_auditor.auditor.stated_claim import Claims, listed
 from fedrec_auditor.auditor.tasks import Audit
 from fedrec_auditor.reports.record import Record
@@ -161,7 +162,7 @@ def attack_recording(
     jobs: int | None = None,
     memory: float | None = None,
     gate: Gate = DEFAULT_GATE,
-    observe: Observer | None = None,
+    progress: bool | Observer | None = None,
 ) -> Record:
     """Play every attack whose reader fits on recorded uploads.
 
@@ -176,6 +177,7 @@ def attack_recording(
     claim : what is promised, one or several. No epsilon is measured: recorded uploads are one
         training.
     out : a directory for the reports.
+    progress : as for ``audit``.
 
     InputError for a recording that is damaged or refused (``Recording``), or a truth that does not
     fit.
@@ -205,15 +207,16 @@ def attack_recording(
             "confidence": confidence,
         }
     )
-    return run_plan(
-        plan,
-        make_resources(jobs, "cpu", memory),
-        out=None if out is None else Path(out),
-        gate=gate,
-        observe=observe,
-        interactions=matched.interactions,
-        systems=(system,),
-    )
+    with shown(progress) as observe:
+        return run_plan(
+            plan,
+            make_resources(jobs, "cpu", memory),
+            out=None if out is None else Path(out),
+            gate=gate,
+            observe=observe,
+            interactions=matched.interactions,
+            systems=(system,),
+        )
 
 
 def _blind(recording: Recording) -> tuple[str, ...]:

@@ -15,14 +15,18 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import checkpoints
 from fedrec_auditor.auditor.checkpoints import Checkpoints
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.progress import Observer, Pace
+from fedrec_auditor.auditor.pace import Pace, Step
 from fedrec_auditor.auditor.reproductions.base import Measurable, Reproduction
 from fedrec_auditor.auditor.sources import load_data
+from fedrec_auditor.auditor.standing import Observer, Standing
 from fedrec_auditor.auditor.tasks import Task, TaskResult
 from fedrec_auditor.auditor.versions import source_digest, versions
 from fedrec_auditor.auditor.workers import results
 from fedrec_auditor.reports import reproductions
 from fedrec_auditor.reports.rows import ReproducedRow
+
+_PART = 60.0
+"""Seconds that a part is thought to take."""
 
 
 def reproduce(
@@ -62,13 +66,24 @@ def reproduce(
         for task in parts
         if task not in found
     ]
-    pace = Pace([task.target for task, *_ in missing], workers=jobs)
+    steps = [Step(task.target, task.step) for task, *_ in missing]
+    pace = Pace([[step] for step in steps], dict.fromkeys(steps, _PART), workers=jobs)
+    started = time.monotonic()
     for task, result in results(_measured, missing, jobs=jobs):
         found[task] = result
         if not result.errors:
             kept.put(task, result)
-        pace.finish(task.target, result.seconds)
-        observe(len(found), len(parts), parts[task].name, pace.left())
+        pace.finish(Step(task.target, task.step), result.seconds)
+        now = time.monotonic()
+        observe(
+            Standing(
+                done=len(found),
+                total=len(parts),
+                finished=parts[task].name,
+                elapsed=now - started,
+                left=pace.left(now),
+            )
+        )
     pages = [
         reproductions.Page(
             name=name,

@@ -14,8 +14,8 @@ import platform
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,18 @@ from fedrec_auditor.auditor import workers
 from fedrec_auditor.auditor.audited_target import AuditedTarget, played
 from fedrec_auditor.auditor.checkpoints import Checkpoints
 from fedrec_auditor.auditor.clusters import Cluster
+from fedrec_auditor.auditor.costs import costs
+from fedrec_auditor.auditor.diary import StageNotes, diary, note
 from fedrec_auditor.auditor.games.draws import Memory
+from fedrec_auditor.auditor.pace import Pace, Step
 from fedrec_auditor.auditor.plan import Plan, Resources, Setting, make_plan, make_resources
-from fedrec_auditor.auditor.progress import Observer, Pace, diary, note
+from fedrec_auditor.auditor.progress import shown
+from fedrec_auditor.auditor.stage import TRAINING, listening
+from fedrec_auditor.auditor.standing import Observer
 from fedrec_auditor.auditor.tasks import BOUNDS, LOCAL, Audit, Task, TaskResult
 from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.auditor.versions import versions
+from fedrec_auditor.auditor.watch import Watch
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import DataRow, Provenance
@@ -68,6 +74,7 @@ def audit(
     memory: float | None = None,
     backend: str = "loky",
     address: str | None = None,
+    progress: bool | Observer | None = None,
 ) -> Record:
     """Audit ``targets`` (a name, several, or all) on ``data`` and return the record.
 
@@ -88,6 +95,10 @@ def audit(
     memory : GiB that all workers together may take, default the machine's.
     backend : what runs the workers: "loky" on this machine, or the cluster of "dask" or "ray" at
         ``address``; does not change the answer.
+    progress : whether to show on standard error, or in a notebook, what runs and how long it takes;
+        None shows it where somebody looks on, in a terminal or a notebook. Or a function that is
+        given a ``Standing`` whenever a task ends and about once a second between, from a thread of
+        its own.
 
     Raises InputError for anything wrong with the arguments or the data.
 
@@ -114,7 +125,8 @@ def audit(
         "only": only,
     }
     resources = make_resources(jobs, device, memory, backend, address)
-    return run_plan(make_plan(values), resources, out=out)
+    with shown(progress) as observe:
+        return run_plan(make_plan(values), resources, out=out, observe=observe)
 
 
 def run_plan(
@@ -173,27 +185,25 @@ def _run(
     results: Results = {task: result for task, result in kept.items() if result is not None}
     left = [task for task in tasks if task not in results]
     todo = audit.jobs(left, jobs)
-    named = {str(task): task for task in left}
-    # Demonstrations are all of one kind, and those of most runs come first.
-    kind = (lambda task: "") if audit.plan.only else (lambda task: task.step)
-    pace = Pace(map(kind, named.values()), workers=jobs)
-    done = len(results)
-
-    def read(line: str) -> None:
-        nonlocal done
-        seconds, _, name = line.partition(" ")
-        done += 1
-        pace.finish(kind(named[name]), float(seconds))
-        if observe is not None:
-            observe(done, len(tasks), name, pace.left())
-
+    shared = _shared(audit, todo) if cluster is None else ()
+    watch = Watch(
+        observe,
+        {str(task): _step(task) for task in left},
+        _pace(audit, todo, [task for task in left if task.wide], shared, jobs),
+        len(results),
+        len(tasks),
+    )
     call = workers.results if cluster is None else cluster.results
-    with diary(read) as path:
+    with diary(watch.read, watch.pulse) as path:
         keep = functools.partial(_keep, checkpoints, path)
         # Workers of a cluster see no file of ours: what they finish is kept when it is here.
         there = keep if cluster is None else None
-        trained = _trained_once(audit, todo) if cluster is None else {}
-        given = [(audit, job, there, trained.get(job[0].target)) for job in todo]
+        notes = path if cluster is None else None
+        first = {job[0].target: job[0] for job in reversed(todo) if _trains(job)}
+        trained = {
+            target: made for target in shared if (made := _trained(audit, first[target], path))
+        }
+        given = [(audit, job, there, trained.get(job[0].target), notes) for job in todo]
         finished = call(_job, given, jobs=min(jobs, len(todo)))
         for more in finished:
             results |= more
@@ -202,7 +212,9 @@ def _run(
                     keep(task, result)
         for task in left:
             if task.wide:
-                results[task] = _wide(audit, task, jobs, checkpoints, call)
+                note(path, f"begin\t{task}")
+                with listening(StageNotes(path, str(task))):
+                    results[task] = _wide(audit, task, jobs, checkpoints, call)
                 keep(task, results[task])
     return {task: results[task] for task in tasks}
 
@@ -211,22 +223,68 @@ def _keep(checkpoints: Checkpoints | None, path: Path, task: Task, result: TaskR
     """Keep a finished task, and note it in a diary."""
     if checkpoints is not None and not result.errors:
         checkpoints.put(task, result)
-    note(path, f"{result.seconds} {task}")
+    note(path, f"end\t{task}\t{result.seconds}")
 
 
-def _trained_once(audit: Audit, jobs: Sequence[Sequence[Task]]) -> dict[str, tuple[Held, Run]]:
-    """By target, its training where several workers have tasks on it: they map one set of files."""
+def _shared(audit: Audit, jobs: Sequence[Sequence[Task]]) -> tuple[str, ...]:
+    """The targets whose training several jobs need, which is made before."""
     if audit.interactions is None:
-        return {}
+        return ()
+    times = Counter(job[0].target for job in jobs if _trains(job))
+    return tuple(target for target, count in times.items() if count > 1)
+
+
+def _trains(job: Sequence[Task]) -> bool:
+    return job[0].step not in (BOUNDS, LOCAL)
+
+
+def _trained(audit: Audit, task: Task, path: Path) -> tuple[Held, Run] | None:
+    """The training of a task's target for several workers, who map one set of files."""
     on_disk = replace(audit, compute=replace(audit.compute, memory=0))
-    times = Counter(job[0].target for job in jobs if job[0].step not in (BOUNDS, LOCAL))
-    found = {}
-    for target in (target for target, count in times.items() if count > 1):
-        # What fails here fails again in each task, which then tells it.
-        with threadpoolctl.threadpool_limits(1), suppress(Exception):
-            held, run = AuditedTarget(on_disk, target).trained
-            found[target] = mapped(held), run
-    return found
+    # What fails here fails again in each task, which then tells it.
+    told = listening(StageNotes(path, str(task)))
+    with threadpoolctl.threadpool_limits(1), told, suppress(Exception):
+        held, run = AuditedTarget(on_disk, task.target).trained
+        return mapped(held), run
+    return None
+
+
+def _step(task: Task) -> Step:
+    return Step(task.target, task.step)
+
+
+def _pace(
+    audit: Audit,
+    jobs: Sequence[Sequence[Task]],
+    wide: Sequence[Task],
+    shared: Sequence[str],
+    workers: int,
+) -> Pace:
+    """The pace of jobs, each with the training that it begins with, and of what is before them."""
+    steps = []
+    for job in jobs:
+        alone = audit.interactions is None or not _trains(job) or job[0].target in shared
+        training = [] if alone else [Step(job[0].target, TRAINING)]
+        steps.append([*training, *map(_step, job)])
+    return Pace(
+        steps,
+        costs(audit, [*(task for job in jobs for task in job), *wide]),
+        workers=min(workers, max(len(jobs), 1)),
+        before=[Step(target, TRAINING) for target in shared],
+        after=[_step(task) for task in wide],
+        apart=(BOUNDS, LOCAL, TRAINING, *(task.step for task in wide)),
+    )
+
+
+@contextmanager
+def _noted(path: Path | None, task: Task) -> Iterator[None]:
+    """A context in which a task is noted in a diary, and where it is."""
+    if path is None:
+        yield
+        return
+    note(path, f"begin\t{task}")
+    with listening(StageNotes(path, str(task))):
+        yield
 
 
 def _job(
@@ -234,12 +292,16 @@ def _job(
     tasks: Sequence[Task],
     keep: Callable[[Task, TaskResult], None] | None,
     trained: tuple[Held, Run] | None,
+    notes: Path | None,
 ) -> Results:
-    """Run tasks of one target in one thread; keep each as soon as it is finished."""
+    """Run tasks of one target in one thread; keep each as soon as it is finished.
+
+    ``notes`` is the diary that is told of each, and where it is.
+    """
     audited, results = AuditedTarget(audit, tasks[0].target, trained), {}
     alone = len(audit.targets) == 1
     for task in tasks:
-        with threadpoolctl.threadpool_limits(1):
+        with threadpoolctl.threadpool_limits(1), _noted(notes, task):
             run = functools.partial(audited.run, task.step)
             results[task] = result = _timed(run, task, alone=alone)
         if keep is not None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.fields import Fields
+from fedrec_auditor.auditor.stage import stage
 
 BLOCK, BLOCK_ENTRIES = 1 << 16, 1 << 22
 """Most outputs drawn at once, and most entries of them: what bounds the memory of a measurement,
@@ -82,7 +83,7 @@ class Worlds:
 
         InputError unless all outputs have one shape: ``shape`` if it is given.
         """
-        step = _FIRST_BLOCK
+        step, total = _FIRST_BLOCK, samples
         while samples > 0:
             block = self.sample(world, min(step, samples), rng.spawn(1)[0])
             if shape not in (None, block.shape[1:]):
@@ -93,6 +94,7 @@ class Worlds:
             yield block
             shape = block.shape[1:]
             samples -= len(block)
+            stage("draw", total - samples, total)
             step = min(BLOCK, max(1, BLOCK_ENTRIES // max(1, block[0].size)))
 
     def _label(self, world: int) -> str:

@@ -10,9 +10,10 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.auditor.objects import as_target, stating
 from fedrec_auditor.auditor.plan import make_plan, make_resources
-from fedrec_auditor.auditor.progress import Observer
+from fedrec_auditor.auditor.progress import shown
 from fedrec_auditor.auditor.runner import run_plan
 from fedrec_auditor.auditor.sources import in_memory
+from fedrec_auditor.auditor.standing import Observer
 from fedrec_auditor.auditor.stated_claim import Claims, listed
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.components import Kind
@@ -110,7 +111,7 @@ def audit_system(
     memory: float | None = None,
     backend: str = "loky",
     address: str | None = None,
-    observe: Observer | None = None,
+    progress: bool | Observer | None = None,
     **system: Any,
 ) -> Record:
     """Audit a system of one's own: games, attacks and verdicts.
@@ -168,14 +169,15 @@ def audit_system(
         "population": tuple(population),
         "claims": claims,
     }
-    return run_plan(
-        make_plan(values),
-        make_resources(jobs, "cpu", memory, backend, address),
-        out=None if out is None else Path(out),
-        observe=observe,
-        interactions=interactions,
-        systems=(target,),
-    )
+    with shown(progress) as observe:
+        return run_plan(
+            make_plan(values),
+            make_resources(jobs, "cpu", memory, backend, address),
+            out=None if out is None else Path(out),
+            observe=observe,
+            interactions=interactions,
+            systems=(target,),
+        )
 
 
 def _played(attacks: Sequence[str] | None, games: Sequence[str]) -> tuple[str, ...] | None:

@@ -75,6 +75,6 @@ def command(
             jobs=jobs,
             memory=memory,
             gate=gate,
-            observe=observe,
+            progress=observe,
         )
     show(record, out, gate, before)

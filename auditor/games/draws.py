@@ -14,6 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.estimators.parts import logistic_regression
 from fedrec_auditor.auditor.estimators.parts.learned_scores import boosted
+from fedrec_auditor.auditor.stage import stage
 from fedrec_auditor.auditor.worlds import Worlds
 
 Features = Mapping[str, NDArray[np.float64]]
@@ -110,9 +111,10 @@ class Draws:
             for name, length, seed in zip(names, lengths, seeds, strict=True)
             if found[name] is None
         ]
-        for name, features in self.parallel(_simulated, missing):
+        for number, (name, features) in enumerate(self.parallel(_simulated, missing), 1):
             self.store.put(name, features)
             found[name] = features
+            stage("run", min(number * self.chunk, size), size)
         return np.concatenate([(found[name] or {})[seen] for name in names])
 
     def worlds(

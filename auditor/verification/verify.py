@@ -27,7 +27,9 @@ from fedrec_auditor.auditor.exact.divergence_search import NoCurve
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.measure import measure
+from fedrec_auditor.auditor.progress import shown_stages
 from fedrec_auditor.auditor.sampler import ONE_REPORT, Sampler
+from fedrec_auditor.auditor.standing import Observer
 from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.fit import check_fit
 from fedrec_auditor.auditor.verification.checks.run import run_checks
@@ -67,6 +69,7 @@ def verify_ldp(
     seconds: float | None = None,
     confidence: float = 0.95,
     seed: int = 0,
+    progress: bool | Observer | None = None,
 ) -> Verification:
     """Test whether ``mechanism`` is (epsilon, delta)-LDP for every pair of inputs.
 
@@ -93,6 +96,9 @@ def verify_ldp(
         that are not done by then are not run. The same seed gives the same answer only where
         ``samples`` decide.
 
+    progress : as for ``audit``: whether draws are counted where somebody looks on. It is called
+        from the thread that draws.
+
     Where a check that failed shows more than the search or the measurement does, an output that
     rules an input out or noise that can be foretold, the verdict is by that.
 
@@ -105,6 +111,21 @@ def verify_ldp(
     >>> print(f"{found.verdict}: at least {found.epsilon_lower:.1f}, and in truth {np.log(3):.1f}")
     VIOLATED: at least 0.9, and in truth 1.1
     """
+    with shown_stages(progress, "verifying"):
+        return _verified(mechanism, epsilon, delta, inputs, samples, seconds, confidence, seed)
+
+
+def _verified(
+    mechanism: Mechanism | Density | Randomizer,
+    epsilon: float,
+    delta: float,
+    inputs: Sequence[Any] | SearchStrategy[Any] | None,
+    samples: int | None,
+    seconds: float | None,
+    confidence: float,
+    seed: int,
+) -> Verification:
+    """See ``verify_ldp``."""
     begun = time.perf_counter()
     samples, seed = _whole("samples", samples), cast("int", _whole("seed", seed))
     _check(mechanism, epsilon, delta, samples, confidence, seed)

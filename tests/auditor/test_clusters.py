@@ -20,6 +20,7 @@ from fedrec_auditor.auditor import clusters, runner
 from fedrec_auditor.auditor.checkpoints import FOLDER
 from fedrec_auditor.auditor.clusters import Cluster
 from fedrec_auditor.auditor.plan import Plan, Resources, make_resources
+from fedrec_auditor.auditor.standing import Standing
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have the tests
 
@@ -103,17 +104,16 @@ def test_results_are_those_of_a_loop(cluster: Cluster, jobs: int) -> None:
 
 
 def test_the_report_is_that_of_one_process(resources: Resources, tmp_path: Path) -> None:
-    seen: list[int] = []
+    standings: list[Standing] = []
     runner.run_plan(PLAN, Resources(jobs=1), out=tmp_path / "one")
-    runner.run_plan(
-        PLAN, resources, out=tmp_path / "many", observe=lambda done, *_: seen.append(done)
-    )
+    runner.run_plan(PLAN, resources, out=tmp_path / "many", observe=standings.append)
     one = report(tmp_path / "one")
     assert one["findings"]
     assert one["attacks"]
     assert one["errors"] == []
     assert report(tmp_path / "many") == one
-    assert seen == list(range(1, len(seen) + 1))
+    ended = [standing.done for standing in standings if standing.finished]
+    assert ended == list(range(1, len(ended) + 1))
 
 
 def test_finished_tasks_are_kept_by_the_audit(

@@ -178,7 +178,7 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
     monkeypatch.setattr(AuditedTarget, "run", real)
     seen: list[int] = []
     record = runner.run_plan(
-        plan, make_resources(1), out=tmp_path, observe=lambda done, *_: seen.append(done)
+        plan, make_resources(1), out=tmp_path, observe=lambda s: seen.append(s.done)
     )
     assert seen[-1] > 5
 

@@ -1,85 +1,96 @@
-"""Progress: every task as it ends, and no time left that nothing was seen of."""
+"""Progress: what runs now, every task as it ends, and no time left that nobody knows."""
 
 from __future__ import annotations
 
 import io
 import re
-import subprocess
 import sys
 import time
+import types
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from rich.console import Console
 
+import fedrec_auditor
+from fedrec_auditor.auditor import progress
 from fedrec_auditor.auditor.plan import make_resources
 from fedrec_auditor.auditor.plan_file import read_plan
-from fedrec_auditor.auditor.progress import Pace, diary, note, progress
+from fedrec_auditor.auditor.progress import left_words, show, shown
 from fedrec_auditor.auditor.runner import run_plan
+from fedrec_auditor.auditor.standing import Standing
 
 
-def test_a_quick_step_says_nothing_of_a_slow_one() -> None:
-    """A bound of .1 s, seven steps to go: no time left, however many bounds have finished."""
-    pace = Pace([*["bounds"] * 3, *["attack", "utility"] * 3], workers=1)
-    for _ in range(3):
-        pace.finish("bounds", 0.1)
-        assert pace.left() is None
-    pace.finish("attack", 100.0)
-    assert pace.left() is None
-    pace.finish("utility", 2.0)
-    assert pace.left() == pytest.approx(204.0)
-    pace.finish("attack", 200.0)
-    assert pace.left() == pytest.approx(154.0)
-
-
-def test_workers_share_what_is_left_but_not_a_step() -> None:
-    pace = Pace(["one"] * 4, workers=3)
-    pace.finish("one", 6.0)
-    assert pace.left() == pytest.approx(6.0)
-    pace.finish("one", 6.0)
-    pace.finish("one", 6.0)
-    assert pace.left() == pytest.approx(6.0)
-    pace.finish("one", 6.0)
-    assert pace.left() == 0
-
-
-def test_what_another_process_notes_is_read_as_it_comes() -> None:
-    """Before the process ends, and all of it in order."""
-    lines: list[str] = []
-    code = (
-        "import sys, time; from pathlib import Path\n"
-        "from fedrec_auditor.auditor.progress import note\n"
-        "for number in range(50): note(Path(sys.argv[1]), f'line {number}')\n"
-        "sys.stdin.read(); note(Path(sys.argv[1]), 'last')"
-    )
-    with diary(lines.append) as path:
-        other = subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE)
-        until = time.monotonic() + 60
-        while len(lines) < 50 and time.monotonic() < until:
-            time.sleep(0.05)
-        assert lines == [f"line {number}" for number in range(50)]
-        other.communicate()
-    assert lines[-1] == "last"
-    assert not path.parent.exists()
-    note(path, "too late")  # lost, and no error
-    assert not path.exists()
+def standing(**changes: Any) -> Standing:
+    values: dict[str, Any] = {
+        "done": 1,
+        "total": 4,
+        "running": ("fcf training, round 12 of 300",),
+        "finished": "fcf bounds",
+        "elapsed": 60.0,
+        "left": 200.0,
+    }
+    return Standing(**(values | changes))
 
 
 @pytest.mark.parametrize(
-    ("done", "left", "said"),
+    ("changes", "said"),
     [
-        (1, None, "time left not known yet"),
-        (1, 42.4, "about 42 s left"),
-        (1, 200.0, "about 3 min 20 s left"),
-        (1, 7500.0, "about 2 h 5 min left"),
-        (4, 0.0, "done"),
+        ({"left": None}, "fcf bounds; 1 min so far, time left not known yet"),
+        ({"elapsed": 0.4}, "fcf bounds; under 1 s so far, time left not known yet"),
+        ({}, "fcf bounds; 1 min so far, about 3 min left"),
+        ({"left": 12.0}, "fcf bounds; 1 min so far, under a minute left"),
+        ({"done": 4}, "fcf bounds; 1 min so far, done"),
     ],
 )
-def test_a_line_says_what_is_known(done: int, left: float | None, said: str) -> None:
+def test_a_log_gets_a_line_when_a_task_ends(changes: dict[str, Any], said: str) -> None:
     file = io.StringIO()
-    with progress(Console(file=file)) as observe:
-        observe(done, 4, "fcf bounds", left)
-    assert file.getvalue() == f"[{done}/4] fcf bounds; 0 s so far, {said}\n"
+    with show(Console(file=file)) as observe:
+        observe(standing(finished=None))
+        observe(standing(**changes))
+    assert file.getvalue() == f"[{changes.get('done', 1)}/4] {said}\n"
+
+
+def test_a_log_is_told_what_runs_if_nothing_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    file = io.StringIO()
+    with show(Console(file=file)) as observe:
+        for second in range(100):
+            clock[0] = float(second)
+            observe(standing(finished=None))
+    line = "[1/4] fcf training, round 12 of 300; 1 min so far, about 3 min left"
+    assert file.getvalue().splitlines() == [line] * 3
+
+
+def test_a_terminal_names_what_runs_below_the_bar() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=60)
+    runs = tuple(f"target-{number} training, round 12 of 300" for number in range(9))
+    with show(console) as observe:
+        observe(standing(running=runs))
+    assert isinstance(console.file, io.StringIO)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
+    for said in ("about 3 min left", "1/4", "target-0 training, round 12 of 300", "and 5 more"):
+        assert said in text
+    assert "target-4" not in text
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (0.0, "under a minute"),
+        (55.0, "about 1 min"),
+        (599.0, "about 10 min"),
+        (5399.0, "about 90 min"),
+        (5400.0, "about 1.5 h"),
+        (90000.0, "about 25 h"),
+    ],
+)
+def test_time_left_is_as_rough_as_it_is_known(left: float, said: str) -> None:
+    assert left_words(standing(left=left)) == f"{said} left"
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -90,14 +101,72 @@ def test_every_task_is_told_once_by_name(tmp_path: Path, jobs: int) -> None:
         'attacks = ["attribute-tree", "interaction-reconstruction"]\n'
         "[settings.fcf]\nrounds = 2\n"
     )
-    seen: list[tuple[int, int, str, float | None]] = []
-    run_plan(
-        read_plan(tmp_path / "plan.toml"),
-        make_resources(jobs),
-        observe=lambda *said: seen.append(said),
-    )
-    assert [done for done, *_ in seen] == [1, 2, 3, 4]
+    seen: list[Standing] = []
+    run_plan(read_plan(tmp_path / "plan.toml"), make_resources(jobs), observe=seen.append)
+    ended = [each for each in seen if each.finished]
+    assert [each.done for each in ended] == [1, 2, 3, 4]
     steps = ("attribute-tree", "bounds", "interaction-reconstruction", "utility")
-    assert sorted(what for _, _, what, _ in seen) == [f"fcf {step}" for step in steps]
-    assert [left for *_, left in seen] == [None, None, None, 0.0]
-    assert all(re.fullmatch(r"fcf [a-z-]+", what) for _, _, what, _ in seen)
+    assert sorted(each.finished or "" for each in ended) == [f"fcf {step}" for step in steps]
+    assert all(each.left is not None for each in seen)
+    assert seen[-1].left == 0.0
+    assert seen[-1].running == ()
+
+
+def test_nobody_is_shown_anything_where_nobody_looks_on(capfd: pytest.CaptureFixture[str]) -> None:
+    with shown(None) as observe:
+        assert observe is None
+    with shown(False) as observe:
+        assert observe is None
+    with shown(print) as observe:
+        assert observe is print
+    with shown(True) as observe:
+        assert observe is not None
+        observe(standing())
+    assert capfd.readouterr().err.startswith("[1/4] fcf bounds; ")
+
+
+def test_a_notebook_gets_a_bar_without_widgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    shows: list[str] = []
+
+    class Handle:
+        def update(self, data: dict[str, str], raw: bool) -> None:
+            shows.append(data["text/plain"])
+
+    def display(data: dict[str, str], raw: bool, display_id: bool) -> Handle:
+        shows.append(data["text/plain"])
+        return Handle()
+
+    module = types.ModuleType("IPython.display")
+    module.display = display  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    monkeypatch.setattr(progress, "Console", lambda stderr: Console(force_jupyter=True))
+    with shown(None) as observe:
+        assert observe is not None
+        observe(standing())
+    assert shows[0] == "starting"
+    assert shows[1].splitlines() == [
+        "#######....................... 1/4, 1 min so far, about 3 min left",
+        "  fcf training, round 12 of 300",
+    ]
+
+
+def test_python_is_told_by_a_callback() -> None:
+    seen: list[Standing] = []
+    fedrec_auditor.audit(
+        "dplcf-sp", data="synthetic", quick=True, attacks=(), jobs=1, progress=seen.append
+    )
+    assert (seen[-1].done, seen[-1].total) == (2, 2)
+
+
+def test_a_long_verification_counts_its_draws() -> None:
+    seen: list[Standing] = []
+
+    def slow(bit: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+        time.sleep(0.2)
+        return np.where(rng.random(size) < 0.75, bit, 1 - bit)
+
+    asked: dict[str, Any] = {"epsilon": 1.2, "samples": 400_000}
+    found = fedrec_auditor.verify_ldp(slow, **asked, progress=seen.append)
+    assert re.fullmatch(r"verifying, [\d,]+ of [\d,]+ draws", seen[0].running[0])
+    assert repr(fedrec_auditor.verify_ldp(slow, **asked, progress=False)) == repr(found)

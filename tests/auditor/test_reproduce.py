@@ -64,7 +64,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[
             type(FAMILIES["reproductions"]), "member", lambda self, name: lambda: Counted(ran)
         )
         asked = {"data": {}, "only": (), "quick": False, "jobs": 1, **settings}
-        page = reproduce(["some"], tmp_path, observe=lambda *said: None, **asked)
+        page = reproduce(["some"], tmp_path, observe=lambda standing: None, **asked)
         return page.read_text(), ran
 
     return make
