@@ -49,7 +49,8 @@ for (const [name, open] of [["folded", "none"], ["page", ".page"], ["open", "det
         const boxes = [...svg.querySelectorAll("text")].map(t => [t.getBBox(), t.textContent]);
         return boxes.flatMap(([a, one], i) => boxes.slice(i + 1).filter(([b]) =>
           a.width && b.width && a.x < b.x + b.width && b.x < a.x + a.width &&
-          a.y + 3 < b.y + b.height && b.y + 3 < a.y + a.height).map(([, other]) => one + "|" + other));
+          a.y + 3 < b.y + b.height && b.y + 3 < a.y + a.height
+        ).map(([, other]) => one + "|" + other));
       }),
     };
   }
