@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.reports.comparison import Comparison, Trend
+from fedrec_auditor.reports.change import Trend
+from fedrec_auditor.reports.comparison import Comparison
 from fedrec_auditor.reports.terminal import print_hanging, print_line
 
 if TYPE_CHECKING:
@@ -50,8 +51,12 @@ def rule(compared: Comparison) -> str:
 
 
 def conclusion(compared: Comparison) -> str:
-    """Whether something is worse, in a sentence."""
+    """Whether something is worse, in a sentence, and what that leaves out."""
     worse, better = (len(compared.lines(each)) for each in (Trend.WORSE, Trend.BETTER))
     if worse:
-        return f"{worse:,} worse, {better:,} better."
-    return f"Nothing is worse; {better:,} better." if better else "Nothing is worse."
+        said = f"{worse:,} worse, {better:,} better"
+    elif not (compared.findings or compared.rows):
+        return "Nothing could be compared: no claim and no attack is in both."
+    else:
+        said = f"Nothing is worse; {better:,} better" if better else "Nothing is worse"
+    return f"{said}." if compared.complete else f"{said} in what could be compared."

@@ -105,7 +105,8 @@ def exposure_map(sections: Sequence[Section]) -> str:
             colour = _COLOURS[cell.tone]
             drawn.append(drawing.box(x, top, _CELL - 2, _ROW - 2, colour))
             said = [f"shown {cell.shown_words}"] if cell.shown_words else []
-            said += [f"proved {cell.proved_words}"] if cell.proved_words else []
+            star = " *" if cell.proved is not None and cell.proved.assumptions else ""
+            said += [f"proved {cell.proved_words}{star}"] if cell.proved_words else []
             drawn += [
                 drawing.text(x + 6, top + 16 + 16 * line, words, colour=f"{colour}-ink")
                 for line, words in enumerate(said or ["nothing proved"])

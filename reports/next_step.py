@@ -15,6 +15,7 @@ from fedrec_auditor.reports.words import (
     HORIZONS,
     UNITS,
     VIEWS,
+    assumption_words,
     at_most,
     brief,
     capitalized,
@@ -60,8 +61,8 @@ def _claim_instead(finding: Finding) -> str:
 
 def _if_so(finding: Finding) -> str:
     """What the finding's proof assumes, behind a comma."""
-    proof = finding.accounted
-    return f", if {'; '.join(proof.assumptions)}" if proof is not None and proof.assumptions else ""
+    assumed = assumption_words(finding.accounted)
+    return f", {assumed}" if assumed else ""
 
 
 def _vacuous(proof: Bound) -> bool:
@@ -126,7 +127,7 @@ def _of_upheld(section: Section, finding: Finding) -> str:
         instead = _claim_instead(finding)
         said.append(f"You may claim {instead} instead of {brief(claim)}{_if_so(finding)}.")
     reach = section.reach
-    if reach is not None and (reach.measured or reach.accounted):
+    if reach is not None and (reach.shown or reach.accounted):
         said.append(
             f"Say what it is for: {_apart(finding.scope, reach.scope).removeprefix('for ')}. "
             f"{capitalized(_apart(reach.scope, finding.scope))} {_known(reach)}."
@@ -146,8 +147,8 @@ def _apart(scope: Scope, other: Scope) -> str:
 
 
 def _known(finding: Finding) -> str:
-    if finding.measured is not None:
-        return f"epsilon is {shown_epsilon(finding.measured.epsilon)}"
+    if finding.shown is not None:
+        return f"epsilon is {shown_epsilon(finding.shown.epsilon)}"
     return proved_briefly(finding)
 
 

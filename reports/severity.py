@@ -87,9 +87,9 @@ def most_won(leaks: Sequence[Leak]) -> float:
 
 def shown_bounds(section: Section) -> tuple[Bound, ...]:
     """The lower bounds of a section that hold without an assumption."""
-    quoted = [finding.measured for finding in section.findings]
-    bounds = [*quoted, *(other.bound for other in section.others)]
-    return tuple(bound for bound in bounds if bound is not None and not bound.assumptions)
+    quoted = [finding.shown for finding in section.findings]
+    others = [other.bound for other in section.others if not other.bound.assumptions]
+    return tuple(bound for bound in (*quoted, *others) if bound is not None)
 
 
 def _hides(proof: Bound | None) -> bool:

@@ -69,7 +69,7 @@ def test_one_target_is_all_that_concerns_it(record: Record) -> None:
     assert {row.target for row in (*one.findings, *one.attacks, *one.skipped)} == {"dplcf-ap"}
     assert one.violated == record.violated
     assert [each.verdict for each in record.violated] == [Verdict.VIOLATED]
-    assert repr(one).startswith("dplcf-ap: ✗ VIOLATED. The claim of epsilon 1")
+    assert repr(one).startswith("dplcf-ap: ✗ VIOLATED. Epsilon is infinite, exactly")
     assert record["fcf"].violated == ()
     with pytest.raises(InputError, match=r"one of fcf, fmf-ldp, dplcf-sp, dplcf-ap, got 'nobody'"):
         _ = record["nobody"]
