@@ -23,7 +23,7 @@ test-extras:
 	$(PYTHON) -m venv $(EXTRAS)
 	$(EXTRAS)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0 || true
 	$(EXTRAS)/bin/pip install --quiet --disable-pip-version-check --editable '.[dev,flower,dask,ray,peers]'
-	$(EXTRAS)/bin/pytest -q tests/targets/wrapped/flower \
+	$(EXTRAS)/bin/pytest -q tests/targets/wrapped/flower tests/docs/test_blocks.py \
 		tests/auditor/test_flower_app.py tests/auditor/test_clusters.py \
 		tests/auditor/verification/test_peers.py
 
@@ -43,7 +43,6 @@ calibrate: $(VENV)/.ready
 
 # The site, into site/. A warning is an error.
 docs: $(VENV)/.ready
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	$(BIN)/mkdocs build --strict
 
 # The CPU build of torch where the index has it as 2.13.0; otherwise whatever torch pip resolves.

@@ -45,6 +45,7 @@ from fedrec_auditor.auditor.tasks import (
 from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.auditor.workload import check_halves
 from fedrec_auditor.reports.rows import AttackRow, Finding, Measurement, Row, SkippedRow
+from fedrec_auditor.reports.usefulness import CUT
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import Population, Run, Unscored
@@ -211,7 +212,7 @@ class AuditedTarget:
         rounds = self._audit.targets[self.name].sizes.rounds or 0
         if not self._audit.plan.quick or rounds <= QUICK_ROUNDS:
             return ""
-        return f"Quick: trained for {QUICK_ROUNDS} of {rounds} rounds."
+        return f"{CUT}{QUICK_ROUNDS} of {rounds} rounds."
 
 
 def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskResult:

@@ -23,6 +23,7 @@ from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.auditor.commands import (
     account,
     attack,
+    compare,
     doctor,
     estimate,
     listing,
@@ -31,6 +32,8 @@ from fedrec_auditor.auditor.commands import (
     report,
     reproduce,
     run,
+    schema,
+    show,
     verify,
 )
 from fedrec_auditor.auditor.output import discard_output, open_closed, tell
@@ -65,6 +68,9 @@ app.command("new")(new.command)
 app.command("record")(record.command)
 app.command("attack", epilog=_glossary(Verdict))(attack.command)
 app.command("report")(report.command)
+app.command("show")(show.command)
+app.command("compare")(compare.command)
+app.command("schema")(schema.command)
 app.command("reproduce")(reproduce.command)
 app.command("doctor")(doctor.command)
 

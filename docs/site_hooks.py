@@ -2,12 +2,14 @@
 
 Pages link to files beside docs/ (``../benchmarks/RESULTS.md``) and the README to ``docs/...``. In
 the site docs/ is the root, so what is linked outside of it moves in under its own path, the README
-as the first page, and links follow. The page on Python gets the reference of its names, whose
-docstrings are read as ``Docstrings`` says.
+as the first page, and links follow. A notebook of examples/ is a page too. The page on Python gets
+the reference of its names, the page on families that of the contract suites; docstrings are read as
+``Docstrings`` says.
 """
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from importlib import import_module
@@ -17,9 +19,12 @@ from typing import Any
 import griffe
 from mkdocs.structure.files import File, Files
 
+from fedrec_auditor.auditor.families import FAMILIES
+
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(?=[)#])")
-NAMED = ("fedrec_auditor", "fedrec_auditor.auditor.testing")
+TESTING = "fedrec_auditor.auditor.testing"
+SUITES = ("attacks.check_distinguisher", "attacks.AttackCase", "datasets.DatasetCase")
 README = "README.md"
 RULED = re.compile(r"^(\w+)\n-{3,}$", re.MULTILINE)
 PARAMETER = re.compile(r"^([\w*, ]+) : ", re.MULTILINE)
@@ -30,6 +35,8 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the README, the pages that the navigation names, and what either of all links to."""
     todo = [f"docs/{file.src_uri}" for file in files if file.src_uri.endswith(".md")]
     todo += [README, *_named(config.nav)]
+    notebooks = sorted(ROOT.glob("examples/*.ipynb"))
+    todo += [f"examples/{path.name}" for path in notebooks]
     seen = set()
     while todo:
         page = todo.pop()
@@ -41,17 +48,33 @@ def on_files(files: Files, config: Any) -> Files:
         if page.endswith(".md"):
             text = (ROOT / page).read_text(encoding="utf-8")
             todo += [_target(page, link) for link in LINK.findall(text)]
+    for path in notebooks:
+        page = f"examples/{path.stem}.md"
+        files.append(File.generated(config, page, content=_cells(path)))
     return files
 
 
+def _cells(path: Path) -> str:
+    """A notebook as Markdown: its texts, its code, and what that printed."""
+    parts = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            shown = "".join(output.get("text") or output["data"]["text/plain"]).rstrip("\n")
+            parts.append(f"```text\n{shown}\n```")
+    return "\n\n".join([*parts, f"The notebook: [{path.name}]({path.name})\n"])
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links as they lead in the site, and the reference below the page on Python."""
+    """Links as they lead in the site, and the reference below the pages that have one."""
     here = _in_repository(page.file.src_uri)
     folder = posixpath.dirname(page.file.src_uri) or "."
     text = LINK.sub(
         lambda found: posixpath.relpath(_in_site(_target(here, found[1])), folder), markdown
     )
-    return text + _reference() if here == "docs/python.md" else text
+    names = {"docs/python.md": _public, "docs/extending.md": _suites}.get(here)
+    return text if names is None else text + _reference(names())
 
 
 def _named(nav: Any) -> list[str]:
@@ -77,13 +100,28 @@ def _in_repository(path: str) -> str:
     return f"docs/{path}" if (ROOT / "docs" / path).is_file() else path
 
 
-def _reference() -> str:
-    """A directive of mkdocstrings for each public name."""
-    lines = ["", "", "## Reference", ""]
-    for module in NAMED:
-        names = sorted(set(import_module(module).__all__) - {"__version__"}, key=str.lower)
-        lines += [part for name in names for part in (f"::: {module}.{name}", "")]
-    return "\n".join(lines)
+def _reference(names: list[str]) -> str:
+    """A directive of mkdocstrings for each name."""
+    return "\n".join(["", "", "## Reference", "", *(f"::: {name}\n" for name in names)])
+
+
+def _public() -> list[str]:
+    """What is public, a module after the other."""
+    return [
+        f"{module}.{name}"
+        for module in ("fedrec_auditor", TESTING)
+        for name in sorted(set(import_module(module).__all__) - {"__version__"}, key=str.lower)
+    ]
+
+
+def _suites() -> list[str]:
+    """The contract suite of every family that ships one, and what the suites take."""
+    suites = [
+        f"{kind}.check_{kind.removesuffix('s')}"
+        for kind in FAMILIES
+        if (ROOT / "auditor" / "testing" / f"{kind}.py").is_file() and kind != "mechanisms"
+    ]
+    return [f"{TESTING}.{name}" for name in sorted((*suites, *SUITES), key=str.lower)]
 
 
 class Docstrings(griffe.Extension):

@@ -21,6 +21,17 @@ class MapRow:
     figure: str
     cells: tuple[AttackRow | None, ...]
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """The attack and who looks."""
+        return self.attack, self.vantage
+
+    @property
+    def guessed(self) -> float | None:
+        """What is guessed without the uploads, where it is the same of all parts."""
+        baselines = {cell.baseline for cell in self.cells if cell is not None}
+        return baselines.pop() if len(baselines) == 1 else None
+
 
 @dataclass(frozen=True, slots=True)
 class AttackMap:

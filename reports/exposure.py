@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from xml.sax.saxutils import escape
 
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.statements.scope import Scope, Vantage
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
+from fedrec_auditor.reports import drawing
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import Section
 from fedrec_auditor.reports.severity import LIKELY, shown_bounds
-from fedrec_auditor.reports.words import at_least, at_most
+from fedrec_auditor.reports.words import LOOKERS, at_least, at_most, legal
+
+_NAME, _CELL, _ROW, _HEAD = 136.0, 142.0, 40.0, 24.0  # of the map as a drawing
+_LONGEST = 20  # letters of a name there
+_COLOURS = {"bad": "bad", "open": "warn", "calm": "open"}
+"""The colour of a tone in the page's style; of its ink the same with ``-ink``."""
 
 
 class Tone(StrEnum):
@@ -74,6 +82,35 @@ def exposure(section: Section, vantage: Vantage) -> Exposure | None:
 def scope_label(scope: Scope) -> str:
     """The unit and the horizon, for a cell."""
     return f"{scope.unit}, {scope.horizon}"
+
+
+def exposure_map(sections: Sequence[Section]) -> str:
+    """The map of systems and of those who may look, as SVG; names are cut to fit."""
+    lookers = list(Vantage)
+    width = _NAME + _CELL * len(lookers)
+    drawn = [
+        drawing.text(_NAME + _CELL * place + 6, 14, LOOKERS[looker], bold=True)
+        for place, looker in enumerate(lookers)
+    ]
+    for row, section in enumerate(sections):
+        top = _HEAD + row * _ROW
+        name = section.target
+        cut = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+        drawn.append(drawing.text(0, top + 24, escape(legal(cut)), bold=True))
+        for place, looker in enumerate(lookers):
+            x, cell = _NAME + _CELL * place, exposure(section, looker)
+            if cell is None:
+                drawn.append(drawing.text(x + 6, top + 24, "not asked", muted=True))
+                continue
+            colour = _COLOURS[cell.tone]
+            drawn.append(drawing.box(x, top, _CELL - 2, _ROW - 2, colour))
+            said = [f"shown {cell.shown_words}"] if cell.shown_words else []
+            said += [f"proved {cell.proved_words}"] if cell.proved_words else []
+            drawn += [
+                drawing.text(x + 6, top + 16 + 16 * line, words, colour=f"{colour}-ink")
+                for line, words in enumerate(said or ["nothing proved"])
+            ]
+    return drawing.svg(width, _HEAD + _ROW * len(sections), drawn)
 
 
 def _tone(asked: list[Finding], shown: Bound | None) -> Tone:

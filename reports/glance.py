@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 
@@ -28,6 +29,8 @@ from fedrec_auditor.reports.words import (
     CLAIMS,
     UNITS,
     VIEWS,
+    at_least,
+    at_most,
     brief,
     brief_scope_words,
     capitalized,
@@ -104,7 +107,8 @@ class Glance:
         if finding.verdict is not Verdict.VIOLATED:
             parts += [proved_briefly(finding)]
         if finding.measured is not None:
-            parts += [f"{shown_epsilon(finding.measured.epsilon)} shown{_how(finding)}"]
+            shown, how = shown_epsilon(finding.measured.epsilon), _how(finding.measured)
+            parts += [f"{shown} shown ({how})"]
         return ", ".join(parts)
 
     @property
@@ -116,6 +120,36 @@ class Glance:
         delta = delta_words(finding.delta) if finding.delta else ""
         parts = (brief_scope_words(finding.scope), finding.game, delta)
         return f"for {', '.join(filter(None, parts))}"
+
+    @property
+    def head(self) -> str:
+        """What became of the claim and its numbers, in few words; what they are for: ``about``."""
+        finding, largest = self.section.headline_finding, self._largest
+        if finding is None or not self.claim:
+            parts = [] if largest is None else [f"epsilon shown {_sign(largest)}"]
+        else:
+            parts = [f"epsilon claimed {brief(finding.claim.epsilon)}"]
+            proof = finding.accounted
+            if proof is not None and math.isfinite(proof.epsilon):
+                parts.append(f"proved ≤{at_most(proof.epsilon)}")
+            elif finding.verdict is not Verdict.VIOLATED:
+                parts.append("none proved")
+            if finding.measured is not None:
+                parts.append(f"shown {_sign(finding.measured)}")
+        return f"claim {self.verdict}" + (f"; {', '.join(parts)}" if parts else "")
+
+    @property
+    def about(self) -> str:
+        """What the numbers of ``head`` are for, and what they rest on."""
+        finding = self.section.headline_finding
+        if finding is None or not self.claim:
+            return "" if self._largest is None else _about(self._largest)
+        rests = []
+        if finding.measured is not None:
+            rests.append(f"shown: {_how(finding.measured)}")
+        if finding.accounted is not None and finding.accounted.assumptions:
+            rests.append(f"proved if {'; '.join(finding.accounted.assumptions)}")
+        return self.scope + (f" ({'; '.join(rests)})" if rests else "")
 
     @property
     def got(self) -> str:
@@ -245,11 +279,17 @@ def _telling(leak: Leak) -> tuple[bool, int, int, float]:
     return family == DISTINGUISHER, -step, place, -leak.share
 
 
-def _how(finding: Finding) -> str:
-    sure = 1.0 if finding.measured is None else finding.measured.confidence
-    return " (calculated)" if sure == 1.0 else f" ({percent(sure)} confidence)"
+def _how(shown: Bound) -> str:
+    return "calculated" if shown.confidence == 1.0 else f"{percent(shown.confidence)} confidence"
+
+
+def _sign(shown: Bound) -> str:
+    return "∞" if math.isinf(shown.epsilon) else f"≥{at_least(shown.epsilon)}"
+
+
+def _about(bound: Bound) -> str:
+    return f"for {UNITS[bound.scope.unit]}, {VIEWS[bound.scope.vantage]}"
 
 
 def _shown(bound: Bound) -> str:
-    scope = bound.scope
-    return f"{shown_epsilon(bound.epsilon)} for {UNITS[scope.unit]}, {VIEWS[scope.vantage]}"
+    return f"{shown_epsilon(bound.epsilon)} {_about(bound)}"

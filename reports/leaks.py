@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN
-from fedrec_auditor.reports.rows import AttackRow, Contents
+from fedrec_auditor.reports.rows import AttackRow, Contents, UtilityRow
 from fedrec_auditor.reports.words import brief, percent
 
 
@@ -75,12 +75,12 @@ def widening(confidence: float, rows: int) -> float:
     return 1.0 + math.log(rows) / -math.log(failing) if failing > 0.0 and rows > 1 else 1.0
 
 
-def corrected_low(row: AttackRow, rows: int) -> float:
+def corrected_low(row: AttackRow | UtilityRow, rows: int) -> float:
     """The row's lower limit, moved down so that those of so many rows hold at once."""
     return row.value - widening(row.confidence, rows) * max(0.0, row.value - row.ci_low)
 
 
-def corrected_high(row: AttackRow, rows: int) -> float:
+def corrected_high(row: AttackRow | UtilityRow, rows: int) -> float:
     """The row's upper limit, moved up so that those of so many rows hold at once."""
     return row.value + widening(row.confidence, rows) * max(0.0, row.ci_high - row.value)
 

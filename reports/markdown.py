@@ -8,6 +8,7 @@ from fedrec_auditor.reports import templating
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.section import sections, summary
+from fedrec_auditor.reports.usefulness import utility_line
 from fedrec_auditor.reports.words import legal
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~@:-])")
@@ -22,6 +23,7 @@ def render(record: Contents) -> str:
         summary=summary(record),
         glances=glances(record),
         sections=sections(record),
+        utility_lines={one.target: utility_line(one, record) for one in sections(record)},
     )
 
 

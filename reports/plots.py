@@ -1,8 +1,4 @@
-"""Charts of the HTML report as inline SVG: the ladder of epsilons, and an attack's interval bar.
-
-Colours are CSS variables of the page, so that one drawing serves light, dark and print. No string
-of the record enters a drawing, and no drawing has an identifier.
-"""
+"""Charts of the HTML report as inline SVG: the ladder of epsilons, and an attack's interval bar."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
+from fedrec_auditor.reports import drawing
 from fedrec_auditor.reports.rows import AttackRow, Finding
 from fedrec_auditor.reports.words import at_least, at_most, brief, delta_words, number
 
@@ -40,14 +37,14 @@ def ladder(findings: Sequence[Finding]) -> str:
     drawn = []
     if math.log10(_VACUOUS) < high:
         start = max(place(_VACUOUS), _LEFT)
-        drawn.append(_box(start, 0, _EDGE + 4 - start, height, "shade"))
+        drawn.append(drawing.box(start, 0, _EDGE + 4 - start, height, "shade"))
     for row, finding in enumerate(findings):
         top = row * _ROW + 14
         scope, claim = finding.scope, finding.claim.epsilon
         other = f", {delta_words(finding.delta)}" if finding.delta else ""
         game = ", in a game of fewer items" if finding.game else ""
         title = f"{scope.unit} / {scope.vantage} / {scope.horizon}{other}{game}"
-        drawn.append(_text(0, top, title, bold=True))
+        drawn.append(drawing.text(0, top, title, bold=True))
         lines = (
             ("claimed", None if math.isinf(claim) else claim, "claim", brief),
             ("proved at most", _epsilon(finding.accounted), "pale", at_most),
@@ -55,19 +52,19 @@ def ladder(findings: Sequence[Finding]) -> str:
         )
         for step, (words, epsilon, colour, said) in enumerate(lines, 1):
             y = top + step * _STEP
-            drawn.append(_text(0, y, words))
-            drawn.append(_line(_LEFT, y - 4, _EDGE, y - 4, "line", 0.8))
+            drawn.append(drawing.text(0, y, words))
+            drawn.append(drawing.line(_LEFT, y - 4, _EDGE, y - 4, "line", 0.8))
             if epsilon is None:
-                drawn.append(_text(_LEFT + 4, y, "nothing", muted=True))
+                drawn.append(drawing.text(_LEFT + 4, y, "nothing", muted=True))
                 continue
             end = place(epsilon)
             width = min(end, _RIGHT) - _LEFT
-            drawn.append(_box(_LEFT, y - 8, max(width, 1.5), 8, colour))
+            drawn.append(drawing.box(_LEFT, y - 8, max(width, 1.5), 8, colour))
             if math.isinf(epsilon):
                 drawn.append(_arrow(y - 4, colour))
-            drawn.append(_text(_EDGE + 8, y, said(epsilon)))
+            drawn.append(drawing.text(_EDGE + 8, y, said(epsilon)))
     drawn += _axis(low, high, height, place)
-    return _svg(_WIDTH, height + _FOOT, drawn)
+    return drawing.svg(_WIDTH, height + _FOOT, drawn)
 
 
 def interval(attack: AttackRow, low: float, high: float) -> str:
@@ -78,16 +75,16 @@ def interval(attack: AttackRow, low: float, high: float) -> str:
 
     start, end, value = place(attack.ci_low), place(attack.ci_high), place(attack.value)
     drawn = [
-        _line(6, 9, 134, 9, "muted", 0.8),
-        _line(start, 9, end, 9, "leak", 3),
-        _line(start, 5, start, 13, "leak", 1.6),
-        _line(end, 5, end, 13, "leak", 1.6),
-        f'<circle cx="{value:.1f}" cy="9" r="4" fill="var(--leak)"/>',
+        drawing.line(6, 9, 134, 9, "muted", 0.8),
+        drawing.line(start, 9, end, 9, "leak", 3),
+        drawing.line(start, 5, start, 13, "leak", 1.6),
+        drawing.line(end, 5, end, 13, "leak", 1.6),
+        drawing.dot(value, 9, "leak"),
     ]
     if attack.baseline is not None:
         base = place(attack.baseline)
-        drawn.append(_line(base, 1, base, 17, "ink", 2))
-    return _svg(140, 18, drawn)
+        drawn.append(drawing.line(base, 1, base, 17, "ink", 2))
+    return drawing.svg(140, 18, drawn)
 
 
 def scale(attacks: Sequence[AttackRow]) -> tuple[float, float]:
@@ -122,49 +119,24 @@ def _decades(findings: Sequence[Finding]) -> tuple[int, int]:
 def _axis(low: int, high: int, y: float, place: Callable[[float], float]) -> list[str]:
     step = max(1, math.ceil((high - low) / 5))
     drawn = [
-        _line(_LEFT, y, _RIGHT, y, "muted", 1),
-        _line(_RIGHT, y - 4, _RIGHT + 4, y + 4, "muted", 1),
-        _line(_RIGHT + 6, y - 4, _RIGHT + 10, y + 4, "muted", 1),
-        _text(_EDGE, y + 16, "∞", middle=True),
+        drawing.line(_LEFT, y, _RIGHT, y, "muted", 1),
+        drawing.line(_RIGHT, y - 4, _RIGHT + 4, y + 4, "muted", 1),
+        drawing.line(_RIGHT + 6, y - 4, _RIGHT + 10, y + 4, "muted", 1),
+        drawing.text(_EDGE, y + 16, "∞", anchor="middle"),
     ]
     for power in range(low, high + 1, step):
         x = place(10.0**power)
         if _EDGE - x < _ROOM and power != low:
             continue
         label = number(10.0**power) if power > -4 else f"1e{power}"
-        drawn.append(_line(x, y, x, y + 4, "muted", 1))
-        drawn.append(_text(x, y + 16, f"≤ {label}" if power == low else label, middle=True))
+        drawn.append(drawing.line(x, y, x, y + 4, "muted", 1))
+        drawn.append(
+            drawing.text(x, y + 16, f"≤ {label}" if power == low else label, anchor="middle")
+        )
     return drawn
 
 
 def _arrow(y: float, colour: str) -> str:
     """What runs over the break in the axis to infinity."""
-    points = f"{_EDGE - 8:.1f},{y - 6:.1f} {_EDGE:.1f},{y:.1f} {_EDGE - 8:.1f},{y + 6:.1f}"
-    gap = _line(_RIGHT + 3, y, _EDGE - 8, y, colour, 3)
-    return f'{gap}<polygon points="{points}" fill="var(--{colour})"/>'
-
-
-def _box(x: float, y: float, width: float, height: float, colour: str) -> str:
-    at = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
-    edge = ' stroke="var(--leak)" stroke-width="0.8"' if colour == "pale" else ""
-    return f'<rect {at} fill="var(--{colour})"{edge}/>'
-
-
-def _line(x: float, y: float, to_x: float, to_y: float, colour: str, width: float) -> str:
-    ends = f'x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}"'
-    return f'<line {ends} stroke="var(--{colour})" stroke-width="{width}"/>'
-
-
-def _text(
-    x: float, y: float, words: str, *, bold: bool = False, muted: bool = False, middle: bool = False
-) -> str:
-    weight = ' font-weight="600"' if bold else ""
-    anchor = ' text-anchor="middle"' if middle else ""
-    colour = "muted" if muted else "ink"
-    at = f'x="{x:.1f}" y="{y:.1f}" font-size="12"'
-    return f'<text {at}{weight}{anchor} fill="var(--{colour})">{words}</text>'
-
-
-def _svg(width: float, height: float, drawn: Sequence[str]) -> str:
-    box = f"0 0 {width:g} {height:g}"
-    return f'<svg aria-hidden="true" viewBox="{box}">{"".join(drawn)}</svg>'
+    gap = drawing.line(_RIGHT + 3, y, _EDGE - 8, y, colour, 3)
+    return gap + drawing.area([(_EDGE - 8, y - 6), (_EDGE, y), (_EDGE - 8, y + 6)], colour)

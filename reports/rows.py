@@ -18,6 +18,7 @@ from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge, refutes
 
 SCHEMA_VERSION: Literal[3] = 3
+"""``migrations`` says when it grows, and reads the versions before."""
 
 
 class Row(BaseModel):
@@ -183,7 +184,10 @@ class SkippedRow(Row):
 
 
 class UtilityRow(Row):
-    """How well the target recommends, as its paper measures it, with the paper's figure beside."""
+    """How well the target recommends, as its paper measures it, with the paper's figure beside.
+
+    ``unprotected`` is the name of the same system without protection, where there is one.
+    """
 
     target: str
     metric: str
@@ -196,6 +200,7 @@ class UtilityRow(Row):
     n: int
     paper_value: float | None = None
     paper_note: str = ""
+    unprotected: str = ""
 
 
 class ReproducedRow(Row):

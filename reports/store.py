@@ -23,7 +23,9 @@ from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import html, job_summary, junit, markdown, sarif
 from fedrec_auditor.reports.glance import glances
+from fedrec_auditor.reports.migrations import judged_again, present
 from fedrec_auditor.reports.rows import SCHEMA_VERSION, Contents
+from fedrec_auditor.reports.schema import IDENTIFIER
 from fedrec_auditor.reports.severity import SEVERITY_RULE
 
 Kept = TypeVar("Kept", bound=Contents)
@@ -43,10 +45,12 @@ _KINDS = {
 def encode(record: Contents) -> bytes:
     """Canonical JSON: sorted keys, indent 2, floats as repr, infinity as "inf"; NaN is refused.
 
-    Beside the record stands the severity of each target, which ``read`` derives again.
+    Beside the record stand the severity of each target, which ``read`` derives again, and the
+    name of its schema.
     """
     data = plain(record.model_dump(mode="python"))
     data["severity"] = _severity(record)
+    data["$schema"] = IDENTIFIER
     text = json.dumps(data, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
     return (text + "\n").encode()
 
@@ -65,15 +69,16 @@ def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
         RECORD: encode(record),
     }
     check_writable(directory)
-    _replace({directory / name: content for name, content in contents.items()})
+    write_all({directory / name: content for name, content in contents.items()})
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file whole or not at all: a draft beside it, synced, then moved over it."""
-    _replace({path: content})
+    write_all({path: content})
 
 
-def _replace(contents: Mapping[Path, bytes]) -> None:
+def write_all(contents: Mapping[Path, bytes]) -> None:
+    """Write files, in their order, each whole or not at all; IncompleteError if that fails."""
     drafts: dict[Path, Path] = {}
     try:
         for path, content in contents.items():
@@ -116,7 +121,8 @@ def read_regular(path: Path, most: int, *, follow: bool = False) -> bytes:
 def read(location: Path, kind: type[Kept]) -> Kept:
     """The record, as a ``kind`` of contents, of a run directory or of a report.json.
 
-    InputError if it is missing, broken, edited or too new.
+    One of an older version is read as the present one, see ``migrations``. InputError if it is
+    missing, broken, edited or too new.
     """
     path = location if location.is_file() else location / RECORD
     try:
@@ -132,15 +138,13 @@ def read(location: Path, kind: type[Kept]) -> Kept:
         raise InputError(
             f"Expected JSON in {path}, got something else ({error}). Run the audit again."
         ) from error
-    version = raw.get("schema_version") if isinstance(raw, dict) else None
-    if version != SCHEMA_VERSION:
-        raise InputError(
-            f"Expected schema_version={SCHEMA_VERSION} in {path}, got {version!r}. "
-            "Read it with the version of the auditor that wrote it, or run the audit again."
-        )
+    raw, version = present(raw, path)
     told = raw.pop("severity", None)
+    raw.pop("$schema", None)
     try:
         record = kind.model_validate(raw)
+        if version != SCHEMA_VERSION:
+            record = judged_again(record, version)
         encode(record)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -167,7 +171,7 @@ def check_writable(directory: Path) -> None:
     except OSError as error:
         raise InputError(
             f"Expected a directory that can be written, got {directory} "
-            f"({error.strerror or error}). Give another one with --out."
+            f"({error.strerror or error}). Give another one."
         ) from error
     for path in (directory / name for name in (*FILES, LOCK)):
         odd = path.is_symlink() or (path.exists() and not path.is_file())

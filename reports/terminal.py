@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate
@@ -11,10 +13,12 @@ from fedrec_auditor.reports import demonstrations
 from fedrec_auditor.reports.comparison import Comparison
 from fedrec_auditor.reports.glance import Glance, glances
 from fedrec_auditor.reports.leaks import leak_line, leaks
+from fedrec_auditor.reports.paragraph import FULL, LONGEST, paragraph
 from fedrec_auditor.reports.rows import Contents, DemonstrationRow
 from fedrec_auditor.reports.section import sections, summary
 from fedrec_auditor.reports.severity import Severity
 from fedrec_auditor.reports.words import (
+    capitalized,
     duration,
     printable,
 )
@@ -22,6 +26,7 @@ from fedrec_auditor.reports.words import (
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
 
 SEVERITIES = {
@@ -31,38 +36,53 @@ SEVERITIES = {
     Severity.LOW: "",
 }
 """How a terminal shows a severity."""
+_INDENT = 4
+_NAME = 20
+"""Columns of the systems' names, of which longer ones take more."""
 
 
 def render(record: Contents, console: Console) -> None:
-    """Print the systems, the worst first, then notes and errors; plain if not a terminal."""
+    """Print the systems, the worst first, then notes and errors; plain if not a terminal.
+
+    A system's first line has its severity, its name, its verdict and the numbers of that; what
+    they are for, what an attacker got and what to do hang below.
+    """
     print_line(console, title(record), style="bold")
     _render_glances(glances(record), console)
-    print_line(console, summary(record))
+    print_hanging(console, summary(record))
     if record.skipped:
         names = Counter(row.target for row in record.skipped)
-        told = ", ".join(f"{count} on {printable(name)}" for name, count in names.items())
-        print_line(console, f"Attacks that did not run: {told}; the report says why of each.")
+        told = ", ".join(f"{count} on {name}" for name, count in names.items())
+        print_hanging(console, f"Attacks that did not run: {told}.")
     if record.demonstrations:
         _render_demonstrations(record.demonstrations, console)
     for note in record.notes:
-        print_line(console, f"note: {note}", style="yellow")
+        print_hanging(console, note, "note:", style="yellow")
     for error in record.errors:
-        print_line(console, f"error: {error}", style="bold red")
+        print_hanging(console, error, "error:", style="bold red")
 
 
 def render_gate(record: Contents, gate: Gate, baseline: Contents | None, console: Console) -> None:
     """Print what the exit code rests on beside findings: the worst leak, and what got worse."""
     if gate.fail_on is FailOn.LEAK:
         found = leaks(record, gate.leak_margin)
-        print_line(console, leak_line(record, found, gate.leak_margin))
+        print_hanging(console, leak_line(record, found, gate.leak_margin))
     if baseline is not None:
         compared = Comparison.of(record, baseline, gate)
         for line in compared.worse:
-            print_line(console, f"worse: {line}", style="bold red")
-        for line in compared.uncertain:
-            print_line(console, f"note: {line}", style="yellow")
+            print_hanging(console, line, "worse:", style="bold red")
+        for line in (*compared.differences, *compared.uncertain):
+            print_hanging(console, line, "note:", style="yellow")
         if not compared.worse:
             print_line(console, "Nothing got worse than in the baseline.")
+
+
+def render_pointer(record: Contents, directory: Path, console: Console) -> None:
+    """Print how the worst system is seen in full; nothing of a record without one."""
+    worst = next(iter(glances(record)), None)
+    if worst is not None:
+        names = shlex.join((str(directory), worst.section.target))
+        print_line(console, f"Details: auditor show {names}")
 
 
 def title(record: Contents) -> str:
@@ -80,23 +100,22 @@ def title(record: Contents) -> str:
 
 
 def _render_glances(seen: Sequence[Glance], console: Console) -> None:
-    """A line a system, the worst first; in a terminal in columns, so that it hangs."""
-    if not console.is_terminal:
-        for glance in seen:
-            print_line(console, glance.line)
-        return
-    from rich.table import Table
+    """A head a system, the worst first, in columns; below it what does not fit."""
+    from rich.cells import cell_len
     from rich.text import Text
 
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold", max_width=20)
-    table.add_column(overflow="fold")
-    for glance in seen:
-        name = Text(printable(glance.section.target), style="bold")
-        word = Text(glance.severity.value, style=SEVERITIES[glance.severity])
-        table.add_row(word, name, Text(printable(glance.words)))
-    console.print(table)
+    names = [printable(glance.section.target) for glance in seen]
+    room = min(max(map(cell_len, names), default=0), _NAME)
+    for glance, name in zip(seen, names, strict=True):
+        level = glance.severity.value
+        start = f"{level:<8}  {name}{' ' * (room - cell_len(name))} "
+        text = Text(paragraph(glance.head, width_of(console), label=start, hang=_INDENT))
+        text.stylize(SEVERITIES[glance.severity], 0, len(level))
+        text.stylize("bold", 10, 10 + len(name))
+        print_text(console, text)
+        told = (glance.about, capitalized(glance.got), f"To do: {glance.todo}")
+        for line in filter(None, told):
+            print_hanging(console, line, indent=_INDENT)
 
 
 def _render_demonstrations(rows: Sequence[DemonstrationRow], console: Console) -> None:
@@ -106,7 +125,7 @@ def _render_demonstrations(rows: Sequence[DemonstrationRow], console: Console) -
         for name, *rest in cells:
             parts = zip(demonstrations.HEADS[1:], rest, strict=True)
             text = "; ".join(f"{head} {cell}" for head, cell in parts)
-            print_line(console, f"{printable(name)}: {text.replace(chr(10), ', ')}")
+            print_hanging(console, f"{name}: {text}".replace("\n", ", "), hang=_INDENT)
         print_line(console, demonstrations.summary(rows))
         return
     from rich.text import Text
@@ -127,7 +146,36 @@ def new_table(title: str, *, show_edge: bool = False) -> Table:
     return Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=show_edge)
 
 
+def width_of(console: Console) -> int:
+    """The columns to fill: those of a terminal, up to 160, else 100."""
+    return min(LONGEST, console.width) if console.is_terminal else FULL
+
+
+def print_hanging(
+    console: Console,
+    text: str,
+    label: str = "",
+    *,
+    indent: int = 0,
+    hang: int | None = None,
+    style: str = "",
+) -> None:
+    """Print a ``paragraph`` that hangs below the end of its label, or by ``hang`` columns.
+
+    It is wrapped in a log, too.
+    """
+    hang = len(label) + bool(label) if hang is None else hang
+    said = paragraph(text, width_of(console), label=label, indent=indent, hang=hang)
+    print_text(console, said, style)
+
+
 def print_line(console: Console, line: str, style: str = "") -> None:
     """Print one line as it is, but for what a terminal would obey; a leading indent is kept."""
-    text = printable(line) if not line.startswith(" ") else "  " + printable(line)
+    print_text(
+        console, printable(line) if not line.startswith(" ") else "  " + printable(line), style
+    )
+
+
+def print_text(console: Console, text: str | Text, style: str = "") -> None:
+    """Print what is printable already, as it is."""
     console.print(text, style=style, markup=False, highlight=False, soft_wrap=True, emoji=False)

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.statements.bound import Bound, Witness, guess_pr
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
-from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, UtilityRow
+from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, RocRow, UtilityRow
 
 UNITS = {
     Unit.BIT: "one bit of one upload",
@@ -264,6 +264,29 @@ def _share(value: float) -> str:
     return percent(value) if 0.0 <= value <= 1.0 else brief(value)
 
 
+def risk_words(roc: RocRow) -> str:
+    """How differently users are at risk, in quantiles over them; nobody is named."""
+    found = sorted((float(level.rstrip("%")), area) for level, area in roc.users.items())
+    (least, low), (most, high) = found[0], found[-1]
+    told = "An item met is told from one not met"
+    if low == high:
+        return (
+            f"{told} {percent(low)} of the time for at least {brief(most - least)}% of the users."
+        )
+    middle = [area for level, area in found if level == 50.0]
+    ends = (
+        *(f"{_or_more(area, ' of the time')} for half of the users" for area in middle),
+        f"{_or_more(high)} for the {brief(100 - most)}% most at risk",
+        f"{percent(low)} or less for the {brief(least)}% least at risk",
+    )
+    few = "Each user is judged by few items: part of the spread is chance."
+    return f"{told} {', '.join(ends)}. {few}"
+
+
+def _or_more(share: float, of: str = "") -> str:
+    return f"{percent(share)}{of}" + (" or more" if share < 1.0 else "")
+
+
 def duration(seconds: float) -> str:
     """How long something took: seconds, minutes or hours, in at most two of them.
 
@@ -375,12 +398,17 @@ def shown_guess_words(measured: Bound) -> str:
     """What a lower bound shows: how often the guess is right on the outputs that tell the most."""
     if math.isinf(measured.epsilon):
         return "Shown: on the output that tells the most, the adversary's guess is always right."
-    guess = guess_probability(measured.epsilon)
     return (
         f"Shown ({support_words(measured)}): on the outputs that tell the most, an adversary "
-        f"guessing one bit between two equally likely inputs is right "
-        f"{often('at least', guess)}."
+        f"guessing one bit between two equally likely inputs is right {guessed_words(measured)}."
     )
+
+
+def guessed_words(measured: Bound) -> str:
+    """How often one bit is guessed right on the outputs that tell the most."""
+    if math.isinf(measured.epsilon):
+        return "every time"
+    return often("at least", guess_probability(measured.epsilon))
 
 
 def probability_words(measured: Bound, value: float) -> str:

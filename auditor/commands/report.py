@@ -10,7 +10,7 @@ import typer
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn, Gate
 from fedrec_auditor.auditor.commands.options import Allowed, Baseline
 from fedrec_auditor.auditor.commands.run import exit_code
-from fedrec_auditor.auditor.output import spare_output
+from fedrec_auditor.auditor.output import spare_output, tell
 
 
 def command(
@@ -27,22 +27,42 @@ def command(
         typer.Option(help="By how much an attack must beat guessing to be a leak."),
     ] = LEAK_MARGIN,
     baseline: Baseline = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="A folder for every figure, as SVG and as PNG.")
+    ] = None,
+    tables: Annotated[
+        Path | None, typer.Option(help="A folder for the tables, as CSV and as LaTeX.")
+    ] = None,
 ) -> None:
     """Render all reports again from report.json, without running a target."""
     from rich.console import Console
 
-    from fedrec_auditor.reports import store, terminal
+    from fedrec_auditor.reports import picture_files, store, table_files, terminal
     from fedrec_auditor.reports.record import Record
 
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
     record = Record.read(directory)
     before = None if baseline is None else Record.read(baseline)
+    for folder in filter(None, (figures, tables)):
+        store.check_writable(folder)
     record.save(directory, gate)
+    drawn = None if figures is None else picture_files.write_pictures(record, figures)
+    listed = () if tables is None else table_files.write_tables(record, tables)
     with spare_output("The reports are written."):
         console = Console()
+        terminal.render(record, console)
         terminal.render_gate(record, gate, before, console)
         first, *others, source = store.FILES
         text = f"Rendered {directory / first}, {', '.join(others)} from {source}."
         console.out(text, highlight=False)
+        if drawn is not None:
+            kinds = "SVG" if drawn.no_png else "SVG and PNG"
+            console.out(f"Figures: {len(drawn.names)} as {kinds} in {figures}.", highlight=False)
+        if listed:
+            text = f"Tables: {', '.join(listed)} as CSV and LaTeX in {tables}."
+            console.out(text, highlight=False)
+        terminal.render_pointer(record, directory, console)
+    if drawn is not None and drawn.no_png:
+        tell(drawn.no_png)
     if before is not None:
         raise typer.Exit(exit_code(record, gate, before))

@@ -178,6 +178,7 @@ def show(record: Record, out: Path, gate: Gate, baseline: Record | None = None) 
         terminal.render_gate(record, gate, baseline, console)
         first, *others = store.FILES
         console.out(f"Report: {out / first} (also {', '.join(others)})", highlight=False)
+        terminal.render_pointer(record, out, console)
     raise typer.Exit(exit_code(record, gate, baseline))
 
 

@@ -103,6 +103,7 @@ def row(
         n=len(values),
         paper_value=None if paper is None else paper.value,
         paper_note=". ".join(filter(None, ("" if paper is None else paper.note, note))),
+        unprotected=target.unprotected,
     )
 
 

@@ -58,6 +58,7 @@ class RecordedSystem(System):
     paper: str = "a recording"
     evaluation: ClassVar[Evaluation] = Evaluation(split=Split.NOTHING)
     reported: ClassVar[tuple[Reported, ...]] = ()
+    unprotected: ClassVar[str] = ""
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __repr__(self) -> str:

@@ -169,6 +169,11 @@ class Target(Protocol):
         ...
 
     @property
+    def unprotected(self) -> str:
+        """The name of the same system without protection, "" where there is none."""
+        ...
+
+    @property
     def evaluation(self) -> Evaluation:
         """How the paper measures utility."""
         ...

@@ -89,6 +89,7 @@ class WrappedSystem(System):
     paper: str = "your own system"
     evaluation: ClassVar[Evaluation] = Evaluation()
     reported: ClassVar[tuple[Reported, ...]] = ()
+    unprotected: ClassVar[str] = ""
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __post_init__(self) -> None:

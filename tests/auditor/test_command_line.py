@@ -19,6 +19,7 @@ from fedrec_auditor.auditor.commands.run import exit_code
 from fedrec_auditor.auditor.tasks import TaskResult
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.schema import schema
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -108,6 +109,12 @@ def test_the_record_says_what_a_training_and_a_user_cost(done: Path) -> None:
     user = next(f for f in record.findings if f.target == "dplcf-sp" and f.scope.unit == "user")
     assert user.accounted is not None
     assert user.accounted.epsilon == pytest.approx(items * 1.0)
+
+
+def test_the_report_fits_its_schema(done: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema", reason="the extra `dev` has it")
+    raw = json.loads((done / "report.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(schema()).validate(raw)
 
 
 def test_a_plan_says_what_protects_an_upload_and_how_it_travels(done: Path) -> None:

@@ -87,11 +87,8 @@ def test_the_example_audits_in_fifteen_lines() -> None:
     assert 0 < len(audit.splitlines()) <= 15
 
 
-def test_the_page_is_true(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_is_true() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    exec(block, {})
-    assert "worth epsilon 8.523e+08 at delta 1e-05" in capsys.readouterr().out
     rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) \| ([\d.,]+) \| ([A-Z]+)", page, re.MULTILINE)
     assert len(rows) == 4
     for sensitivity, deviation, epsilon, verdict in rows:

@@ -5,6 +5,7 @@ Where this fails: auditor account --all --markdown > docs/claims.md, and read th
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,12 @@ from fedrec_auditor.reports.catalogue import CatalogueRow
 from fedrec_auditor.reports.catalogue_markdown import render, table_line
 from fedrec_auditor.targets.catalogue.parts.privrec_tables import PRINTED
 
+SHORT = {
+    Verdict.CONSISTENT: "1 2 8 15 17 26b 28",
+    Verdict.VIOLATED: "2b 6 7 12 22 22b 23 24 24b 26",
+    Verdict.INCOMPARABLE: "4 8b 16 17b 20 20c",
+}
+"""What the summary says of entries, by their verdict."""
 PAGE = (Path(__file__).parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
 
 
@@ -26,6 +33,15 @@ def rows() -> tuple[CatalogueRow, ...]:
 def test_the_catalogue_of_the_page_is_made_by_the_code(rows: tuple[CatalogueRow, ...]) -> None:
     made = render(rows, ())
     assert PAGE[: len(made)] == made
+
+
+def test_the_summary_says_what_the_entries_do(rows: tuple[CatalogueRow, ...]) -> None:
+    _, _, short = PAGE.partition("\n## In short\n")
+    named = re.findall(r"\]\(#(\w+)\)", short.partition("\n## ")[0])
+    said = {number: verdict for verdict, numbers in SHORT.items() for number in numbers.split()}
+    found = {row.number: row.verdict for row in rows}
+    assert set(named) == set(said)
+    assert {number: found[number] for number in named} == said
 
 
 def test_every_heading_with_a_violation_is_demonstrated_and_none_of_ours_is_unsound(

@@ -1,22 +1,26 @@
 """The pages hang together: each is in the site's navigation, and no relative link is dead.
 
-``make docs`` builds the site, with warnings as errors, such as that a page of the navigation is not
-there; it needs packages that tests do not.
+The site is built as ``make docs`` does, a warning is an error; that needs the extra `docs`.
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+import fedrec_auditor
+from fedrec_auditor.auditor import testing
 from fedrec_auditor.auditor.families import FAMILIES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+ID = re.compile(r'id="(fedrec_auditor[\w.]+)"')
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 
 
@@ -64,3 +68,38 @@ def test_the_citation_is_of_this_version() -> None:
     cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"version: {project['version']}\n" in cited
     assert f"license: {project['license']}\n" in cited
+
+
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="the site is built where the extra `docs` is installed")
+    pytest.importorskip("mkdocstrings", reason="the site is built where `docs` is installed")
+    words = ["build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    pages = [tmp_path / "site" / name / "index.html" for name in ("python", "extending")]
+    shown = {found for page in pages for found in ID.findall(page.read_text(encoding="utf-8"))}
+    public = {f"fedrec_auditor.{name}" for name in fedrec_auditor.__all__}
+    public |= {f"{testing.__name__}.{name}" for name in testing.__all__}
+    public |= {f"{testing.__name__}.{kind}.{name}" for kind, name in suites()}
+    assert public - shown == {"fedrec_auditor.__version__"}
+
+
+def suites() -> set[tuple[str, str]]:
+    """The contract suites, as module and function; that of mechanisms is public by itself."""
+    folder = Path(testing.__file__).parent
+    return {
+        (kind, name)
+        for kind in set(FAMILIES) - {"mechanisms"}
+        if (folder / f"{kind}.py").is_file()
+        for name in re.findall(
+            rf"^def (check_{kind.removesuffix('s')}|check_distinguisher)\(",
+            (folder / f"{kind}.py").read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
+    }

@@ -21,6 +21,7 @@ from fedrec_auditor.reports.rows import (
     FurtherFigure,
     Measurement,
     Provenance,
+    RocRow,
     SkippedRow,
     TrialRow,
     UtilityRow,
@@ -188,6 +189,18 @@ def utility(target: str, value: float, paper: float | None) -> UtilityRow:
     )  # fmt: skip
 
 
+def roc(area: float, negatives: int = 500, points: int = 60) -> RocRow:
+    """A curve of this area, from its resolution up to 1: its power of the false alarms."""
+    fpr = [negatives ** (place / (points - 1) - 1.0) for place in range(points)]
+    tpr = [rate ** (1.0 / area - 1.0) for rate in fpr]
+    return RocRow(
+        fpr=tuple(fpr), tpr=tuple(tpr),
+        low=tuple(max(0.0, found - 0.05) for found in tpr),
+        high=tuple(min(1.0, found + 0.05) for found in tpr),
+        users={"5%": area - 0.1, "50%": area, "95%": min(1.0, area + 0.1)},
+    )  # fmt: skip
+
+
 def sample() -> Record:
     gender = {"majority": 0.71, "random": 0.5, "no upload": 0.715}
     attacks = []
@@ -199,7 +212,7 @@ def sample() -> Record:
             attack(target, "attribute-mlp", "attribute inference", "gender F1", f1,
                    baselines=gender, reference="MLP 100-30 on the uploads"),
             attack(target, "membership", "membership inference", "AUC", membership,
-                   subject="user-item pairs"),
+                   subject="user-item pairs", roc=roc(membership)),
         ]  # fmt: skip
     other = lower(
         0.97, scope("interaction", "report", adjacency="replace"),
@@ -310,6 +323,15 @@ def demonstrations(draw: Callable[..., Any], targets: st.SearchStrategy[str]) ->
 
 
 @st.composite
+def rocs(draw: Callable[..., Any]) -> RocRow:
+    rates = st.floats(0, 1, allow_nan=False)
+    fpr = sorted(draw(st.lists(rates, max_size=5)))
+    rest = [draw(st.lists(rates, min_size=len(fpr), max_size=len(fpr))) for _ in range(3)]
+    users = draw(st.dictionaries(st.sampled_from(("5%", "50%", "95%")), rates, max_size=3))
+    return RocRow(fpr=fpr, tpr=rest[0], low=rest[1], high=rest[2], users=users)
+
+
+@st.composite
 def records(draw: Callable[..., Any]) -> Record:
     targets = st.sampled_from(draw(st.lists(TEXTS, min_size=1, max_size=2)))
     attacks = st.builds(
@@ -318,6 +340,7 @@ def records(draw: Callable[..., Any]) -> Record:
         confidence=st.floats(0.5, 0.999), baseline=st.none() | NUMBERS,
         baselines=st.dictionaries(TEXTS, NUMBERS, max_size=2), n=st.integers(0, 10**9),
         subject=TEXTS, reference=TEXTS, note=TEXTS, from_interactions=st.none() | NUMBERS,
+        roc=st.none() | rocs(),
         further=st.dictionaries(
             TEXTS, st.builds(FurtherFigure, value=NUMBERS, ci_low=NUMBERS, ci_high=NUMBERS),
             max_size=2,

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 import pytest
 
+from fedrec_auditor.accountants.statements.bound import Bound, Side
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
-from fedrec_auditor.reports.comparison import Comparison
+from fedrec_auditor.reports.comparison import Comparison, Trend
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import AttackRow, Finding
 
@@ -24,17 +31,21 @@ def with_findings(record: Record, *findings: Finding) -> Record:
 
 @pytest.mark.parametrize("fail_on", list(FailOn))
 def test_nothing_got_worse_than_itself(record: Record, fail_on: FailOn) -> None:
-    assert of(record, record, fail_on) == Comparison((), ())
+    same = of(record, record, fail_on)
+    assert (same.changes, same.differences, same.uncertain, same.rows) == ((), (), (), 8)
 
 
 def test_a_verdict_that_got_worse_is_told_and_a_better_one_is_not(record: Record) -> None:
     proved = next(f for f in record.findings if f.verdict is Verdict.CONSISTENT)
     unproved = Finding.of(proved.target, proved.claim, proved.scope, delta=proved.delta)
     now, before = with_findings(record, unproved), with_findings(record, proved)
-    (line,) = of(now, before).worse
+    line, proof, *_ = of(now, before).worse
     assert line.startswith(f"{proved.target}: UNSUBSTANTIATED for epsilon")
-    assert line.endswith("was CONSISTENT.")
-    assert of(before, now).worse == ()
+    assert line.endswith("; was CONSISTENT.")
+    assert "epsilon proved is not finite, was at most" in proof
+    back = of(before, now)
+    assert back.worse == ()
+    assert back.lines(Trend.BETTER)[0].endswith("; was UNSUBSTANTIATED.")
     assert of(now, before, "never").worse == ()
 
 
@@ -47,7 +58,7 @@ def test_a_new_violation_is_worse_and_a_lost_one_is_told(record: Record) -> None
     assert line.endswith("not in the baseline.")
     back = of(fewer, record)
     assert back.worse == ()
-    assert "1 findings" in back.uncertain[0]
+    assert "1 finding of the baseline" in back.uncertain[0]
 
 
 def test_a_new_finding_is_worse_at_the_level_that_fails_it(record: Record) -> None:
@@ -89,9 +100,145 @@ def test_a_new_leak_counts_at_the_level_of_leaks(record: Record) -> None:
     assert len(of(record, none, "leak").worse) > 1
 
 
+@pytest.mark.parametrize(("was", "better"), [(0.75, True), (0.66, False), (0.57, False)])
+def test_a_leak_fell_beyond_both_intervals(record: Record, was: float, better: bool) -> None:
+    def row(value: float) -> AttackRow:
+        return record.attacks[1].model_copy(
+            update={"value": value, "ci_low": value - 0.03, "ci_high": value + 0.03}
+        )
+
+    found = of(with_rows(record, row(0.6)), with_rows(record, row(was)))
+    assert found.worse == ()
+    assert [change.now for change in found.changes] == ([0.6] if better else [])
+
+
+SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+CLAIM = Claim(epsilon=9.0, scope=SCOPE, statement="It is 9-private.", source="Theorem 1")
+
+
+def asked(
+    record: Record,
+    shown: float | None,
+    proved: float | None = None,
+    claim: Claim = CLAIM,
+    **more: Any,
+) -> Record:
+    """A record of one finding; ``more`` are those of its lower bound."""
+    lower = upper = None
+    if shown is not None:
+        lower = Bound(epsilon=shown, side=Side.LOWER, scope=SCOPE, source="a test", **more)
+    if proved is not None:
+        upper = Bound(epsilon=proved, side=Side.UPPER, scope=SCOPE, source="a proof")
+    found = Finding.of("one", claim, SCOPE, delta=0.0, accounted=upper, measured=lower)
+    return record.model_copy(update={"findings": (found,), "attacks": (), "utility": ()})
+
+
+def moved(now: Record, before: Record) -> list[tuple[str, str]]:
+    changes = of(now, before).changes
+    return [(change.trend.value, change.subject.value) for change in changes]
+
+
+def test_a_calculated_epsilon_moves_by_more_than_a_thousandth(record: Record) -> None:
+    one, same, two = (asked(record, shown, 8.0) for shown in (1.0, 1.0005, 2.0))
+    assert moved(same, one) == []
+    (change,) = of(two, one).changes
+    assert change.line == (
+        "one: epsilon shown is at least 2, was at least 1, for everything about one user, over the "
+        "whole training, against the server."
+    )
+    assert (change.trend, change.before, change.now) == (Trend.WORSE, 1.0, 2.0)
+    assert moved(one, two) == [("other", "epsilon shown")]  # less was found, no less is told
+    assert moved(one, asked(record, None, 8.0)) == [("other", "epsilon shown")]
+    assert moved(asked(record, 1.0, 8.0, tight=True), two) == [("better", "epsilon shown")]
+    assert moved(asked(record, 1.0, 1.5), two) == [
+        ("better", "epsilon shown"),
+        ("better", "epsilon proved"),
+    ]
+
+
+def test_a_proof_that_got_weaker_is_worse(record: Record) -> None:
+    strong, weak, none = (asked(record, None, proved) for proved in (1.0, 2.0, None))
+    assert moved(weak, strong) == [("worse", "epsilon proved")]
+    assert moved(strong, weak) == [("better", "epsilon proved")]
+    assert ("worse", "epsilon proved") in moved(none, weak)
+    assert "is not finite, was at most 2" in of(none, weak).worse[-1]
+
+
+def test_a_sampled_epsilon_moves_only_past_the_other_proof(record: Record) -> None:
+    """It has no upper end; what is shown by chance above the same audit's proof is cut there."""
+    sampled = {"confidence": 0.99, "samples": 1000}
+    low, high = (asked(record, shown, 4.0, **sampled) for shown in (0.5, 3.9))
+    assert moved(high, low) == moved(low, high) == []
+    assert of(high, low).uncertain == (
+        "1 sampled lower bound moved within what is proved: that shows no change.",
+    )
+    tight = asked(record, 0.5, 1.0, **sampled)
+    assert moved(high, tight) == [("worse", "epsilon shown"), ("worse", "epsilon proved")]
+    assert "(99% confidence), above what was proved, at most 1," in of(high, tight).worse[0]
+    assert ("better", "epsilon shown") in moved(tight, high)
+    assert moved(asked(record, 1.2, 1.0, **sampled), tight) == []
+
+
+def test_what_rests_on_an_assumption_shows_no_change(record: Record) -> None:
+    if_so = {"assumptions": ("the server is honest",)}
+    assert moved(asked(record, 5.0, 8.0, **if_so), asked(record, 1.0, 8.0, **if_so)) == []
+
+
+def test_systems_and_claims_that_came_or_went_are_told(record: Record) -> None:
+    other = replace(CLAIM, epsilon=2.0)
+    now, before = asked(record, None, 1.0, claim=other), asked(record, None, 1.0)
+    (change,) = of(now, before).changes
+    assert change.words.startswith("claims epsilon 2 at delta 0 for everything about one user")
+    assert "; no longer epsilon 9 at delta 0" in change.words
+    fewer = with_findings(record, *(f for f in record.findings if f.target != "fcf"))
+    fewer = fewer.model_copy(update={"attacks": (), "utility": ()})
+    assert [each.line for each in of(fewer, record).changes] == ["fcf: gone, was in the baseline."]
+
+
+def test_figures_of_noise_hardly_ever_differ(record: Record) -> None:
+    """Of two audits of 40 figures with the same truths, all differences at once below 1 - 0.95."""
+    rng, n, false = np.random.default_rng(0), 400, 0
+    rates = rng.uniform(0.2, 0.9, 40)
+
+    def drawn() -> Record:
+        found = rng.binomial(n, rates) / n
+        half = 1.96 * np.sqrt(found * (1 - found) / n)
+        return with_rows(
+            record,
+            *(
+                record.attacks[1].model_copy(
+                    update={
+                        "metric": f"rate {i}",
+                        "value": p,
+                        "ci_low": p - w,
+                        "ci_high": p + w,
+                        "baseline": 0.0,
+                    }
+                )
+                for i, (p, w) in enumerate(zip(found.tolist(), half.tolist(), strict=True))
+            ),
+        )
+
+    for _ in range(60):
+        false += bool(of(drawn(), drawn()).changes)
+    assert false <= 8  # 3 expected at most; more than 8 with probability 0.3%
+
+
+def test_the_audits_own_differences_are_told(record: Record) -> None:
+    versions = {**record.provenance.versions, "numpy": "9"}
+    provenance = record.provenance.model_copy(update={"data": None, "versions": versions})
+    plan = {**record.plan, "quick": True, "attacks": ["linkage", "new"], "seed": 7}
+    now = record.model_copy(update={"plan": plan, "provenance": provenance})
+    before = record.model_copy(update={"plan": {**record.plan, "attacks": ["linkage", "old"]}})
+    data, asked_, versions_ = of(now, before).differences
+    assert data.startswith("Other data: none, was ml-100k (")
+    assert asked_ == "Other plan: attacks +new -old; quick true, was none; seed 7, was 0."
+    assert versions_.startswith("Other versions: numpy 9, was ")
+
+
 def test_other_data_and_lost_rows_are_told(record: Record) -> None:
     other = record.provenance.model_copy(update={"data": None})
     found = of(with_rows(record), record.model_copy(update={"provenance": other}))
     assert found.worse == ()
-    assert "other data" in found.uncertain[0]
-    assert "8 attack rows" in found.uncertain[1]
+    assert "Other data: ml-100k" in found.differences[0]
+    assert "8 attack rows" in found.uncertain[0]

@@ -16,7 +16,9 @@ from rich.console import Console
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.reports import html, junit, markdown, store, terminal
+from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.system_terminal import render_system
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
@@ -33,7 +35,10 @@ def test_any_record_round_trips_and_renders(
     for rendered in (html.render, markdown.render, junit.render):
         assert rendered(record)
     for terminal_like in (True, False):
-        terminal.render(record, Console(file=io.StringIO(), force_terminal=terminal_like))
+        console = Console(file=io.StringIO(), force_terminal=terminal_like)
+        terminal.render(record, console)
+        for glance in glances(record):
+            render_system(record, glance, console)
 
 
 def test_rendering_is_deterministic(record: Record, tmp_path: Path) -> None:
@@ -167,8 +172,11 @@ def hidden_nan(raw: dict[str, Any]) -> None:
         (belittle, r"Expected severity \{.*'fcf': 'Critical'"),
         (negative, r"findings\.0\.claim: .* epsilon=-1"),
         (hidden_nan, "got NaN"),
-        (edited(schema_version=1), "schema_version=3 .* got 1"),
+        (edited(schema_version=4), "schema_version=3 or an older one .* got 4.* or a newer one"),
         (edited(schema_version=None), "got None"),
+        (edited(schema_version=0), "got 0"),
+        (edited(schema_version=True), "got True"),
+        (edited(schema_version=1), "schema_version=1 .* lacks 'method'"),
         (edited(extra=1), "extra"),
         (edited(findings=7), "findings"),
     ],

@@ -34,6 +34,7 @@ class DplcfAp(FlippedKnn):
     keep: float = 1.0
     as_printed: bool = False
 
+    unprotected = "lcf-ub"
     kind = "asymmetric"
     estimated = True
     reported = tables(

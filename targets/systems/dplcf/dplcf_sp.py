@@ -29,6 +29,7 @@ class DplcfSp(FlippedKnn):
 
     as_printed: bool = False
 
+    unprotected = "lcf-ub"
     kind = "symmetric"
     estimated = True
     reported = tables(

@@ -15,6 +15,7 @@ class LcfAp(FlippedKnn):
     What leaves the device is the same: claimed epsilon-private, but an uploaded 0 proves a 0.
     """
 
+    unprotected = "lcf-ub"
     kind = "asymmetric"
     reported = tables(
         movielens=Printed(

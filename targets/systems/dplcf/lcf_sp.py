@@ -15,6 +15,7 @@ class LcfSp(FlippedKnn):
     What leaves the device is the same, and so is what is claimed and true of it.
     """
 
+    unprotected = "lcf-ub"
     kind = "symmetric"
     reported = tables(
         movielens=Printed(

@@ -47,6 +47,8 @@ class VflSgdmf(NoisyItems, VerticalMf):
     tuning: int = 100
     noise_multiplier: float = 1.8
 
+    unprotected = "fmf-vfl"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(self, noise_multiplier=not_negative)

@@ -13,5 +13,6 @@ class FedLightGcnApm(FedLightGcn):
 
     protection: Protection = AdaptiveLaplace()
 
+    unprotected = "fedlightgcn"
     place = "section 5.10, Table VI"
     reported = hits(0.076, 0.080, "Table VI")

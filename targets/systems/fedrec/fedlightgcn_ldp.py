@@ -13,5 +13,6 @@ class FedLightGcnLdp(FedLightGcn):
 
     protection: Protection = LaplaceProtection()
 
+    unprotected = "fedlightgcn"
     place = "section 5.10, Table VI; epsilon is the audit's, none is printed"
     reported = hits(0.073, 0.077, "Table VI")

@@ -16,4 +16,5 @@ class FedMfApm(FedMf):
 
     protection: Protection = AdaptiveLaplace()
 
+    unprotected = "fedmf"
     place = "section 1, Figure 2 (base), and section 5.10"

@@ -16,4 +16,5 @@ class FedMfLdp(FedMf):
 
     protection: Protection = LaplaceProtection()
 
+    unprotected = "fedmf"
     place = "section 1, Figure 2 (base), and section 5.10; epsilon is the audit's, none is printed"

@@ -13,5 +13,6 @@ class FedNcfApm(FedNcf):
 
     protection: Protection = AdaptiveLaplace()
 
+    unprotected = "fedncf"
     place = "section 5.10, Table VI"
     reported = hits(0.073, 0.074, "Table VI")

@@ -13,5 +13,6 @@ class FedNcfLdp(FedNcf):
 
     protection: Protection = LaplaceProtection()
 
+    unprotected = "fedncf"
     place = "section 5.10, Table VI; epsilon is the audit's, none is printed"
     reported = hits(0.070, 0.072, "Table VI")

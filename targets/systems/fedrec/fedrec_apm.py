@@ -12,5 +12,6 @@ class FedRecApm(Federated):
 
     protection: Protection = AdaptiveLaplace()
 
+    unprotected = "fedrec"
     place = "section 4, Algorithm 2, equations 11 and 12, and section 5.7"
     reported = hits(0.103, 0.053, "Table III")

@@ -15,4 +15,5 @@ class FedRecGn(Federated):
 
     protection: Protection = GaussianProtection()
 
+    unprotected = "fedrec"
     place = "section 5.3 (FedRec-GN)"

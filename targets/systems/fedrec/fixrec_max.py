@@ -12,5 +12,6 @@ class FixRecMax(Federated):
 
     protection: Protection = LaplaceProtection(epsilon=30.0, every_epoch=True)
 
+    unprotected = "fedrec"
     place = "section 5.7"
     reported = hits(0.067, 0.043, "Table III")

@@ -12,5 +12,6 @@ class FixRecMin(Federated):
 
     protection: Protection = LaplaceProtection(epsilon=60.0, every_epoch=True)
 
+    unprotected = "fedrec"
     place = "section 5.7"
     reported = hits(0.105, 0.054, "Table III")

@@ -61,6 +61,7 @@ class FmfLdp(Reporting, ImplicitMf):
     reports: int = 100
     colluding: float = 0.0
 
+    unprotected = "fcf"
     reported = printed(
         (0.2163, 0.3755, 0.5131),
         "FMF-LDP-100, epsilon 2.5",

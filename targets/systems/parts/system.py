@@ -72,6 +72,7 @@ class System(ABC):
 
     evaluation: ClassVar[Evaluation]
     reported: ClassVar[tuple[Reported, ...]] = ()
+    unprotected: ClassVar[str] = ""
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
     central: ClassVar[bool] = False
 

@@ -68,6 +68,7 @@ class DpPrivRec(PrivRec):
     clip_rate: float = 1.0
     as_published: bool = True
 
+    unprotected = "privrec"
     reported = ()  # Figures 3 and 4 have no numbers; the text says "within 10%" of PrivRec
 
     def __post_init__(self) -> None:

@@ -26,9 +26,10 @@ def test_fail_on_leak_tells_a_system_that_leaks_from_one_that_sends_nothing(
     out = tmp_path / "fcf"
     code, text, _ = run(cli, "fcf", out, "--fail-on", "leak")
     assert code == 1
-    *_, leak, last = text.strip().splitlines()
-    assert leak.startswith("Worst leak: fcf: interaction-reconstruction (server) reaches")
+    *_, last, pointer = text.strip().splitlines()
+    assert "\nWorst leak: fcf: interaction-reconstruction (server) reaches" in text
     assert "summary.md, junit.xml, report.sarif, report.json" in last
+    assert pointer == f"Details: auditor show {out} fcf"
     assert run(cli, "fcf", out)[0] == 0
     code, text, _ = run(cli, "random", tmp_path / "random", "--fail-on", "leak")
     assert code == 0
@@ -50,6 +51,7 @@ def test_fail_on_leak_tells_a_system_that_leaks_from_one_that_sends_nothing(
     before.write_text(json.dumps(record))
     code, text, _ = cli("report", out, "--baseline", before)
     assert code == 1
+    text = " ".join(text.split())
     assert "worse: fcf: interaction-reconstruction (server) reaches interaction F1 1" in text
     assert "was 0.1 [0.05, 0.15]" in text
 

@@ -28,6 +28,7 @@ class Broken:
     width: int = DATA.n_items
     name: str = "broken"
     reported: tuple[Any, ...] = ()
+    unprotected: str = ""
 
     def score(self, model: Model, interactions: Any, users: Any) -> Any:
         out = np.zeros((len(users), self.width), dtype=np.float32)

@@ -23,6 +23,7 @@ class Fixed:
     table: Any
     name: str = "fixed"
     reported: tuple[Reported, ...] = ()
+    unprotected: str = ""
 
     def score(self, model: Model, interactions: Interactions, users: Any) -> Any:
         return self.table[users]

@@ -27,6 +27,7 @@ class Fixed:
     table: Any
     name: str = "fixed"
     reported: tuple[Any, ...] = ()
+    unprotected: str = ""
     evaluation: Evaluation = Evaluation(  # noqa: RUF009
         split=Split.HELD_OUT_USERS, cutoffs=(3, 10)
     )

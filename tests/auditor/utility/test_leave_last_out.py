@@ -36,6 +36,7 @@ class Fixed:
     table: Any
     name: str = "fixed"
     reported: tuple[Any, ...] = ()
+    unprotected: str = ""
     evaluation: Evaluation = Evaluation()  # noqa: RUF009
 
     def score(self, model: Model, ratings: Any, users: Any) -> Any:

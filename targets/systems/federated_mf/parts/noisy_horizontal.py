@@ -41,6 +41,8 @@ class NoisyHorizontal(NoisyParties, HorizontalMf):
 
     noise_multiplier: float = 1.7
 
+    unprotected = "fmf-hfl"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(self, noise_multiplier=not_negative)

@@ -31,6 +31,8 @@ class PretrainedMf(LocalMf):
 
     steerable = True  # user embeddings follow from the first V, which every broadcast has in it
 
+    unprotected = "fmf-lfl"
+
     @property
     def sensitivity(self) -> float:
         """2 R^(3/2), of one rating's gradient."""

@@ -1,0 +1,39 @@
+"""``auditor compare``: what changed between two runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedrec_auditor.accountants.verdict import FOUND
+from fedrec_auditor.auditor.commands.options import AsJson
+
+
+def command(
+    before: Annotated[Path, typer.Argument(help="The earlier run, or its report.json.")],
+    now: Annotated[Path, typer.Argument(help="The later run, or its report.json.")],
+    as_json: AsJson = False,
+) -> None:
+    """Compare two audits: exit with 1 if a verdict, an epsilon or an attack is worse in the later.
+
+    Verdicts, what is shown and proved of epsilon, what attacks get and utility, beyond noise; the
+    systems, claims, settings, versions and data that differ.
+    """
+    from rich.console import Console
+
+    from fedrec_auditor.reports.comparison import Comparison
+    from fedrec_auditor.reports.comparison_terminal import render_comparison
+    from fedrec_auditor.reports.record import Record
+    from fedrec_auditor.reports.store import plain
+
+    baseline, record = Record.read(before), Record.read(now)
+    compared = Comparison.of(record, baseline)
+    if as_json:
+        print(json.dumps(plain(dataclasses.asdict(compared)), indent=2))
+    else:
+        render_comparison(compared, Console())
+    raise typer.Exit(FOUND if compared.worse else 0)

@@ -1,0 +1,57 @@
+"""Two records compared, in the terminal: how they differ, then what changed, the worst first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fedrec_auditor.reports.comparison import Comparison, Trend
+from fedrec_auditor.reports.terminal import print_hanging, print_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_HEADS = {
+    Trend.WORSE: ("Worse", "bold red"),
+    Trend.BETTER: ("Better", "bold"),
+    Trend.OTHER: ("Changed, neither worse nor better", "bold"),
+}
+
+
+def render_comparison(compared: Comparison, console: Console) -> None:
+    """Print what differs between the audits first: anything may have moved for that."""
+    if compared.differences:
+        print_line(console, "Not the same audits: what moved may have moved for this.", "yellow")
+        for line in compared.differences:
+            print_hanging(console, line, "-", indent=2)
+    else:
+        print_line(console, "The same plan, data and versions.")
+    for trend, (head, style) in _HEADS.items():
+        lines = compared.lines(trend)
+        if lines:
+            console.print()
+            print_line(console, f"{head} ({len(lines):,})", style)
+        for line in lines:
+            print_hanging(console, line, "-", indent=2)
+    console.print()
+    for line in compared.uncertain:
+        print_hanging(console, line, "note:", style="yellow")
+    print_hanging(console, rule(compared))
+    print_line(console, conclusion(compared), "bold")
+
+
+def rule(compared: Comparison) -> str:
+    """What counts as a change."""
+    return (
+        "Counted are verdicts; epsilons proved or calculated, where they differ by more than a "
+        "thousandth; sampled ones where what is shown passes what is proved of the other audit; "
+        "figures of attacks and of utility where the intervals do not overlap, widened for all "
+        f"that are compared ({compared.rows:,} of attacks)."
+    )
+
+
+def conclusion(compared: Comparison) -> str:
+    """Whether something is worse, in a sentence."""
+    worse, better = (len(compared.lines(each)) for each in (Trend.WORSE, Trend.BETTER))
+    if worse:
+        return f"{worse:,} worse, {better:,} better."
+    return f"Nothing is worse; {better:,} better." if better else "Nothing is worse."

@@ -1,0 +1,175 @@
+"""The figures of a record, one list for the page and for the export."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
+from fedrec_auditor.reports import curves, plots
+from fedrec_auditor.reports.anchor import distinct
+from fedrec_auditor.reports.curves import TradeOff
+from fedrec_auditor.reports.exposure import exposure_map
+from fedrec_auditor.reports.glance import Glance, glances
+from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, RocRow
+from fedrec_auditor.reports.section import Section
+from fedrec_auditor.reports.words import VIEWS, at_least, at_most, brief, brief_scope_words, percent
+
+MOST = 3
+"""ROC curves of a system that are drawn."""
+_EXACT = "in truth"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """One drawing: ``svg`` is a whole SVG element, ``title`` names it, ``caption`` explains it.
+
+    ``name`` stays the same from audit to audit, is no other figure's and fits a file's name.
+    ``kind`` is who-learns, ladder, trade-off or roc. Colours are the CSS variables of
+    templates/glance.css; there are no identifiers.
+    """
+
+    name: str
+    kind: str
+    title: str
+    caption: str
+    svg: str
+
+
+def figures(record: Contents) -> Iterator[Drawing]:
+    """Every figure of a record: who learns how much, then system by system, the worst first."""
+    seen = glances(record)
+    found = [figure for glance in seen for figure in system_figures(glance)]
+    judged = [glance.section for glance in seen if glance.section.findings]
+    if judged:
+        found.insert(0, _map(judged))
+    for figure, name in zip(found, distinct((each.name for each in found), ()), strict=True):
+        yield replace(figure, name=name)
+
+
+def system_figures(glance: Glance) -> Iterator[Drawing]:
+    """The figures of one system."""
+    if glance.section.findings:
+        yield _ladder(glance)
+    finding = glance.section.headline_finding
+    if finding is not None and (lines := trade_offs(finding)):
+        yield _trade_off(glance, finding, lines)
+    for row in drawn_curves(glance):
+        if row.roc is not None:
+            yield _curve(glance, row, row.roc)
+
+
+def _map(sections: Sequence[Section]) -> Drawing:
+    return Drawing(
+        name="who-learns",
+        kind="who-learns",
+        title="Who learns how much: epsilon by system and by who looks",
+        caption="The largest epsilon shown and the least proved, in any scope asked. Red: 6.9 or "
+        "more is shown. Blue: below 2.2 is proved in every scope asked. Amber: neither.",
+        svg=exposure_map(sections),
+    )
+
+
+def _ladder(glance: Glance) -> Drawing:
+    section = glance.section
+    return Drawing(
+        name=f"{glance.anchor}-ladder",
+        kind="ladder",
+        title=f"Epsilon of each claim of {section.target}: claimed, proved, shown",
+        caption="Epsilon on a logarithmic axis. Shaded: one bit can be guessed 99.9% of the time.",
+        svg=plots.ladder(section.findings),
+    )
+
+
+def _trade_off(glance: Glance, finding: Finding, lines: tuple[TradeOff, ...]) -> Drawing:
+    pairs = (f"{line.words} {line.said}" for line in lines)
+    asked = ", ".join(filter(None, (brief_scope_words(finding.scope), finding.game)))
+    exact = any(line.words == _EXACT for line in lines)
+    bounds = (finding.accounted, finding.measured)
+    endless = any(bound is not None and math.isinf(bound.epsilon) for bound in bounds)
+    return Drawing(
+        name=f"{glance.anchor}-trade-off",
+        kind="trade-off",
+        title=f"Errors of telling two inputs of {glance.section.target} apart: {', '.join(pairs)}",
+        caption=f"Errors of telling two inputs apart, with (epsilon, delta), for {asked}. Nobody "
+        "gets below a true claim or a proof; what is shown is reached at some point of its line."
+        + (" In truth: the delta at which the claimed epsilon holds." if exact else "")
+        + (" What is infinite has no line." if endless else ""),
+        svg=curves.trade_off(lines),
+    )
+
+
+def _curve(glance: Glance, row: AttackRow, roc: RocRow) -> Drawing:
+    finest = round(1.0 / (curves.resolution(roc) or 1.0))
+    return Drawing(
+        name=f"{glance.anchor}-roc-{row.attack}-{row.vantage}",
+        kind="roc",
+        title=f"ROC curve of {row.attack} on {glance.section.target}, {VIEWS[row.vantage]}: AUC "
+        f"{brief(row.value)}",
+        caption=f"ROC of {row.attack}, {VIEWS[row.vantage]}, both axes logarithmic, with the "
+        f"pointwise band at {percent(row.confidence)}. Fewer false alarms than 1 in {finest:,} are "
+        "not resolved.",
+        svg=curves.roc_curve(roc, *_read(glance.section, row)),
+    )
+
+
+def drawn_curves(glance: Glance) -> tuple[AttackRow, ...]:
+    """The rows whose ROC curves are shown: of attacks that beat guessing, the most telling few."""
+    told = dict.fromkeys((leak.row.attack, leak.row.vantage) for leak in glance.leaking)
+    rows = [row for row in glance.section.attacks if row.roc and curves.resolution(row.roc)]
+    return tuple(r for which in told for r in rows if (r.attack, r.vantage) == which)[:MOST]
+
+
+def trade_offs(finding: Finding) -> tuple[TradeOff, ...]:
+    """What is claimed, proved and shown in the finding's scope; nothing where all say nothing.
+
+    A claim counts where it speaks of this scope. Infinite epsilons are left out: no line shows
+    them. Of a refuted claim whose delta is known exactly that one is named.
+    """
+    claim, proof, shown = finding.claim, finding.accounted, finding.measured
+    speaks = claim.scope.covers(finding.scope) and not finding.outside_model
+    holds = finding.holds_at
+    exact = replace(claim, delta=holds) if speaks and holds and holds < 1.0 else None
+    said = [
+        _line("claimed", claim, brief, "claim", 5.0) if speaks else None,
+        _line("proved", proof, at_most, "ink", 1.6, "7 4") if proof else None,
+        _line(_EXACT, exact, at_most, "ink", 1.5, "2 3") if exact else None,
+        _line("shown", shown, at_least, "leak", 2.4) if shown else None,
+    ]
+    found = tuple(each for each in said if each is not None and math.isfinite(each.epsilon))
+    telling = any(guess_probability(p.epsilon, p.delta) < VACUOUS_GUESS for p in found)
+    return found if telling else ()
+
+
+def _line(
+    words: str,
+    bound: Bound | Claim,
+    rounded: Callable[[float], str],
+    colour: str,
+    width: float,
+    dashes: str = "",
+) -> TradeOff:
+    said = f"({rounded(bound.epsilon)}, {rounded(bound.delta)})"
+    return TradeOff(words, bound.epsilon, bound.delta, colour, width, dashes, said)
+
+
+def _read(section: Section, row: AttackRow) -> tuple[dict[float, float | None], dict[float, float]]:
+    """What a curve's attack found at the usual rates of false alarms, and what is guessed there.
+
+    As the record's own figures have it, else by the curve.
+    """
+    found: dict[float, float | None] = {}
+    guessed: dict[float, float] = {}
+    for rate in curves.RATES:
+        metric = f"TPR at FPR {rate:g}"
+        found[rate] = curves.read(row.roc, rate) if row.roc else None
+        if found[rate] is not None and metric in row.further:
+            found[rate] = row.further[metric].value
+        for one in section.attacks:
+            if (one.attack, one.vantage, one.metric) == (row.attack, row.vantage, metric):
+                found[rate] = None if found[rate] is None else one.value
+                guessed |= {} if one.baseline is None else {rate: one.baseline}
+    return found, guessed

@@ -1,0 +1,87 @@
+"""Every figure of a record as files of its own: SVG in the light palette, and PNG from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from fedrec_auditor.reports import store
+from fedrec_auditor.reports.figures import Drawing, figures
+from fedrec_auditor.reports.rows import Contents
+from fedrec_auditor.reports.words import legal
+
+_STYLE = Path(__file__).parent / "templates" / "glance.css"
+_FONTS = "DejaVu Sans, Helvetica, Arial, sans-serif"
+_MARGIN = 10.0
+_ZOOM = 3
+"""Pixels of a PNG to a unit of the drawing: 300 to the inch at the size of a paper's column."""
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFiles:
+    """What was written: the names of the figures, and why no PNG was, if none was."""
+
+    names: tuple[str, ...]
+    no_png: str = ""
+
+
+def write_pictures(record: Contents, directory: Path) -> PictureFiles:
+    """Write each figure to ``directory`` as NAME.svg and, where resvg-py is there, NAME.png.
+
+    InputError if the directory cannot be written.
+    """
+    drawn = {each.name: standalone(each) for each in figures(record)}
+    store.check_writable(directory)
+    files = {directory / f"{name}.svg": text.encode() for name, text in drawn.items()}
+    missing = _missing()
+    if not missing:
+        files |= {directory / f"{name}.png": png(text) for name, text in drawn.items()}
+    store.write_all(files)
+    return PictureFiles(tuple(drawn), missing)
+
+
+def standalone(drawing: Drawing) -> str:
+    """The figure as a file: with its size, a title, a white ground and colours instead of names."""
+    palette = light_palette()
+    body = drawing.svg.partition(">")[2].removesuffix("</svg>")
+    box = drawing.svg.partition('viewBox="')[2].partition('"')[0]
+    x, y, width, height = map(float, box.split())
+    x, y, width, height = x - _MARGIN, y - _MARGIN, width + 2 * _MARGIN, height + 2 * _MARGIN
+    painted = re.sub(r"var\(--([\w-]+)\)", lambda found: palette[found[1]], body)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:g}" height="{height:g}" '
+        f'viewBox="{x:g} {y:g} {width:g} {height:g}" font-family="{_FONTS}">'
+        f"<title>{escape(legal(drawing.title))}</title>"
+        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" '
+        f'fill="{palette["page"]}"/>{painted}</svg>\n'
+    )
+
+
+@cache
+def light_palette() -> Mapping[str, str]:
+    """The colours of the report by light, by name."""
+    first = _STYLE.read_text(encoding="utf-8").split("}", 1)[0]
+    return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", first))
+
+
+def png(svg: str) -> bytes:
+    """The picture of a standalone SVG; ImportError without resvg-py."""
+    import resvg_py
+
+    return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=_ZOOM))
+
+
+def _missing() -> str:
+    """Why no PNG can be made, with the remedy; empty if it can."""
+    frame = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9">{}</svg>'
+    text = f'<text y="9" font-family="{_FONTS}">x</text>'
+    try:
+        if png(frame.format(text)) == png(frame.format("")):
+            return "No PNG without a font to write with: install one, such as DejaVu Sans."
+    except ImportError:
+        return "No PNG without resvg-py: pip install 'fedrec-auditor[figures]'."
+    return ""

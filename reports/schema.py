@@ -1,0 +1,79 @@
+"""The JSON Schema of report.json, for programs in other languages."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+from fedrec_auditor.reports.rows import SCHEMA_VERSION, Contents
+from fedrec_auditor.reports.severity import Severity
+
+IDENTIFIER = f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
+"""What the schema is called, and every report.json of it says in ``$schema``."""
+_NUMBER = {
+    "description": "A number; JSON has no infinity.",
+    "anyOf": [{"type": "number"}, {"enum": ["inf", "-inf"]}],
+}
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of report.json in the present version.
+
+    >>> schema()["$id"]
+    'urn:fedrec-auditor:report:3'
+    """
+    found: dict[str, Any] = _written(Contents.model_json_schema())
+    found["properties"] |= {
+        "$schema": {"const": IDENTIFIER, "description": "The schema of this file."},
+        "severity": {
+            "description": "How bad it is of each target, by the rule of this number.",
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["rule", "targets"],
+            "properties": {
+                "rule": {"type": "integer", "minimum": 1},
+                "targets": {
+                    "type": "object",
+                    "additionalProperties": {"enum": [str(level) for level in Severity]},
+                },
+            },
+        },
+    }
+    found["required"] = sorted({*found["required"], "schema_version"})
+    return {
+        **found,
+        "$defs": {**found["$defs"], "Number": _NUMBER},
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": IDENTIFIER,
+        "title": f"Record of a privacy audit (report.json), schema version {SCHEMA_VERSION}",
+    }
+
+
+def schema_text() -> str:
+    """The schema as the command prints it and docs/report.schema.json holds it."""
+    return json.dumps(schema(), indent=2, sort_keys=True, allow_nan=False) + "\n"
+
+
+def _written(part: Any) -> Any:
+    """A part with numbers as they are written, and descriptions without examples."""
+    if isinstance(part, list):
+        return [_written(each) for each in part]
+    if isinstance(part, float) and math.isinf(part):
+        return "inf" if part > 0 else "-inf"
+    if not isinstance(part, dict):
+        return part
+    told = {name: _written(each) for name, each in part.items() if name != "title"}
+    if isinstance(text := part.get("description"), str):
+        told["description"] = _prose(text)
+    if part.get("type") == "number":
+        told = {"$ref": "#/$defs/Number", **told}
+        del told["type"]
+    return told
+
+
+def _prose(text: str) -> str:
+    """A docstring without its example, a paragraph a line."""
+    paragraphs = re.split(r"\n\s*\n", text.split(">>>", 1)[0].strip())
+    return "\n".join(" ".join(each.split()) for each in paragraphs).replace("``", "`")

@@ -1,0 +1,59 @@
+"""`auditor compare`: worse exits with 1, and audits that ask different things say so first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fedrec_auditor.accountants.verdict import Verdict
+from tests.reports.conftest import sample
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A run without its refuted findings, and with them but for another seed."""
+    whole = sample()
+    rest = tuple(f for f in whole.findings if f.verdict is not Verdict.VIOLATED)
+    before = whole.model_copy(update={"findings": rest})
+    plan = {**whole.plan, "seed": 1}
+    root = tmp_path_factory.mktemp("runs")
+    whole = whole.model_copy(update={"plan": plan})
+    return before.save(root / "before"), whole.save(root / "now")
+
+
+def test_a_new_violation_exits_with_1_and_its_loss_with_0(
+    cli: Cli, runs: tuple[Path, Path]
+) -> None:
+    before, now = runs
+    code, text, _ = cli("compare", before, now / "report.json")
+    assert code == 1
+    assert text.startswith("Not the same audits")
+    assert text.index("Other plan: seed 1, was ") < text.index("Worse (1)")
+    assert "dplcf-ap: VIOLATED for epsilon 1" in text
+    assert text.rstrip().endswith("1 worse, 0 better.")
+    assert max(map(len, text.split("\n"))) <= 100
+    code, text, _ = cli("compare", now, before)
+    assert (code, "Nothing is worse." in text) == (0, True)
+    assert "this audit lacks them: 1 finding of the baseline." in text
+    code, text, _ = cli("compare", now, now)
+    assert (code, text.startswith("The same plan, data and versions.")) == (0, True)
+
+
+def test_json_holds_the_same(cli: Cli, runs: tuple[Path, Path]) -> None:
+    code, text, _ = cli("compare", *runs, "--json")
+    assert code == 1
+    told = json.loads(text, parse_constant=lambda name: pytest.fail(name))
+    assert set(told) == {"changes", "differences", "uncertain", "rows"}
+    (worst,) = (each for each in told["changes"] if each["trend"] == "worse")
+    assert (worst["subject"], worst["target"], worst["now"]) == ("verdict", "dplcf-ap", "VIOLATED")
+
+
+def test_what_is_no_run_is_refused(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    code, text, err = cli("compare", runs[0], tmp_path)
+    assert (code, text) == (2, "")
+    assert "report.json" in err

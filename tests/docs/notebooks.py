@@ -1,0 +1,70 @@
+"""Runs the notebooks of examples/; ``python -m tests.docs.notebooks`` stores what they print."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.docs.blocks import ROOT
+from tests.docs.session import Session
+
+NOTEBOOKS = tuple(sorted((ROOT / "examples").glob("*.ipynb")))
+
+
+def outputs(notebook: dict[str, Any], folder: Path) -> tuple[list[list[dict[str, Any]]], Any]:
+    """What every code cell gives, as notebooks store it, texts only; and the names at the end."""
+    found: list[list[dict[str, Any]]] = []
+    with Session(folder) as session:
+        names = session.module.__dict__
+        for cell in notebook["cells"]:
+            if cell["cell_type"] == "code":
+                found.append(_run("".join(cell["source"]), names, len(found) + 1))
+    return found, names
+
+
+def _run(source: str, names: dict[str, Any], count: int) -> list[dict[str, Any]]:
+    tree = ast.parse(source)
+    if isinstance(tree.body[-1], ast.Expr):
+        ending = ast.parse("_ = None").body[0]
+        assert isinstance(ending, ast.Assign)
+        ending.value = tree.body[-1].value
+        tree.body[-1] = ending
+    names["_"] = None
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(compile(tree, "a cell", "exec"), names)
+    value = names["_"]
+    shown: list[dict[str, Any]] = []
+    if out.getvalue():
+        text = out.getvalue().splitlines(keepends=True)
+        shown.append({"name": "stdout", "output_type": "stream", "text": text})
+    if value is not None:
+        data = {"text/plain": repr(value).splitlines(keepends=True)}
+        shown.append(
+            {
+                "data": data,
+                "execution_count": count,
+                "metadata": {},
+                "output_type": "execute_result",
+            }
+        )
+    return shown
+
+
+def _store(path: Path) -> None:
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as folder:
+        found, _ = outputs(notebook, Path(folder))
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    for count, (cell, shown) in enumerate(zip(code, found, strict=True), 1):
+        cell["outputs"], cell["execution_count"] = shown, count
+    path.write_text(f"{json.dumps(notebook, indent=1, ensure_ascii=False)}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for each in NOTEBOOKS:
+        _store(each)

@@ -1,0 +1,211 @@
+"""Runs the blocks of one page, one after the other, in one namespace and one folder."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import importlib.util
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Self
+from unittest import mock
+
+import typer
+
+from fedrec_auditor.auditor.command_line import app, main
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan import make_target
+from fedrec_auditor.auditor.plan_file import read_plan
+from fedrec_auditor.auditor.stated_claim import read_claims
+from tests.docs.blocks import ROOT, Block
+
+ASIDE = {"cd", "dask", "git", "ray"}
+"""Programs whose words nothing here can check."""
+STEPS = re.compile(r"\s&&\s|\n")
+
+
+def unmet(block: Block) -> str:
+    """What a block needs that is not installed; "" if nothing."""
+    module = block.reason if block.mark == "needs" else {"yaml": "yaml"}.get(block.language, "")
+    return module if module and importlib.util.find_spec(module) is None else ""
+
+
+class FirstLine(doctest.OutputChecker):
+    """Of what fails a contract the first line: pytest adds the figures to it."""
+
+    def check_output(self, want: str, got: str, optionflags: int) -> bool:
+        """Whether ``got`` is as it was shown."""
+        said = got.partition("\n")[0] + "\n" if want.startswith("AssertionError") else got
+        return super().check_output(want, said, optionflags)
+
+
+class Session:
+    """A page's namespace and folder; use it as a context.
+
+    Workers take longer to start than what pages run, so that there is one core.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.module = ModuleType("page")
+        self.printed = ""
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(contextlib.chdir(self.folder))
+        for patch in (
+            mock.patch.object(os, "cpu_count", return_value=1),
+            mock.patch.dict(os.environ, {"COLUMNS": "80", "OMP_NUM_THREADS": "1"}),
+            mock.patch.object(sys, "path", [str(self.folder), *sys.path]),
+        ):
+            self._stack.enter_context(patch)
+        sys.modules["page"] = self.module
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+        for name, module in list(sys.modules.items()):  # of the page alone: torch loads only once
+            place = getattr(module, "__file__", None) or ""
+            if name == "page" or place.startswith(str(self.folder)):
+                del sys.modules[name]
+
+    def outputs(self, block: Block) -> Iterator[tuple[str, str]]:
+        """Run, parse or read the block: what it shows, and what came of it in truth."""
+        if block.language == "text":
+            yield block.text, self.printed
+        elif block.language == "console":
+            for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n?)*)", block.text, re.M):
+                yield shown, self._run(command)
+        else:
+            read = {"python": self._python, "pycon": self._examples, "sh": self._commands}
+            read |= {"toml": self._settings, "json": self._json, "yaml": self._workflow}
+            read[block.language](block)
+
+    def _python(self, block: Block) -> None:
+        if block.file:
+            Path(block.file).write_text(block.text, encoding="utf-8")
+            return
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(compile(block.text, str(block), "exec"), self.module.__dict__)
+        self.printed = out.getvalue()
+
+    def _examples(self, block: Block) -> None:
+        test = doctest.DocTestParser().get_doctest(
+            block.text, self.module.__dict__, block.page, block.page, block.line
+        )
+        runner, said = doctest.DocTestRunner(FirstLine()), io.StringIO()
+        runner.run(test, out=said.write, clear_globs=False)
+        self.module.__dict__.update(test.globs)
+        assert runner.tries
+        assert not runner.failures, said.getvalue()
+
+    def _commands(self, block: Block) -> None:
+        for step in STEPS.split(block.text):
+            check(step)
+            if block.mark == "run" and step:
+                self._run(step)
+
+    def _settings(self, block: Block) -> None:
+        path = Path(f"settings-{block.line}.toml")
+        path.write_text(block.text, encoding="utf-8")
+        found = tomllib.loads(block.text)
+        if "project" in found:
+            return
+        if "epsilon" in found:
+            assert read_claims(path)
+        else:
+            plan = read_plan(path)
+            assert [make_target(name, plan).name for name in plan.targets] == list(plan.targets)
+
+    def _json(self, block: Block) -> None:
+        json.loads(block.text)
+
+    def _workflow(self, block: Block) -> None:
+        import yaml
+
+        for value in _values(yaml.safe_load(block.text)):
+            check(value)
+
+    def _run(self, command: str) -> str:
+        """What a command prints; its exit code may say that something was found."""
+        program, *words = shlex.split(command, comments=True)
+        if program == "pytest":
+            done = subprocess.run(
+                [sys.executable, "-m", program, *words, "-p", "no:cacheprovider"],
+                env={**os.environ, "PYTEST_ADDOPTS": ""},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode in (0, 1), done.stderr
+            return done.stdout
+        assert program == "auditor"
+        code, said, told = 0, io.StringIO(), io.StringIO()
+        with (
+            mock.patch.object(sys, "argv", ["auditor", *words]),
+            contextlib.redirect_stdout(said),
+            contextlib.redirect_stderr(told),
+        ):
+            try:
+                main()
+            except SystemExit as ended:
+                code = int(ended.code or 0)
+        assert code in (0, 1), told.getvalue()
+        return said.getvalue()
+
+
+def check(line: str) -> None:
+    """Parse a command as its program would, as far as that can be told without running it."""
+    words = shlex.split(line, comments=True)
+    if not words or words[0] in ASIDE:
+        return
+    program, *rest = words
+    if program == "auditor":
+        _parse(rest)
+    elif program == "make":
+        rules = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M)
+        assert {word for word in rest if "=" not in word} <= set(rules), line
+    elif program == "pip":
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+        for extras in re.findall(r"fedrec-auditor\[(.*?)\]", line):
+            assert set(extras.split(",")) <= set(project["optional-dependencies"]), line
+    elif program == "python" and rest[0] == "-m":
+        assert importlib.util.find_spec(rest[1]) is not None, line
+    elif program == "python":
+        assert (ROOT / rest[0]).is_file(), line
+    else:
+        assert program in ("pytest", "cat", "pre-commit"), line
+
+
+def _parse(words: list[str]) -> None:
+    """Options, their values and arguments, by the command line's own parser; names of targets."""
+    group = typer.main.get_command(app)
+    above = group.make_context("auditor", list(words))  # type: ignore[attr-defined]
+    name, command, rest = group.resolve_command(above, words)  # type: ignore[attr-defined]
+    found = command.make_context(name, rest, parent=above).params
+    named = found.get("targets") or ([found["target"]] if name in ("account", "record") else [])
+    for target in named:
+        assert target in (None, "all", *FAMILIES["targets"].names()) or ":" in target, words
+
+
+def _values(data: Any) -> Iterator[str]:
+    """The commands of a workflow, and those that a hook's arguments make."""
+    if isinstance(data, list):
+        for each in data:
+            yield from _values(each)
+    elif isinstance(data, dict):
+        if isinstance(data.get("run"), str):
+            yield from data["run"].splitlines()
+        if "args" in data:
+            yield shlex.join([*data["id"].split("-", 1), *data["args"]])
+        for value in data.values():
+            yield from _values(value)

@@ -1,0 +1,70 @@
+"""docs/attacks.md has a section an attack, with what the attack says of itself.
+
+``python -m tests.docs.test_attacks`` writes these lines anew, and the heading of an attack that has
+no section yet; with ``audit/report.json``, of `make audit`, the table of measured strength too.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from fedrec_auditor.attacks.base import AttackFamily
+from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.reports.leaks import leaks
+from fedrec_auditor.reports.record import Record
+from tests.docs.blocks import ROOT
+from tests.docs.members import check_sections, rewritten
+
+PAGE = ROOT / "docs" / "attacks.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+ATTACKS = FAMILIES["attacks"].names()
+TABLE = re.compile(r"(?<=<!-- table: strength -->\n).*?(?=<!-- end: strength -->)", re.DOTALL)
+PARTS = ("Sees", "Knows", "Reports", "Measured", "Limits")
+FIGURES = {
+    AttackFamily.ATTRIBUTE: ("gender macro F1", "server"),
+    AttackFamily.MEMBERSHIP: ("AUC", "server"),
+    AttackFamily.USER_MEMBERSHIP: ("AUC", "peers"),
+    AttackFamily.RECONSTRUCTION: ("interaction F1", "server"),
+    AttackFamily.LINKAGE: ("linkage top-1", "server"),
+    AttackFamily.DISTINGUISHER: ("accuracy", "server"),
+}
+"""The figure of the table, and from where it is looked."""
+
+
+def test_every_attack_has_a_section() -> None:
+    check_sections("attacks", PAGE, PARTS)
+
+
+def test_every_attack_has_a_row_of_figures() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)`", TABLE.findall(TEXT)[0], re.MULTILINE)
+    assert tuple(rows) == ATTACKS
+
+
+def strength(record: Record) -> str:
+    """A row an attack, a column a system: the figure, and in brackets what is guessed."""
+    beaten = [leak.row for leak in leaks(record)]
+    systems = record.plan["targets"]
+    names = " | ".join(f"`{name}`" for name in systems)
+    lines = [f"| | {names} |", "|---" * len(systems) + "|---|"]
+    for name in ATTACKS:
+        metric, vantage = FIGURES[FAMILIES["attacks"].member(name)().family]
+        cells = dict.fromkeys(systems, "-")
+        for row in record.attacks:
+            whole = row.metric.split(" (")[0] == metric and row.metric.count(",") == 0
+            if (row.attack, row.vantage) == (name, vantage) and whole:
+                bold = "**" if row in beaten else ""
+                cells[row.target] = f"{bold}{row.value:.2f}{bold} ({row.baseline:.2f})"
+        lines.append(f"| `{name}`<br>{metric} | {' | '.join(cells.values())} |")
+    return "\n".join(lines) + "\n"
+
+
+def _rewrite(reports: list[str]) -> None:
+    text = rewritten("attacks", TEXT)
+    for report in reports:
+        text = TABLE.sub(lambda _, path=report: strength(Record.read(path)), text)
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _rewrite(sys.argv[1:])

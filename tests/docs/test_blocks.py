@@ -1,0 +1,62 @@
+"""Every code block of every page is run, parsed or held to what it shows.
+
+``python -m tests.docs.test_blocks PAGE ...`` writes into pages what commands print today.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import PAGES, ROOT, Block, blocks
+from tests.docs.session import Session, unmet
+
+TIME = re.compile(r"(?<= in )\d+\.\d+s")
+
+
+def told(output: str) -> list[str]:
+    """Lines without times, and of pytest those that are not its own, which change by version."""
+    lines = output.splitlines()
+    return [line for line in lines if line.startswith("E  ")] or lines
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
+def test_the_blocks_of_a_page(page: str, tmp_path: Path) -> None:
+    left = []
+    with Session(tmp_path) as session:
+        for block in blocks(page):
+            if block.mark == "not run":
+                continue
+            if module := unmet(block):
+                left.append(f"{block} needs {module}")
+                continue
+            for shown, output in session.outputs(block):
+                assert told(output) == told(shown), block
+    if left:
+        pytest.skip(f"all but {', '.join(left)}")
+
+
+def test_what_is_only_shown_says_why() -> None:
+    every = [block for page in PAGES for block in blocks(page)]
+    shown: list[Block] = [block for block in every if block.mark == "not run"]
+    assert all(block.reason for block in every if block.mark in ("not run", "needs"))
+    assert (len(every) > 50, len(shown)) == (True, 4)
+
+
+def _rewrite(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder, Session(Path(folder)) as session:
+        for block in blocks(page):
+            if block.mark != "not run" and not unmet(block):
+                for shown, output in session.outputs(block):
+                    text = text.replace(shown, f"{TIME.sub('', output).rstrip()}\n")
+    (ROOT / page).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for each in sys.argv[1:]:
+        _rewrite(each)

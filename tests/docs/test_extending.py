@@ -1,0 +1,36 @@
+"""docs/extending.md has a member of every family, its entry point, and its shipped suite."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+from fedrec_auditor.auditor import testing
+from fedrec_auditor.auditor.families import FAMILIES
+from tests.docs.blocks import blocks
+
+PAGE = "docs/extending.md"
+
+
+def test_every_family_has_an_entry_point_whose_class_the_page_defines() -> None:
+    (settings,) = [block.text for block in blocks(PAGE) if block.language == "toml"]
+    groups = tomllib.loads(settings)["project"]["entry-points"]
+    assert set(groups) == {f"fedrec_auditor.{kind}" for kind in FAMILIES}
+    code = "".join(block.text for block in blocks(PAGE) if block.language == "python")
+    for ((name, value),) in (group.items() for group in groups.values()):
+        module, _, member = value.partition(":")
+        assert module == "my_members"
+        assert f"class {member}" in code
+        assert member == "".join(word.capitalize() for word in name.split("-"))
+
+
+def test_every_suite_that_ships_is_run() -> None:
+    folder = Path(testing.__file__).parent
+    suites = {f"check_{kind.removesuffix('s')}" for kind in FAMILIES}
+    shipped = suites & set(
+        re.findall(r"^def (check_\w+)", "".join(p.read_text() for p in folder.glob("*.py")), re.M)
+    )
+    code = "".join(block.text for block in blocks(PAGE) if block.language == "python")
+    assert len(shipped) == 10
+    assert {name for name in shipped if f"{name}(" in code} == shipped

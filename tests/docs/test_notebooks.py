@@ -1,0 +1,38 @@
+"""The notebooks of examples/ run, print what they have stored, and are found by who looks.
+
+Where one fails, ``python -m tests.docs.notebooks`` stores what is printed today.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fedrec_auditor.accountants.verdict import Verdict
+from tests.docs.blocks import ROOT
+from tests.docs.notebooks import NOTEBOOKS, outputs
+
+FOUND = {
+    "mechanism_test": lambda names: names["found"].verdict is Verdict.CONSISTENT,
+    "paper_audit": lambda names: not names["mended"].violated and len(names["record"].violated),
+    "your_own_system": lambda names: names["again"] == names["record"] and names["record"].violated,
+}
+"""What each of them comes to, beside what it prints."""
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_prints_what_it_has_stored(path: Path, tmp_path: Path) -> None:
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    found, names = outputs(notebook, tmp_path)
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert [cell["outputs"] for cell in code] == found
+    assert FOUND[path.stem](names)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_small_and_linked(path: Path) -> None:
+    assert path.stat().st_size < 16_384
+    assert f"examples/{path.name}" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f" examples/{path.stem}.md\n" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")

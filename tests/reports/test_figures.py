@@ -1,0 +1,63 @@
+"""The figures of a record: one list, names fit for files, drawings that stand alone."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as ET
+
+from hypothesis import given, settings
+
+from fedrec_auditor.reports.figures import figures, trade_offs
+from fedrec_auditor.reports.record import Record
+from tests.reports.conftest import records
+
+
+def test_every_judged_system_has_a_ladder(record: Record) -> None:
+    found = {figure.name: figure for figure in figures(record)}
+    assert {"fcf-ladder", "fmf-ldp-ladder", "dplcf-sp-ladder", "dplcf-ap-ladder"} <= set(found)
+    assert "fmf-ldp" in found["fmf-ldp-ladder"].title
+
+
+def test_a_curve_is_drawn_of_what_beats_guessing_alone(record: Record) -> None:
+    found = [figure.name for figure in figures(record) if figure.kind == "roc"]
+    assert found == [f"{name}-roc-membership-server" for name in ("dplcf-ap", "fcf", "dplcf-sp")]
+
+
+def test_a_promise_is_drawn_where_it_speaks_and_says_something(record: Record) -> None:
+    upheld, of_user = record["dplcf-sp"].findings
+    said = [(line.words, line.epsilon) for line in trade_offs(upheld)]
+    assert said == [("claimed", 1.0), ("proved", 1.0), ("shown", 1.0)]
+    assert trade_offs(of_user) == ()  # 1,682 is proved and shown; the claim is of one bit
+    assert all(trade_offs(finding) == () for finding in record["fcf"].findings)
+
+
+def test_an_infinite_bound_has_no_line_and_the_true_delta_has_one(record: Record) -> None:
+    (refuted,) = record["dplcf-ap"].findings
+    told = refuted.model_copy(update={"holds_at": 0.632})
+    assert [(line.words, line.delta) for line in trade_offs(told)] == [
+        ("claimed", 0.0),
+        ("in truth", 0.632),
+    ]
+
+
+def test_the_map_has_a_cell_a_scope_asked_and_no_markup_of_a_name(record: Record) -> None:
+    first, *rest = record.findings
+    evil = first.model_copy(update={"target": "<b>&"})
+    drawn = next(figures(record.model_copy(update={"findings": (evil, *rest)})))
+    assert drawn.kind == "who-learns"
+    said = "".join(ET.fromstring(drawn.svg).itertext())
+    assert "<b>&" in said
+    assert "shown ≥ 5,000" in said
+    cells = {(f.target, f.scope.vantage) for f in record.findings}
+    assert drawn.svg.count("<rect") == len(cells)
+
+
+@settings(max_examples=40, deadline=None)
+@given(records())
+def test_names_differ_and_drawings_hold_no_string_of_the_record(record: Record) -> None:
+    found = list(figures(record))
+    assert len({figure.name for figure in found}) == len(found)
+    for figure in found:
+        assert re.fullmatch(r"[a-z0-9._-]+", figure.name)
+        assert ET.fromstring(figure.svg).tag == "svg"
+        assert not re.search(r"\bid=|nan|<script", figure.svg)

@@ -1,0 +1,72 @@
+"""Figures as files: they stand alone, in the light palette; PNG where it can be made."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from fedrec_auditor.reports import picture_files
+from fedrec_auditor.reports.figures import Drawing, figures
+from fedrec_auditor.reports.record import Record
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_each_figure_stands_alone(record: Record) -> None:
+    drawn = list(figures(record))
+    assert len(drawn) >= 4
+    for each in drawn:
+        text = picture_files.standalone(each)
+        assert "var(" not in text
+        assert "class=" not in text
+        root = ET.fromstring(text)
+        assert root.tag == f"{SVG}svg"
+        assert root.findtext(f"{SVG}title") == each.title
+        left, _, width, height = map(float, root.attrib["viewBox"].split())
+        assert (float(root.attrib["width"]), float(root.attrib["height"])) == (width, height)
+        ground = next(iter(root.iter(f"{SVG}rect")))
+        assert ground.attrib["fill"] == "#ffffff"
+        assert float(ground.attrib["x"]) == left
+        assert len(list(root.iter())) == len(list(ET.fromstring(each.svg).iter())) + 2
+
+
+def test_the_palette_is_that_of_the_page_by_light() -> None:
+    palette = picture_files.light_palette()
+    style = (Path(picture_files.__file__).parent / "templates" / "glance.css").read_text()
+    used = set(re.findall(r"var\(--([\w-]+)\)", style))
+    assert used <= set(palette)
+    assert palette["page"] == "#ffffff"
+
+
+def test_a_title_cannot_break_out(record: Record) -> None:
+    empty = '<svg viewBox="0 0 1 1"></svg>'
+    evil = Drawing(name="x", kind="", title="</title><script>&\x00", caption="", svg=empty)
+    (title,) = ET.fromstring(picture_files.standalone(evil)).iter(f"{SVG}title")
+    assert title.text == "</title><script>&�"
+
+
+def test_svg_and_png_are_written(record: Record, tmp_path: Path) -> None:
+    pytest.importorskip("resvg_py", reason="PNG needs the extra `figures`")
+    written = picture_files.write_pictures(record, tmp_path / "new")
+    if written.no_png:
+        pytest.skip(written.no_png)
+    names = {path.name for path in (tmp_path / "new").iterdir()}
+    assert names == {f"{name}.{kind}" for name in written.names for kind in ("svg", "png")}
+    for name in written.names:
+        head = (tmp_path / "new" / f"{name}.png").read_bytes()[:24]
+        assert head[:8] == b"\x89PNG\r\n\x1a\n"
+        wide = float(ET.parse(tmp_path / "new" / f"{name}.svg").getroot().attrib["width"])
+        assert int.from_bytes(head[16:20]) == 3 * wide
+
+
+def test_without_resvg_the_svg_is_there_and_the_way_to_png_is_said(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    written = picture_files.write_pictures(record, tmp_path)
+    assert "pip install 'fedrec-auditor[figures]'" in written.no_png
+    assert {path.suffix for path in tmp_path.iterdir()} == {".svg"}

@@ -1,0 +1,86 @@
+"""The JSON Schema of report.json: published as printed, and every file that is written fits."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fedrec_auditor.reports import store
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.rows import SCHEMA_VERSION
+from fedrec_auditor.reports.schema import IDENTIFIER, schema, schema_text
+
+PUBLISHED = Path(__file__).parents[2] / "docs" / "report.schema.json"
+Validator = Callable[[Any], list[str]]
+
+
+@pytest.fixture(scope="module")
+def faults() -> Validator:
+    """What of a value does not fit the schema."""
+    jsonschema = pytest.importorskip("jsonschema", reason="the extra `dev` has it")
+    jsonschema.Draft202012Validator.check_schema(schema())
+    validator = jsonschema.Draft202012Validator(schema())
+    return lambda value: [error.json_path for error in validator.iter_errors(value)]
+
+
+def test_it_is_published_as_the_command_prints_it(cli: Callable[..., tuple[int, str, str]]) -> None:
+    """`auditor schema > docs/report.schema.json` writes it."""
+    assert cli("schema") == (0, PUBLISHED.read_text(encoding="utf-8"), "")
+
+
+def test_it_is_versioned_and_is_json() -> None:
+    told = json.loads(schema_text(), parse_constant=lambda name: pytest.fail(name))
+    assert told["$id"] == IDENTIFIER == f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
+    assert f"schema version {SCHEMA_VERSION}" in told["title"]
+    assert ">>>" not in schema_text()
+    assert told["$defs"]["Bound"]["properties"]["largest"]["default"] == "inf"
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_whatever_is_written_fits(
+    data: st.DataObject, any_record: st.SearchStrategy[Record], faults: Validator
+) -> None:
+    raw = json.loads(store.encode(data.draw(any_record)))
+    assert faults(raw) == []
+    assert raw["$schema"] == IDENTIFIER
+    del raw["$schema"], raw["severity"]  # as those before had none
+    assert faults(raw) == []
+
+
+def edited(record: Record, edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    raw: dict[str, Any] = json.loads(store.encode(record))
+    edit(raw)
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("place", "edit"),
+    [
+        ("$", lambda raw: raw.update(extra=1)),
+        ("$", lambda raw: raw.pop("plan")),
+        ("$.schema_version", lambda raw: raw.update(schema_version=2)),
+        ("$.findings[0].verdict", lambda raw: raw["findings"][0].update(verdict="SAFE")),
+        ("$.findings[0].delta", lambda raw: raw["findings"][0].update(delta="infinite")),
+        ("$.attacks[0].value", lambda raw: raw["attacks"][0].update(value=None)),
+        ("$.severity.targets.fcf", lambda raw: raw["severity"]["targets"].update(fcf="Bad")),
+    ],
+)
+def test_what_is_no_record_does_not(
+    record: Record, faults: Validator, place: str, edit: Callable[[dict[str, Any]], None]
+) -> None:
+    assert faults(edited(record, edit)) == [place]
+
+
+def test_infinite_numbers_are_words_in_it(record: Record, faults: Validator) -> None:
+    raw = json.loads(store.encode(record))
+    assert any(f["claim"]["epsilon"] == "inf" for f in raw["findings"])
+    assert any(math.isinf(f.claim.epsilon) for f in record.findings)
+    assert faults(raw) == []

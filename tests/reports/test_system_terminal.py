@@ -1,0 +1,105 @@
+"""One system in the terminal: it fits, nothing is cut, and what beats guessing is told in full."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from fedrec_auditor.reports.glance import glances
+from fedrec_auditor.reports.leaks import comparable
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.rows import SkippedRow
+from fedrec_auditor.reports.system_terminal import render_system
+from fedrec_auditor.reports.words import got_words
+
+TARGETS = ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap")
+
+
+def shown(record: Record, target: str, width: int = 80, *, tty: bool = True) -> str:
+    (glance,) = (each for each in glances(record) if each.section.target == target)
+    file = io.StringIO()
+    console = Console(file=file, width=width, force_terminal=tty, no_color=True)
+    render_system(record, glance, console)
+    return re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue())
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("width", [50, 80, 160])
+def test_it_fits_the_terminal_and_cuts_no_word(record: Record, target: str, width: int) -> None:
+    text = shown(record, target, width)
+    assert max(map(cell_len, text.split("\n"))) <= width
+    assert text.split() == shown(record, target, 400).split()
+    assert 100 < max(map(cell_len, shown(record, target, 400).split("\n"))) <= 160
+
+
+def test_a_log_is_plain(record: Record) -> None:
+    file = io.StringIO()
+    (glance,) = (each for each in glances(record) if each.section.target == "dplcf-ap")
+    render_system(record, glance, Console(file=file, width=7))
+    assert "\x1b" not in file.getvalue()
+    assert 80 < max(map(len, file.getvalue().split("\n"))) <= 100
+
+
+def test_the_verdict_is_a_sentence_and_what_to_do_follows(record: Record) -> None:
+    first, second, third, *_ = shown(record, "dplcf-ap", 160).split("\n")
+    assert first == "dplcf-ap: Critical"
+    assert second.startswith("The claim is false: epsilon 1 claimed, infinite shown (calculated)")
+    assert re.fullmatch(r"What to do: +Withdraw the claim.*", third)
+    assert shown(record, "fcf").split("\n")[1].startswith("No epsilon is claimed; epsilon shown")
+    assert "The claim is proved, and not refuted" in shown(record, "dplcf-sp")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_each_finding_says_what_is_proved_and_shown_and_a_claim_is_said_once(
+    record: Record, target: str
+) -> None:
+    section, text = record[target], flat(shown(record, target))
+    for what in ("Proved at most:", "Shown at least:", "Why:"):
+        assert text.count(what) == len(section.findings)
+    for claim in {finding.claim for finding in section.findings}:
+        assert text.count(claim.statement) == 1
+    refuted = [f for f in section.violated if f.measured and f.measured.witness]
+    assert text.count("Counterexample:") == len(refuted)
+    for finding in refuted:
+        assert finding.measured is not None
+        assert finding.measured.witness is not None
+        assert f"output: {finding.measured.witness.output}" in text
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_beats_guessing_is_in_full_and_the_rest_is_counted(
+    record: Record, target: str
+) -> None:
+    (glance,) = (each for each in glances(record) if each.section.target == target)
+    text = flat(shown(record, target))
+    for leak in glance.leaking:
+        assert got_words(leak.row)[1:] in text
+        assert f"{leak.row.metric} {leak.row.value:.3g}"[:12] in text
+    rest = [row for row in comparable(record) if row.target == target]
+    left = len(rest) - len(glance.leaking)
+    assert (f"{left} do not beat guessing: " in text) is bool(left)
+
+
+def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record) -> None:
+    rows = [
+        ("tree", "gender: 9 columns. Draw less."),
+        ("tree", "age: 9 columns. Draw less."),
+        ("knn", "gender: 9 columns. Draw less."),
+        ("linkage", "It reads whole messages. It runs from: peers."),
+        ("rows", "It reads rows. It runs from: peers."),
+    ]
+    skipped = tuple(SkippedRow(target="fcf", attack=name, reason=why) for name, why in rows)
+    text = shown(record.model_copy(update={"skipped": skipped}), "fcf", 400)
+    assert text.split("What did not run\n")[1].splitlines() == [
+        "  - tree (gender; age), knn (gender): 9 columns. Draw less.",
+        "  - linkage: It reads whole messages. It runs from: peers.",
+        "  - rows: It reads rows. It runs from: peers.",
+    ]
