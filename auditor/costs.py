@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.auditor.halves import COUNT, QUICK_COUNT, QUICK_SECONDS, SECONDS
-from fedrec_auditor.auditor.pace import Step
+from fedrec_auditor.auditor.pace import TimedStep
 from fedrec_auditor.auditor.stage import TRAINING
 from fedrec_auditor.auditor.tasks import Audit, Task, as_trained
 from fedrec_auditor.auditor.workload import Workload
@@ -52,7 +52,7 @@ _READS_ALL = (
 )
 
 
-def costs(audit: Audit, tasks: Sequence[Task]) -> dict[Step, float]:
+def costs(audit: Audit, tasks: Sequence[Task]) -> dict[TimedStep, float]:
     """Seconds of each task and of each target's training, by kind, target and size of the data.
 
     All are rough: of nine systems on MovieLens 100K tasks of more than 2 s took .2 to 5 times
@@ -60,7 +60,7 @@ def costs(audit: Audit, tasks: Sequence[Task]) -> dict[Step, float]:
     """
     data = audit.interactions
     if data is None:
-        return {Step(task.target, task.step): 1.0 for task in tasks}
+        return {TimedStep(task.target, task.step): 1.0 for task in tasks}
     size = _LEAST + data.n_users * data.n_items / _CELLS
     scale = size * (1.0 if audit.plan.quick else _FULL)
     sizes = Population(n_users=data.n_users, n_items=data.n_items)
@@ -72,12 +72,12 @@ def costs(audit: Audit, tasks: Sequence[Task]) -> dict[Step, float]:
             seconds *= scale
             seconds *= _FEW if _apart(audit.targets[task.target]) else 1.0
             seconds *= _DENSE if task.step in _READS_ALL and dense[task.target] else 1.0
-        found[Step(task.target, task.step)] = seconds
+        found[TimedStep(task.target, task.step)] = seconds
     for name, target in audit.targets.items():
         work = Workload.of(as_trained(target, audit.plan), data).seconds
-        found[Step(name, TRAINING)] = work
+        found[TimedStep(name, TRAINING)] = work
         count, most = (QUICK_COUNT, QUICK_SECONDS) if audit.plan.quick else (COUNT, SECONDS)
-        halves, members = count * work / 2, Step(name, "user-membership")
+        halves, members = count * work / 2, TimedStep(name, "user-membership")
         if members in found and halves <= most:
             found[members] += halves
     return found

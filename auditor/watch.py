@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Mapping
 
-from fedrec_auditor.auditor.pace import Pace, Step
+from fedrec_auditor.auditor.pace import Pace, TimedStep
 from fedrec_auditor.auditor.stage import TRAINING, stage_words
 from fedrec_auditor.auditor.standing import Observer, Standing
 
@@ -24,7 +24,12 @@ class Watch:
     """
 
     def __init__(
-        self, observe: Observer | None, names: Mapping[str, Step], pace: Pace, done: int, total: int
+        self,
+        observe: Observer | None,
+        names: Mapping[str, TimedStep],
+        pace: Pace,
+        done: int,
+        total: int,
     ) -> None:
         self._observe, self._names, self._pace = observe, names, pace
         self._done, self._total = done, total
@@ -57,11 +62,11 @@ class Watch:
         if time.monotonic() - self._told >= _PULSE:
             self._tell(None)
 
-    def _stage(self, name: str, step: Step, what: str, done: int, of: int, now: float) -> None:
+    def _stage(self, name: str, step: TimedStep, what: str, done: int, of: int, now: float) -> None:
         if what != TRAINING:
             self._running[name] = f"{name}, {stage_words(what, done, of)}"
             return
-        training = Step(step.target, TRAINING)
+        training = TimedStep(step.target, TRAINING)
         if done == 0:
             self._since[name] = now
             self._pace.begin(training, now)
