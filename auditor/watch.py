@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Mapping
 
@@ -47,10 +48,14 @@ class Watch:
         if event == "begin":
             self._running[name], self._begun[name] = name, 0.0
             self._pace.begin(step, now)
+            self._told = -math.inf  # what runs is told at once
         elif event == "at":
             self._stage(name, step, rest[0], int(rest[1]), int(rest[2]), now)
         else:
             self._running.pop(name, None)
+            if name in self._since:  # its training failed
+                since = self._since.pop(name)
+                self._pace.finish(TimedStep(step.target, TRAINING), now - since)
             # What its target's training took is not its own.
             own = float(rest[0]) - self._begun.pop(name, 0.0)
             self._pace.finish(step, max(own, 0.0))
@@ -94,7 +99,7 @@ class Watch:
             running=tuple(dict.fromkeys(self._running.values())),
             finished=finished,
             elapsed=now - self._started,
-            left=self._pace.left(now),
+            left=self._pace.left(now) if self._done < self._total else 0.0,
         )
         try:
             self._observe(standing)

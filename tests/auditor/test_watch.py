@@ -62,6 +62,14 @@ def test_what_a_training_took_is_not_the_tasks_own(monkeypatch: pytest.MonkeyPat
     assert pace._took == {TimedStep("fcf", TRAINING): 100.0, TimedStep("fcf", "utility"): 3.0}
 
 
+def test_a_training_that_fails_is_over_with_its_task() -> None:
+    watch, _, pace = watched()
+    watch.read("begin\tfcf utility")
+    watch.read("at\tfcf utility\trounds\t0\t300")
+    watch.read("end\tfcf utility\t0.5")
+    assert set(pace._took) == {TimedStep("fcf", TRAINING), TimedStep("fcf", "utility")}
+
+
 def test_a_training_before_all_tasks_is_told_under_its_own_name() -> None:
     watch, seen, pace = watched()
     watch.read("at\tfcf utility\trounds\t5\t300")
