@@ -87,11 +87,8 @@ def _of_violated(section: Section, finding: Finding) -> str:
         if _shorter(held, finding):
             ways.append(f"quote it {HORIZONS[held.scope.horizon]} only, where it is proved")
             break
-    mended = next((f for f in (finding, *section.violated) if f.repair), None)
-    if mended is not None:
-        other = mended.scope.unit is not finding.scope.unit
-        what = f" for {UNITS[mended.scope.unit]}" if other else ""
-        ways.append(f"set {mended.repair}, with which the claim is proved{what}")
+    if finding.repair:
+        ways.append(f"set {finding.repair}, with which the claim is proved")
     if instead := _claim_instead(finding):
         empty = finding.accounted is not None and _vacuous(finding.accounted)
         little = ", which promises next to nothing" if empty else ""
@@ -104,6 +101,11 @@ def _of_violated(section: Section, finding: Finding) -> str:
             f"state delta {at_most(finding.holds_at)} with it, the probability that its promise "
             "fails"
         )
+    elsewhere = next((f for f in section.violated if f.repair), None)
+    if elsewhere is not None and not finding.repair:
+        one, other = elsewhere.scope, finding.scope
+        held = f"{_apart(one, other)}, though not {_apart(other, one)}"
+        ways.append(f"set {elsewhere.repair}, with which the claim is proved {held}")
     if not ways:
         return "Withdraw the claim: no finite epsilon can be proved here."
     return _sentence(", or ".join(ways))

@@ -128,7 +128,7 @@ def _axis(low: int, high: int, y: float, place: Callable[[float], float]) -> lis
         x = place(10.0**power)
         if _EDGE - x < _ROOM and power != low:
             continue
-        label = number(10.0**power) if power > -4 else f"1e{power}"
+        label = number(10.0**power) if -4 < power < 5 else f"1e{power}"
         drawn.append(drawing.line(x, y, x, y + 4, "muted", 1))
         drawn.append(
             drawing.text(x, y + 16, f"≤ {label}" if power == low else label, anchor="middle")

@@ -30,6 +30,7 @@ from tests.docs.blocks import ROOT, Block
 
 ASIDE = {"cd", "dask", "git", "ray"}
 """Programs whose words nothing here can check."""
+SETTINGS = {"COLUMNS": "80", "OMP_NUM_THREADS": "1", "PYTEST_ADDOPTS": ""}
 STEPS = re.compile(r"\s&&\s|\n")
 
 
@@ -64,7 +65,7 @@ class Session:
         self._stack.enter_context(contextlib.chdir(self.folder))
         for patch in (
             mock.patch.object(os, "cpu_count", return_value=1),
-            mock.patch.dict(os.environ, {"COLUMNS": "80", "OMP_NUM_THREADS": "1"}),
+            mock.patch.dict(os.environ, SETTINGS),
             mock.patch.object(sys, "path", [str(self.folder), *sys.path]),
         ):
             self._stack.enter_context(patch)
@@ -141,7 +142,6 @@ class Session:
         if program == "pytest":
             done = subprocess.run(
                 [sys.executable, "-m", program, *words, "-p", "no:cacheprovider"],
-                env={**os.environ, "PYTEST_ADDOPTS": ""},
                 capture_output=True,
                 text=True,
                 check=False,

@@ -45,6 +45,13 @@ for (const [name, open] of [["folded", "none"], ["page", ".page"], ["open", "det
       cut: [...page.querySelectorAll("svg text")].filter(
         t => t.getBBox().x < -1 || t.getBBox().x + t.getBBox().width >
           t.ownerSVGElement.viewBox.baseVal.width + 1).map(t => t.textContent),
+      over_each_other: [...page.querySelectorAll("svg")].flatMap(svg => {
+        const boxes = [...svg.querySelectorAll("text")].map(t => [t.getBBox(), t.textContent]);
+        return boxes.flatMap(([a, one], i) => boxes.slice(i + 1).filter(([b]) =>
+          a.width && b.width && a.x < b.x + b.width && b.x < a.x + a.width &&
+          a.y + 3 < b.y + b.height && b.y + 3 < a.y + a.height
+        ).map(([, other]) => one + "|" + other));
+      }),
     };
   }
 document.body.textContent = JSON.stringify(found);
@@ -107,6 +114,7 @@ def test_it_fits_every_width(measured: dict[str, Any], state: str, width: int) -
     found = measured[f"{state} {width}"]
     assert (found["over"], found["wide"]) == (0, [])
     assert (found["twice"], found["asked"], found["silent"], found["cut"]) == (0, 0, 0, [])
+    assert found["over_each_other"] == []
 
 
 def test_it_is_short_before_it_is_unfolded(measured: dict[str, Any]) -> None:

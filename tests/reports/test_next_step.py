@@ -36,6 +36,19 @@ def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
     assert seen(record, judged(record, math.inf, math.inf, None)).todo.startswith("Treat what")
 
 
+def test_a_repair_of_another_scope_says_what_it_does_not_mend(record: Record) -> None:
+    refuted = judged(record, 1.0, 2.0, 1.6)
+    wider = replace(USER, horizon=Horizon.ROUND)
+    claim = Claim(epsilon=1.0, scope=wider, statement="s", source="s")
+    other = refuted.model_copy(
+        update={"claim": claim, "scope": wider, "repair": "faithful=false", "measured": None}
+    )
+    assert next_step(Section("it", (refuted, other)), leaks=False) == (
+        "Claim epsilon 2 instead of 1, or set faithful=false, with which the claim is proved over "
+        "one round, though not over the whole training."
+    )
+
+
 def test_a_game_of_few_items_is_no_proof_for_the_data(record: Record) -> None:
     small = judged(record, 1.0, 1.0, None, game="local game over 36 items")
     rows = {"findings": (small,), "attacks": (), "utility": (), "skipped": (), "measurements": ()}
