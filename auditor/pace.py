@@ -14,7 +14,7 @@ _LATE = 0.3
 """A step that is late takes so much of its time again."""
 
 
-class Step(NamedTuple):
+class TimedStep(NamedTuple):
     """One kind of work on one target."""
 
     target: str
@@ -30,7 +30,7 @@ class Pace:
     that is late moves the end on. Kinds that are ``apart`` tell of their own steps only: what a
     training takes says nothing of attacks on it.
 
-    >>> one, two = Step("fcf", "bounds"), Step("fcf", "attack")
+    >>> one, two = TimedStep("fcf", "bounds"), TimedStep("fcf", "attack")
     >>> pace = Pace([[one, two]], {one: 1.0, two: 60.0}, workers=2)
     >>> pace.left(0.0)
     61.0
@@ -42,33 +42,33 @@ class Pace:
 
     def __init__(
         self,
-        jobs: Sequence[Sequence[Step]],
-        costs: Mapping[Step, float],
+        jobs: Sequence[Sequence[TimedStep]],
+        costs: Mapping[TimedStep, float],
         *,
         workers: int,
-        before: Sequence[Step] = (),
-        after: Sequence[Step] = (),
+        before: Sequence[TimedStep] = (),
+        after: Sequence[TimedStep] = (),
         apart: Collection[str] = (),
     ) -> None:
         self._jobs, self._before, self._after = jobs, before, after
         self._apart = apart
         self._costs, self._workers = costs, max(workers, 1)
-        self._took: dict[Step, float] = {}
-        self._begun: dict[Step, float] = {}
-        self._share: dict[Step, float] = {}
+        self._took: dict[TimedStep, float] = {}
+        self._begun: dict[TimedStep, float] = {}
+        self._share: dict[TimedStep, float] = {}
         self._all = 1.0
         self._targets: dict[str, float] = {}
         self._kinds: dict[str, float] = {}
 
-    def begin(self, step: Step, now: float) -> None:
+    def begin(self, step: TimedStep, now: float) -> None:
         """A step has begun."""
         self._begun[step] = now
 
-    def reach(self, step: Step, share: float) -> None:
+    def reach(self, step: TimedStep, share: float) -> None:
         """So much of a step is done, as its own loop counts."""
         self._share[step] = share
 
-    def finish(self, step: Step, seconds: float) -> None:
+    def finish(self, step: TimedStep, seconds: float) -> None:
         """A step took so long."""
         self._took[step] = seconds
         self._fit()
@@ -83,7 +83,7 @@ class Pace:
         alone = (*self._before, *self._after)
         return max(free) + sum(self._remains(step, now) for step in alone)
 
-    def _remains(self, step: Step, now: float) -> float:
+    def _remains(self, step: TimedStep, now: float) -> float:
         if step in self._took:
             return 0.0
         cost = self._cost(step)
@@ -103,7 +103,9 @@ class Pace:
         self._targets = self._ratios(alike, lambda step: step.target)
         self._kinds = self._ratios(self._took, lambda step: step.kind)
 
-    def _ratios(self, steps: Iterable[Step], name: Callable[[Step], str]) -> dict[str, float]:
+    def _ratios(
+        self, steps: Iterable[TimedStep], name: Callable[[TimedStep], str]
+    ) -> dict[str, float]:
         """Seconds over what is thought now, of finished steps of each name, shrunk towards 1."""
         sums: dict[str, tuple[float, float]] = {}
         for step in steps:
@@ -111,7 +113,7 @@ class Pace:
             sums[name(step)] = told + self._took[step], thought + self._cost(step)
         return {key: told / thought for key, (told, thought) in sums.items()}
 
-    def _cost(self, step: Step) -> float:
+    def _cost(self, step: TimedStep) -> float:
         cost = self._costs[step] * self._kinds.get(step.kind, 1.0)
         if step.kind in self._apart:
             return cost

@@ -75,7 +75,7 @@ def show(console: Console) -> Iterator[Observer]:
         yield _Log(console)
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description:<23}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import checkpoints
 from fedrec_auditor.auditor.checkpoints import Checkpoints
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.pace import Pace, Step
+from fedrec_auditor.auditor.pace import Pace, TimedStep
 from fedrec_auditor.auditor.reproductions.base import Measurable, Reproduction
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.standing import Observer, Standing
@@ -66,14 +66,14 @@ def reproduce(
         for task in parts
         if task not in found
     ]
-    steps = [Step(task.target, task.step) for task, *_ in missing]
+    steps = [TimedStep(task.target, task.step) for task, *_ in missing]
     pace = Pace([[step] for step in steps], dict.fromkeys(steps, _PART), workers=jobs)
     started = time.monotonic()
     for task, result in results(_measured, missing, jobs=jobs):
         found[task] = result
         if not result.errors:
             kept.put(task, result)
-        pace.finish(Step(task.target, task.step), result.seconds)
+        pace.finish(TimedStep(task.target, task.step), result.seconds)
         now = time.monotonic()
         observe(
             Standing(

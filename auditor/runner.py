@@ -31,7 +31,7 @@ from fedrec_auditor.auditor.clusters import Cluster
 from fedrec_auditor.auditor.costs import costs
 from fedrec_auditor.auditor.diary import StageNotes, diary, note
 from fedrec_auditor.auditor.games.draws import Memory
-from fedrec_auditor.auditor.pace import Pace, Step
+from fedrec_auditor.auditor.pace import Pace, TimedStep
 from fedrec_auditor.auditor.plan import Plan, Resources, Setting, make_plan, make_resources
 from fedrec_auditor.auditor.progress import shown
 from fedrec_auditor.auditor.stage import TRAINING, listening
@@ -249,8 +249,8 @@ def _trained(audit: Audit, task: Task, path: Path) -> tuple[Held, Run] | None:
     return None
 
 
-def _step(task: Task) -> Step:
-    return Step(task.target, task.step)
+def _step(task: Task) -> TimedStep:
+    return TimedStep(task.target, task.step)
 
 
 def _pace(
@@ -264,13 +264,13 @@ def _pace(
     steps = []
     for job in jobs:
         alone = audit.interactions is None or not _trains(job) or job[0].target in shared
-        training = [] if alone else [Step(job[0].target, TRAINING)]
+        training = [] if alone else [TimedStep(job[0].target, TRAINING)]
         steps.append([*training, *map(_step, job)])
     return Pace(
         steps,
         costs(audit, [*(task for job in jobs for task in job), *wide]),
         workers=min(workers, max(len(jobs), 1)),
-        before=[Step(target, TRAINING) for target in shared],
+        before=[TimedStep(target, TRAINING) for target in shared],
         after=[_step(task) for task in wide],
         apart=(BOUNDS, LOCAL, TRAINING, *(task.step for task in wide)),
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Mapping
 
-from fedrec_auditor.auditor.pace import Pace, Step
+from fedrec_auditor.auditor.pace import Pace, TimedStep
 from fedrec_auditor.auditor.stage import TRAINING, stage_words
 from fedrec_auditor.auditor.standing import Observer, Standing
 
@@ -24,7 +25,12 @@ class Watch:
     """
 
     def __init__(
-        self, observe: Observer | None, names: Mapping[str, Step], pace: Pace, done: int, total: int
+        self,
+        observe: Observer | None,
+        names: Mapping[str, TimedStep],
+        pace: Pace,
+        done: int,
+        total: int,
     ) -> None:
         self._observe, self._names, self._pace = observe, names, pace
         self._done, self._total = done, total
@@ -42,10 +48,14 @@ class Watch:
         if event == "begin":
             self._running[name], self._begun[name] = name, 0.0
             self._pace.begin(step, now)
+            self._told = -math.inf  # what runs is told at once
         elif event == "at":
             self._stage(name, step, rest[0], int(rest[1]), int(rest[2]), now)
         else:
             self._running.pop(name, None)
+            if name in self._since:  # its training failed
+                since = self._since.pop(name)
+                self._pace.finish(TimedStep(step.target, TRAINING), now - since)
             # What its target's training took is not its own.
             own = float(rest[0]) - self._begun.pop(name, 0.0)
             self._pace.finish(step, max(own, 0.0))
@@ -57,11 +67,11 @@ class Watch:
         if time.monotonic() - self._told >= _PULSE:
             self._tell(None)
 
-    def _stage(self, name: str, step: Step, what: str, done: int, of: int, now: float) -> None:
+    def _stage(self, name: str, step: TimedStep, what: str, done: int, of: int, now: float) -> None:
         if what != TRAINING:
             self._running[name] = f"{name}, {stage_words(what, done, of)}"
             return
-        training = Step(step.target, TRAINING)
+        training = TimedStep(step.target, TRAINING)
         if done == 0:
             self._since[name] = now
             self._pace.begin(training, now)
@@ -89,7 +99,7 @@ class Watch:
             running=tuple(dict.fromkeys(self._running.values())),
             finished=finished,
             elapsed=now - self._started,
-            left=self._pace.left(now),
+            left=self._pace.left(now) if self._done < self._total else 0.0,
         )
         try:
             self._observe(standing)

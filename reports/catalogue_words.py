@@ -15,6 +15,7 @@ from fedrec_auditor.reports.words import (
     VIEWS,
     delta_words,
     found_words,
+    number,
     often,
     settings_words,
     short,
@@ -100,6 +101,8 @@ def plain_words(row: CatalogueRow) -> str:
     if row.arithmetic is not None:
         alone = row.finding is None
         said.append((_MEANINGS[row.kind] if alone else _NUMBERS)[row.arithmetic])
+        if alone and row.poor_figures:
+            said.append(_corrected(_chosen(row)))
     return " ".join(said)
 
 
@@ -121,6 +124,14 @@ def command_words(row: CatalogueRow) -> str:
     if (row.n_users, row.n_items) != (943, 1682):
         parts.append(f"--users {row.n_users} --items {row.n_items}")
     return " ".join(part for part in parts if part)
+
+
+def _corrected(figure: Figure) -> str:
+    """A number that is loose or wrong, beside the right one, with digits that tell them apart."""
+    said = short if short(figure.claimed) != short(figure.right) else number
+    sign = "less than " if figure.below else ""
+    stated = f"{sign}{said(figure.claimed)} by the paper"
+    return f"In numbers, {figure.what}: {stated}, {said(figure.right)} in truth."
 
 
 def judged_words(finding: Finding) -> str:

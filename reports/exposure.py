@@ -17,7 +17,7 @@ from fedrec_auditor.reports.section import Section
 from fedrec_auditor.reports.severity import LIKELY, shown_bounds
 from fedrec_auditor.reports.words import LOOKERS, at_least, at_most, legal
 
-_NAME, _CELL, _ROW, _HEAD = 136.0, 142.0, 40.0, 24.0  # of the map as a drawing
+_NAME, _CELL, _ROW, _HEAD = 136.0, 152.0, 72.0, 24.0  # of the map as a drawing
 _LONGEST = 20  # letters of a name there
 _COLOURS = {"bad": "bad", "open": "warn", "calm": "open"}
 """The colour of a tone in the page's style; of its ink the same with ``-ink``."""
@@ -55,6 +55,17 @@ class Exposure:
     def proved_words(self) -> str:
         """The least epsilon proved; empty if none is finite."""
         return "" if self.proved is None else f"≤ {at_most(self.proved.epsilon)}"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What is shown and proved (a star: of an assumption), the scope of each below it."""
+        told = []
+        if self.shown is not None:
+            told += [f"shown {self.shown_words}", scope_label(self.shown.scope)]
+        if self.proved is not None:
+            star = " *" if self.proved.assumptions else ""
+            told += [f"proved {self.proved_words}{star}", scope_label(self.proved.scope)]
+        return tuple(told) or ("nothing proved",)
 
 
 def exposure(section: Section, vantage: Vantage) -> Exposure | None:
@@ -96,20 +107,17 @@ def exposure_map(sections: Sequence[Section]) -> str:
         top = _HEAD + row * _ROW
         name = section.target
         cut = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-        drawn.append(drawing.text(0, top + 24, escape(legal(cut)), bold=True))
+        drawn.append(drawing.text(0, top + 16, escape(legal(cut)), bold=True))
         for place, looker in enumerate(lookers):
             x, cell = _NAME + _CELL * place, exposure(section, looker)
             if cell is None:
-                drawn.append(drawing.text(x + 6, top + 24, "not asked", muted=True))
+                drawn.append(drawing.text(x + 6, top + 16, "not asked", muted=True))
                 continue
             colour = _COLOURS[cell.tone]
             drawn.append(drawing.box(x, top, _CELL - 2, _ROW - 2, colour))
-            said = [f"shown {cell.shown_words}"] if cell.shown_words else []
-            star = " *" if cell.proved is not None and cell.proved.assumptions else ""
-            said += [f"proved {cell.proved_words}{star}"] if cell.proved_words else []
             drawn += [
                 drawing.text(x + 6, top + 16 + 16 * line, words, colour=f"{colour}-ink")
-                for line, words in enumerate(said or ["nothing proved"])
+                for line, words in enumerate(cell.lines)
             ]
     return drawing.svg(width, _HEAD + _ROW * len(sections), drawn)
 

@@ -105,8 +105,8 @@ def _of_violated(section: Section, finding: Finding) -> str:
     elsewhere = next((f for f in section.violated if f.repair), None)
     if elsewhere is not None and not finding.repair:
         one, other = elsewhere.scope, finding.scope
-        held = f"{_apart(one, other)}, though not {_apart(other, one)}"
-        ways.append(f"set {elsewhere.repair}, with which the claim is proved {held}")
+        for_one = f"{_apart(one, other)}, though not {_apart(other, one)}"
+        ways.append(f"set {elsewhere.repair}, with which the claim is proved {for_one}")
     if not ways:
         return "Withdraw the claim: no finite epsilon can be proved here."
     return _sentence(", or ".join(ways))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from fedrec_auditor.auditor.audited_target import AuditedTarget, draws_needed
 from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.halves import QUICK_COUNT
 from fedrec_auditor.auditor.plan import Plan
-from fedrec_auditor.auditor.tasks import BOUNDS, Audit
+from fedrec_auditor.auditor.tasks import BOUNDS, Audit, Task
 from fedrec_auditor.auditor.workload import Workload
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.components import RankOne
@@ -74,13 +75,19 @@ def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> 
     assert draws_needed(proved, estimator, samples) == ""
 
 
-def test_a_training_that_workers_share_is_made_once_and_mapped() -> None:
+def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -> None:
     """Each of its tasks finds what it would have trained; a job of its own trains by itself."""
     data = Synthetic(n_users=3000, n_items=400, profile=50).load()
     plan = Plan(targets=("fcf",), quick=True, settings={"fcf": {"rounds": 2}})
     audit = Audit.of(plan, replace(data, attributes={}))
-    assert runner._trained_once(audit, audit.jobs(audit.tasks(), 1)) == {}
-    shared = runner._trained_once(audit, audit.jobs(audit.tasks(), 2))["fcf"]
+    assert runner._shared(audit, audit.jobs(audit.tasks(), 1)) == ()
+    assert runner._shared(audit, audit.jobs(audit.tasks(), 2)) == ("fcf",)
+    (tmp_path / "diary").touch()
+    shared = runner._trained(audit, Task("fcf", "utility"), tmp_path / "diary")
+    told = (tmp_path / "diary").read_text("utf-8").splitlines()
+    assert told[0] == "at\tfcf utility\trounds\t0\t2"
+    assert told[-1].startswith("at\tfcf utility\trounds\t")
+    assert shared is not None
     _, expected = AuditedTarget(audit, "fcf").trained
     _, found = shared
     for one, other in zip(found.transcript.rounds, expected.transcript.rounds, strict=True):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from fedrec_auditor.auditor.pace import Pace, Step
+from fedrec_auditor.auditor.pace import Pace, TimedStep
 
 BOUNDS, ATTACK = "bounds", "attack"
 
 
-def steps(*targets: str, kinds: tuple[str, ...] = (BOUNDS, ATTACK)) -> list[list[Step]]:
-    return [[Step(target, kind) for kind in kinds] for target in targets]
+def steps(*targets: str, kinds: tuple[str, ...] = (BOUNDS, ATTACK)) -> list[list[TimedStep]]:
+    return [[TimedStep(target, kind) for kind in kinds] for target in targets]
 
 
-def paced(jobs: list[list[Step]], workers: int = 1, **more: list[Step]) -> Pace:
+def paced(jobs: list[list[TimedStep]], workers: int = 1, **more: list[TimedStep]) -> Pace:
     every = [step for job in (*jobs, *more.values()) for step in job]
     costs = {step: 1.0 if step.kind == BOUNDS else 60.0 for step in every}
     return Pace(jobs, costs, workers=workers, **more)
@@ -41,11 +41,11 @@ def test_what_finished_corrects_the_target_and_the_kind() -> None:
         pace.finish(bounds, 10.0)
         pace.finish(attack, 600.0)
     assert 500.0 < pace.left(0.0) < 1000.0
-    one = paced([[Step(target, f"k{number}") for number in range(9)] for target in "ab"])
+    one = paced([[TimedStep(target, f"k{number}") for number in range(9)] for target in "ab"])
     for number in range(4):
-        one.finish(Step("a", f"k{number}"), 300.0)
-        one.finish(Step("b", f"k{number}"), 60.0)
-    slow, quick = (one._cost(Step(target, "k8")) for target in "ab")
+        one.finish(TimedStep("a", f"k{number}"), 300.0)
+        one.finish(TimedStep("b", f"k{number}"), 60.0)
+    slow, quick = (one._cost(TimedStep(target, "k8")) for target in "ab")
     assert slow > 2.0 * quick
     assert 40.0 < quick < slow < 400.0
 
@@ -73,7 +73,7 @@ def test_workers_share_jobs_but_not_a_job_and_some_steps_come_before_and_after()
     jobs = steps("a", "b", "c", kinds=(ATTACK,))
     assert paced(jobs, workers=2).left(0.0) == 120.0
     assert paced(jobs, workers=9).left(0.0) == 60.0
-    alone = {"before": [Step("a", BOUNDS)], "after": [Step("b", BOUNDS)]}
+    alone = {"before": [TimedStep("a", BOUNDS)], "after": [TimedStep("b", BOUNDS)]}
     pace = paced(jobs, workers=9, **alone)
     assert pace.left(0.0) == 62.0
     for job in jobs:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from fedrec_auditor.auditor.pace import Pace, Step
+from fedrec_auditor.auditor.pace import Pace, TimedStep
 from fedrec_auditor.auditor.stage import TRAINING
 from fedrec_auditor.auditor.standing import Standing
 from fedrec_auditor.auditor.watch import Watch
 
-STEPS = {"fcf bounds": Step("fcf", "bounds"), "fcf utility": Step("fcf", "utility")}
+STEPS = {"fcf bounds": TimedStep("fcf", "bounds"), "fcf utility": TimedStep("fcf", "utility")}
 
 
 def watched() -> tuple[Watch, list[Standing], Pace]:
     seen: list[Standing] = []
-    jobs = [[STEPS["fcf bounds"]], [Step("fcf", TRAINING), STEPS["fcf utility"]]]
+    jobs = [[STEPS["fcf bounds"]], [TimedStep("fcf", TRAINING), STEPS["fcf utility"]]]
     pace = Pace(jobs, {step: 10.0 for job in jobs for step in job}, workers=2)
     return Watch(seen.append, STEPS, pace, 3, 5), seen, pace
 
@@ -59,7 +59,15 @@ def test_what_a_training_took_is_not_the_tasks_own(monkeypatch: pytest.MonkeyPat
     watch.read("at\tfcf utility\trounds\t300\t300")
     watch.read("at\tfcf utility\trounds\t300\t300")
     watch.read("end\tfcf utility\t103.0")
-    assert pace._took == {Step("fcf", TRAINING): 100.0, Step("fcf", "utility"): 3.0}
+    assert pace._took == {TimedStep("fcf", TRAINING): 100.0, TimedStep("fcf", "utility"): 3.0}
+
+
+def test_a_training_that_fails_is_over_with_its_task() -> None:
+    watch, _, pace = watched()
+    watch.read("begin\tfcf utility")
+    watch.read("at\tfcf utility\trounds\t0\t300")
+    watch.read("end\tfcf utility\t0.5")
+    assert set(pace._took) == {TimedStep("fcf", TRAINING), TimedStep("fcf", "utility")}
 
 
 def test_a_training_before_all_tasks_is_told_under_its_own_name() -> None:
@@ -71,7 +79,7 @@ def test_a_training_before_all_tasks_is_told_under_its_own_name() -> None:
     watch.read("at\tfcf utility\trounds\t300\t300")
     watch._tell(None)
     assert seen[-1].running == ()
-    assert Step("fcf", TRAINING) in pace._took
+    assert TimedStep("fcf", TRAINING) in pace._took
 
 
 def test_what_fails_to_show_progress_stops_no_audit(caplog: pytest.LogCaptureFixture) -> None:

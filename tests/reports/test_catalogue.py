@@ -205,7 +205,8 @@ def test_a_page_has_a_row_and_a_section_an_entry_and_the_tables() -> None:
     assert "| a\\|b | 1 | 2 |" in page
     assert "1 more agrees." not in page
     assert (
-        "**The statement is wrong: whoever relies on it is misled about a user's privacy.**" in page
+        "**The statement is wrong: whoever relies on it is misled about a user's privacy. In "
+        "numbers, a|b: 1 by the paper, 2 in truth.**" in page
     )
     assert "- Assumed: against the server; trusted: the device (section 1)." in page
     assert "`z` a multiplier; `T` rounds." in page
