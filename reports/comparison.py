@@ -8,8 +8,9 @@ What counts as a change, so that noise does not:
   accountants round; one that is sampled only beyond what is proved (``epsilon_changes``). The
   bounds of an audit hold together at its plan's confidence already;
 - an attack's or a utility's figure, if its intervals do not overlap, each widened for the number of
-  figures that are compared (``leaks.widening``). They are for one training: what another seed would
-  train is no noise that they know of.
+  figures that are compared (``leaks.widening``). They are for one training, and know nothing of
+  what another seed would have trained: where the seeds differ, what moved is neither worse nor
+  better.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ class Comparison:
 
         A finding got worse if its verdict did, or if it is new and ``gate`` fails it; so did an
         epsilon of which more is shown, or less proved. An attack row got worse if it is a leak now
-        and its lower limit is above the upper limit that it had; with ``--fail-on leak`` also if it
-        is a leak and new. See the module for what counts.
+        and its lower limit is above the upper limit that it had under the same seed; with
+        ``--fail-on leak`` also if it is a leak and new. See the module for what counts.
         """
         changes = [
             *_verdicts(record, baseline, gate),
@@ -151,17 +152,18 @@ def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chang
     """Leaks that rose beyond noise, or are new where the gate fails leaks; and those that fell."""
     pairs = _pairs(comparable(record), comparable(baseline), _row_key)
     before, now = ({id(pair[i]): pair[1 - i] for pair in pairs} for i in (0, 1))
+    same = record.provenance.seed == baseline.provenance.seed
     for leak in leaks(record, gate.leak_margin):
         row, old = leak.row, before.get(id(leak.row))
         if old is None and gate.fail_on is FailOn.LEAK:
             said = f"{leak.words}, not in the baseline."
             yield Change(Trend.WORSE, Subject.ATTACK, row.target, said, None, row.value)
         elif old is not None and corrected_low(row, len(pairs)) > corrected_high(old, len(pairs)):
-            yield _moved(row, old, Trend.WORSE)
+            yield _moved(row, old, Trend.WORSE if same else Trend.OTHER)
     for leak in leaks(baseline, gate.leak_margin):
         row, after = leak.row, now.get(id(leak.row))
         if after is not None and corrected_high(after, len(pairs)) < corrected_low(row, len(pairs)):
-            yield _moved(after, row, Trend.BETTER)
+            yield _moved(after, row, Trend.BETTER if same else Trend.OTHER)
 
 
 def _moved(row: AttackRow, old: AttackRow, trend: Trend) -> Change:

@@ -46,7 +46,8 @@ def rule(compared: Comparison) -> str:
         "Counted are verdicts; epsilons proved or calculated, where they differ by more than a "
         "thousandth; sampled ones where what is shown passes what is proved of the other audit; "
         "figures of attacks and of utility where the intervals do not overlap, widened for all "
-        f"that are compared ({compared.rows:,} of attacks)."
+        f"that are compared ({compared.rows:,} of attacks). They are of one training: where "
+        "the seeds differ, they are neither worse nor better."
     )
 
 

@@ -86,6 +86,22 @@ def test_a_leak_got_worse_beyond_both_intervals(record: Record, value: float, wo
     assert all("was 0.62 [0.59, 0.65]" in line for line in found)
 
 
+def test_under_another_seed_an_attack_is_neither_worse_nor_better(record: Record) -> None:
+    """Its interval is for one training; two of one plan were seen to differ by twice of it."""
+    again = record.provenance.model_copy(update={"seed": 1 + record.provenance.seed})
+    high, low = (
+        with_rows(
+            record,
+            record.attacks[1].model_copy(update={"value": v, "ci_low": v, "ci_high": v}),
+        )
+        for v in (0.9, 0.6)
+    )
+    assert moved(high, low) == [("worse", "attack")]
+    assert moved(low, high) == [("better", "attack")]
+    other = high.model_copy(update={"provenance": again})
+    assert moved(other, low) == moved(low, other) == [("other", "attack")]
+
+
 def test_a_rise_to_no_more_than_guessing_is_no_leak(record: Record) -> None:
     def row(value: float) -> AttackRow:
         return record.attacks[1].model_copy(
