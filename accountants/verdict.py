@@ -402,7 +402,10 @@ def _incomparable(
 ) -> str:
     parts = [f"The claim does not speak of this scope ({', '.join(differences)}).", carried]
     if accounted is not None:
-        parts.append(f"In this scope at most {_at(accounted)} can be proved ({accounted.source}).")
+        most = "no finite epsilon"
+        if math.isfinite(accounted.epsilon):
+            most = f"at most {_at(accounted)}"
+        parts.append(f"In this scope {most} can be proved ({accounted.source}).")
     if measured is not None and exceeds(measured.epsilon, claim.epsilon):
         least = "infinite" if math.isinf(measured.epsilon) else f"at least {_at(measured)}"
         parts.append(

@@ -179,7 +179,7 @@ def _claims(record: Contents, baseline: Contents) -> Iterator[Change]:
             for each in (record, baseline)
         )
         said = [f"claims {text}" for text in sorted(now - was)]
-        said += [f"no longer {text}" for text in sorted(was - now)]
+        said += [f"no longer claims {text}" for text in sorted(was - now)]
         if said:
             yield Change(Trend.OTHER, Subject.CLAIM, target, f"{'; '.join(said)}.")
 

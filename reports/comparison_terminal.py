@@ -43,11 +43,11 @@ def render_comparison(compared: Comparison, console: Console) -> None:
 def rule(compared: Comparison) -> str:
     """What counts as a change."""
     return (
-        "Counted are verdicts; epsilons proved or calculated, where they differ by more than a "
-        "thousandth; sampled ones where what is shown passes what is proved of the other audit; "
-        "figures of attacks and of utility where the intervals do not overlap, widened for all "
-        f"that are compared ({compared.rows:,} of attacks). They are of one training: where "
-        "the seeds differ, they are neither worse nor better."
+        "What counts: a verdict; an epsilon, proved or calculated, that differs by more than a "
+        "thousandth; a sampled one that passes what the other audit proves; a figure of utility or "
+        f"of an attack (of these {compared.rows:,} are compared) whose intervals do not overlap, "
+        "widened for how many are compared. An attack's are of one training: where the seeds "
+        "differ, it is neither worse nor better."
     )
 
 

@@ -243,7 +243,7 @@ def test_systems_and_claims_that_came_or_went_are_told(record: Record) -> None:
     now, before = asked(record, None, 1.0, claim=other), asked(record, None, 1.0)
     (change,) = of(now, before).changes
     assert change.words.startswith("claims epsilon 2 at delta 0 for everything about one user")
-    assert "; no longer epsilon 9 at delta 0" in change.words
+    assert "; no longer claims epsilon 9 at delta 0" in change.words
     fewer = with_findings(record, *(f for f in record.findings if f.target != "fcf"))
     fewer = fewer.model_copy(update={"attacks": (), "utility": ()})
     assert [each.line for each in of(fewer, record).changes] == ["fcf: gone, was in the baseline."]
