@@ -6,9 +6,9 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
-from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
+from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage
-from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict, refutes
+from fedrec_auditor.accountants.verdict import Verdict, promises_little, refutes
 from fedrec_auditor.reports.anchor import anchors
 from fedrec_auditor.reports.attack_words import got_words
 from fedrec_auditor.reports.leaks import Leak, comparable, leaks
@@ -253,7 +253,7 @@ def glances(record: Contents) -> tuple[Glance, ...]:
     return tuple(sorted(told, key=_order))
 
 
-def figures(record: Contents) -> tuple[Share, ...]:
+def shares(record: Contents) -> tuple[Share, ...]:
     """How many claims are false, how many unproved, who leaks without one, who hides users."""
     seen = glances(record)
     verdicts = [
@@ -286,7 +286,7 @@ def _hides(finding: Finding) -> bool:
     ):
         return False
     refuted = finding.shown is not None and refutes(finding.shown, proof)
-    return not refuted and guess_probability(proof.epsilon, proof.delta) < VACUOUS_GUESS
+    return not refuted and not promises_little(proof)
 
 
 def _order(glance: Glance) -> tuple[int, int, float, float]:

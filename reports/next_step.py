@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict
+from fedrec_auditor.accountants.verdict import Verdict, promises_little
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import Section
 from fedrec_auditor.reports.words import (
@@ -65,10 +64,6 @@ def _if_so(finding: Finding) -> str:
     return f", {assumed}" if assumed else ""
 
 
-def _vacuous(proof: Bound) -> bool:
-    return guess_probability(proof.epsilon, proof.delta) >= VACUOUS_GUESS
-
-
 def _shorter(held: Finding, refuted: Finding) -> bool:
     """Whether a claim of the same epsilon is upheld for the same unit and view, for less time."""
     one, other = held.scope, refuted.scope
@@ -91,7 +86,7 @@ def _of_violated(section: Section, finding: Finding) -> str:
     if finding.repair:
         ways.append(f"set {finding.repair}, with which the claim is proved")
     if instead := _claim_instead(finding):
-        empty = finding.accounted is not None and _vacuous(finding.accounted)
+        empty = finding.accounted is not None and promises_little(finding.accounted)
         little = ", which promises next to nothing" if empty else ""
         ways.append(
             f"claim {instead} instead of {brief(finding.claim.epsilon)}{little}{_if_so(finding)}"
@@ -154,7 +149,7 @@ def _known(finding: Finding) -> str:
 
 def _of_unclaimed(section: Section, finding: Finding) -> str:
     instead = _claim_instead(finding)
-    if instead and finding.accounted is not None and not _vacuous(finding.accounted):
+    if instead and finding.accounted is not None and not promises_little(finding.accounted):
         return f"You may claim {instead}{_if_so(finding)}."
     return _AS_DATA
 

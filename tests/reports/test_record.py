@@ -12,14 +12,14 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import html, store
-from fedrec_auditor.reports.glance import figures
+from fedrec_auditor.reports.glance import shares
 from fedrec_auditor.reports.record import Record
 from tests.reports.conftest import finding, scope, upper
 from tests.reports.test_html import EVIL, Page, poisoned
 
 
 def counts(record: Record) -> list[int]:
-    return [each.count for each in figures(record)]
+    return [each.count for each in shares(record)]
 
 
 def test_a_notebook_shows_the_first_screen_of_the_report(record: Record) -> None:
