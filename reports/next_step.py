@@ -40,7 +40,7 @@ def proved_briefly(finding: Finding) -> str:
     """The least epsilon that is proved, or that none is."""
     proof = finding.accounted
     if proof is None or math.isinf(proof.epsilon):
-        return "no finite epsilon can be proved"
+        return "no finite epsilon is proved"
     under = " under assumptions" if proof.assumptions else ""
     return f"at most {at_most(proof.epsilon)} proved{under}"
 
@@ -103,7 +103,7 @@ def _of_violated(section: Section, finding: Finding) -> str:
         for_one = f"{_apart(one, other)}, though not {_apart(other, one)}"
         ways.append(f"set {elsewhere.repair}, with which the claim is proved {for_one}")
     if not ways:
-        return "Withdraw the claim: no finite epsilon can be proved here."
+        return f"Withdraw the claim: {proved_briefly(finding)}."
     return _sentence(", or ".join(ways))
 
 
