@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fedrec_auditor.reports import templating
 from fedrec_auditor.reports.catalogue import CatalogueRow, TableRow
 from fedrec_auditor.reports.catalogue_terminal import counts
-from fedrec_auditor.reports.words import number, short
+from fedrec_auditor.reports.words import number, short_least, short_most
 
 
 def render(rows: Sequence[CatalogueRow], tables: Sequence[TableRow]) -> str:
@@ -24,9 +24,10 @@ def render(rows: Sequence[CatalogueRow], tables: Sequence[TableRow]) -> str:
 
 def table_line(row: TableRow) -> str:
     """One line of PrivRec's tables."""
+    holds = f"{short_least(row.lower)} to {short_most(row.upper)}"
     return (
         f"| {row.table} | {row.clients} / {row.n_users} | {number(row.delta)} | "
-        f"{row.printed:.4f} | {row.counted:.4f} | {short(row.lower)} to {short(row.upper)} |"
+        f"{row.printed:.4f} | {row.counted:.4f} | {holds} |"
     )
 
 

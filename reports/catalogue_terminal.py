@@ -27,6 +27,8 @@ from fedrec_auditor.reports.words import (
     printable,
     scope_words,
     short,
+    short_least,
+    short_most,
 )
 
 if TYPE_CHECKING:
@@ -135,7 +137,7 @@ def render_tables(rows: Sequence[TableRow], console: Console) -> None:
             console,
             f"Table {row.table}, q = {row.clients}/{row.n_users}, delta {number(row.delta)}: "
             f"printed {row.printed:.4f}; counted as printed {row.counted:.4f}; "
-            f"holds {short(row.lower)} to {short(row.upper)}",
+            f"holds {short_least(row.lower)} to {short_most(row.upper)}",
         )
 
 

@@ -19,6 +19,8 @@ from fedrec_auditor.reports.words import (
     often,
     settings_words,
     short,
+    short_least,
+    short_most,
 )
 
 _MEANINGS = {
@@ -139,10 +141,10 @@ def judged_words(finding: Finding) -> str:
     lower = None if finding.measured is None else finding.measured.epsilon
     claim = f"The claim of epsilon {short(finding.claim.epsilon)} {_extent(finding)}"
     if finding.verdict is Verdict.VIOLATED and lower is not None:
-        so = "no epsilon holds" if math.isinf(lower) else f"it is at least {short(lower)}"
+        so = "no epsilon holds" if math.isinf(lower) else f"it is at least {short_least(lower)}"
         return f"{claim} is false: {so}. {_stakes(finding, lower)}"
     if finding.verdict is Verdict.CONSISTENT and finding.accounted is not None:
-        proved = f"{short(finding.accounted.epsilon)} is proved"
+        proved = f"{short_most(finding.accounted.epsilon)} is proved"
         return f"{claim} holds: {proved}. {_stakes(finding, None)}"
     if finding.verdict is Verdict.INCOMPARABLE:
         said = f"Nothing is claimed {_extent(finding)}: {_known(finding)}. {_told(lower)}"

@@ -128,7 +128,7 @@ def brief(value: float) -> str:
 
 def at_least(value: float) -> str:
     """A lower bound in 3 significant digits, rounded down; below 1e-4 it may say 0."""
-    return _rounded(value, math.floor)
+    return number(_rounded(value, math.floor))
 
 
 def shown_epsilon(value: float) -> str:
@@ -138,17 +138,20 @@ def shown_epsilon(value: float) -> str:
 
 def at_most(value: float) -> str:
     """An upper bound in 3 significant digits, rounded up."""
-    return _rounded(value, math.ceil)
+    return number(_rounded(value, math.ceil))
 
 
-def _rounded(value: float, towards: Callable[[float], int]) -> str:
+def _rounded(value: float, towards: Callable[[float], int], digits: int = 3) -> float:
+    """``value`` in so many significant digits, up or down, but for what doubles lose."""
     if not value or math.isinf(value):
-        return number(value)
-    exponent = math.floor(math.log10(abs(value))) - 2
-    scaled = value / 10.0**exponent if exponent > -300 else value
+        return value
+    exponent = math.floor(math.log10(abs(value))) + 1 - digits
+    if exponent <= -300:
+        return value
+    scaled = value / 10.0**exponent
     near = round(scaled)
     whole = near if math.isclose(scaled, near, rel_tol=1e-9) else towards(scaled)
-    return number(whole * 10.0**exponent) if exponent > -300 else number(value)
+    return whole * 10.0**exponent
 
 
 def percent(share: float) -> str:
@@ -373,17 +376,31 @@ def short(value: float) -> str:
     return f"{value:.4g}"
 
 
+def short_least(value: float) -> str:
+    """A lower bound as ``short``, rounded down."""
+    return short(_rounded(value, math.floor, _digits(value)))
+
+
+def short_most(value: float) -> str:
+    """An upper bound as ``short``, rounded up."""
+    return short(_rounded(value, math.ceil, _digits(value)))
+
+
+def _digits(value: float) -> int:
+    return len(f"{value:.0f}") if 1e4 <= abs(value) < 1e9 else 4
+
+
 def between(lower: float | None, upper: float | None) -> str:
     """What is known of an epsilon: its value, an interval, one end, or nothing."""
     if upper is None or math.isinf(upper):
         if lower is None:
             return "not bounded" if upper is not None else "unknown"
-        return short(lower) if math.isinf(lower) else f"≥ {short(lower)}"
+        return short(lower) if math.isinf(lower) else f"≥ {short_least(lower)}"
     if lower is None:
-        return f"≤ {short(upper)}"
+        return f"≤ {short_most(upper)}"
     if short(lower) == short(upper) or math.isclose(lower, upper, rel_tol=1e-6):
         return short(upper)
-    return f"{short(lower)} to {short(upper)}"
+    return f"{short_least(lower)} to {short_most(upper)}"
 
 
 def found_words(finding: Finding) -> str:

@@ -80,7 +80,7 @@ def figure(right: float, holds: bool) -> Figure:
         (1.5, math.inf, "≥ 1.5"),
         (1.5, None, "≥ 1.5"),
         (math.inf, math.inf, "∞"),
-        (2.9168, 4.1798, "2.917 to 4.18"),
+        (2.9168, 4.1798, "2.916 to 4.18"),
         (5000.0, 5000.000000001, "5000"),
         (1682e4, 1682e4, "16,820,000"),
     ],
@@ -210,7 +210,7 @@ def test_a_page_has_a_row_and_a_section_an_entry_and_the_tables() -> None:
     )
     assert "- Assumed: against the server; trusted: the device (section 1)." in page
     assert "`z` a multiplier; `T` rounds." in page
-    assert "| 3 | 30 / 4800 | 1e-06 | 16.6081 | 16.6081 | 1.298 to 1.524 |" in page
+    assert "| 3 | 30 / 4800 | 1e-06 | 16.6081 | 16.6081 | 1.297 to 1.525 |" in page
     assert all(len(line.split(" | ")) == 6 for line in page.splitlines() if "[3b]" in line)
 
 
